@@ -1,0 +1,128 @@
+"""Files of data sets: found in a local folder or in Keras's cache, or else downloaded once."""
+
+import hashlib
+import http.client
+import os
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["find", "read_npz"]
+
+_CHUNK = 2**20  # bytes
+_NETWORK_ERRORS = (
+    urllib.error.URLError,
+    http.client.HTTPException,
+    TimeoutError,
+    ConnectionError,
+)
+_READ_ERRORS = (
+    OSError,
+    ValueError,  # not an archive, or pickled
+    TypeError,  # a single array, which is no context manager
+    KeyError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def find(name, url=None, sha256=None, instructions=""):
+    """Path of a data set's file.
+
+    The file is looked for in the folder that the environment variable `KERAS_MMIL_DATA` names, and
+    nowhere else where that is set. Otherwise in Keras's cache (`~/.keras/datasets`, or the folder
+    `datasets` in `KERAS_HOME`), into which it is downloaded if it is not there yet.
+
+    Args:
+        name: path of the file within the folder.
+        url: where to download the file from; None if it cannot be downloaded.
+        sha256: hexadecimal checksum that a download must have.
+        instructions: how to get the file by hand, a sentence for the error message.
+
+    Raises:
+        FileNotFoundError: if the file is neither there nor can be downloaded; says where to put it.
+        ValueError: if the download does not have the checksum.
+    """
+    local = os.environ.get("KERAS_MMIL_DATA")
+    path = Path(local or _cache()).expanduser() / name
+    if path.is_file():
+        return path
+    by_hand = f"Put the file there by hand. {instructions}".strip()
+    if local:
+        raise FileNotFoundError(
+            f"Expected the file {path}, as the environment variable KERAS_MMIL_DATA is set. "
+            f"{by_hand} Received: KERAS_MMIL_DATA={local!r}"
+        )
+    if url is None:
+        raise FileNotFoundError(f"Expected the file {path}, which cannot be downloaded. {by_hand}")
+    try:
+        _download(url, path, sha256)
+    except _NETWORK_ERRORS as error:
+        raise FileNotFoundError(
+            f"Expected the file {path}, and could not download it from {url} ({error}). {by_hand}"
+        ) from error
+    return path
+
+
+def read_npz(path, shapes):
+    """Arrays of a NumPy `.npz` file, which is never unpickled.
+
+    Args:
+        path: the file.
+        shapes: dict from the names of the arrays to their shapes.
+
+    Returns:
+        Dict from names to arrays.
+
+    Raises:
+        ValueError: if the file is corrupt, or an array is missing or of another shape.
+    """
+    try:
+        # Opened here, as NumPy does not close what turns out not to be an archive.
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in shapes}
+    except _READ_ERRORS as error:
+        raise ValueError(
+            f"Expected a NumPy .npz file with the arrays {sorted(shapes)}; delete the file and get "
+            f"it again. Received: {path} ({error})"
+        ) from error
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise ValueError(
+                f"Expected an array `{name}` of shape {shape} in {path}. "
+                f"Received: shape={arrays[name].shape}"
+            )
+    return arrays
+
+
+def _cache():
+    home = os.environ.get("KERAS_HOME") or Path.home() / ".keras"
+    return Path(home) / "datasets"
+
+
+def _download(url, path, sha256):
+    """Downloads to a temporary file beside `path`, and moves it there only when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response, open(part, "wb") as file:
+            while chunk := response.read(_CHUNK):
+                digest.update(chunk)
+                file.write(chunk)
+            missing = int(response.headers.get("Content-Length", file.tell())) - file.tell()
+        if missing:
+            raise ConnectionError(f"the connection ended {missing} bytes early")
+        if sha256 is not None and digest.hexdigest() != sha256:
+            raise ValueError(
+                f"Expected sha256={sha256} of {url}, to be saved as {path}. "
+                f"Received: sha256={digest.hexdigest()}"
+            )
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""Nested bags of wanted labels, drawn by rejection so that their sizes do not tell the label."""
+
+import numpy as np
+
+from keras_mmil import ragged
+
+__all__ = ["check_counts", "check_sizes", "draw_labelled", "draw_sets", "draw_until"]
+
+_CANDIDATES = 5_000  # top-bags drawn at once, at least
+_MAX_ROUNDS = 200
+
+
+def check_counts(**counts):
+    """Raises ValueError where a number of top-bags is not an integer of at least 0."""
+    for name, n in counts.items():
+        if not isinstance(n, int | np.integer) or n < 0:
+            raise ValueError(f"Expected an integer of at least 0. Received: {name}={n!r}")
+
+
+def check_sizes(**sizes):
+    """Raises ValueError where a range of sizes is not `(low, high)` with 1 <= low <= high."""
+    for name, pair in sizes.items():
+        if np.shape(pair) != (2,) or not all(isinstance(n, int | np.integer) for n in pair):
+            raise ValueError(f"Expected a pair of integers (low, high). Received: {name}={pair!r}")
+        if not 1 <= pair[0] <= pair[1]:
+            raise ValueError(
+                "Expected (low, high) with 1 <= low <= high; an empty bag cannot be positive, so "
+                f"its size would tell the label. Received: {name}={pair!r}"
+            )
+
+
+def draw_sets(counts, seed, draw_set):
+    """Draws several sets, each the same for the same seed whatever the sizes of the others.
+
+    Args:
+        counts: numbers of top-bags, one a set.
+        seed: integer.
+        draw_set: function from the index of the set, its number of top-bags and a random
+            generator to the set.
+
+    Returns:
+        Tuple of sets.
+    """
+    rngs = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(len(counts)))
+    return tuple(map(draw_set, range(len(counts)), counts, rngs))
+
+
+def draw_labelled(n, ranges, draw, label_of, rng):
+    """Draws nested bags, `n // 2` of them of label 1 and the others of label 0, in random order.
+
+    Args:
+        n: number of top-bags.
+        ranges: `(low, high)` for each level from the top-bags inwards; sizes are uniform in it.
+        draw: see `draw_until`.
+        label_of: see `draw_until`.
+        rng: random generator.
+
+    Returns:
+        Contents, an int64 RaggedTensor `[n, (n), (m)]`, and their labels, int64 `[n]`.
+    """
+    labels = rng.permutation((np.arange(n) < n // 2).astype(np.int64))
+    lengths = []
+    for low, high in ranges:
+        lengths.append(rng.integers(low, high, n, endpoint=True))
+        n = lengths[-1].sum()
+    return draw_until(lengths, draw, label_of, labels), labels
+
+
+def draw_until(lengths, draw, label_of, wanted):
+    """Draws the contents of top-bags of given sizes, over and over until their labels are right.
+
+    Args:
+        lengths: sizes of all bags, as for `keras_mmil.ragged.from_flat`.
+        draw: function from a number n to integers `[n]`, the contents of n instances.
+        label_of: function from contents, a RaggedTensor `[b, (n), (m)]`, to labels `[b]`.
+        wanted: labels `[B]`.
+
+    Returns:
+        Contents, an int64 RaggedTensor `[B, (n), (m)]`.
+
+    Raises:
+        ValueError: if a top-bag does not get its label in very many draws.
+    """
+    n_instances = int(lengths[-1].sum())
+    slots = ragged.from_flat(np.arange(n_instances), lengths)  # the instances of each top-bag
+    contents = np.zeros(n_instances, np.int64)
+    pending = np.arange(len(wanted))
+    for _ in range(_MAX_ROUNDS):
+        if not pending.size:
+            return slots.with_flat_values(contents)
+        # The fewer top-bags are left, the more candidates for each.
+        tries = max(1, _CANDIDATES // pending.size)
+        candidates = ragged.take(slots, np.repeat(pending, tries))
+        candidates = candidates.with_flat_values(draw(candidates.flat_values.shape[0]))
+        fits = (label_of(candidates) == np.repeat(wanted[pending], tries)).reshape(-1, tries)
+        done = fits.any(axis=1)
+        first = np.arange(len(pending)) * tries + fits.argmax(axis=1)
+        filled = ragged.take(slots, pending[done]).flat_values.numpy()
+        contents[filled] = ragged.take(candidates, first[done]).flat_values.numpy()
+        pending = pending[~done]
+    raise ValueError(
+        f"Expected sizes for which both labels are likely enough; {pending.size} top-bags did not "
+        f"get their label in {_MAX_ROUNDS} rounds of draws. Received: a top-bag of "
+        f"{lengths[0][pending[0]]} members for label {wanted[pending[0]]}"
+    )

@@ -1,0 +1,195 @@
+"""Small problems whose rules are known, with points in the plane as instances.
+
+- `load_offside`: bags of bags; the paper's Example offside.
+- `load_zero_and_no_two`: bags; a network that combines the outputs of its instances by a smooth
+  maximum, as in Ramon & De Raedt (2000), cannot solve it, and a bag-layer can.
+- `load_three_level`: bags of bags of bags.
+
+Every instance has a latent label. Its point is normally distributed around that label's corner of
+an equilateral triangle.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil.datasets import _generate
+
+__all__ = [
+    "load_offside",
+    "load_three_level",
+    "load_zero_and_no_two",
+    "offside_image_labels",
+    "offside_labels",
+    "three_level_labels",
+    "zero_and_no_two_labels",
+]
+
+# Around the circle of radius 1, so that all corners are equally far from each other.
+_ANGLES = 2 * np.pi * np.arange(3) / 3
+_CORNERS = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)  # (latent labels, 2)
+
+_BEHIND, _IN_FRONT = 0, 1  # 2 is inconclusive
+_NOT_OFFSIDE, _OFFSIDE, _INCONCLUSIVE = 0, 1, 2
+
+
+def load_offside(
+    n_train=1000,
+    n_valid=500,
+    n_test=1000,
+    bag_size=(2, 6),
+    sub_bag_size=(2, 6),
+    noise=0.2,
+    seed=0,
+    instance_labels=False,
+):
+    """Images of players that settle whether there was an offside, or do not (paper, section 3.2).
+
+    A player is behind (latent label 0), in front (1), or it cannot be told (2). An image, a bag of
+    players, says offside if all are behind, not offside if some player is in front, and is
+    inconclusive otherwise. A top-bag of images is positive, offside, iff some image says offside
+    and none says not offside. Behind, in front and inconclusive are drawn with probabilities 0.7,
+    0.05 and 0.25, for which both labels are likely at all sizes.
+
+    Args:
+        n_train, n_valid, n_test: numbers of top-bags; half of them, rounded down, are positive.
+        bag_size: smallest and largest number of images in a top-bag, at least 1.
+        sub_bag_size: smallest and largest number of players in an image, at least 1.
+        noise: standard deviation of the points around corners at distance 1.73 from each other.
+        seed: integer; each set is the same for the same seed, whatever the number of others.
+        instance_labels: whether to add the latent labels, which are not meant for training.
+
+    Returns:
+        `(x_train, y_train), (x_valid, y_valid), (x_test, y_test)`, or triples `(x, y, z)` with
+        `instance_labels`: `x` a float32 RaggedTensor `[B, (n), (m), 2]`, `y` an int64 array `[B]`
+        of labels 0 and 1, `z` an int64 RaggedTensor `[B, (n), (m)]` of latent labels.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+    return _load(
+        {"n_train": n_train, "n_valid": n_valid, "n_test": n_test},
+        {"bag_size": bag_size, "sub_bag_size": sub_bag_size},
+        [0.7, 0.05, 0.25],
+        offside_labels,
+        noise,
+        seed,
+        instance_labels,
+    )
+
+
+def offside_image_labels(latent):
+    """What images `[B, (n), (m)]` of players say: int64 ragged `[B, (n)]`.
+
+    0 is not offside, 1 offside, 2 inconclusive.
+    """
+    all_behind = tf.reduce_all(latent == _BEHIND, axis=2)
+    any_in_front = tf.reduce_any(latent == _IN_FRONT, axis=2)
+    conclusive = tf.where(all_behind, np.int64(_OFFSIDE), np.int64(_INCONCLUSIVE))
+    return tf.where(any_in_front, np.int64(_NOT_OFFSIDE), conclusive)
+
+
+def offside_labels(latent):
+    """Labels of top-bags `[B, (n), (m)]` of players: int64 array `[B]`, 1 for offside."""
+    images = offside_image_labels(latent)
+    some_offside = tf.reduce_any(images == _OFFSIDE, axis=1)
+    some_not_offside = tf.reduce_any(images == _NOT_OFFSIDE, axis=1)
+    return _as_labels(some_offside & ~some_not_offside)
+
+
+def load_zero_and_no_two(
+    n_train=1000,
+    n_valid=500,
+    n_test=1000,
+    bag_size=(2, 6),
+    noise=0.2,
+    seed=0,
+    instance_labels=False,
+):
+    """Bags that are positive iff they hold an instance of latent label 0 and none of label 2.
+
+    The latent labels 0, 1 and 2 are drawn with equal probabilities. Arguments, errors and what is
+    returned are those of `load_offside`, with one level less: `x` `[B, (n), 2]`, `z` `[B, (n)]`.
+    """
+    return _load(
+        {"n_train": n_train, "n_valid": n_valid, "n_test": n_test},
+        {"bag_size": bag_size},
+        [1 / 3, 1 / 3, 1 / 3],
+        zero_and_no_two_labels,
+        noise,
+        seed,
+        instance_labels,
+    )
+
+
+def zero_and_no_two_labels(latent):
+    """Labels of bags `[B, (n)]`: int64 array `[B]`, 1 iff they hold a 0 and no 2."""
+    return _as_labels(_zero_and_no_two(latent, axis=1))
+
+
+def load_three_level(
+    n_train=1000,
+    n_valid=500,
+    n_test=1000,
+    bag_size=(2, 4),
+    sub_bag_size=(2, 3),
+    sub_sub_bag_size=(2, 4),
+    noise=0.2,
+    seed=0,
+    instance_labels=False,
+):
+    """Bags of bags of bags, positive iff in some sub-bag all bags hold a 0 and no 2.
+
+    The latent labels 0, 1 and 2 are drawn with equal probabilities. Arguments, errors and what is
+    returned are those of `load_offside`, with one level more: `x` `[B, (n), (m), (l), 2]`, `z`
+    `[B, (n), (m), (l)]`.
+    """
+    return _load(
+        {"n_train": n_train, "n_valid": n_valid, "n_test": n_test},
+        {
+            "bag_size": bag_size,
+            "sub_bag_size": sub_bag_size,
+            "sub_sub_bag_size": sub_sub_bag_size,
+        },
+        [1 / 3, 1 / 3, 1 / 3],
+        three_level_labels,
+        noise,
+        seed,
+        instance_labels,
+    )
+
+
+def three_level_labels(latent):
+    """Labels of top-bags `[B, (n), (m), (l)]`: int64 array `[B]`, as `load_three_level` says."""
+    sub_sub_bags = _zero_and_no_two(latent, axis=3)  # (top-bags, (sub-bags), (sub-sub-bags))
+    return _as_labels(tf.reduce_any(tf.reduce_all(sub_sub_bags, axis=2), axis=1))
+
+
+def _zero_and_no_two(latent, axis):
+    return tf.reduce_any(latent == 0, axis) & ~tf.reduce_any(latent == 2, axis)
+
+
+def _as_labels(is_positive):
+    return tf.cast(is_positive, tf.int64).numpy()
+
+
+def _load(counts, sizes, probabilities, label_of, noise, seed, instance_labels):
+    """Three sets of points, whose latent labels are drawn with the given probabilities."""
+    _generate.check_counts(**counts)
+    _generate.check_sizes(**sizes)
+    if not 0 <= noise < np.inf:
+        raise ValueError(f"Expected a standard deviation of at least 0. Received: noise={noise}")
+
+    def draw_set(_, n, rng):
+        z, y = _generate.draw_labelled(
+            n,
+            sizes.values(),
+            draw=lambda k: rng.choice(3, size=k, p=probabilities),
+            label_of=label_of,
+            rng=rng,
+        )
+        latent = z.flat_values.numpy()
+        points = _CORNERS[latent] + noise * rng.standard_normal((len(latent), 2))
+        x = z.with_flat_values(points.astype(np.float32))
+        return (x, y, z) if instance_labels else (x, y)
+
+    return _generate.draw_sets(tuple(counts.values()), seed, draw_set)

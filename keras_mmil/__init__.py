@@ -1,0 +1,36 @@
+"""Learn from nested bags of instances, and read what was learned as symbolic rules."""
+
+import importlib
+
+from keras_mmil import _backend, _checkout  # noqa: F401, I001 - first: they check and find
+from keras_mmil import layers  # registers every serializable class
+from keras_mmil._version import __version__
+from keras_mmil.bags import Bags
+from keras_mmil.layers import aggregations
+from keras_mmil.model import Model
+
+_LAZY = {
+    "Explainer": "keras_mmil.interpretation",
+    "RuleExtractor": "keras_mmil.interpretation",
+    "datasets": None,
+    "interpretation": None,
+    "ragged": None,
+    "testing": None,
+    "training": None,
+    "zoo": None,
+}
+
+__all__ = ["Bags", "Model", "__version__", "aggregations", "layers", *_LAZY]
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module 'keras_mmil' has no attribute {name!r}")
+    home = _LAZY[name]
+    if home is None:
+        return importlib.import_module(f"keras_mmil.{name}")
+    return getattr(importlib.import_module(home), name)
+
+
+def __dir__():
+    return sorted(__all__)

@@ -1,0 +1,197 @@
+"""What a trained network computes at its bag-layers. The one place where the network runs."""
+
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil import ragged
+from keras_mmil.bags import Bags
+from keras_mmil.interpretation.graph import bag_nodes, call_arguments, functional
+from keras_mmil.interpretation.nesting import Nesting, concatenate
+
+__all__ = ["Network", "Observation", "join", "nest", "set_aside"]
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What a network computed on some top-bags.
+
+    Attributes:
+        nestings: one `Nesting` for each bag-layer, from the instances upwards.
+        representations: ρ of the rows, float32 [rows, units], one for each bag-layer.
+        outputs: the model's outputs, float32 [top-bags, ...].
+    """
+
+    nestings: tuple
+    representations: tuple
+    outputs: np.ndarray
+
+
+def join(observations):
+    """The observations of several batches as one."""
+    if len(observations) == 1:
+        return observations[0]
+    nestings, representations, outputs = zip(
+        *((o.nestings, o.representations, o.outputs) for o in observations), strict=True
+    )
+    return Observation(
+        tuple(map(concatenate, zip(*nestings, strict=True))),
+        tuple(map(np.concatenate, zip(*representations, strict=True))),
+        keras.tree.map_structure(lambda *batches: np.concatenate(batches), *outputs),
+    )
+
+
+def nest(values, occurrences):
+    """Values of the occurrences at a level, nested in bags like the data: a RaggedTensor.
+
+    Args:
+        values: [occurrences].
+        occurrences: `Occurrences` of this level and those above.
+    """
+    splits = [level.row_splits for level in reversed(occurrences)]
+    return tf.RaggedTensor.from_nested_row_splits(values, splits)
+
+
+def set_aside(x, fraction, seed):
+    """Split checked inputs at random: the rest, and a fraction of the top-bags.
+
+    Raises:
+        ValueError: if one of the two would be empty.
+    """
+    n = ragged.n_top_bags(x)
+    n_aside = round(n * fraction)
+    if not 0 < n_aside < n:
+        raise ValueError(
+            "Expected x_valid, or enough top-bags to set some aside for validation. "
+            f"Received: {n} top-bags, validation_fraction={fraction}"
+        )
+    return ragged.split(x, [n - n_aside, n_aside], seed=seed)
+
+
+class Network:
+    """A trained model, opened at its bag-layers. The model itself is left as it is.
+
+    Args:
+        model: a functional Keras model with bag-layers one above the other.
+
+    Raises:
+        TypeError: if it is not a Keras model.
+        ValueError: if its bag-layers are none, or not a chain.
+    """
+
+    def __init__(self, model):
+        self.model = functional(model)
+        nodes = bag_nodes(self.model)
+        self.layers = tuple(node.operation for node in nodes)
+        self._capture = keras.Model(
+            self.model._inputs_struct,
+            ([call_arguments(node) for node in nodes], self.model._outputs_struct),
+        )
+
+    @property
+    def aggregations(self):
+        """Names of the aggregations of each bag-layer: a tuple of sets."""
+        return tuple({a.identifier for a in layer.aggregations} for layer in self.layers)
+
+    def inputs(self, x, name="x"):
+        """Check data and bring it into the structure of the model's inputs.
+
+        Args:
+            x: RaggedTensor, array, `Bags`, or dict of the model's inputs.
+            name: what to call it in errors.
+
+        Returns:
+            A tensor, or a dict without the optional inputs that are not given.
+
+        Raises:
+            TypeError: for a list or anything else that is not nested bags.
+            ValueError: if there are no top-bags, the depth is not the model's, or values are not
+                finite.
+        """
+        if isinstance(x, Bags):
+            x = x.inputs
+        expected = self.model._inputs_struct
+        if isinstance(expected, dict):
+            x = x if isinstance(x, dict) else {"bags": x}
+            if not expected.keys() >= x.keys():
+                raise ValueError(
+                    f"Expected inputs among {sorted(expected)}. Received: {name} with {sorted(x)}"
+                )
+            x = {key: part for key, part in x.items() if part is not None}
+            for key, part in x.items():
+                _check(part, expected[key], name if len(x) == 1 else f"{name}[{key!r}]")
+        elif isinstance(expected, keras.KerasTensor):
+            _check(x, expected, name)
+        else:
+            for part, spec in zip(x, expected, strict=True):
+                _check(part, spec, name)
+        return x
+
+    def batches(self, x, batch_size, on_batch=None):
+        """Run the network on checked inputs, batch by batch, and yield an `Observation` of each.
+
+        Args:
+            x: what `inputs` returned.
+            batch_size: number of top-bags in a batch.
+            on_batch: called without arguments after each batch.
+        """
+        for start in range(0, ragged.n_top_bags(x), batch_size):
+            yield self._observe(ragged.take(x, slice(start, start + batch_size)))
+            if on_batch:
+                on_batch()
+
+    def _observe(self, batch):
+        if isinstance(self.model._inputs_struct, dict):
+            batch = {name: batch.get(name) for name in self.model._inputs_struct}
+        arguments, outputs = self._capture(batch, training=False)
+        pairs = zip(self.layers, arguments, strict=True)
+        captured = [_to_numpy(layer.capture(**tensors)) for layer, tensors in pairs]
+        nestings, representations = zip(*captured, strict=True)
+        outputs = keras.tree.map_structure(lambda y: tf.cast(y, tf.float32).numpy(), outputs)
+        self._check_chain(nestings, len(keras.tree.flatten(outputs)[0]))
+        return Observation(nestings, representations, outputs)
+
+    def _check_chain(self, nestings, n_top_bags):
+        above = [nesting.n_rows for nesting in nestings[1:]] + [n_top_bags]
+        for layer, nesting, n_rows in zip(self.layers, nestings, above, strict=True):
+            if nesting.n_bags != n_rows:
+                raise ValueError(
+                    "Expected each bag of a bag-layer to be one row of the next, or one top-bag. "
+                    f"Received: layer={layer.name!r} with {nesting.n_bags} bags, {n_rows} above"
+                )
+
+
+def _to_numpy(captured):
+    representations = tf.cast(captured.representations, tf.float32).numpy()
+    row_splits = tf.cast(captured.row_splits, tf.int64).numpy()
+    if captured.members is None:
+        members = np.arange(row_splits[-1])
+    else:
+        members = tf.cast(captured.members, tf.int64).numpy()
+    if captured.weights is None:
+        weights = np.ones(len(members), np.float32)
+    else:
+        weights = tf.cast(captured.weights, tf.float32).numpy()
+    return Nesting(members, row_splits, weights, len(representations)), representations
+
+
+def _check(x, spec, name):
+    if not isinstance(x, (tf.RaggedTensor, tf.Tensor, np.ndarray)) or x.dtype == object:
+        raise TypeError(
+            "Expected a RaggedTensor, an array or Bags; `keras_mmil.ragged.from_nested_lists` "
+            f"makes the first of nested lists. Received: {name} of type {type(x).__name__}"
+        )
+    dtype = tf.as_dtype(x.dtype)
+    if dtype == tf.string and spec.dtype != "string":
+        raise TypeError(f"Expected numbers. Received: {name} of dtype {dtype.name}")
+    if len(x.shape) != len(spec.shape):
+        raise ValueError(
+            f"Expected the nesting of the model's input, shape {spec.shape}. "
+            f"Received: {name}.shape={tuple(x.shape)}"
+        )
+    if x.shape[0] == 0:
+        raise ValueError(f"Expected at least one top-bag. Received: {name}.shape={tuple(x.shape)}")
+    if dtype.is_floating:
+        ragged.check_finite(x, name)

@@ -1,0 +1,229 @@
+"""What the clusters stand for: their sizes, true labels and representatives."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.metrics import pairwise_distances
+
+from keras_mmil.interpretation.clustering import nearest
+from keras_mmil.interpretation.nesting import expand
+
+__all__ = ["Description", "LevelDescription", "Representative", "describe", "representatives"]
+
+
+@dataclass(frozen=True)
+class Representative:
+    """A row that stands for its cluster.
+
+    Attributes:
+        position: index of the top-bag it is in, then of the sub-bag, and so on.
+        separation: distance to the nearest centroid of another cluster, the paper's score.
+        distance: distance to the centroid of its own cluster.
+    """
+
+    position: tuple
+    separation: float
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class LevelDescription:
+    """The clusters of one level.
+
+    Attributes:
+        level: 0 for instances.
+        word: what its rows are called.
+        names: names of the clusters.
+        sizes: fraction of the rows in each cluster, [k].
+        needed: whether some needed rule has a condition on it, [k].
+        table: rows of each cluster (first axis) and true label, [k, labels]; None if not known.
+        label_names: names of the true labels.
+    """
+
+    level: int
+    word: str
+    names: tuple
+    sizes: np.ndarray
+    needed: tuple
+    table: np.ndarray | None = None
+    label_names: tuple = ()
+
+    @property
+    def majority(self):
+        """Most frequent true label of each cluster, int [k]; -1 where a cluster has no rows."""
+        return np.where(self.table.any(axis=1), self.table.argmax(axis=1), -1)
+
+    @property
+    def share(self):
+        """Fraction of each cluster's rows that have its majority label, [k]; 0 without rows."""
+        totals = self.table.sum(axis=1)
+        return np.divide(
+            self.table.max(axis=1), totals, out=np.zeros(len(totals)), where=totals > 0
+        )
+
+    def records(self):
+        """One dict for each cluster."""
+        for cluster, name in enumerate(self.names):
+            record = {
+                "level": self.level,
+                "rows": self.word,
+                "cluster": name,
+                "size": float(self.sizes[cluster]),
+                "needed": bool(self.needed[cluster]),
+            }
+            if self.table is not None:
+                known = self.majority[cluster] >= 0
+                record["majority"] = self.label_names[self.majority[cluster]] if known else None
+                record["share"] = float(self.share[cluster])
+                counts = zip(self.label_names, self.table[cluster].tolist(), strict=True)
+                record["table"] = dict(counts)
+            yield record
+
+    def __str__(self):
+        lines = [f"clusters of {self.word}s"]
+        width = max(map(len, self.names))
+        for record in self.records():
+            line = f"  {record['cluster']:<{width}} {record['size']:7.2%}"
+            if self.table is not None and record["majority"] is not None:
+                line += f"  {record['share']:7.2%} of it are {record['majority']}"
+            lines.append(line if record["needed"] else line + "  (not needed)")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Description:
+    """The clusters of all levels, from the instances upwards: tuple of `LevelDescription`."""
+
+    levels: tuple
+
+    def __iter__(self):
+        return iter(self.levels)
+
+    def __getitem__(self, level):
+        return self.levels[level]
+
+    def to_dict(self):
+        """As JSON knows it: a list of clusters for each level."""
+        return {level.word: list(level.records()) for level in self.levels}
+
+    def __str__(self):
+        return "\n\n".join(map(str, self.levels))
+
+
+def describe(levels, observation, truths, label_names):
+    """Describe the clusters of all levels.
+
+    Args:
+        levels: tuple of `Level`.
+        observation: what the network computed on some top-bags; None for the sizes of the clusters
+            on the training data.
+        truths: dict from level to the true labels of its rows, or None.
+        label_names: dict from words ("instance", "sub-bag") to names of those labels.
+
+    Returns:
+        `Description`.
+
+    Raises:
+        ValueError: if labels are not as many as rows, or not integers ≥ 0, or of nothing.
+    """
+    if observation is None:
+        if any(truth is not None for truth in truths.values()):
+            raise ValueError("Expected x, the top-bags that the labels are of. Received: x=None")
+        return Description(
+            tuple(
+                LevelDescription(index, level.word, level.names, level.sizes, level.needed)
+                for index, level in enumerate(levels)
+            )
+        )
+    described = []
+    for index, (level, here) in enumerate(zip(levels, expand(observation.nestings), strict=True)):
+        clusters = nearest(observation.representations[index], level.centroids)[here.rows]
+        truth, names = truths.get(index), label_names.get(level.word)
+        table = None
+        if truth is not None:
+            truth = _flat_labels(truth, len(clusters), level.word)
+            names = names or tuple(map(str, range(truth.max(initial=0) + 1)))
+            table = _table(clusters, level.n_clusters, truth, len(names), here.total_weights)
+        sizes = np.bincount(clusters, here.total_weights, minlength=level.n_clusters)
+        described.append(
+            LevelDescription(
+                index, level.word, level.names, sizes / (sizes.sum() or 1.0), level.needed, table,
+                tuple(names or ()),
+            )
+        )  # fmt: skip
+    return Description(tuple(described))
+
+
+def _flat_labels(labels, n_rows, word):
+    flat = np.asarray(getattr(labels, "flat_values", labels))
+    if flat.shape != (n_rows,) or flat.dtype.kind not in "iu" or flat.min(initial=0) < 0:
+        raise ValueError(
+            f"Expected an integer label ≥ 0 for each of {n_rows} {word}s, nested like x. "
+            f"Received: labels of {word}s, shape {flat.shape}, dtype {flat.dtype}"
+        )
+    return flat
+
+
+def _table(clusters, n_clusters, truth, n_labels, weights):
+    """Summed weights of the rows of each cluster and true label: [k, labels]."""
+    if truth.max(initial=0) >= n_labels:
+        raise ValueError(
+            f"Expected labels below {n_labels}, the number of their names. "
+            f"Received: label {truth.max()}"
+        )
+    cells = clusters * n_labels + truth
+    return np.bincount(cells, weights, minlength=n_clusters * n_labels).reshape(-1, n_labels)
+
+
+def representatives(levels, observation, level, cluster, n, by):
+    """The rows that stand for a cluster best, equal ones only once.
+
+    Args:
+        levels: tuple of `Level`.
+        observation: what the network computed on some top-bags.
+        level, cluster: indices.
+        n: how many at most.
+        by: "separation" from other clusters, decreasing, or "closeness" to the own centroid.
+
+    Returns:
+        List of `Representative`.
+
+    Raises:
+        ValueError: if `by` is neither.
+    """
+    if by not in ("separation", "closeness"):
+        raise ValueError(f"Expected 'separation' or 'closeness'. Received: by={by!r}")
+    rows, centroids = observation.representations[level], levels[level].centroids
+    occurrences = expand(observation.nestings)
+    present, first = np.unique(occurrences[level].rows, return_index=True)
+    is_in = nearest(rows[present], centroids) == cluster
+    present, first = present[is_in], first[is_in]
+    distances = pairwise_distances(rows[present], centroids) if len(present) else np.empty((0, 1))
+    own = distances[:, cluster] if len(present) else np.empty(0)
+    separation = np.delete(distances, cluster, axis=1).min(axis=1, initial=np.inf)
+    order = np.argsort(own if by == "closeness" else -separation, kind="stable")
+    best = order[_first_of_equals(rows[present[order]], n)]
+    return [
+        Representative(_position(occurrences, level, first[i]), float(separation[i]), float(own[i]))
+        for i in best
+    ]
+
+
+def _first_of_equals(rows, n):
+    """Indices of the first n rows that equal none before them, up to rounding."""
+    scale = np.abs(rows).max(initial=0.0) or 1.0
+    for some in (100 * n, len(rows)):  # the former is enough, unless most are equal to others
+        _, first = np.unique(np.round(rows[:some] / scale, 5), axis=0, return_index=True)
+        if len(first) >= n:
+            break
+    return np.sort(first)[:n]
+
+
+def _position(occurrences, level, index):
+    """Indices of the bags around an occurrence, the top-bag's first, and its own."""
+    path = []
+    for here in occurrences[level:]:
+        bag = np.searchsorted(here.row_splits, index, side="right") - 1
+        path.insert(0, int(index - here.row_splits[bag]))
+        index = bag
+    return (int(index), *path)

@@ -1,0 +1,330 @@
+"""The explainer: a trained network of bag-layers, read as symbolic rules."""
+
+import keras
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from keras_mmil import ragged
+from keras_mmil.interpretation import storage
+from keras_mmil.interpretation.capture import Network, join, nest, set_aside
+from keras_mmil.interpretation.describe import describe, representatives
+from keras_mmil.interpretation.explanation import explain
+from keras_mmil.interpretation.fitting import Fitted, fit
+from keras_mmil.interpretation.level import (
+    find_cluster,
+    find_level,
+    label_bottom_up,
+    rename,
+)
+from keras_mmil.interpretation.nesting import expand
+from keras_mmil.interpretation.options import check_number, make_settings
+from keras_mmil.interpretation.rule_book import RuleBook
+from keras_mmil.interpretation.targets import Target, resolve_target
+
+__all__ = ["Explainer"]
+
+
+class Explainer(BaseEstimator):
+    """Read a trained network of bag-layers as symbolic rules.
+
+    The representations of instances, of sub-bags and so on are clustered by k-means; decision trees
+    map the clusters in a bag to the cluster, or at the top to the network's class, of the bag; and
+    the trees are simplified to rules. Together they are a classifier F̂ of its own. The numbers of
+    clusters are those of the highest fidelity, the agreement of F̂ with the network, on validation
+    data; of equally good ones the fewest clusters in all, then the fewest leaves, are chosen.
+
+    Args:
+        max_clusters: greatest number of clusters to try (from 2 upwards); an int, or a tuple of one
+            for each level, from the instances upwards.
+        n_clusters: the numbers of clusters, instead of a search: an int or a tuple like that.
+        features: what rules speak of: "occurrence", "frequency" or "count" of clusters, a tuple of
+            one a level, or "auto": occurrence where the bag-layer only takes maxima, count
+            where it takes sums, else frequency.
+        target: what the classes of top-bags are. None: those of the output layer, one sigmoid unit
+            or a softmax (or logits, as the loss says). An int: this output against the others.
+            `(index, threshold)`: whether this output is above it. A function: maps the outputs of
+            some top-bags, [top-bags, n], to int labels [top-bags].
+        class_names: names of the classes; by default ("negative", "positive") for two.
+        max_depth: greatest depth of a tree, None for any.
+        ccp_alpha: pruning of the trees: a split has to lower the impurity by this much for each
+            leaf it adds, so that a few odd bags make no rules.
+        tolerance: prefer the fewest leaves among combinations whose fidelity is at most this much
+            below the highest.
+        validation_fraction: fraction of the top-bags to set aside for validation where `fit` is
+            given no validation data.
+        n_init: number of random starts of k-means.
+        minibatch_above: number of rows above which k-means works on mini-batches.
+        batch_size: number of top-bags that the network computes at once.
+        random_state: seed, an int, or None for another one each time.
+        n_jobs: number of threads; None for one a core. The result does not depend on it.
+        verbose: 1 for a progress bar, 0 for none.
+
+    Attributes:
+        levels_: tuple of `Level`, from the instances upwards: clusters, tree and rules of each.
+        rules_: the rules of all levels, a `RuleBook`; `print` them.
+        classes_: names of the classes of top-bags.
+        n_clusters_: the numbers of clusters, a tuple.
+        fidelity_: fidelity on the validation data.
+        grid_: all combinations that were tried, a tuple of `GridPoint`.
+
+    Example:
+
+    >>> explainer = keras_mmil.Explainer(max_clusters=8).fit(model, x_train, x_valid)
+    >>> print(explainer.rules_)
+    >>> explainer.fidelity(x_test), explainer.score(x_test, y_test)
+
+    Reference:
+        Tibo, Jaeger and Frasconi, Learning and Interpreting Multi-Multi-Instance Learning
+        Networks, 2020, section 5.
+    """
+
+    def __init__(
+        self,
+        max_clusters=10,
+        n_clusters=None,
+        features="auto",
+        target=None,
+        class_names=None,
+        max_depth=None,
+        ccp_alpha=1e-3,
+        tolerance=0.0,
+        validation_fraction=0.2,
+        n_init=3,
+        minibatch_above=200_000,
+        batch_size=64,
+        random_state=0,
+        n_jobs=None,
+        verbose=1,
+    ):
+        self.max_clusters = max_clusters
+        self.n_clusters = n_clusters
+        self.features = features
+        self.target = target
+        self.class_names = class_names
+        self.max_depth = max_depth
+        self.ccp_alpha = ccp_alpha
+        self.tolerance = tolerance
+        self.validation_fraction = validation_fraction
+        self.n_init = n_init
+        self.minibatch_above = minibatch_above
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, model, x, x_valid=None):
+        """Learn rules from a trained model. The model is left as it is.
+
+        Args:
+            model: a functional Keras model with bag-layers one above the other.
+            x: top-bags: RaggedTensor, `Bags`, array or dict of inputs.
+            x_valid: more of them, on which to choose the numbers of clusters. By default
+                `validation_fraction` of `x`, chosen at random, which then is not trained on.
+
+        Returns:
+            The explainer itself.
+
+        Raises:
+            TypeError: if `model` is not a Keras model, or `x` not nested bags.
+            ValueError: if the model has no bag-layers or no chain of them, if data do not fit the
+                model, or if an argument of the constructor is out of range.
+        """
+        network, target = Network(model), resolve_target(model, self.target)
+        settings = make_settings(self, len(network.layers))
+        x = network.inputs(x)
+        if x_valid is None:
+            x, x_valid = set_aside(x, self.validation_fraction, settings.seed)
+        else:
+            x_valid = network.inputs(x_valid, "x_valid")
+        sizes = map(ragged.n_top_bags, (x, x_valid))
+        n_steps = settings.n_tasks + sum(-(-size // self.batch_size) for size in sizes)
+        bar = keras.utils.Progbar(n_steps, verbose=self.verbose, unit_name="step")
+
+        def step():
+            bar.add(1)
+
+        observations = [network.batches(part, self.batch_size, step) for part in (x, x_valid)]
+        fitted = fit(network.aggregations, target, *observations, settings, step)
+        bar.update(n_steps, finalize=True)
+        return self._set(fitted, network, target)
+
+    def predict(self, x):
+        """The classes of top-bags by the rules: int [top-bags]."""
+        return self._classify(x)[0]
+
+    def fidelity(self, x):
+        """The fraction of top-bags on which rules and network agree."""
+        by_rules, by_network = self._classify(x)
+        return float(np.mean(by_rules == by_network))
+
+    def score(self, x, y):
+        """The accuracy of the rules.
+
+        Args:
+            x: top-bags.
+            y: true labels: [top-bags], [top-bags, 1], or one-hot.
+        """
+        by_rules = self.predict(x)
+        y = self._target.true_labels(y, len(self.classes_))
+        if len(y) != len(by_rules):
+            raise ValueError(
+                f"Expected one label for each of {len(by_rules)} top-bags. "
+                f"Received: y with {len(y)} labels"
+            )
+        return float(np.mean(by_rules == y))
+
+    @property
+    def rules_(self):
+        """The rules of all levels, a `RuleBook`."""
+        check_is_fitted(self, "levels_")
+        return RuleBook(self.levels_)
+
+    def to_dataframe(self):
+        """The rules as a pandas DataFrame."""
+        return self.rules_.to_dataframe()
+
+    def rename(self, level, names):
+        """Name clusters; the names appear wherever clusters do.
+
+        Args:
+            level: index of the level, 0 for instances, or its symbol, "u".
+            names: dict from clusters (index, or name up to now) to names.
+
+        Returns:
+            The explainer itself.
+
+        Raises:
+            ValueError: if there is no such level or cluster, or two clusters would share a name.
+        """
+        check_is_fitted(self, "levels_")
+        self.levels_ = rename(self.levels_, find_level(self.levels_, level), names)
+        return self
+
+    def explain(self, x):
+        """Why each top-bag got its class: a list of `Explanation`; `print` one."""
+        seen = self._observe(x)
+        return explain(self.levels_, self.classes_, seen, self._target.labels(seen.outputs))
+
+    def labels(self, x):
+        """The labels by the rules of all instances, sub-bags and so on.
+
+        Returns:
+            Tuple of int32 RaggedTensors, from the instances upwards: [top-bags, (n), (m)] for
+            instances (their clusters), [top-bags, (n)] for sub-bags.
+        """
+        seen = self._observe(x)
+        labels = label_bottom_up(self.levels_, seen.nestings, seen.representations)
+        occurrences = expand(seen.nestings)
+        return tuple(
+            nest(labels[level][here.rows], occurrences[level:])
+            for level, here in enumerate(occurrences)
+        )
+
+    def describe(self, x=None, instance_labels=None, sub_bag_labels=None, label_names=None):
+        """Describe the clusters by their sizes, and by true labels where they are known.
+
+        Args:
+            x: top-bags; None for the sizes on the training data.
+            instance_labels: true labels of all instances of `x`, ints ≥ 0, nested like `x`.
+            sub_bag_labels: likewise of sub-bags.
+            label_names: dict from "instance" and "sub-bag" to names of those labels.
+
+        Returns:
+            `Description`; `print` it.
+
+        Raises:
+            ValueError: if labels are not nested like `x`, or given without it.
+        """
+        check_is_fitted(self, "levels_")
+        check_is_fitted(self, "levels_")
+        seen = None if x is None else self._observe(x)
+        truths = {0: instance_labels, 1: sub_bag_labels}
+        return describe(self.levels_, seen, truths, label_names or {})
+
+    def representatives(self, x, level, cluster, n=10, by="separation"):
+        """The rows of `x` that stand for a cluster best.
+
+        Args:
+            x: top-bags.
+            level: index of the level, 0 for instances, or its symbol, "u".
+            cluster: index or name of the cluster.
+            n: how many at most; equal ones only once.
+            by: "separation", the distance to the nearest centroid of another cluster (the paper's
+                score), largest first; or "closeness" to the cluster's own centroid.
+
+        Returns:
+            List of `Representative`.
+        """
+        check_is_fitted(self, "levels_")
+        check_number("n", n, 1)
+        level = find_level(self.levels_, level)
+        cluster = find_cluster(self.levels_[level], cluster)
+        return representatives(self.levels_, self._observe(x), level, cluster, n, by)
+
+    def save(self, folder):
+        """Save to a folder, as JSON and npz. A `target` that is a function is not saved.
+
+        Args:
+            folder: new, empty, or with saved rules, which are replaced.
+        """
+        check_is_fitted(self, "levels_")
+        parameters = self.get_params()
+        if callable(self.target):
+            parameters["target"] = None
+        fitted = Fitted(self.levels_, self.classes_, self.grid_, self.n_clusters_, self.fidelity_)
+        storage.write(folder, parameters, fitted, self._target, self._fingerprint)
+
+    @classmethod
+    def load(cls, folder, model, target=None):
+        """Load a saved explainer.
+
+        Args:
+            folder: where it was saved.
+            model: the model that it explains, with the weights it had.
+            target: the function that was its `target`, if it was one.
+
+        Raises:
+            FileNotFoundError: if there is none.
+            ValueError: if it is damaged, explains another model, or needs `target`.
+        """
+        network = Network(model)
+        parameters, fitted, saved = storage.read(folder, model)
+        if (saved.kind == "function") != callable(target):
+            raise ValueError(
+                "Expected the function that was the target, which is not saved, if it was one. "
+                f"Received: target={target!r} for a saved target of kind {saved.kind!r}"
+            )
+        if callable(target):
+            parameters["target"], saved = target, Target("function", function=target)
+        return cls(**parameters)._set(fitted, network, saved)
+
+    def _set(self, fitted, network, target):
+        self.levels_, self.classes_, self.grid_ = fitted.levels, fitted.classes, fitted.grid
+        self.n_clusters_, self.fidelity_ = fitted.n_clusters, fitted.fidelity
+        self._network, self._target = network, target
+        self._fingerprint = storage.fingerprint(network.model)
+        return self
+
+    def _batches(self, x):
+        """What the network computes on top-bags, batch by batch."""
+        check_is_fitted(self, "levels_")
+        x = self._network.inputs(x)
+        if storage.fingerprint(self._network.model) != self._fingerprint:
+            raise ValueError(
+                "Expected the weights that the model had when its rules were learned: fit again. "
+                f"Received: model={self._network.model.name!r} with other weights"
+            )
+        return self._network.batches(x, self.batch_size)
+
+    def _observe(self, x):
+        return join(list(self._batches(x)))
+
+    def _classify(self, x):
+        """The classes of top-bags by the rules, and by the network."""
+        by_rules, by_network = [], []
+        for seen in self._batches(x):
+            labels = label_bottom_up(self.levels_, seen.nestings, seen.representations)
+            by_rules.append(labels[-1])
+            by_network.append(self._target.labels(seen.outputs))
+        return np.concatenate(by_rules), np.concatenate(by_network)

@@ -1,0 +1,191 @@
+"""From what a network computes on training and validation data to the levels of an explainer."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_mmil.interpretation import options, parallel
+from keras_mmil.interpretation.capture import join
+from keras_mmil.interpretation.clustering import count_distinct, fit_centroids, nearest
+from keras_mmil.interpretation.features import bag_features
+from keras_mmil.interpretation.level import Level, level_symbol, level_word
+from keras_mmil.interpretation.nesting import concatenate, multiplicities
+from keras_mmil.interpretation.rules import RuleSet, learn_rules
+from keras_mmil.interpretation.search import (
+    LabelledBags,
+    choose,
+    grow_trees,
+    score,
+    tally,
+)
+
+__all__ = ["Fitted", "fit"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What fitting yields.
+
+    Attributes:
+        levels: tuple of `Level`, from the instances upwards.
+        classes: names of the classes of top-bags.
+        grid: tuple of `GridPoint`, all combinations that were tried.
+        n_clusters: the combination that was chosen, a tuple.
+        fidelity: of that one.
+    """
+
+    levels: tuple
+    classes: tuple
+    grid: tuple
+    n_clusters: tuple
+    fidelity: float
+
+
+def fit(aggregations, target, train, validation, settings, on_step):
+    """Fit an explainer: algorithm 3 of the paper.
+
+    Args:
+        aggregations: names of the aggregations of each bag-layer, a tuple of sets.
+        target: the `Target`.
+        train: iterator over `Observation`s of the training data.
+        validation: iterator over those of the validation data, which starts to run when the
+            clusters are there, and of which only labels are kept.
+        settings: `Settings`.
+        on_step: called without arguments after each step.
+
+    Returns:
+        `Fitted`.
+    """
+    train = join(list(train))
+    weights = multiplicities(train.nestings)
+    clustered = _clustered_weights(train.nestings, weights)
+    ks = _possible(settings, train.representations, clustered)
+    centroids, labels = _clusterings(train.representations, clustered, ks, settings, on_step)
+    classes = target.labels(train.outputs)
+    held_out_nestings, held_out_labels, held_out_classes = _label(validation, centroids, target)
+    n_classes = target.n_classes(classes, held_out_classes)
+    names = options.class_names(settings.class_names, n_classes)
+    data = LabelledBags(train.nestings, (*labels, {n_classes: classes}))
+    held_out = LabelledBags(held_out_nestings, (*held_out_labels, {n_classes: held_out_classes}))
+
+    features = options.level_features(
+        settings.features, aggregations, [n.weights for n in train.nestings]
+    )
+    trees = _all_trees(data, features, weights, ks, settings, on_step)
+    tasks = [(held_out, features, trees, k) for k in ks[0]]
+    scores = parallel.run(score, tasks, settings.n_jobs, on_step)
+    grid = tuple(point for points in scores for point in points)
+    best = choose(grid, settings.tolerance)
+    levels = _levels(data, features, weights, clustered, centroids, trees, best, names)
+    _warn_of_collapse(levels)
+    return Fitted(levels, names, grid, best.n_clusters, best.fidelity)
+
+
+def _clustered_weights(nestings, weights):
+    """The weights of rows in clustering: that of an empty bag, a learned vector, is left out."""
+    not_empty = [1.0, *(~nesting.is_empty for nesting in nestings[:-1])]
+    return [w * n for w, n in zip(weights[:-1], not_empty, strict=True)]
+
+
+def _possible(settings, representations, weights):
+    """The numbers of clusters to try that the data allow."""
+    possible = []
+    for level, (rows, weight) in enumerate(zip(representations, weights, strict=True)):
+        wanted, symbol = settings.options[level], level_symbol(level)
+        rows = rows if (weight > 0).all() else rows[weight > 0]
+        if not len(rows) or (settings.fixed and wanted[0] > len(rows)):
+            raise ValueError(
+                f"Expected at least {wanted[0]} rows to cluster at level {symbol!r}. "
+                f"Received: {len(rows)}, n_clusters={wanted[0]}"
+            )
+        distinct = count_distinct(rows, wanted[-1])
+        if distinct < wanted[-1]:
+            warnings.warn(
+                f"Level {symbol!r} has only {distinct} distinct points, so that it cannot have "
+                f"{wanted[-1]} clusters.",
+                stacklevel=5,
+            )
+        possible.append(tuple(k for k in wanted if k <= distinct) or (distinct,))
+    return possible
+
+
+def _clusterings(representations, weights, ks, settings, on_step):
+    """For each level, dicts from k to centroids, and to the labels of the rows."""
+
+    def cluster(rows, weights, k):
+        centroids = fit_centroids(rows, weights, k, **settings.clustering)
+        return centroids, nearest(rows, centroids)
+
+    keys = [(level, k) for level, options_here in enumerate(ks) for k in options_here]
+    tasks = [(representations[level], weights[level], k) for level, k in keys]
+    centroids, labels = [{} for _ in ks], [{} for _ in ks]
+    results = parallel.run(cluster, tasks, settings.n_jobs, on_step)
+    for (level, k), result in zip(keys, results, strict=True):
+        centroids[level][k], labels[level][k] = result
+    return centroids, labels
+
+
+def _label(observations, centroids, target):
+    """Label each batch by all centroids, and keep nothing else of it but its classes."""
+    nestings, labels, classes = [], [], []
+    for batch in observations:
+        pairs = zip(batch.representations, centroids, strict=True)
+        labels.append([{k: nearest(rows, c) for k, c in cs.items()} for rows, cs in pairs])
+        nestings.append(batch.nestings)
+        classes.append(target.labels(batch.outputs))
+    joined = tuple(
+        {k: np.concatenate([batch[level][k] for batch in labels]) for k in cs}
+        for level, cs in enumerate(centroids)
+    )
+    nestings = tuple(map(concatenate, zip(*nestings, strict=True)))
+    return nestings, joined, np.concatenate(classes)
+
+
+def _all_trees(data, features, weights, ks, settings, on_step):
+    """All trees by (level, k, k above)."""
+    tasks = [(level, k) for level, options_here in enumerate(ks) for k in options_here]
+    grown = parallel.run(
+        lambda level, k: grow_trees(data, features, weights, level, k, settings.tree),
+        tasks,
+        settings.n_jobs,
+        on_step,
+    )
+    return {
+        (*task, n_above): tree
+        for task, trees in zip(tasks, grown, strict=True)
+        for n_above, tree in trees.items()
+    }
+
+
+def _levels(data, features, weights, clustered, centroids, trees, best, class_names):
+    """The levels of one combination, with their rules."""
+    n_levels = len(features)
+    counts = (*best.n_clusters, len(class_names))
+    names = [
+        *(tuple(f"{level_symbol(i)}{c + 1}" for c in range(k)) for i, k in enumerate(counts[:-1])),
+        class_names,
+    ]
+    needed, levels = (True,) * counts[-1], []
+    for i in reversed(range(n_levels)):
+        k, n_above = counts[i : i + 2]
+        labels, tree = data.labels[i][k], trees[i, k, n_above]
+        bags = bag_features(features[i], labels, k, data.nestings[i])
+        examples = tally(bags, data.labels[i + 1][n_above], weights[i + 1])
+        rules = learn_rules(tree, features[i], i, *examples)
+        rules = RuleSet(rules, names[i], names[i + 1], needed)
+        sizes = np.bincount(labels, clustered[i], minlength=k) / clustered[i].sum()
+        words = level_word(i, n_levels), level_word(i + 1, n_levels)
+        levels.insert(0, Level(*words, centroids[i][k], sizes, features[i], tree, rules))
+        needed = rules.needed_members
+    return tuple(levels)
+
+
+def _warn_of_collapse(levels):
+    for level in levels:
+        if level.tree.n_leaves == 1:
+            warnings.warn(
+                f"The rules put every {level.bag_word} into one class, "
+                f"{level.rules.names[level.tree.label[0]]!r}.",
+                stacklevel=4,
+            )

@@ -1,0 +1,148 @@
+"""One level of a fitted explainer."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from keras_mmil.interpretation.clustering import nearest
+from keras_mmil.interpretation.features import Feature, bag_features
+from keras_mmil.interpretation.rules import RuleSet
+from keras_mmil.interpretation.tree import Tree
+
+__all__ = [
+    "Level",
+    "find_cluster",
+    "find_level",
+    "label_bottom_up",
+    "level_symbol",
+    "level_word",
+    "rename",
+]
+
+_SYMBOLS = "uvwxyz"
+
+
+def level_symbol(level):
+    """What the clusters of a level are named after: u, v, w, x, y, z, s6_, s7_ and so on."""
+    return _SYMBOLS[level] if level < len(_SYMBOLS) else f"s{level}_"
+
+
+def level_word(level, n_levels):
+    """What the rows of a level are called."""
+    if level == n_levels:
+        return "top-bag"
+    return ("instance", "sub-bag")[level] if level < 2 else f"level-{level} bag"
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The clusters of one level, and the rules from them to the labels of the bags above.
+
+    Attributes:
+        word: what its rows are called: "instance", "sub-bag", ...
+        bag_word: what its bags are called: "sub-bag", ..., "top-bag".
+        centroids: float32 [k, units].
+        sizes: fraction of the training rows in each cluster, [k].
+        feature: the `Feature` that describes a bag.
+        tree: maps the features of a bag to its label.
+        rules: the same as a `RuleSet`.
+    """
+
+    word: str
+    bag_word: str
+    centroids: np.ndarray
+    sizes: np.ndarray
+    feature: Feature
+    tree: Tree
+    rules: RuleSet
+
+    @property
+    def n_clusters(self):
+        """k."""
+        return len(self.centroids)
+
+    @property
+    def names(self):
+        """Names of the clusters."""
+        return self.rules.member_names
+
+    @property
+    def needed(self):
+        """Which clusters some needed rule has a condition on."""
+        return self.rules.needed_members
+
+    def __str__(self):
+        shares = ", ".join(
+            f"{name} {size:.2%}" + ("" if needed else " (not needed)")
+            for name, size, needed in zip(self.names, self.sizes, self.needed, strict=True)
+        )
+        return f"{self.bag_word}s, by their {self.word}s: {shares}\n{self.rules}"
+
+    def bags(self, labels, nesting):
+        """The features of the bags of labelled rows: float32 [bags, k]."""
+        return bag_features(self.feature, labels, self.n_clusters, nesting)
+
+
+def label_bottom_up(levels, nestings, representations):
+    """Label everything by the rules: F̂.
+
+    Returns:
+        K + 1 int arrays: the cluster of each instance by its nearest centroid, then the labels that
+        the rules give to the rows of each level, and last to the top-bags.
+    """
+    labels = [nearest(representations[0], levels[0].centroids)]
+    for level, nesting in zip(levels, nestings, strict=True):
+        labels.append(level.tree.predict(level.bags(labels[-1], nesting)))
+    return tuple(labels)
+
+
+def find_level(levels, level):
+    """The index of a level given by index or symbol.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    symbols = [level_symbol(index) for index in range(len(levels))]
+    if level in symbols:
+        return symbols.index(level)
+    if not isinstance(level, int) or not 0 <= level < len(levels):
+        raise ValueError(
+            f"Expected a level from 0 to {len(levels) - 1}, or one of {symbols}. "
+            f"Received: level={level!r}"
+        )
+    return level
+
+
+def find_cluster(level, cluster):
+    """The index of a cluster of a `Level` given by index or name.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if cluster in level.names:
+        return level.names.index(cluster)
+    if not isinstance(cluster, (int, np.integer)) or not 0 <= cluster < level.n_clusters:
+        raise ValueError(
+            f"Expected a cluster from 0 to {level.n_clusters - 1}, or one of {level.names}. "
+            f"Received: cluster={cluster!r}"
+        )
+    return int(cluster)
+
+
+def rename(levels, level, changes):
+    """The levels with other names for some clusters of one: a dict from clusters to names.
+
+    Raises:
+        ValueError: if two clusters would share a name, or one would have none.
+    """
+    levels = list(levels)
+    here = levels[level]
+    changes = {find_cluster(here, cluster): name for cluster, name in changes.items()}
+    names = tuple(changes.get(cluster, name) for cluster, name in enumerate(here.names))
+    if len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"Expected a name of its own for each cluster. Received: names={names}")
+    levels[level] = replace(here, rules=replace(here.rules, member_names=names))
+    if level:
+        below = levels[level - 1]
+        levels[level - 1] = replace(below, rules=replace(below.rules, names=names))
+    return tuple(levels)

@@ -1,0 +1,163 @@
+"""The explainer's arguments, checked and spelled out for each level."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+
+from keras_mmil.interpretation import features as kinds
+
+__all__ = ["Settings", "check_number", "class_names", "level_features", "make_settings"]
+
+_RANGES = (
+    ("tolerance", 0.0, 1.0),
+    ("ccp_alpha", 0.0, np.inf),
+    ("validation_fraction", 0.0, 1.0),
+    ("n_init", 1, np.inf),
+    ("minibatch_above", 1, np.inf),
+    ("batch_size", 1, np.inf),
+)
+_BINARY = ("negative", "positive")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to fit, spelled out.
+
+    Attributes:
+        options: numbers of clusters to try, a tuple of ints for each level.
+        fixed: whether those were asked for, rather than tried.
+        features, class_names, tolerance, n_jobs: see `Explainer`.
+        seed: decides all that is random.
+        clustering: further arguments of `fit_centroids`.
+        tree: further arguments of `grow`.
+    """
+
+    options: tuple
+    fixed: bool
+    features: object
+    class_names: object
+    tolerance: float
+    n_jobs: int | None
+    seed: int
+    clustering: dict
+    tree: dict
+
+    @property
+    def n_tasks(self):
+        """How many steps fitting takes, where the data allow every number of clusters."""
+        return 2 * sum(map(len, self.options)) + len(self.options[0])
+
+
+def make_settings(explainer, n_levels):
+    """The `Settings` of an explainer for a network of some number of bag-layers.
+
+    Raises:
+        ValueError: if one of its arguments is out of range.
+    """
+    for name, least, greatest in _RANGES:
+        check_number(name, getattr(explainer, name), least, greatest)
+    for name in ("max_depth", "n_jobs", "random_state"):
+        value = getattr(explainer, name)
+        if value is not None and not _is_int(value):
+            raise ValueError(f"Expected an int or None. Received: {name}={value!r}")
+    seed = explainer.random_state
+    if seed is None:
+        seed = int(np.random.default_rng().integers(2**31))
+    check_number("random_state", seed, 0, 2**32 - 1)
+    check_number("max_depth", explainer.max_depth or 1, 1)
+    if explainer.n_jobs == 0:
+        raise ValueError("Expected a number of threads, or -1. Received: n_jobs=0")
+    fixed = explainer.n_clusters is not None
+    if fixed:
+        ks = tuple((k,) for k in _per_level("n_clusters", explainer.n_clusters, n_levels, 1))
+    else:
+        limits = _per_level("max_clusters", explainer.max_clusters, n_levels, 2)
+        ks = tuple(tuple(range(2, limit + 1)) for limit in limits)
+    return Settings(
+        ks,
+        fixed,
+        explainer.features,
+        explainer.class_names,
+        explainer.tolerance,
+        explainer.n_jobs,
+        seed,
+        {"n_init": explainer.n_init, "minibatch_above": explainer.minibatch_above, "seed": seed},
+        {
+            "max_depth": explainer.max_depth,
+            "ccp_alpha": explainer.ccp_alpha,
+            "random_state": seed,
+        },
+    )
+
+
+def _per_level(name, value, n_levels, least):
+    values = (value,) * n_levels if isinstance(value, Integral) else value
+    if (
+        not isinstance(values, (tuple, list))
+        or len(values) != n_levels
+        or not all(_is_int(each) and each >= least for each in values)
+    ):
+        raise ValueError(
+            f"Expected an int ≥ {least}, or a tuple of one for each of {n_levels} bag-layers, from "
+            f"the instances upwards. Received: {name}={value!r}"
+        )
+    return tuple(int(each) for each in values)
+
+
+def level_features(features, aggregations, weights):
+    """The `Feature` of each level.
+
+    Args:
+        features: "auto", the name of a feature, or a tuple of those, one a level.
+        aggregations: names of the aggregations of each bag-layer, a tuple of sets.
+        weights: the members' weights at each level; fractions turn "count" into "weight".
+
+    Raises:
+        ValueError: for anything else.
+    """
+    names = (features,) * len(aggregations) if isinstance(features, str) else features
+    if not isinstance(names, (tuple, list)) or len(names) != len(aggregations):
+        raise ValueError(
+            f"Expected 'auto', a name, or a tuple of one for each of {len(aggregations)} "
+            f"bag-layers. Received: features={features!r}"
+        )
+    return tuple(map(_level_feature, names, aggregations, weights))
+
+
+def _level_feature(name, aggregations, weights):
+    if name == "auto" and aggregations <= {"max"}:
+        name = "occurrence"
+    elif name == "auto":
+        name = "count" if aggregations <= {"max", "sum"} else "frequency"
+    if name == "count" and (weights != np.floor(weights)).any():
+        name = "weight"
+    return kinds.get(name)
+
+
+def class_names(names, n_classes):
+    """Names of the classes of top-bags: those given, or made up.
+
+    Raises:
+        ValueError: if there are not as many as classes, or two are equal.
+    """
+    if names is None:
+        return _BINARY if n_classes == 2 else tuple(f"class_{i}" for i in range(n_classes))
+    if isinstance(names, str) or len(set(names)) != len(names) or len(names) != n_classes:
+        raise ValueError(
+            f"Expected different names for {n_classes} classes. Received: class_names={names!r}"
+        )
+    return tuple(map(str, names))
+
+
+def check_number(name, value, least, greatest=np.inf):
+    """Raise ValueError unless a value is a number in a range; a whole one if `least` is an int."""
+    is_number = _is_int(value) or (isinstance(value, Real) and isinstance(least, float))
+    if not is_number or isinstance(value, bool) or not least <= value <= greatest:
+        kind = "a number" if isinstance(least, float) else "an int"
+        to = f"from {least} to {greatest}" if greatest < np.inf else f"≥ {least}"
+        raise ValueError(f"Expected {kind} {to}. Received: {name}={value!r}")
+
+
+def _is_int(value):
+    return isinstance(value, Integral) and not isinstance(value, bool)

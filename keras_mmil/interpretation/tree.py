@@ -1,0 +1,126 @@
+"""Decision trees as arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier
+
+__all__ = ["Boxes", "Tree", "grow"]
+
+_LEAF = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Boxes `low < x ≤ high` of feature vectors, each with a label.
+
+    Attributes:
+        bounds: low and high, float64 [boxes, 2, features]; infinite where there is no bound.
+        depths: how many splits are above that which made the bound, int [boxes, 2, features].
+        labels: int [boxes].
+    """
+
+    bounds: np.ndarray
+    depths: np.ndarray
+    labels: np.ndarray
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return Boxes(self.bounds[index], self.depths[index], self.labels[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A binary decision tree. Node 0 is the root, and children come after their parents.
+
+    Attributes:
+        feature: which feature a node compares, int32 [nodes]; -1 for a leaf.
+        threshold: `x[feature] <= threshold` goes left, float64 [nodes].
+        children: left and right child, int32 [nodes, 2]; -1 for a leaf.
+        label: the majority class, int32 [nodes].
+        n_features: number of features.
+    """
+
+    feature: np.ndarray
+    threshold: np.ndarray
+    children: np.ndarray
+    label: np.ndarray
+    n_features: int
+
+    @property
+    def n_leaves(self):
+        """Number of leaves."""
+        return int((self.feature == _LEAF).sum())
+
+    def predict(self, features):
+        """The class of each feature vector: [n, features] to int32 [n]."""
+        node = np.zeros(len(features), np.int32)
+        active = np.flatnonzero(self.feature[node] != _LEAF)
+        while len(active):
+            at = node[active]
+            right = features[active, self.feature[at]] > self.threshold[at]
+            node[active] = self.children[at, right.astype(int)]
+            active = active[self.feature[node[active]] != _LEAF]
+        return self.label[node]
+
+    def boxes(self):
+        """The leaves as `Boxes`, from left to right."""
+        shape = (len(self.feature), 2, self.n_features)
+        bounds = np.broadcast_to([[-np.inf], [np.inf]], shape).copy()
+        depths, depth = np.zeros(shape, int), np.zeros(shape[0], int)
+        for node in np.flatnonzero(self.feature != _LEAF):
+            for child, side in zip(self.children[node], (1, 0), strict=True):
+                bounds[child], depths[child] = bounds[node], depths[node]
+                bounds[child, side, self.feature[node]] = self.threshold[node]
+                depths[child, side, self.feature[node]] = depth[node]
+                depth[child] = depth[node] + 1
+        leaves = self.feature == _LEAF
+        return Boxes(bounds[leaves], depths[leaves], self.label[leaves])
+
+
+def grow(features, labels, weights, max_depth=None, ccp_alpha=0.0, random_state=0):
+    """Fit a decision tree (CART, Gini impurity) to weighted examples.
+
+    Args:
+        features: float32 [n, features].
+        labels: int [n].
+        weights: > 0, [n].
+        max_depth: greatest number of splits on a path.
+        ccp_alpha: minimal cost-complexity pruning: a split must lower the impurity, weighed by the
+            share of the examples it concerns, by this much for each leaf that it adds.
+        random_state: seed, which decides between equally good splits.
+
+    Returns:
+        A `Tree`, without splits that do not change the class.
+    """
+    fitted = DecisionTreeClassifier(
+        max_depth=max_depth, ccp_alpha=ccp_alpha, random_state=random_state
+    ).fit(features, labels, sample_weight=weights)
+    tree = fitted.tree_
+    label = fitted.classes_[tree.value[:, 0].argmax(axis=1)].astype(np.int32)
+    children = np.stack([tree.children_left, tree.children_right], axis=1).astype(np.int32)
+    is_leaf = children[:, 0] == _LEAF
+    for node in range(len(children))[::-1]:  # children before their parents
+        left, right = children[node]
+        if not is_leaf[node] and is_leaf[left] and is_leaf[right] and label[left] == label[right]:
+            is_leaf[node], label[node] = True, label[left]
+    return _compact(tree.feature, tree.threshold, children, label, is_leaf, features.shape[1])
+
+
+def _compact(feature, threshold, children, label, is_leaf, n_features):
+    """Leave out what is below the leaves."""
+    reached = np.zeros(len(label), bool)
+    reached[0] = True
+    for node in np.flatnonzero(~is_leaf):
+        if reached[node]:
+            reached[children[node]] = True
+    index = np.cumsum(reached) - 1  # new number of each node that stays
+    return Tree(
+        np.where(is_leaf, _LEAF, feature)[reached].astype(np.int32),
+        np.where(is_leaf, 0.0, threshold)[reached],
+        np.where(is_leaf[:, None], _LEAF, index[children])[reached].astype(np.int32),
+        label[reached],
+        n_features,
+    )

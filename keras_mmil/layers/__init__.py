@@ -1,0 +1,9 @@
+"""Bag-layers, and the layers around them."""
+
+from keras_mmil.layers import aggregations
+from keras_mmil.layers.bag_layer import BagLayer
+from keras_mmil.layers.captured import Captured
+from keras_mmil.layers.distinct import Distinct, bag_inputs
+from keras_mmil.layers.instance_wise import InstanceWise
+
+__all__ = ["BagLayer", "Captured", "Distinct", "InstanceWise", "aggregations", "bag_inputs"]

@@ -1,0 +1,87 @@
+"""Aggregations Ξ: how the instances of a bag become one vector."""
+
+import functools
+
+import keras
+
+from keras_mmil.layers.aggregations.attention import Attention
+from keras_mmil.layers.aggregations.base import Aggregation
+from keras_mmil.layers.aggregations.lse import LSE
+from keras_mmil.layers.aggregations.max import Max
+from keras_mmil.layers.aggregations.mean import Mean
+from keras_mmil.layers.aggregations.pnorm import PNorm
+from keras_mmil.layers.aggregations.std import Std
+from keras_mmil.layers.aggregations.sum import Sum
+
+__all__ = [
+    "LSE",
+    "Aggregation",
+    "Attention",
+    "Max",
+    "Mean",
+    "PNorm",
+    "Std",
+    "Sum",
+    "get",
+    "get_all",
+    "serialize",
+]
+
+_BY_NAME = {
+    "max": Max,
+    "mean": Mean,
+    "sum": Sum,
+    "lse": LSE,
+    "pnorm": PNorm,
+    "std": Std,
+    "attention": Attention,
+    "gated_attention": functools.partial(Attention, gated=True),
+}
+
+
+def get(identifier):
+    """Retrieve an aggregation.
+
+    Args:
+        identifier: a name ("max", "mean", "sum", "lse", "pnorm", "std", "attention",
+            "gated_attention"), an `Aggregation`, or the config of one.
+
+    Returns:
+        An `Aggregation`: a new one, unless one was given.
+
+    Raises:
+        ValueError: if the identifier is none of these.
+    """
+    if isinstance(identifier, Aggregation):
+        return identifier
+    if isinstance(identifier, str) and identifier in _BY_NAME:
+        return _BY_NAME[identifier]()
+    if isinstance(identifier, dict):
+        aggregation = keras.saving.deserialize_keras_object(identifier)
+        if isinstance(aggregation, Aggregation):
+            return aggregation
+    raise ValueError(
+        f"Expected an Aggregation, its config, or one of {', '.join(_BY_NAME)}. "
+        f"Received: aggregation={identifier!r}"
+    )
+
+
+def get_all(identifiers):
+    """Retrieve one or several aggregations, as a tuple.
+
+    Args:
+        identifiers: what `get` takes, a list or tuple of it, or names joined by "|", as in
+            "max|mean".
+    """
+    if isinstance(identifiers, str):
+        identifiers = identifiers.split("|")
+    if not isinstance(identifiers, (list, tuple)):
+        identifiers = (identifiers,)
+    if not identifiers:
+        raise ValueError(f"Expected at least one aggregation. Received: {identifiers!r}")
+    return tuple(get(identifier) for identifier in identifiers)
+
+
+def serialize(aggregation):
+    """The config of an aggregation, which `get` takes back."""
+    return keras.saving.serialize_keras_object(aggregation)

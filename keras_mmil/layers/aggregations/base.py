@@ -1,0 +1,53 @@
+"""Base class of the aggregations Ξ of a bag-layer."""
+
+import keras
+
+__all__ = ["Aggregation"]
+
+
+class Aggregation(keras.Layer):
+    """Element-wise aggregation of the instances of each bag to one vector.
+
+    A child states its formula in `reduce`, and its weights, if it has any, in `build`.
+
+    Input shape:
+        `values` [instances, units], float; `row_ids` [instances], int32 or int64, sorted: the bag of
+        each instance; `num_segments`: the number of bags; `weights` [instances] or None:
+        multiplicities or importance, > 0.
+
+    Output shape:
+        [num_segments, units]. A bag without instances yields zeros.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_jit = False  # sorted segment reductions have no XLA kernels
+        self._convert_input_args = False  # row ids and counts must keep their dtype
+
+    @property
+    def identifier(self):
+        """Name by which `aggregations.get` finds this aggregation."""
+        return type(self).__name__.lower()
+
+    def build(self, values_shape):
+        """Create the weights for values of shape [instances, units]."""
+
+    def call(self, values, row_ids=None, num_segments=None, weights=None):
+        if values.shape.rank != 2 or not values.dtype.is_floating:
+            raise ValueError(
+                f"Aggregation '{self.name}' expected float values of shape [instances, units]. "
+                f"Received: values.shape={values.shape}, values.dtype={values.dtype.name}"
+            )
+        if row_ids is None or num_segments is None:
+            raise ValueError(
+                f"Aggregation '{self.name}' expected the bag of each instance and the number "
+                f"of bags. Received: row_ids={row_ids}, num_segments={num_segments}"
+            )
+        return self.reduce(values, row_ids, num_segments, weights)
+
+    def reduce(self, values, row_ids, num_segments, weights):
+        """Reduce `values` [instances, units] to [num_segments, units]."""
+        raise NotImplementedError
+
+    def compute_output_spec(self, values, row_ids=None, num_segments=None, weights=None):
+        return keras.KerasTensor((None, values.shape[-1]), dtype=self.compute_dtype)

@@ -1,0 +1,46 @@
+"""Log-sum-exp, a smooth maximum, of each bag."""
+
+import math
+
+import keras
+
+from keras_mmil.layers import segments
+from keras_mmil.layers.aggregations.base import Aggregation
+
+__all__ = ["LSE"]
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class LSE(Aggregation):
+    """Smooth maximum: log(Σᵢ wᵢ exp(M ρᵢ)) / M.
+
+    Args:
+        sharpness: M > 0, the start value where it is learned; the maximum is reached as M → ∞.
+        learned: whether M is learned, one for each unit (through its logarithm, so that it
+            stays positive).
+
+    Reference:
+        Ramon and De Raedt, Multi Instance Neural Networks, 2000.
+    """
+
+    def __init__(self, sharpness=1.0, learned=True, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 < sharpness < math.inf:
+            raise ValueError(f"Expected a finite sharpness > 0. Received: sharpness={sharpness}")
+        self.sharpness = float(sharpness)
+        self.learned = bool(learned)
+
+    def build(self, values_shape):
+        if self.learned:
+            self.log_sharpness = self.add_weight(
+                shape=(values_shape[-1],),
+                initializer=keras.initializers.Constant(math.log(self.sharpness)),
+                name="log_sharpness",
+            )
+
+    def reduce(self, values, row_ids, num_segments, weights):
+        sharpness = keras.ops.exp(self.log_sharpness) if self.learned else self.sharpness
+        return segments.segment_lse(values, row_ids, num_segments, weights, sharpness)
+
+    def get_config(self):
+        return {**super().get_config(), "sharpness": self.sharpness, "learned": self.learned}

@@ -1,0 +1,308 @@
+"""The bag-layer."""
+
+import keras
+import tensorflow as tf
+
+from keras_mmil.layers import aggregations
+from keras_mmil.layers.captured import Captured
+from keras_mmil.layers.grouping import drop_absent, group
+
+__all__ = ["BagLayer"]
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class BagLayer(keras.Layer):
+    """Map each bag of instances to one vector: g({φ₁ … φₙ}) = Ξᵢ ρᵢ with ρᵢ = α(w φᵢ + b).
+
+    A network with K bag-layers reads K times nested bags: each bag-layer reduces the innermost.
+
+    Args:
+        units: size of ρ and of the output; None for no transform, ρᵢ = φᵢ (then activation, bias
+            and kernel arguments are not used).
+        activation: α.
+        aggregation: Ξ: a name ("max", "mean", "sum", "lse", "pnorm", "std", "attention",
+            "gated_attention"), an `Aggregation`, or several, as in `("max", "mean")` or
+            `"max|mean"`: then the units are split evenly between them, and ρ is computed by one
+            matrix product. With `units=None` each aggregates all of φ, side by side.
+        use_bias: whether there is a b.
+        empty: what a bag without instances yields: "learned", a trained vector that starts at
+            zero, or "zeros".
+        vocabulary_size: if given, the inputs are integer ids < vocabulary_size, which stand for
+            one-hot vectors that are never materialised.
+        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+        kernel_constraint, bias_constraint, activity_regularizer, name, dtype, trainable:
+            as in `keras.layers.Dense`.
+
+    Call arguments:
+        inputs: the instances, nested in bags; or one row for each distinct instance, where
+            `members` is given.
+        members: optional ragged int ids of rows of `inputs`: ρ is then computed once for each row.
+        weights: optional multiplicities or importance, ≥ 0, one for each instance (of `inputs`, or
+            of `members`). An instance of weight 0 is not in the bag.
+
+    Input shape:
+        RaggedTensor or tensor [batch, (n₁), …, (n_K), features] (with `vocabulary_size`: without
+        the last axis). With `members` [batch, (n₁), …, (n_K)]: tensor [rows, features].
+
+    Output shape:
+        [batch, (n₁), …, (n_K-1), units]: ragged for K > 1 where the input is, dense for K = 1.
+
+    Raises:
+        ValueError: if an argument or the rank of an input is out of place.
+
+    Example:
+
+    >>> bags = tf.ragged.constant([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]], inner_shape=(2,))
+    >>> keras_mmil.layers.BagLayer(3)(bags).shape
+    TensorShape([2, 3])
+
+    Reference:
+        Tibo, Jaeger and Frasconi, Learning and Interpreting Multi-Multi-Instance Learning
+        Networks, 2020, section 3.3.
+    """
+
+    def __init__(
+        self,
+        units,
+        activation="relu",
+        aggregation="max",
+        use_bias=True,
+        empty="learned",
+        vocabulary_size=None,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        activity_regularizer=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.units = _positive_int("units", units)
+        self.vocabulary_size = _positive_int("vocabulary_size", vocabulary_size)
+        if vocabulary_size is not None and units is None:
+            raise ValueError(
+                "Expected units where ids stand for one-hot vectors. "
+                f"Received: units=None, vocabulary_size={vocabulary_size}"
+            )
+        if empty not in ("learned", "zeros"):
+            raise ValueError(f"Expected 'learned' or 'zeros'. Received: empty={empty!r}")
+        self.aggregations = aggregations.get_all(aggregation)
+        if units is not None and units % len(self.aggregations):
+            raise ValueError(
+                f"Expected units that split evenly between {len(self.aggregations)} aggregations. "
+                f"Received: units={units}"
+            )
+        for each in self.aggregations:
+            if not each.built:
+                each.dtype_policy = self.dtype_policy
+        self.activation = keras.activations.get(activation)
+        self.use_bias = use_bias
+        self.empty = empty
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.bias_constraint = keras.constraints.get(bias_constraint)
+        # Not Keras's own attribute, which it would apply to a RaggedTensor, and fail.
+        self.output_regularizer = keras.regularizers.get(activity_regularizer)
+        self.supports_jit = False  # ragged ops and sorted segment reductions have no XLA kernels
+        self._convert_input_args = False  # ids and weights must keep their dtype
+
+    @property
+    def _item_rank(self):
+        return 1 if self.vocabulary_size is None else 0
+
+    def build(self, inputs_shape, members_shape=None, weights_shape=None):
+        self._check_ranks(inputs_shape, members_shape)
+        features = self.vocabulary_size or inputs_shape[-1]
+        if features is None:
+            raise ValueError(
+                f"BagLayer '{self.name}' expected a known number of features. "
+                f"Received: inputs.shape={tuple(inputs_shape)}"
+            )
+        self._features = features
+        if self.units is not None:
+            self.kernel = self.add_weight(
+                shape=(features, self.units),
+                initializer=self.kernel_initializer,
+                regularizer=self.kernel_regularizer,
+                constraint=self.kernel_constraint,
+                name="kernel",
+            )
+            if self.use_bias:
+                self.bias = self.add_weight(
+                    shape=(self.units,),
+                    initializer=self.bias_initializer,
+                    regularizer=self.bias_regularizer,
+                    constraint=self.bias_constraint,
+                    name="bias",
+                )
+        if self.empty == "learned":
+            self.empty_vector = self.add_weight(
+                shape=(self._output_units(features),), initializer="zeros", name="empty_vector"
+            )
+        width = features if self.units is None else self.units // len(self.aggregations)
+        for each in self.aggregations:
+            if not each.built:
+                each.build((None, width))
+
+    def call(self, inputs, members=None, weights=None):
+        rows, bags = self._read(inputs, members, weights)
+        instances = self._transform(rows)  # (rows, units)
+        row_ids = tf.ragged.row_splits_to_segment_ids(bags.row_splits)
+        weights = bags.weights
+        if members is None:
+            if weights is not None:
+                instances, row_ids, weights = drop_absent(instances, row_ids, weights)
+        else:
+            ids = bags.members
+            if weights is not None:
+                ids, row_ids, weights = drop_absent(ids, row_ids, weights)
+            instances = tf.gather(instances, ids)  # (instances, units)
+        num_bags = tf.shape(bags.row_splits)[0] - 1
+        outputs = bags.wrap(self._aggregate(instances, row_ids, num_bags, weights))
+        if self.output_regularizer is not None:
+            self._add_output_loss(outputs)
+        return outputs
+
+    def represent(self, inputs, members=None, weights=None):
+        """The representations ρ before aggregation.
+
+        Returns:
+            Shape of `inputs`, with units for features (with `vocabulary_size`: units appended);
+            one for each row of `inputs` where `members` is given.
+        """
+        rows, _ = self._read(inputs, members, weights)
+        representations = self._transform(rows)
+        if members is not None:
+            return representations
+        if isinstance(inputs, tf.RaggedTensor):
+            flat = inputs.flat_values
+            return inputs.with_flat_values(self._like(representations, flat))
+        return self._like(representations, inputs)
+
+    def capture(self, inputs, members=None, weights=None):
+        """The representations ρ with their grouping into bags, as a `Captured`."""
+        rows, bags = self._read(inputs, members, weights)
+        return Captured(self._transform(rows), bags.members, bags.row_splits, bags.weights)
+
+    def compute_output_spec(self, inputs, members=None, weights=None):
+        self._check_ranks(inputs.shape, None if members is None else members.shape)
+        structure = inputs if members is None else members
+        leading = structure.shape[: -1 - (self._item_rank if members is None else 0)]
+        return keras.KerasTensor(
+            (*leading, self._output_units(self.vocabulary_size or inputs.shape[-1])),
+            dtype=self.compute_dtype,
+            ragged=structure.ragged and len(leading) > 1,
+        )
+
+    def get_config(self):
+        if len(self.aggregations) == 1:
+            aggregation = aggregations.serialize(self.aggregations[0])
+        else:
+            aggregation = [aggregations.serialize(each) for each in self.aggregations]
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "activation": keras.activations.serialize(self.activation),
+            "aggregation": aggregation,
+            "use_bias": self.use_bias,
+            "empty": self.empty,
+            "vocabulary_size": self.vocabulary_size,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
+            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+            "activity_regularizer": keras.regularizers.serialize(self.output_regularizer),
+        }
+
+    def _read(self, inputs, members, weights):
+        """Rows [rows, features] (or ids [rows]) and how they are grouped into bags."""
+        self._check_ranks(inputs.shape, None if members is None else members.shape)
+        if members is None:
+            rows, bags = group(inputs, self._item_rank, weights=weights)
+        else:
+            rows = inputs
+            _, bags = group(members, 0, is_members=True, weights=weights)
+        if self.vocabulary_size is None:
+            # A batch without instances loses its inner dimension, hence the reshape.
+            rows = tf.reshape(tf.cast(rows, self.compute_dtype), [-1, self._features])
+        elif not rows.dtype.is_integer:
+            raise ValueError(
+                f"BagLayer '{self.name}' expected integer ids, for vocabulary_size="
+                f"{self.vocabulary_size}. Received: inputs.dtype={rows.dtype.name}"
+            )
+        return rows, bags
+
+    def _transform(self, rows):
+        """ρ = α(w φ + b): [rows, units]."""
+        if self.units is None:
+            return rows
+        kernel = tf.cast(self.kernel, self.compute_dtype)
+        x = rows @ kernel if self.vocabulary_size is None else tf.gather(kernel, rows)
+        if self.use_bias:
+            x += tf.cast(self.bias, self.compute_dtype)
+        return self.activation(x)
+
+    def _aggregate(self, instances, row_ids, num_bags, weights):
+        """Reduce [instances, units] to [bags, units]."""
+        if self.units is None:
+            parts = [instances] * len(self.aggregations)
+        else:
+            parts = tf.split(instances, len(self.aggregations), axis=1)
+        reduced = [
+            each(part, row_ids=row_ids, num_segments=num_bags, weights=weights)
+            for each, part in zip(self.aggregations, parts, strict=True)
+        ]
+        reduced = reduced[0] if len(reduced) == 1 else tf.concat(reduced, axis=1)
+        if self.empty == "learned":
+            sizes = tf.math.bincount(
+                tf.cast(row_ids, tf.int32), minlength=num_bags, maxlength=num_bags
+            )
+            empty_vector = tf.cast(self.empty_vector, reduced.dtype)
+            reduced = tf.where((sizes == 0)[:, None], empty_vector, reduced)
+        return reduced
+
+    def _add_output_loss(self, outputs):
+        """Regularise the output, per top-bag, as Keras does for dense outputs."""
+        ragged = isinstance(outputs, tf.RaggedTensor)
+        loss = self.output_regularizer(outputs.flat_values if ragged else outputs)
+        top_bags = outputs.nrows() if ragged else tf.shape(outputs)[0]
+        self.add_loss(loss / tf.cast(tf.maximum(top_bags, 1), loss.dtype))
+
+    def _output_units(self, features):
+        return self.units if self.units is not None else features * len(self.aggregations)
+
+    def _like(self, representations, items):
+        """Reshape [rows, units] to the leading axes of `items`, and units."""
+        leading = tf.shape(items)[: items.shape.rank - self._item_rank]
+        return tf.reshape(
+            representations, tf.concat([leading, tf.shape(representations)[1:]], axis=0)
+        )
+
+    def _check_ranks(self, inputs_shape, members_shape):
+        name, shape = "inputs", inputs_shape
+        if members_shape is None:
+            axes = "[batch, (n), features]" if self._item_rank else "ids [batch, (n)]"
+            expected, wrong = f"bags, {axes} or deeper", len(shape) < 2 + self._item_rank
+        else:
+            axes = "[rows, features]" if self._item_rank else "ids [rows]"
+            expected, wrong = f"distinct rows, {axes}", len(shape) != 1 + self._item_rank
+            if not wrong and len(members_shape) < 2:
+                name, shape = "members", members_shape
+                expected, wrong = "bags of row ids, [batch, (n)] or deeper", True
+        if wrong:
+            raise ValueError(
+                f"BagLayer '{self.name}' expected {expected}. Received: {name}.shape={tuple(shape)}"
+            )
+
+
+def _positive_int(name, value):
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError(f"Expected an int ≥ 1 or None. Received: {name}={value!r}")
+    return value

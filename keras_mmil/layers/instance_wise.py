@@ -1,0 +1,76 @@
+"""Any Keras layer, applied to every instance."""
+
+import keras
+import tensorflow as tf
+
+from keras_mmil.layers.grouping import depth_of
+
+__all__ = ["InstanceWise"]
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class InstanceWise(keras.layers.Wrapper):
+    """Apply a Keras layer or model to every instance, and keep the structure of the bags.
+
+    The layer sees all instances of the batch as one dense batch (so its BatchNormalization
+    averages over instances). A batch without any instance is passed as one instance of zeros,
+    whose result is dropped: normalisation over nothing would otherwise poison its statistics
+    with NaN.
+
+    Args:
+        layer: the layer or model, for inputs [instances, ...].
+
+    Input shape:
+        RaggedTensor [batch, (n₁), …, (n_K), ...]: the axes of unknown size are the bags.
+
+    Output shape:
+        RaggedTensor [batch, (n₁), …, (n_K), ...], with the layer's output for each instance.
+
+    Raises:
+        ValueError: if the input is dense: there the layer itself, or
+            `keras.layers.TimeDistributed`, does the same.
+
+    Example:
+
+    >>> encode = InstanceWise(keras.layers.Dense(8, activation="relu"))
+    >>> encode(keras.Input((None, None, 5), ragged=True)).shape
+    (None, None, None, 8)
+    """
+
+    def __init__(self, layer, **kwargs):
+        super().__init__(layer, **kwargs)
+        self.supports_jit = False  # ragged structure has no XLA kernels
+        self._convert_input_args = False  # the wrapped layer converts the instances itself
+
+    def build(self, input_shape=None):
+        if not self.layer.built:
+            self.layer.build((None, *input_shape[depth_of(input_shape) :]))
+
+    def call(self, inputs, training=None):
+        if not isinstance(inputs, tf.RaggedTensor):
+            raise ValueError(self._dense_message(inputs))
+        flat = inputs.flat_values
+        is_empty = tf.shape(flat)[0] == 0
+        one_row = tf.concat([[1], tf.shape(flat)[1:]], axis=0)
+        instances = tf.cond(is_empty, lambda: tf.zeros(one_row, flat.dtype), lambda: flat)
+        # The wrapped layer takes `training` from the context of this call.
+        outputs = self.layer(tf.ensure_shape(instances, [None, *flat.shape[1:]]))
+        outputs = tf.cond(is_empty, lambda: outputs[:0], lambda: outputs)
+        return inputs.with_flat_values(outputs)
+
+    def compute_output_spec(self, inputs, training=None):
+        if not inputs.ragged:
+            raise ValueError(self._dense_message(inputs))
+        depth = depth_of(inputs.shape)
+        instance = keras.KerasTensor((None, *inputs.shape[depth:]), dtype=inputs.dtype)
+        output = self.layer.compute_output_spec(instance)
+        return keras.KerasTensor(
+            (*inputs.shape[:depth], *output.shape[1:]), dtype=output.dtype, ragged=True
+        )
+
+    def _dense_message(self, inputs):
+        return (
+            f"InstanceWise '{self.name}' expected a RaggedTensor; call the layer itself, or "
+            f"keras.layers.TimeDistributed, on a dense one. Received: inputs.shape="
+            f"{tuple(inputs.shape)}"
+        )

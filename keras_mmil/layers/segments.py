@@ -1,0 +1,138 @@
+"""Reductions of instances to bags, as pure functions on values and sorted row ids.
+
+Every function reduces `values` [instances, ...] to [num_segments, ...]; `row_ids` [instances] (int32 or
+int64, sorted) says to which bag an instance belongs. A bag without instances, also a trailing one, yields
+zeros. `weights` [instances] are multiplicities or importance, all > 0; None means 1 for each.
+Half-precision sums are accumulated in float32.
+"""
+
+import tensorflow as tf
+
+__all__ = [
+    "segment_counts",
+    "segment_lse",
+    "segment_max",
+    "segment_mean",
+    "segment_pnorm",
+    "segment_softmax",
+    "segment_std",
+    "segment_sum",
+]
+
+_HALF = (tf.float16, tf.bfloat16)
+
+
+def segment_counts(row_ids, num_segments, weights=None, dtype=tf.float32):
+    """Number of instances, or sum of their weights, in each bag: [num_segments]."""
+    ones = tf.ones_like(row_ids, dtype) if weights is None else tf.cast(weights, dtype)
+    return _complete(tf.math.segment_sum(ones, row_ids), num_segments)
+
+
+def segment_sum(values, row_ids, num_segments, weights=None):
+    """Weighted sum over each bag: Σᵢ wᵢ vᵢ."""
+    total = _accumulate(values, row_ids, num_segments, weights)
+    return tf.cast(total, values.dtype)
+
+
+def segment_mean(values, row_ids, num_segments, weights=None):
+    """Weighted mean over each bag: Σᵢ wᵢ vᵢ / Σᵢ wᵢ."""
+    total = _accumulate(values, row_ids, num_segments, weights)
+    counts = segment_counts(row_ids, num_segments, weights, total.dtype)
+    return tf.cast(tf.math.divide_no_nan(total, _align(counts, total)), values.dtype)
+
+
+def segment_max(values, row_ids, num_segments, weights=None):
+    """Maximum over each bag. The gradient of a tie is shared in proportion to the weights.
+
+    So a bag {a, a, b} and the same bag in compressed form {a: 2, b: 1} have the same gradient,
+    that of `tf.math.segment_max` on the former.
+    """
+
+    @tf.custom_gradient
+    def maximum(values):
+        maxima = _complete(tf.math.segment_max(values, row_ids), num_segments)
+
+        def gradient(upstream):
+            share = tf.cast(tf.equal(values, tf.gather(maxima, row_ids)), values.dtype)
+            if weights is not None:
+                share = share * _align(tf.cast(weights, values.dtype), values)
+            ties = segment_sum(share, row_ids, num_segments)
+            return share * tf.gather(tf.math.divide_no_nan(upstream, ties), row_ids)
+
+        return maxima, gradient
+
+    return maximum(values)
+
+
+def segment_std(values, row_ids, num_segments, weights=None):
+    """Weighted population standard deviation; 0, with zero gradient, where all are equal."""
+    wide = _widen(values)
+    mean = segment_mean(wide, row_ids, num_segments, weights)
+    centered = wide - tf.gather(mean, row_ids)
+    variance = segment_mean(tf.square(centered), row_ids, num_segments, weights)
+    return tf.cast(_safe_power(variance, 0.5), values.dtype)
+
+
+def segment_lse(values, row_ids, num_segments, weights=None, sharpness=1.0):
+    """Smooth maximum log(Σᵢ wᵢ exp(M vᵢ)) / M with sharpness M > 0 (Ramon & De Raedt, 2000)."""
+    wide = _widen(values)
+    sharpness = tf.cast(sharpness, wide.dtype)
+    # Any shift gives the same value and gradient, so the maximum needs no gradient of its own.
+    shift = tf.stop_gradient(segment_max(wide, row_ids, num_segments))
+    scaled = tf.exp(sharpness * (wide - tf.gather(shift, row_ids)))
+    total = _accumulate(scaled, row_ids, num_segments, weights)
+    is_empty = total == 0
+    log = tf.math.log(tf.where(is_empty, tf.ones_like(total), total))
+    return tf.cast(shift + log / sharpness, values.dtype)
+
+
+def segment_pnorm(values, row_ids, num_segments, weights=None, p=2.0):
+    """Weighted power mean (Σᵢ wᵢ |vᵢ|ᵖ / Σᵢ wᵢ)^(1/p), p ≥ 1 (Gulcehre et al., 2014)."""
+    wide = tf.abs(_widen(values))
+    p = tf.cast(p, wide.dtype)
+    # Scaling by the largest keeps the powers finite; it cancels out, so it needs no gradient.
+    scale = tf.stop_gradient(segment_max(wide, row_ids, num_segments))
+    relative = tf.math.divide_no_nan(wide, tf.gather(scale, row_ids))
+    mean = segment_mean(_safe_power(relative, p), row_ids, num_segments, weights)
+    return tf.cast(scale * _safe_power(mean, 1.0 / p), values.dtype)
+
+
+def segment_softmax(scores, row_ids, num_segments, weights=None):
+    """Weighted softmax within each bag: wᵢ exp(sᵢ) / Σⱼ wⱼ exp(sⱼ), shape of `scores`."""
+    wide = _widen(scores)
+    shift = tf.stop_gradient(segment_max(wide, row_ids, num_segments))
+    exponentials = tf.exp(wide - tf.gather(shift, row_ids))
+    if weights is not None:
+        exponentials = exponentials * _align(tf.cast(weights, wide.dtype), wide)
+    total = _accumulate(exponentials, row_ids, num_segments)
+    return tf.cast(exponentials / tf.gather(total, row_ids), scores.dtype)
+
+
+def _accumulate(values, row_ids, num_segments, weights=None):
+    values = _widen(values)
+    if weights is not None:
+        values = values * _align(tf.cast(weights, values.dtype), values)
+    return _complete(tf.math.segment_sum(values, row_ids), num_segments)
+
+
+def _complete(reduced, num_segments):
+    """Append the trailing empty bags, which TensorFlow's sorted segment reductions drop."""
+    missing = tf.cast(num_segments, tf.int32) - tf.shape(reduced)[0]
+    padding = [[0, missing]] + [[0, 0]] * (reduced.shape.rank - 1)
+    return tf.pad(reduced, padding)
+
+
+def _align(vector, values):
+    """Reshape [n] to [n, 1, ...], so that it broadcasts against `values` [n, ...]."""
+    return tf.reshape(vector, [-1] + [1] * (values.shape.rank - 1))
+
+
+def _widen(values):
+    return tf.cast(values, tf.float32) if values.dtype in _HALF else values
+
+
+def _safe_power(base, exponent):
+    """base ** exponent for base ≥ 0, with a zero instead of an infinite gradient at 0."""
+    is_zero = base == 0
+    power = tf.pow(tf.where(is_zero, tf.ones_like(base), base), exponent)
+    return tf.where(is_zero, tf.zeros_like(power), power)

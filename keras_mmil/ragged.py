@@ -1,0 +1,256 @@
+"""Nested bags as RaggedTensors: built, taken apart, and selected by top-bag.
+
+Nested bags of depth K are a RaggedTensor with K ragged dimensions behind that of the top-bags: ids
+`[B, (n), (m)]`, vectors `[B, (n), (m), d]` and images `[B, (n), (m), h, w]` all have depth 2.
+
+Everything here works on the host, on eager tensors. `take`, `split`, `concat` and `shuffle` accept
+arrays too, and tuples and dicts of such things, so that examples and their labels stay together.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil._nested_lists import flatten, position, row_splits
+
+__all__ = [
+    "check_finite",
+    "concat",
+    "depth",
+    "from_flat",
+    "from_nested_lists",
+    "n_top_bags",
+    "nested_lengths",
+    "row_splits",
+    "shuffle",
+    "split",
+    "take",
+    "to_nested_lists",
+]
+
+
+def depth(x):
+    """Nesting depth K of the RaggedTensor `x`: 1 for bags of instances, 2 for bags of bags, ..."""
+    return _ragged(x).ragged_rank
+
+
+def nested_lengths(x):
+    """Sizes of all bags of the RaggedTensor `x`: K int64 arrays, from the top-bags inwards."""
+    splits = [part.numpy().astype(np.int64) for part in _ragged(x).nested_row_splits]
+    return tuple(map(np.diff, splits))
+
+
+def n_top_bags(x):
+    """Number of top-bags that `x` (a tensor, an array, or a tuple or dict of those) leads with.
+
+    Raises:
+        ValueError: if the parts of `x` lead with different numbers of top-bags.
+    """
+    sizes = [_n_rows(part) for part in tf.nest.flatten(x)]
+    if len(set(sizes)) != 1:
+        raise ValueError(
+            f"Expected parts that lead with the same number of top-bags. Received: sizes={sizes}"
+        )
+    return sizes[0]
+
+
+# Building and taking apart ----------------------------------------------------------------------
+
+
+def from_flat(values, nested_lengths):
+    """Nested bags from the values of all instances and the sizes of all bags.
+
+    Args:
+        values: array or tensor `[instances, ...]`, ordered by top-bag, then sub-bag, and so on.
+        nested_lengths: K integer arrays from the top-bags inwards: the number of members of each
+            top-bag `[B]`, the number of members of each of those, and so on.
+
+    Returns:
+        RaggedTensor `[B, (n), (m), ...]` of depth K, with int64 row splits.
+
+    Raises:
+        ValueError: if there are no lengths, or they are negative or do not fit together.
+    """
+    levels = [np.asarray(lengths) for lengths in nested_lengths]
+    values = tf.convert_to_tensor(values)
+    if not levels:
+        raise ValueError("Expected the sizes of the top-bags at least. Received: nested_lengths=()")
+    n_members = [len(lengths) for lengths in levels[1:]] + [_n_rows(values)]
+    for level, (lengths, n) in enumerate(zip(levels, n_members, strict=True)):
+        # np.asarray([]) is of floats, hence the test of size.
+        if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+            raise ValueError(
+                "Expected a one-dimensional array of integers for each level. "
+                f"Received: nested_lengths[{level}]={lengths!r}"
+            )
+        if (lengths < 0).any() or lengths.sum() != n:
+            raise ValueError(
+                f"Expected sizes of at least 0 that sum to the number of members, {n}. "
+                f"Received: nested_lengths[{level}]={lengths!r}, of sum {lengths.sum()}"
+            )
+    splits = [row_splits(lengths) for lengths in levels]
+    return tf.RaggedTensor.from_nested_row_splits(values, splits, validate=False)
+
+
+def from_nested_lists(x, inner_shape=None, depth=None, dtype=None):
+    """Nested bags from nested Python lists, much faster than `tf.ragged.constant`.
+
+    Args:
+        x: lists (or tuples) of numbers or of NumPy arrays, nested equally deep everywhere.
+        inner_shape: shape of an instance. By default a number is an instance of shape `()`, and an
+            array is a bag whose first axis runs over its instances. With `inner_shape`, the
+            innermost lists of numbers are axes of instances, and an array may be a single instance.
+        depth: nesting depth K, needed only where no list reaches down to an instance.
+        dtype: dtype of the values. By default that of the arrays; for numbers bool, int64 or
+            `keras.config.floatx()`.
+
+    Returns:
+        RaggedTensor `[B, (n), (m), *inner_shape]` of depth K, with int64 row splits.
+
+    Raises:
+        TypeError: if `x` is not a list, or holds anything but numbers and numeric arrays.
+        ValueError: if the lists are nested unevenly, or the instances differ in shape.
+
+    Example:
+
+    >>> from_nested_lists([[[1, 2], [3]], []])
+    <tf.RaggedTensor [[[1, 2], [3]], []]>
+    """
+    values, lengths = flatten(x, inner_shape, depth)
+    return from_flat(values if dtype is None else tf.cast(values, dtype), lengths)
+
+
+def to_nested_lists(x):
+    """The RaggedTensor `x` as nested Python lists, the inverse of `from_nested_lists`."""
+    return _ragged(x).to_list()
+
+
+# Selection by top-bag ---------------------------------------------------------------------------
+
+
+def take(x, indices):
+    """Selects top-bags.
+
+    Args:
+        x: RaggedTensor, tensor or array, or a tuple or dict of those, leading with the top-bags.
+        indices: slice, integer array or boolean mask `[B]`, as in NumPy.
+
+    Returns:
+        The selected top-bags, in the form of `x`.
+
+    Raises:
+        IndexError: if an index is out of range, or a mask is of the wrong length.
+    """
+    rows = np.arange(n_top_bags(x))
+    indices = indices if isinstance(indices, slice) else np.asarray(indices)
+    # np.asarray([]) is of floats, which NumPy does not take for indices.
+    rows = rows[:0] if getattr(indices, "shape", None) == (0,) else rows[indices]
+    if rows.ndim != 1:
+        raise IndexError(
+            f"Expected a slice or a one-dimensional array of indices. Received: indices={indices!r}"
+        )
+    return tf.nest.map_structure(lambda part: _take_rows(part, rows), x)
+
+
+def split(x, sizes, seed=None):
+    """Splits top-bags into several parts.
+
+    Args:
+        x: RaggedTensor, tensor or array, or a tuple or dict of those, leading with the top-bags.
+        sizes: the fraction of the top-bags in the first of two parts, between 0 and 1; or the
+            numbers of top-bags in each part, which sum to the number of top-bags.
+        seed: integer to shuffle with before the split; None keeps the order.
+
+    Returns:
+        Tuple of parts, each in the form of `x`.
+    """
+    n = n_top_bags(x)
+    if isinstance(sizes, float):
+        if not 0 <= sizes <= 1:
+            raise ValueError(f"Expected a fraction between 0 and 1. Received: sizes={sizes}")
+        sizes = [round(sizes * n), n - round(sizes * n)]
+    if np.ndim(sizes) != 1 or min(sizes, default=0) < 0 or sum(sizes) != n:
+        raise ValueError(
+            f"Expected a fraction, or sizes of at least 0 that sum to the number of top-bags, {n}. "
+            f"Received: sizes={sizes}"
+        )
+    order = np.arange(n) if seed is None else _permutation(n, seed)
+    return tuple(take(x, part) for part in np.split(order, np.cumsum(sizes)[:-1]))
+
+
+def shuffle(x, seed=None):
+    """The top-bags of `x` in random order, the same for the same integer `seed`."""
+    return take(x, _permutation(n_top_bags(x), seed))
+
+
+def concat(parts):
+    """Joins top-bags.
+
+    Args:
+        parts: non-empty list of RaggedTensors, tensors or arrays, or of tuples or dicts of those,
+            all of the same form.
+
+    Returns:
+        The top-bags of all parts, in their form.
+
+    Raises:
+        ValueError: if there are no parts, or their depths or dtypes differ.
+    """
+    if not parts:
+        raise ValueError(f"Expected at least one part. Received: parts={parts}")
+    return tf.nest.map_structure(lambda *leaves: _concat_rows(leaves), *parts)
+
+
+# Checks -----------------------------------------------------------------------------------------
+
+
+def check_finite(x, name="x"):
+    """Raises ValueError where `x`, a RaggedTensor or array, holds NaN or infinity."""
+    values = np.asarray(getattr(x, "flat_values", x))
+    if values.dtype.kind in "biu":
+        return
+    bad = ~np.isfinite(values)
+    if bad.any():
+        first = np.argwhere(bad)[0]
+        lengths = nested_lengths(x) if isinstance(x, tf.RaggedTensor) else ()
+        where = position(first[0], lengths) + "".join(f"[{i}]" for i in first[1:])
+        raise ValueError(
+            f"Expected finite values in `{name}`, found {bad.sum()} that are NaN or infinite. "
+            f"Received: {name}{where}={values[tuple(first)]}"
+        )
+
+
+def _ragged(x):
+    if not isinstance(x, tf.RaggedTensor):
+        raise TypeError(f"Expected a RaggedTensor. Received: x of type {type(x).__name__}")
+    return x
+
+
+# Pieces of the functions above ------------------------------------------------------------------
+
+
+def _n_rows(part):
+    shape = getattr(part, "shape", None)
+    if shape is None and hasattr(part, "__len__"):
+        return len(part)
+    if not shape or not len(shape):  # a TensorShape is true even if it is that of a scalar
+        raise ValueError(f"Expected top-bags, or an array of one entry each. Received: {part!r}")
+    return shape[0]
+
+
+def _take_rows(part, rows):
+    return tf.gather(part, rows) if tf.is_tensor(part) else part[rows]
+
+
+def _permutation(n, seed):
+    return np.random.default_rng(seed).permutation(n)
+
+
+def _concat_rows(parts):
+    if not any(map(tf.is_tensor, parts)):
+        return np.concatenate(parts)
+    kinds = {(part.dtype.name, getattr(part, "ragged_rank", 0)) for part in parts}
+    if len(kinds) > 1:
+        raise ValueError(f"Expected parts of one dtype and depth. Received: {sorted(kinds)}")
+    if not isinstance(parts[0], tf.RaggedTensor):
+        return tf.concat(parts, axis=0)
+    return tf.concat([part.with_row_splits_dtype(tf.int64) for part in parts], axis=0)

@@ -1,0 +1,91 @@
+"""Checkpoints of a training that may be killed at any moment."""
+
+import csv
+import os
+import re
+from pathlib import Path
+
+import keras
+
+__all__ = ["Checkpoint"]
+
+_NAME = re.compile(r"epoch-(\d+)\.keras")
+
+
+class Checkpoint(keras.callbacks.Callback):
+    """Save the whole training state after every epoch, and the best model so far.
+
+    Every file is written under another name and then renamed, so that none is ever half written:
+    `epoch-NNNN.keras` (the newest only, with the optimizer's state), `best.keras` (the epoch with
+    the lowest `monitor`) and `history.csv` (one line an epoch).
+
+    Args:
+        folder: where the files go; made if missing.
+        monitor: the logged quantity, the lower the better, by which the best model is chosen.
+
+    Attributes:
+        history: list of dicts, one for each finished epoch.
+    """
+
+    def __init__(self, folder, monitor="val_loss"):
+        super().__init__()
+        self.folder = Path(folder)
+        self.monitor = monitor
+        self.history = []
+
+    @property
+    def best_path(self):
+        """Path of the best model."""
+        return self.folder / "best.keras"
+
+    def restore(self):
+        """Load the newest state.
+
+        Returns:
+            The model, compiled and with its optimizer's state, or None where nothing was saved.
+        """
+        saved = {
+            int(m[1]): path for path in self.folder.glob("*") if (m := _NAME.fullmatch(path.name))
+        }
+        if not saved:
+            return None
+        with open(self.folder / "history.csv", newline="") as file:
+            rows = [
+                {key: float(value) for key, value in row.items()} for row in csv.DictReader(file)
+            ]
+        # An epoch whose state was not saved any more is trained again.
+        self.history = rows[: max(saved)]
+        return keras.models.load_model(saved[max(saved)])
+
+    def on_train_begin(self, logs=None):
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs = {key: float(value) for key, value in (logs or {}).items()}
+        if self.monitor not in logs:
+            raise ValueError(
+                f"Expected the logs of an epoch to contain what is monitored, one of "
+                f"{sorted(logs)}. Received: monitor={self.monitor!r}"
+            )
+        is_best = all(logs[self.monitor] < earlier[self.monitor] for earlier in self.history)
+        self.history.append({"epoch": epoch, **logs})
+        if is_best:
+            self._save_model(self.best_path)
+        self._save_history()
+        # Last, because its presence says that the epoch is finished.
+        self._save_model(self.folder / f"epoch-{epoch + 1:04d}.keras")
+        (self.folder / f"epoch-{epoch:04d}.keras").unlink(missing_ok=True)
+
+    def _save_model(self, path):
+        part = path.with_name(f"part-{path.name}")
+        self.model.save(part)
+        os.replace(part, path)
+
+    def _save_history(self):
+        path = self.folder / "history.csv"
+        part = path.with_name(f"part-{path.name}")
+        with open(part, "w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(self.history[0]))
+            writer.writeheader()
+            writer.writerows(self.history)
+        os.replace(part, path)

@@ -1,0 +1,57 @@
+"""What all tests share: quiet imports, fixed seeds, a clean Keras, and the folder of real data."""
+
+import os
+import sys
+from pathlib import Path
+
+# Before anything imports TensorFlow, Keras or matplotlib.
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["MPLBACKEND"] = "Agg"
+
+import pytest
+from hypothesis import settings
+
+# The first call of a layer traces a graph, so that a time limit per example says nothing.
+settings.register_profile("keras-mmil", deadline=None)
+settings.load_profile("keras-mmil")
+
+
+def missing_data() -> str | None:
+    """Returns why tests of real data cannot run, `None` if they can."""
+    folder = os.environ.get("KERAS_MMIL_DATA")
+    if not folder:
+        return "needs real data: set KERAS_MMIL_DATA to its folder"
+    if not Path(folder).is_dir():
+        return f"needs real data: no such folder, KERAS_MMIL_DATA={folder!r}"
+    return None
+
+
+def pytest_collection_modifyitems(items):
+    if reason := missing_data():
+        for item in items:
+            if item.get_closest_marker("data"):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def data_dir() -> Path:
+    """The folder of real data; skips the test where there is none."""
+    if reason := missing_data():
+        pytest.skip(reason)
+    return Path(os.environ["KERAS_MMIL_DATA"])
+
+
+@pytest.fixture(autouse=True)
+def _seeds():
+    # Tests of the packaging never import Keras and shall not wait for it.
+    if "keras" in sys.modules:
+        sys.modules["keras"].utils.set_random_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _clean_keras():
+    """Frees a module's models, and starts the automatic names of layers anew."""
+    yield
+    if "keras" in sys.modules:
+        sys.modules["keras"].utils.clear_session()

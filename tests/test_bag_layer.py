@@ -1,0 +1,323 @@
+"""The bag-layer against a Python loop, in every form of input."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_mmil
+from keras_mmil import ragged
+from keras_mmil.layers import BagLayer
+from keras_mmil.testing import assert_close, run_layer_test
+
+AGGREGATIONS = [
+    "max",
+    "mean",
+    "sum",
+    "lse",
+    "pnorm",
+    "std",
+    "attention",
+    "gated_attention",
+    "max|mean",
+]
+# Every odd bag: empty, single, with repeated instances, trailing empty; empty top-bags.
+LENGTHS = ([2, 0, 3, 1], [2, 1, 0, 3, 0, 0])
+
+
+def nested_vectors(features=3, lengths=LENGTHS, seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(sum(lengths[-1]), features)).astype("float32")
+    values[1] = values[0]
+    return ragged.from_flat(values, lengths)
+
+
+def nested_ids(vocabulary=5, lengths=LENGTHS, seed=0):
+    ids = np.random.default_rng(seed).integers(0, vocabulary, sum(lengths[-1]))
+    return ragged.from_flat(ids.astype("int32"), lengths)
+
+
+def by_loop(layer, x, reduce):
+    """The output for innermost bags as nested lists of vectors, by a loop."""
+    w, b, empty = (v.numpy() for v in (layer.kernel, layer.bias, layer.empty_vector))
+
+    def bag(instances):
+        if len(instances) == 0:
+            return empty
+        return reduce(np.maximum(np.asarray(instances) @ w + b, 0))
+
+    return [[bag(sub_bag) for sub_bag in top_bag] for top_bag in x.to_list()]
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_is_a_keras_layer(aggregation):
+    run_layer_test(BagLayer, {"units": 4, "aggregation": aggregation}, {"inputs": nested_vectors()})
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "reduce"),
+    [("max", np.max), ("mean", np.mean), ("sum", np.sum), ("std", np.std)],
+)
+def test_equals_a_loop(aggregation, reduce):
+    layer, x = BagLayer(4, aggregation=aggregation), nested_vectors()
+    layer(x)
+    layer.empty_vector.assign([1.0, 2.0, 3.0, 4.0])
+    layer.bias.assign([0.1, -0.2, 0.3, 0.0])
+    outputs = layer(x)
+    expected = by_loop(layer, x, lambda rho: reduce(rho, axis=0))
+    assert outputs.shape.as_list() == [4, None, 4]
+    np.testing.assert_allclose(
+        outputs.flat_values, np.concatenate([t for t in expected if t]), rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_array_equal(outputs.row_lengths(), LENGTHS[0])
+
+
+def test_several_aggregations_split_the_units_of_one_product():
+    x = nested_vectors()
+    both = BagLayer(6, aggregation=("max", "mean"))
+    outputs = both(x).flat_values
+    assert len(both.weights) == 3
+    for part, name in ((slice(0, 3), "max"), (slice(3, 6), "mean")):
+        single = BagLayer(3, aggregation=name)
+        single(x)
+        single.kernel.assign(both.kernel.numpy()[:, part])
+        np.testing.assert_allclose(outputs[:, part], single(x).flat_values, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "max|sum"])
+def test_without_units_aggregates_the_inputs(aggregation):
+    x = nested_vectors(lengths=([2, 2], [1, 2, 3, 1]))
+    outputs = run_layer_test(
+        BagLayer, {"units": None, "aggregation": aggregation}, {"inputs": x}, fresh_process=False
+    )
+    bags = [np.array(bag) for top_bag in x.to_list() for bag in top_bag]
+    functions = {"mean": [np.mean], "max|sum": [np.max, np.sum]}[aggregation]
+    expected = [np.concatenate([f(bag, axis=0) for f in functions]) for bag in bags]
+    np.testing.assert_allclose(outputs.flat_values, expected, rtol=1e-5)
+
+
+def test_any_depth():
+    lengths = ([1, 0, 2], [2, 1, 0], [1, 2, 0], [2, 0, 3])
+    x = nested_vectors(lengths=lengths)
+    for depth in (3, 2, 1):
+        x = BagLayer(3)(x)
+        assert x.shape.rank == depth + 2
+    x = BagLayer(2)(x)
+    assert isinstance(x, tf.Tensor)
+    assert x.shape == (3, 2)
+
+
+def test_bags_of_equal_size():
+    """Dense bags, and dense bags inside ragged ones, give what ragged bags give."""
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(2, 3, 4, 5)).astype("float32")
+    layer = BagLayer(6, aggregation="mean")
+    outputs = run_layer_test(
+        BagLayer, {"units": 6}, {"inputs": tf.constant(dense)}, fresh_process=False
+    )
+    assert outputs.shape == (2, 3, 6)
+    outputs = layer(tf.constant(dense))
+    as_ragged = tf.RaggedTensor.from_tensor(dense, ragged_rank=2)
+    np.testing.assert_allclose(layer(as_ragged).to_tensor(), outputs, rtol=1e-6)
+    inside = tf.RaggedTensor.from_row_lengths(dense[0], [1, 2])
+    np.testing.assert_allclose(layer(inside).flat_values, outputs[0], rtol=1e-6)
+    assert layer(keras.Input((None, 4, 5), ragged=True)).shape == (None, None, 6)
+
+
+@pytest.mark.parametrize("splits", ["int32", "int64"])
+def test_dtype_of_row_splits(splits):
+    x = nested_vectors()
+    layer = BagLayer(3)
+    assert_close(layer(x.with_row_splits_dtype(splits)).flat_values, layer(x).flat_values)
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_members_equal_their_occurrences(aggregation):
+    """ρ once for each row and a gather: the same outputs and gradients as plain instances."""
+    rows = tf.constant(np.random.default_rng(1).normal(size=(5, 3)).astype("float32"))
+    members = nested_ids()
+    plain = members.with_flat_values(tf.gather(rows, members.flat_values))
+    layer = BagLayer(4, aggregation=aggregation)
+    layer(plain)
+    with tf.GradientTape(persistent=True) as tape:
+        of_rows, of_instances = layer(rows, members), layer(plain)
+        losses = [tf.reduce_sum(tf.sin(o.flat_values)) for o in (of_rows, of_instances)]
+    assert_close(of_rows, of_instances)
+    weights = [w.value for w in layer.trainable_weights]
+    for a, b in zip(*(tape.gradient(loss, weights) for loss in losses), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize("with_members", [True, False])
+def test_weights_are_multiplicities(aggregation, with_members):
+    """An instance of weight 2 counts twice, one of weight 0 not at all."""
+    rows = tf.constant([[1.0, 2.0], [-1.0, 0.5], [0.3, 0.1]])
+    members = tf.ragged.constant([[0, 1, 2], [2], []], dtype=tf.int32)
+    weights = tf.ragged.constant([[2.0, 0.0, 1.0], [0.0], []])
+    expanded = tf.ragged.constant([[0, 0, 2], [], []], dtype=tf.int32)
+    layer = BagLayer(4, aggregation=aggregation)
+    expected = layer(tf.gather(rows, expanded))
+    if with_members:
+        outputs = layer(rows, members, weights)
+    else:
+        outputs = layer(tf.gather(rows, members), weights=weights)
+    assert_close(outputs, expected)
+
+
+def test_members_is_a_keras_layer():
+    inputs = {
+        "inputs": tf.random.normal((5, 3)),
+        "members": nested_ids(),
+        "weights": tf.cast(nested_ids(seed=1), tf.float32),
+    }
+    run_layer_test(BagLayer, {"units": 4, "aggregation": "mean"}, inputs)
+
+
+@pytest.mark.parametrize("with_members", [True, False])
+def test_ids_equal_one_hot_vectors(with_members):
+    ids, init = nested_ids(), {"units": 4, "vocabulary_size": 5, "aggregation": "mean"}
+    if with_members:
+        inputs = {"inputs": tf.constant([3, 0, 4, 1, 2]), "members": ids}
+        words = tf.gather(inputs["inputs"], ids)
+    else:
+        inputs, words = {"inputs": ids}, ids
+    outputs = run_layer_test(BagLayer, init, inputs, fresh_process=False)
+    layer, dense = BagLayer(**init), BagLayer(4, aggregation="mean")
+    layer(**inputs)
+    one_hot = words.with_flat_values(tf.one_hot(words.flat_values, 5))
+    dense(one_hot)
+    layer.bias.assign([0.1, 0.2, -0.1, 0.0])
+    dense.set_weights(layer.get_weights())
+    assert_close(layer(**inputs), dense(one_hot))
+    assert outputs.shape.as_list() == [4, None, 4]
+
+
+def test_represent_and_capture():
+    x, layer = nested_vectors(), BagLayer(4, activation="tanh")
+    layer(x)
+    rho = np.tanh(x.flat_values.numpy() @ layer.kernel.numpy() + layer.bias.numpy())
+    assert_close(layer.represent(x), x.with_flat_values(tf.constant(rho)))
+    captured = layer.capture(x)
+    np.testing.assert_allclose(captured.representations, rho, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(np.diff(captured.row_splits), LENGTHS[1])
+    assert captured.members is None
+    rows, members = x.flat_values, nested_ids()
+    np.testing.assert_allclose(layer.represent(rows, members), rho, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(layer.capture(rows, members).members, members.flat_values)
+    dense = tf.reshape(x.flat_values, (2, 3, 3))
+    np.testing.assert_allclose(layer.represent(dense), rho.reshape(2, 3, 4), rtol=1e-5, atol=1e-6)
+    ids = BagLayer(4, vocabulary_size=5)
+    ids(members)
+    assert ids.represent(members).shape.as_list() == [4, None, None, 4]
+
+
+def test_empty_bags():
+    x = nested_vectors(lengths=([2, 0], [0, 2]))
+    learned, zeros = BagLayer(3), BagLayer(3, empty="zeros", activation=None)
+    learned(x)
+    np.testing.assert_array_equal(learned(x).flat_values[0], np.zeros(3))  # its start value
+    learned.empty_vector.assign([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(learned(x).flat_values[0], [1, 2, 3])
+    with tf.GradientTape() as tape:
+        outputs = learned(x).flat_values
+    np.testing.assert_array_equal(tape.gradient(outputs, learned.empty_vector.value), [1, 1, 1])
+    np.testing.assert_array_equal(zeros(x).flat_values[0], np.zeros(3))
+    assert len(zeros.weights) == 2
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16", "float64"])
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_dtype_policies(policy, aggregation):
+    x = nested_vectors()
+    layer = BagLayer(4, aggregation=aggregation, dtype=policy)
+    with tf.GradientTape() as tape:
+        outputs = layer(x)
+        loss = tf.reduce_sum(outputs.flat_values)
+    assert outputs.dtype.name == layer.compute_dtype
+    assert layer.kernel.dtype == layer.variable_dtype
+    assert layer(keras.Input((None, None, 3), ragged=True)).dtype == layer.compute_dtype
+    for gradient in tape.gradient(loss, [w.value for w in layer.trainable_weights]):
+        assert np.isfinite(tf.cast(gradient, tf.float32)).all()
+    reference = BagLayer(4, aggregation=aggregation)
+    reference(x)
+    reference.set_weights(layer.get_weights())
+    tolerance = 1e-5 if policy == "float64" else 5e-2
+    np.testing.assert_allclose(
+        tf.cast(outputs.flat_values, tf.float32),
+        reference(x).flat_values,
+        rtol=tolerance,
+        atol=tolerance,
+    )
+
+
+def test_regularizers_constraints_and_initializers():
+    layer = BagLayer(
+        3,
+        kernel_initializer="ones",
+        bias_initializer="ones",
+        kernel_regularizer="l2",
+        bias_regularizer="l1",
+        activity_regularizer="l2",
+        kernel_constraint="non_neg",
+        bias_constraint="non_neg",
+        name="named",
+    )
+    outputs = layer(nested_vectors())
+    kernel, bias = 0.01 * 3 * 3, 0.01 * 3
+    activity = 0.01 * float(tf.reduce_sum(tf.square(outputs.flat_values))) / 4  # top-bags
+    np.testing.assert_allclose(float(sum(layer.losses)), kernel + bias + activity, rtol=1e-5)
+    assert layer.name == "named"
+    assert isinstance(layer.kernel.constraint, keras.constraints.NonNeg)
+    assert BagLayer.from_config(layer.get_config()).get_config() == layer.get_config()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"units": 0}, "units=0"),
+        ({"units": 2.5}, "units=2.5"),
+        ({"units": True}, "units=True"),
+        ({"units": 5, "aggregation": "max|mean"}, "units=5"),
+        ({"units": 3, "aggregation": "median"}, "'median'"),
+        ({"units": 3, "empty": "nan"}, "empty='nan'"),
+        ({"units": None, "vocabulary_size": 3}, "units=None, vocabulary_size=3"),
+        ({"units": 3, "vocabulary_size": -1}, "vocabulary_size=-1"),
+    ],
+)
+def test_bad_arguments(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        BagLayer(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "inputs", "match"),
+    [
+        ({}, {"inputs": tf.zeros((2, 3))}, r"inputs.shape=\(2, 3\)"),
+        ({}, {"inputs": tf.zeros((2,)), "members": nested_ids()}, r"inputs.shape=\(2,\)"),
+        ({}, {"inputs": tf.zeros((2, 3)), "members": tf.constant([0])}, r"members.shape=\(1,\)"),
+        ({"vocabulary_size": 3}, {"inputs": tf.constant([1])}, r"inputs.shape=\(1,\)"),
+        ({"vocabulary_size": 3}, {"inputs": tf.zeros((2, 3))}, "inputs.dtype=float32"),
+        (
+            {},
+            {"inputs": keras.KerasTensor((None, None, None))},
+            r"inputs.shape=\(None, None, None\)",
+        ),
+    ],
+)
+def test_bad_inputs(arguments, inputs, match):
+    with pytest.raises(ValueError, match=match):
+        BagLayer(3, **arguments)(**inputs)
+
+
+def test_bad_weights():
+    x = nested_vectors(lengths=([2],))
+    for weights in ([[-1.0, 1.0]], [[float("nan"), 1.0]]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="weights ≥ 0"):
+            BagLayer(3)(x, weights=tf.ragged.constant(weights))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one weight for each instance"):
+        BagLayer(3)(x, weights=tf.ragged.constant([[1.0]]))
+
+
+def test_is_public():
+    assert keras_mmil.layers.BagLayer is BagLayer

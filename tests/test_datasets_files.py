@@ -1,0 +1,141 @@
+"""Finding, downloading and reading files of data sets; the downloads are from local servers."""
+
+import hashlib
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import numpy as np
+import pytest
+
+from keras_mmil.datasets import _files
+
+CONTENT = b"bags of bags" * 1000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Keras's cache in an empty folder, and no local data."""
+    monkeypatch.delenv("KERAS_MMIL_DATA", raising=False)
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
+    return tmp_path / "keras" / "datasets"
+
+
+@pytest.fixture
+def serve():
+    """Function that serves CONTENT over HTTP, its length declared as `length`, and returns the URL."""
+    servers = []
+
+    def start(length):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200 if self.path == "/file" else 404)
+                self.send_header("Content-Length", str(length))
+                self.end_headers()
+                self.wfile.write(CONTENT)
+
+            def log_message(self, *_):
+                pass
+
+        servers.append(HTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}/file"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_local_folder_comes_first(cache, tmp_path, monkeypatch):
+    (tmp_path / "a.bin").write_bytes(CONTENT)
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+    assert _files.find("a.bin") == tmp_path / "a.bin"
+
+
+def test_nothing_is_downloaded_when_there_is_a_local_folder(cache, tmp_path, monkeypatch, serve):
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+    with pytest.raises(
+        FileNotFoundError, match=r"a\.bin.*It is there\. Received: KERAS_MMIL_DATA="
+    ):
+        _files.find("a.bin", serve(len(CONTENT)), instructions="It is there.")
+    assert not cache.exists()
+
+
+def test_download_once(cache, serve):
+    url = serve(len(CONTENT))
+    path = _files.find("folder/a.bin", url, SHA256)
+    assert path == cache / "folder" / "a.bin"
+    assert path.read_bytes() == CONTENT
+    assert list(path.parent.iterdir()) == [path]
+    path.write_bytes(b"there")
+    assert _files.find("folder/a.bin", url, SHA256).read_bytes() == b"there"
+
+
+def test_default_cache(monkeypatch, tmp_path):
+    monkeypatch.delenv("KERAS_MMIL_DATA", raising=False)
+    monkeypatch.delenv("KERAS_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"\.keras.datasets.a\.bin, which cannot be"):
+        _files.find("a.bin")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"sha256": "0" * 64}, ValueError, f"sha256=0+ of http.*Received: sha256={SHA256}"),
+        ({"missing": 5}, FileNotFoundError, r"a\.bin.*ended 5 bytes early.*Put the file there"),
+        ({"path": "/elsewhere"}, FileNotFoundError, r"a\.bin.*404.*By mail\."),
+    ],
+)
+def test_bad_downloads_leave_nothing(cache, serve, change, error, match):
+    url = serve(len(CONTENT) + change.get("missing", 0)) + change.get("path", "")
+    with pytest.raises(error, match=match):
+        _files.find("a.bin", url, change.get("sha256", SHA256), "By mail.")
+    assert list(cache.iterdir()) == []
+
+
+def test_offline(cache):
+    with pytest.raises(
+        FileNotFoundError, match=r"datasets.a\.bin.*could not download it from http"
+    ):
+        _files.find("a.bin", "http://127.0.0.1:9/a.bin")
+
+
+def test_npz_files_are_checked(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.zeros((2, 3)), y=np.array([{}], object))
+    assert _files.read_npz(path, {"x": (2, 3)})["x"].shape == (2, 3)
+    for shapes, match in [
+        ({"x": (2, 4)}, r"`x` of shape \(2, 4\) in .*a\.npz.*shape=\(2, 3\)"),
+        ({"z": (2,)}, r"arrays \['z'\].*a\.npz"),
+        ({"y": (1,)}, r"a\.npz.*allow_pickle=False"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            _files.read_npz(path, shapes)
+
+
+@pytest.mark.parametrize("cut", [0, 10, 200, 600])
+def test_corrupt_npz_files(tmp_path, cut):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=np.random.default_rng(0).random(100))
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ValueError, match=r"delete the file and get it again. Received: .*a\.npz"):
+        _files.read_npz(path, {"x": (100,)})
+
+
+def test_single_arrays_are_not_archives(tmp_path):
+    with open(tmp_path / "a.npz", "wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ValueError, match=r"Received: .*a\.npz"):
+        _files.read_npz(tmp_path / "a.npz", {"x": (3,)})
+
+
+def test_damaged_npz_files(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=np.random.default_rng(0).random(100))
+    content = bytearray(path.read_bytes())
+    content[300:320] = bytes(20)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"Received: .*a\.npz"):
+        _files.read_npz(path, {"x": (100,)})

@@ -1,0 +1,127 @@
+"""The compressed path: each distinct row and sub-bag once, with the same results."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_mmil
+from keras_mmil import Bags, ragged
+from keras_mmil.layers import BagLayer, Distinct, bag_inputs
+from keras_mmil.testing import assert_close, run_layer_test
+
+AGGREGATIONS = ["max", "mean", "sum", "lse", "pnorm", "std", "attention", "max|mean"]
+
+
+def plain_bags(depth, seed=0, vocabulary=4, top_bags=7):
+    """Nested bags with many repeated ids and sub-bags, and empty ones at every level."""
+    rng = np.random.default_rng(seed)
+    lengths, count = [], top_bags
+    for _ in range(depth):
+        lengths.append(rng.integers(0, 4, count))
+        count = lengths[-1].sum()
+    return ragged.from_flat(rng.integers(0, vocabulary, count).astype("int32"), lengths)
+
+
+def build(depth, aggregation="max", vocabulary=4):
+    inputs = bag_inputs(depth)
+    x, *levels = Distinct()(inputs)
+    x = keras.layers.Embedding(vocabulary, 3)(x)
+    x = keras.layers.Dense(4, activation="relu")(x)
+    for members, weights in levels:
+        x = BagLayer(4, aggregation=aggregation)(x, members, weights)
+    return keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(x))
+
+
+def build_without_distinct(depth, aggregation, vocabulary=4):
+    bags = keras.Input((None,) * depth, dtype="int32", ragged=True)
+    x = keras_mmil.layers.InstanceWise(keras.layers.Embedding(vocabulary, 3))(bags)
+    x = keras_mmil.layers.InstanceWise(keras.layers.Dense(4, activation="relu"))(x)
+    for _ in range(depth):
+        x = BagLayer(4, aggregation=aggregation)(x)
+    return keras_mmil.Model(bags, keras.layers.Dense(1, activation="sigmoid")(x))
+
+
+def outputs_and_gradients(model, x):
+    with tf.GradientTape() as tape:
+        outputs = model(x)
+        loss = tf.reduce_sum(tf.sin(3.0 * outputs))
+    gradients = tape.gradient(loss, [w.value for w in model.trainable_weights])
+    return outputs, [tf.convert_to_tensor(g) for g in gradients]
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize("merge", ["batch", "top_bag", None])
+def test_plain_and_compressed_agree(aggregation, merge):
+    x = plain_bags(2)
+    model, reference = build(2, aggregation), build_without_distinct(2, aggregation)
+    reference.set_weights(model.get_weights())
+    expected, expected_gradients = outputs_and_gradients(reference, x)
+    for inputs in (x, Bags.from_ragged(x, merge=merge), Bags.from_ragged(x, merge=merge).inputs):
+        outputs, gradients = outputs_and_gradients(model, inputs)
+        np.testing.assert_allclose(outputs, expected, atol=1e-6)
+        for a, b in zip(gradients, expected_gradients, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_any_depth(depth):
+    x = plain_bags(depth, seed=1)
+    model, reference = build(depth, "mean"), build_without_distinct(depth, "mean")
+    reference.set_weights(model.get_weights())
+    expected = reference(x)
+    np.testing.assert_allclose(model(x), expected, atol=1e-6)
+    np.testing.assert_allclose(model(Bags.from_ragged(x)), expected, atol=1e-6)
+
+
+def test_rows_and_sub_bags_are_distinct():
+    x = ragged.from_nested_lists([[[5, 3, 5], [4], [4]], [[4], [3, 5, 5]]])
+    rows, (sub_members, sub_weights), (top_members, top_weights) = Distinct()(
+        Bags.from_ragged(x).inputs
+    )
+    assert sorted(rows.numpy()) == [3, 4, 5]
+    assert sub_members.nrows() == 2
+    multisets = [
+        dict(zip(tf.gather(rows, m).numpy().tolist(), w.numpy().tolist(), strict=True))
+        for m, w in zip(sub_members, sub_weights, strict=True)
+    ]
+    assert sorted(multisets, key=len) == [{4: 1.0}, {3: 1.0, 5: 2.0}]
+    tops = [
+        {len(multisets[i]): c for i, c in zip(m.numpy(), w.numpy().tolist(), strict=True)}
+        for m, w in zip(top_members, top_weights, strict=True)
+    ]
+    assert tops == [{1: 2.0, 2: 1.0}, {1: 1.0, 2: 1.0}]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_is_a_keras_layer(depth):
+    run_layer_test(Distinct, {}, {"inputs": Bags.from_ragged(plain_bags(depth)).inputs})
+
+
+def test_fit_in_every_form():
+    x, y = plain_bags(2, top_bags=20), np.arange(20) % 2
+    bags = Bags.from_ragged(x)
+    model = build(2)
+    model.compile("adam", "binary_crossentropy", metrics=["accuracy"])
+    fit = {"verbose": 0, "batch_size": 8}
+    model.fit(x, y, validation_split=0.25, sample_weight=np.ones(20), **fit)
+    model.fit(bags, y, validation_data=(bags, y), **fit)
+    model.fit(bags.inputs, y, validation_data=(x, y), **fit)
+    model.fit({k: v for k, v in bags.inputs.items() if "counts" in k or k == "bags"}, y, **fit)
+    model.fit(
+        tf.data.Dataset.from_tensor_slices((bags.inputs, y)).shuffle(20).batch(8),
+        shuffle=False,
+        verbose=0,
+    )
+    np.testing.assert_allclose(
+        model.predict(x, verbose=0), model.predict(bags, verbose=0, batch_size=3), atol=1e-6
+    )
+    losses = [model.evaluate(z, y, verbose=0)[0] for z in (x, bags)]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+def test_inputs_are_checked():
+    with pytest.raises(ValueError, match="depth=0"):
+        bag_inputs(0)
+    with pytest.raises(ValueError, match="'sub_bags'"):
+        build(1)({"sub_bags": plain_bags(1)})

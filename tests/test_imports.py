@@ -1,0 +1,211 @@
+"""The structure of the library, read from its syntax trees without importing it."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from configparser import ConfigParser
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = {"keras_mmil": "keras_mmil", "zoo": "keras_mmil.zoo", "datasets": "keras_mmil.datasets"}
+
+# What each part of the library may import of the others. All may import those at the bottom, too,
+# and the private modules `keras_mmil._*`, which import none.
+BOTTOM = {"ragged": set(), "bags": {"ragged"}}
+DIRECTIONS = {
+    "layers": set(),
+    "model": {"layers"},
+    "training": {"layers"},
+    "interpretation": {"layers"},
+    "datasets": set(),
+    "zoo": {"layers", "model", "training", "datasets"},
+    "cli": {"layers", "model", "training", "interpretation", "datasets", "zoo", "keras_mmil"},
+    "testing": {"layers", "model", "training", "interpretation", "datasets", "zoo", "keras_mmil"},
+    # The package itself registers the serializable classes, and loads the rest only when asked to.
+    "keras_mmil": {"layers", "model"},
+}
+LAZY = DIRECTIONS.keys() - DIRECTIONS["keras_mmil"] - {"keras_mmil"}
+
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "tensorflow_text": "tensorflow-text"}
+MAX_LINES = 320
+PICKLING = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve"}
+ALLOWED_TO_PICKLE = set()  # modules' names, each with its reason
+
+
+def module_name(path: Path) -> str:
+    folder, *parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join([FOLDERS[folder], *(part for part in parts if part != "__init__")])
+
+
+MODULES = {
+    module_name(path): path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))
+}
+every_module = pytest.mark.parametrize("module", MODULES)
+
+
+def part_of(name: str) -> str | None:
+    """Returns the part of the library that `name` belongs to, `None` outside of the library.
+
+    A name that the package defines itself, such as `keras_mmil.Bags`, is of the part `keras_mmil`.
+    """
+    package, *rest = name.split(".")
+    if package != "keras_mmil":
+        return None
+    is_part = rest and (rest[0] in BOTTOM | DIRECTIONS or f"keras_mmil.{rest[0]}" in MODULES)
+    return rest[0] if is_part else package
+
+
+def import_statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yields every import under `node` that is ever executed: not those for type checkers only."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            yield from import_statements(ast.Module(child.orelse, []))
+        else:
+            yield from import_statements(child)
+
+
+def imported_names(source: str, package: str) -> Iterator[str]:
+    """Yields the full name of everything that `source`, a module of `package`, imports."""
+    for statement in import_statements(ast.parse(source)):
+        prefix = ""
+        if isinstance(statement, ast.ImportFrom):
+            prefix = resolve_name("." * statement.level + (statement.module or ""), package) + "."
+        yield from (prefix + alias.name for alias in statement.names)
+
+
+def imports_of(module: str) -> list[str]:
+    path = MODULES[module]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return list(imported_names(path.read_text(encoding="utf-8"), package))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import keras_mmil.model as m, os", ["keras_mmil.model", "os"]),
+        ("from keras_mmil.model import Model", ["keras_mmil.model.Model"]),
+        ("from keras_mmil import model, Bags", ["keras_mmil.model", "keras_mmil.Bags"]),
+        ("from . import max", ["keras_mmil.layers.max"]),
+        ("from .. import zoo", ["keras_mmil.zoo"]),
+        ("from ..model import *", ["keras_mmil.model.*"]),
+        ("def f():\n  if x:\n    import pickle", ["pickle"]),
+        ("try:\n  import a\nexcept ImportError:\n  import b", ["a", "b"]),
+        ("if TYPE_CHECKING:\n  import a\nelse:\n  import b", ["b"]),
+        ("if typing.TYPE_CHECKING:\n  from ..zoo import a", []),
+    ],
+)
+def test_imports_are_found(source, expected):
+    assert list(imported_names(source, "keras_mmil.layers")) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("keras_mmil.zoo.mnist.build", "zoo"),
+        ("keras_mmil.Bags", "keras_mmil"),
+        ("keras_mmil", "keras_mmil"),
+        ("keras_mmil_extra.zoo", None),
+        ("keras.layers", None),
+    ],
+)
+def test_names_belong_to_parts(name, part):
+    assert part_of(name) == part
+
+
+def allowed_for(part: str) -> set[str]:
+    """Returns the other parts that `part` may import."""
+    if part.startswith("_"):
+        return set()
+    assert part in BOTTOM | DIRECTIONS, f"say in DIRECTIONS what {part!r} may import"
+    return BOTTOM[part] if part in BOTTOM else DIRECTIONS[part] | BOTTOM.keys()
+
+
+@every_module
+def test_imports_go_one_way(module):
+    part = part_of(module)
+    allowed = allowed_for(part)
+    reached = {other: name for name in imports_of(module) if (other := part_of(name))}
+    wrong = [
+        name
+        for other, name in reached.items()
+        if other != part and other not in allowed and not other.startswith("_")
+    ]
+    assert not wrong, f"{part} may import of the library only {sorted(allowed)}"
+
+
+@every_module
+def test_nothing_is_imported_by_star(module):
+    assert not [name for name in imports_of(module) if name.endswith(".*")]
+
+
+@every_module
+def test_nothing_pickles(module):
+    if module in ALLOWED_TO_PICKLE:
+        return
+    assert not {name.split(".")[0] for name in imports_of(module)} & PICKLING
+    allowing = [
+        node.lineno
+        for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle"
+        if not (isinstance(node.value, ast.Constant) and node.value.value is False)
+    ]
+    assert not allowing, "NumPy must not unpickle in these lines"
+
+
+@every_module
+def test_files_are_short(module):
+    assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+@every_module
+def test_public_modules_say_what_is_public(module):
+    if any(part.startswith("_") for part in module.split(".")):
+        return
+    assigned = {
+        target.id
+        for statement in ast.parse(MODULES[module].read_text(encoding="utf-8")).body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    assert "__all__" in assigned
+
+
+@pytest.fixture(scope="module")
+def setup_cfg():
+    parser = ConfigParser()
+    assert parser.read(ROOT / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+def test_every_package_is_listed(setup_cfg):
+    # Any folder with Python files: one that lacks its `__init__.py` is reported, too.
+    found = {module_name(path.parent / "__init__.py") for path in MODULES.values()}
+    listed = setup_cfg["options"]["packages"].split()
+    assert sorted(listed) == sorted(found)
+    assert found <= {name for name, path in MODULES.items() if path.name == "__init__.py"}
+
+
+def test_every_third_party_import_is_declared(setup_cfg):
+    extras = setup_cfg["options.extras_require"]
+    declared = "\n".join(
+        [setup_cfg["options"]["install_requires"], extras["text"], extras["report"]]
+    )
+    distributions = set(re.findall(r"^[\w-]+", declared, re.MULTILINE))
+    imported = {name.split(".")[0] for module in MODULES for name in imports_of(module)}
+    third_party = imported - sys.stdlib_module_names - {"keras_mmil"}
+    assert {DISTRIBUTIONS.get(name, name) for name in third_party} <= distributions
+
+
+def test_the_package_loads_no_more_than_it_needs():
+    lazy = [f"keras_mmil.{part}" for part in LAZY]
+    code = f"import sys, keras_mmil; print([name for name in {lazy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert result.stdout == "[]\n", result.stderr

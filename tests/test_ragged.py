@@ -1,0 +1,283 @@
+"""Helpers on RaggedTensors, compared with Python's lists and with tf.ragged.constant."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_mmil import Bags, ragged
+
+few = settings(max_examples=25)
+
+
+def nested(depth, leaf=st.integers(-9, 9)):
+    """Strategy of lists of top-bags, nested `depth` times."""
+    for _ in range(depth + 1):
+        leaf = st.lists(leaf, max_size=3)
+    return leaf
+
+
+def bags(*top_bags):
+    return ragged.from_nested_lists(top_bags, depth=2, dtype="int64")
+
+
+X = [[[1, 2], [3]], [], [[], [4]]]
+
+
+# Building and taking apart
+
+
+@few
+@given(x=nested(2))
+def test_nested_lists_like_tf_ragged_constant(x):
+    expected = tf.ragged.constant(x, dtype=tf.int64, ragged_rank=2, row_splits_dtype=tf.int64)
+    found = ragged.from_nested_lists(x, depth=2, dtype="int64")
+    assert found.to_list() == x == ragged.to_nested_lists(found)
+    assert found.shape.as_list() == expected.shape.as_list()
+    assert (found.dtype, found.row_splits.dtype) == (tf.int64, tf.int64)
+
+
+@few
+@given(st.integers(1, 3).flatmap(lambda depth: st.tuples(st.just(depth), nested(depth))))
+def test_flat_values_and_lengths_go_back_and_forth(depth_and_x):
+    depth, x = depth_and_x
+    there = ragged.from_nested_lists(x, depth=depth)
+    lengths = ragged.nested_lengths(there)
+    assert ragged.depth(there) == len(lengths) == depth
+    assert lengths[0].tolist() == [len(bag) for bag in x]
+    back = ragged.from_flat(there.flat_values, lengths)
+    assert back.to_list() == there.to_list() == x
+
+
+@pytest.mark.parametrize(
+    ("numbers", "dtype"),
+    [([1], "int64"), ([0.5], "float32"), ([1, 0.5], "float32"), ([True], "bool")],
+)
+def test_dtype_of_numbers(numbers, dtype):
+    assert ragged.from_nested_lists([numbers]).dtype == dtype
+
+
+def test_arrays_are_bags_of_instances():
+    x = [
+        [np.zeros((3, 4), np.float16), np.ones((1, 4), np.float16)],
+        [],
+        [np.ones((0, 4), np.float16)],
+    ]
+    found = ragged.from_nested_lists(x)
+    assert found.shape.as_list() == [3, None, None, 4]
+    assert found.dtype == tf.float16
+    assert [lengths.tolist() for lengths in ragged.nested_lengths(found)] == [[2, 0, 1], [3, 1, 0]]
+    np.testing.assert_array_equal(found.flat_values[:, 0], [0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("instance", [[1.0, 2.0], np.array([1.0, 2.0], np.float32)])
+def test_inner_shape_makes_lists_and_arrays_instances(instance):
+    found = ragged.from_nested_lists([[instance, instance], [instance]], inner_shape=(2,))
+    assert found.shape.as_list() == [2, None, 2]
+    np.testing.assert_array_equal(found.flat_values, [[1, 2]] * 3)
+
+
+def test_object_arrays_and_tuples_are_lists():
+    x = np.empty(2, object)
+    x[:] = [(1, 2), [3]]
+    assert ragged.from_nested_lists(x).to_list() == [[1, 2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("x", "arguments", "shape"),
+    [
+        ([], {}, [0, None]),
+        ([[], []], {}, [2, None]),
+        ([[[]], []], {}, [2, None, None]),
+        ([[], []], {"depth": 3, "inner_shape": (5,)}, [2, None, None, None, 5]),
+    ],
+)
+def test_lists_without_instances(x, arguments, shape):
+    assert ragged.from_nested_lists(x, **arguments).shape.as_list() == shape
+
+
+@pytest.mark.parametrize(
+    ("x", "arguments", "error", "match"),
+    [
+        ("abc", {}, TypeError, r"Received: x='abc' of type str"),
+        (np.zeros(3), {}, TypeError, "of type ndarray"),
+        ([["a", "b"]], {}, TypeError, r"Received: x\[0\]\[0\]='a'"),
+        ([[1], [2, "b"]], {}, TypeError, r"Received: x\[1\]\[1\]='b'"),
+        ([[[1], []], [[2, None]]], {}, TypeError, r"Received: x\[1\]\[0\]\[1\]=None"),
+        ([[[1]], [2]], {}, ValueError, r"lists beside other things.*Received: x\[1\]\[0\]=2"),
+        ([[1], 2], {}, ValueError, r"Received: x\[1\]=2"),
+        ([1, 2], {}, ValueError, "Expected lists of depth 1. Received: depth 0"),
+        ([[1, 2]], {"depth": 2}, ValueError, "Expected lists of depth 2. Received: depth 1"),
+        ([[[1, 2], [3]]], {"inner_shape": (2,)}, ValueError, r"shape \(2,\).*list of length 1"),
+        ([[np.zeros((2, 3)), np.zeros((2, 4))]], {}, ValueError, r"x\[0\]\[1\] of shape \(2, 4\)"),
+        ([[np.zeros(2), np.array(["a"])]], {}, TypeError, r"x\[0\]\[1\]=array"),
+        ([[np.zeros(2), 3]], {}, TypeError, r"x\[0\]\[1\]=3"),
+    ],
+)
+def test_bad_nested_lists(x, arguments, error, match):
+    with pytest.raises(error, match=match):
+        ragged.from_nested_lists(x, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("values", "lengths", "match"),
+    [
+        ([1, 2], [], r"nested_lengths=\(\)"),
+        ([1, 2], [[1, 2]], r"members, 2.*nested_lengths\[0\]=array.*, of sum 3"),
+        ([1, 2], [[3, -1]], r"-1.*, of sum 2"),
+        ([1, 2], [[1], [1, 1]], r"nested_lengths\[0\]=.*sum 1"),
+        ([1, 2], [[1], [1.5]], r"integers.*nested_lengths\[1\]=array"),
+        ([1, 2], [[[2]]], "one-dimensional"),
+        (3, [[1]], "Expected top-bags"),
+    ],
+)
+def test_bad_lengths(values, lengths, match):
+    with pytest.raises(ValueError, match=match):
+        ragged.from_flat(values, lengths)
+
+
+def test_images_and_int32_splits():
+    images = np.arange(4 * 6, dtype=np.uint8).reshape(4, 2, 3)
+    x = ragged.from_flat(images, [[2, 0, 1], [1, 2, 1]]).with_row_splits_dtype(tf.int32)
+    assert ragged.depth(x) == 2
+    taken = ragged.take(x, [2, 0])
+    np.testing.assert_array_equal(taken.flat_values, images[[3, 0, 1, 2]])
+    assert ragged.concat([x, x]).shape.as_list() == [6, None, None, 2, 3]
+
+
+@pytest.mark.parametrize("function", [ragged.depth, ragged.nested_lengths, ragged.to_nested_lists])
+def test_only_ragged_tensors_are_nested(function):
+    with pytest.raises(TypeError, match="Received: x of type ndarray"):
+        function(np.zeros((2, 2)))
+
+
+# Selection by top-bag
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [
+        slice(1, None),
+        slice(None, None, -1),
+        [2, 0, 0],
+        [-1],
+        [],
+        np.array([True, False, True]),
+        np.array([1], np.int32),
+    ],
+)
+def test_take_as_in_numpy(indices):
+    rows = np.arange(3)[indices if len(np.shape(indices)) == 0 or len(indices) else slice(0)]
+    x = bags(*X)
+    y = np.array([7, 8, 9])
+    taken = ragged.take({"x": x, "labels": (y, tf.constant(y))}, indices)
+    assert taken["x"].to_list() == [X[i] for i in rows]
+    assert taken["x"].shape.as_list() == [len(rows), None, None]
+    assert taken["labels"][0].tolist() == y[rows].tolist() == taken["labels"][1].numpy().tolist()
+    assert isinstance(taken["labels"][0], np.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("indices", "match"),
+    [([3], "3"), ([True, False], "boolean"), (1, "Received: indices=array"), ([[0]], "indices=")],
+)
+def test_bad_indices(indices, match):
+    with pytest.raises(IndexError, match=match):
+        ragged.take(bags(*X), indices)
+
+
+def test_parts_must_lead_with_the_same_number():
+    with pytest.raises(ValueError, match=r"sizes=\[3, 2\]"):
+        ragged.take((bags(*X), np.zeros(2)), [0])
+    with pytest.raises(ValueError, match="Received: 5"):
+        ragged.n_top_bags((bags(*X), 5))
+    with pytest.raises(ValueError, match="shape=()"):
+        ragged.n_top_bags(tf.constant(5))
+
+
+@few
+@given(n=st.integers(0, 20), fraction=st.floats(0, 1), seed=st.one_of(st.none(), st.integers(0, 9)))
+def test_split_is_a_partition(n, fraction, seed):
+    x = ragged.from_flat(np.arange(n), [np.ones(n, np.int64)])
+    y = np.arange(n)
+    parts = ragged.split((x, y), float(fraction), seed)
+    assert [len(labels) for _, labels in parts] == [round(fraction * n), n - round(fraction * n)]
+    for bag, label in parts:
+        assert bag.flat_values.numpy().tolist() == label.tolist()
+    joined, labels = ragged.concat(parts)
+    assert sorted(labels) == list(range(n)) == sorted(joined.flat_values.numpy())
+    if seed is None:
+        assert labels.tolist() == list(range(n))
+
+
+def test_split_by_sizes_and_seed():
+    y = np.arange(50)
+    sizes = [len(part) for part in ragged.split(y, (5, 0, 45))]
+    assert sizes == [5, 0, 45]
+    same, again, other = (ragged.split(y, 0.5, seed)[0].tolist() for seed in (1, 1, 2))
+    assert same == again != other
+
+
+@pytest.mark.parametrize("sizes", [1.5, -0.1, [2], [4, -1], 3, [[3]]])
+def test_bad_sizes(sizes):
+    with pytest.raises(ValueError, match="Received: sizes="):
+        ragged.split(np.zeros(3), sizes)
+
+
+def test_shuffle_keeps_examples_and_labels_together():
+    x = ragged.from_flat(np.arange(30), [np.ones(30, np.int64)])
+    bag, label = ragged.shuffle((x, np.arange(30)), seed=3)
+    assert bag.flat_values.numpy().tolist() == label.tolist() != list(range(30))
+    assert ragged.shuffle(np.arange(30), seed=3).tolist() == label.tolist()
+
+
+def test_concat_of_mixed_splits_and_forms():
+    x = bags(*X)
+    joined = ragged.concat([{"x": x.with_row_splits_dtype(tf.int32)}, {"x": x}])
+    assert joined["x"].to_list() == X + X
+    assert ragged.concat([tf.constant([1]), tf.constant([2])]).numpy().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("parts", "match"),
+    [
+        ([], r"parts=\[\]"),
+        ([bags(*X), bags(*X).values], r"\('int64', 1\), \('int64', 2\)"),
+        ([bags(*X), tf.cast(bags(*X), tf.int32)], r"\('int32', 2\), \('int64', 2\)"),
+    ],
+)
+def test_bad_concat(parts, match):
+    with pytest.raises(ValueError, match=match):
+        ragged.concat(parts)
+
+
+def test_bags_are_selected_like_tensors():
+    x = Bags.from_ragged(bags(*X))
+    (first, y), (rest, _) = ragged.split((x, np.arange(3)), 0.34, seed=0)
+    assert (len(first), len(rest)) == (1, 2)
+    assert first.bags.to_list() == x[y].bags.to_list()
+
+
+# Checks
+
+
+@pytest.mark.parametrize(
+    ("x", "match"),
+    [
+        (
+            ragged.from_nested_lists([[[[0.0, 1.0]]], [[], [[2.0, np.inf], [np.nan, 0.0]]]], (2,)),
+            r"`x`, found 2 .*Received: x\[1\]\[1\]\[0\]\[1\]=inf",
+        ),
+        (np.array([[0.0], [np.nan]]), r"found 1 .*Received: x\[1\]\[0\]=nan"),
+        (tf.constant([-np.inf]), r"x\[0\]=-inf"),
+    ],
+)
+def test_values_that_are_not_finite(x, match):
+    with pytest.raises(ValueError, match=match):
+        ragged.check_finite(x)
+
+
+def test_finite_values_pass():
+    for x in (bags(*X), tf.cast(bags(*X), tf.float32), np.zeros(0), np.array([True])):
+        ragged.check_finite(x, "y")

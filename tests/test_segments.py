@@ -1,0 +1,146 @@
+"""Segment reductions against a Python loop, on odd bags."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_mmil.layers import segments
+
+SIZES = {
+    "usual": [2, 3, 1],
+    "empty first": [0, 2],
+    "empty between": [1, 0, 0, 2],
+    "empty last": [2, 0, 0],
+    "all empty": [0, 0],
+    "no bags": [],
+    "single": [1],
+}
+
+
+def loop(reduce, values, sizes, weights):
+    """`reduce(values of a bag, weights of a bag)` for each bag; zeros for an empty one."""
+    out, start = [], 0
+    for size in sizes:
+        bag = slice(start, start + size)
+        start += size
+        out.append(reduce(values[bag], weights[bag, None]) if size else np.zeros(values.shape[1]))
+    return np.array(out).reshape(-1, values.shape[1])
+
+
+REDUCTIONS = {
+    "segment_sum": lambda v, w: (w * v).sum(0),
+    "segment_mean": lambda v, w: (w * v).sum(0) / w.sum(),
+    "segment_max": lambda v, w: v.max(0),
+    "segment_std": lambda v, w: np.sqrt((w * (v - (w * v).sum(0) / w.sum()) ** 2).sum(0) / w.sum()),
+    "segment_lse": lambda v, w: np.log((w * np.exp(v)).sum(0)),
+    "segment_pnorm": lambda v, w: np.sqrt((w * v**2).sum(0) / w.sum()),
+}
+
+
+def example(sizes, seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(sum(sizes), 3)).astype("float32")
+    weights = rng.integers(1, 4, size=sum(sizes)).astype("float32")
+    return values, weights, np.repeat(np.arange(len(sizes)), sizes)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("ids_dtype", ["int32", "int64"])
+def test_equals_a_loop(name, sizes, ids_dtype):
+    values, weights, row_ids = example(sizes)
+    reduce = getattr(segments, name)
+    row_ids = row_ids.astype(ids_dtype)
+    plain = reduce(tf.constant(values), row_ids, len(sizes))
+    ones = np.ones_like(weights)
+    np.testing.assert_allclose(plain, loop(REDUCTIONS[name], values, sizes, ones), atol=1e-5)
+    weighted = reduce(tf.constant(values), row_ids, len(sizes), tf.constant(weights))
+    np.testing.assert_allclose(weighted, loop(REDUCTIONS[name], values, sizes, weights), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision(name, dtype):
+    values, weights, row_ids = example(SIZES["usual"])
+    half = tf.cast(values, dtype)
+    reduced = getattr(segments, name)(half, row_ids, 3, tf.constant(weights))
+    assert reduced.dtype == half.dtype
+    expected = loop(REDUCTIONS[name], tf.cast(half, "float32").numpy(), [2, 3, 1], weights)
+    np.testing.assert_allclose(tf.cast(reduced, "float32"), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_half_precision_mean_does_not_overflow():
+    values = tf.fill((1000, 1), tf.constant(100.0, tf.float16))  # their sum is above 65,504
+    mean = segments.segment_mean(values, tf.zeros(1000, tf.int32), 1)
+    assert float(mean[0, 0]) == 100.0
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_weights_count_as_repetitions_also_in_the_gradient(name):
+    """A bag {a: 2, b: 1} has the value and gradient of {a, a, b}."""
+    values, weights, row_ids = example([3, 0, 2, 4])
+    values[-1] = values[-2]  # a tie, in every unit
+    times = weights.astype(int)
+    compressed, upstream = (
+        tf.Variable(values),
+        tf.constant(np.random.normal(size=(4, 3)), "float32"),
+    )
+    reduce = getattr(segments, name)
+    with tf.GradientTape(persistent=True) as tape:
+        by_weight = reduce(compressed, row_ids, 4, tf.constant(weights))
+        repeated = tf.repeat(compressed, times, axis=0)
+        by_repetition = reduce(repeated, np.repeat(row_ids, times), 4)
+    np.testing.assert_allclose(by_weight, by_repetition, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        tape.gradient(by_weight, compressed, upstream),
+        tf.convert_to_tensor(tape.gradient(by_repetition, compressed, upstream)),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_gradient_of_max_is_that_of_tensorflow():
+    values = tf.Variable([[1.0, 0.0], [1.0, 2.0], [0.5, 2.0], [3.0, 2.0]])
+    row_ids, upstream = tf.constant([0, 0, 0, 1]), tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    with tf.GradientTape(persistent=True) as tape:
+        ours = segments.segment_max(values, row_ids, 2)
+        theirs = tf.math.segment_max(values, row_ids)
+    np.testing.assert_array_equal(
+        tape.gradient(ours, values, upstream), tape.gradient(theirs, values, upstream)
+    )
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_gradient_is_finite_where_all_are_equal_or_zero(name):
+    values = tf.Variable([[0.0], [0.0], [2.0], [2.0]])
+    with tf.GradientTape() as tape:
+        reduced = getattr(segments, name)(values, tf.constant([0, 0, 1, 1]), 3)
+    assert np.isfinite(tape.gradient(reduced, values)).all()
+
+
+def test_softmax_sums_to_one_and_is_stable():
+    scores = tf.constant([[1000.0], [1000.0], [-1000.0], [3.0]])
+    shares = segments.segment_softmax(scores, tf.constant([0, 0, 0, 2]), 3)
+    np.testing.assert_allclose(shares, [[0.5], [0.5], [0.0], [1.0]])
+    weighted = segments.segment_softmax(
+        scores, tf.constant([0, 0, 0, 2]), 3, tf.constant([3.0, 1.0, 1.0, 1.0])
+    )
+    np.testing.assert_allclose(weighted, [[0.75], [0.25], [0.0], [1.0]])
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e-4])
+def test_smooth_aggregations_do_not_overflow(scale):
+    values = tf.constant([[1.0], [2.0], [3.0]]) * scale
+    row_ids = tf.zeros(3, tf.int32)
+    lse = segments.segment_lse(values, row_ids, 1, sharpness=50.0 / scale)
+    np.testing.assert_allclose(lse, [[3 * scale]], rtol=1e-3)
+    pnorm = segments.segment_pnorm(values, row_ids, 1, p=60.0)
+    np.testing.assert_allclose(pnorm, [[3 * scale * (1 / 3) ** (1 / 60)]], rtol=1e-3)
+
+
+def test_counts():
+    np.testing.assert_array_equal(segments.segment_counts(tf.constant([0, 0, 2]), 4), [2, 0, 1, 0])
+    weights = tf.constant([0.5, 1.0, 2.0])
+    np.testing.assert_array_equal(
+        segments.segment_counts(tf.constant([0, 0, 2]), 4, weights), [1.5, 0, 2, 0]
+    )

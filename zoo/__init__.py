@@ -1,0 +1,9 @@
+"""Models of the paper's experiments, one module for each."""
+
+if __name__ == "zoo":
+    raise ImportError("Import `keras_mmil.zoo`, not `zoo`: its classes would be registered twice.")
+
+from keras_mmil.zoo.mnist import mnist_mmil
+from keras_mmil.zoo.registry import Experiment, registry
+
+__all__ = ["Experiment", "mnist_mmil", "registry"]

@@ -1,0 +1,74 @@
+"""The network of the paper's semi-synthetic experiment (section 7.1 and its appendix)."""
+
+import keras
+
+from keras_mmil.layers import BagLayer, InstanceWise
+from keras_mmil.model import Model
+
+__all__ = ["mnist_mmil"]
+
+
+def mnist_mmil(
+    input_shape=(28, 28),
+    filters=(32, 64),
+    strides=2,
+    padding="same",
+    dense_units=1024,
+    dropout=0.5,
+    bag_units=(200, 200),
+    aggregation="max",
+    learning_rate=0.001,
+    name="mnist_mmil",
+):
+    """Convolutional network for bags of bags of images, compiled.
+
+    Two blocks of 5x5 convolution, batch normalisation, ReLU, 2x2 max pooling and dropout; a dense
+    layer; then a bag-layer for each level of bags, and a sigmoid unit.
+
+    Args:
+        input_shape: (height, width) of the images, uint8; the model rescales them.
+        filters: channels of each convolution.
+        strides, padding: of the convolutions. The paper does not state them; the defaults are
+            those of the authors' published program.
+        dense_units: units of the dense layer.
+        dropout: rate of every dropout.
+        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        aggregation: of the bag-layers.
+        learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        name: of the model.
+
+    Returns:
+        A compiled `keras_mmil.Model` for RaggedTensors [batch, (n), (m), height, width].
+
+    Source:
+        Paper, table "Neural network structure for MMIL MNIST dataset".
+    """
+    bags = keras.Input(
+        (None,) * len(bag_units) + tuple(input_shape), dtype="uint8", ragged=True, name="bags"
+    )
+    encoder = keras.Sequential(name="encoder")
+    encoder.add(keras.Input(tuple(input_shape), dtype="uint8"))
+    encoder.add(keras.layers.Reshape((*input_shape, 1)))
+    encoder.add(keras.layers.Rescaling(1 / 255))
+    for channels in filters:
+        encoder.add(keras.layers.Conv2D(channels, 5, strides=strides, padding=padding))
+        encoder.add(keras.layers.BatchNormalization())
+        encoder.add(keras.layers.ReLU())
+        encoder.add(keras.layers.MaxPooling2D(2, padding="same"))
+        encoder.add(keras.layers.Dropout(dropout))
+    encoder.add(keras.layers.Flatten())
+    encoder.add(keras.layers.Dense(dense_units, activation="relu"))
+    encoder.add(keras.layers.Dropout(dropout))
+
+    x = InstanceWise(encoder, name="instances")(bags)  # (batch, (n), (m), dense_units)
+    for level, units in enumerate(bag_units, start=1):
+        x = BagLayer(units, aggregation=aggregation, name=f"bag_layer_{level}")(x)
+    outputs = keras.layers.Dense(1, activation="sigmoid", name="label")(x)
+
+    model = Model(bags, outputs, name=name)
+    model.compile(
+        optimizer=keras.optimizers.Adam(learning_rate),
+        loss="binary_crossentropy",
+        metrics=["accuracy"],
+    )
+    return model
