@@ -70,7 +70,7 @@ def from_table(table, groups, features, label=None):
         row = order[differs.argmax()]
         raise ValueError(
             f"Expected one label for each top-bag. Received: several values of {label!r} for "
-            f"{groups[0]}={keys[0][row]!r}"
+            f"{groups[0]}={keys[0][row]}"
         )
     return x, of_top_bag, ids
 
@@ -122,6 +122,6 @@ def _complete_column(table, name):
     if missing.any():
         raise ValueError(
             f"Expected no missing values, found {missing.sum()} in column {name!r}. "
-            f"Received: {values[missing][0]!r} in row {missing.argmax()}"
+            f"Received: {values[missing][0]} in row {missing.argmax()}"
         )
     return values

@@ -2,8 +2,11 @@
 
 import importlib
 
-from keras_mmil import _backend, _checkout  # noqa: F401, I001 - first: they check and find
-from keras_mmil import layers  # registers every serializable class
+from keras_mmil import (  # noqa: F401 - first: they check and find
+    _backend,
+    _checkout,
+    layers,  # registers every serializable class
+)
 from keras_mmil._version import __version__
 from keras_mmil.bags import Bags
 from keras_mmil.layers import aggregations

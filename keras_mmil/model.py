@@ -30,6 +30,7 @@ class Model(keras.Model):
     """
 
     def __call__(self, inputs, *args, **kwargs):
+        """Call the model on a RaggedTensor, `Bags`, or the dict of its inputs."""
         return super().__call__(self._complete(inputs), *args, **kwargs)
 
     def fit(self, x=None, y=None, *args, validation_data=None, **kwargs):
@@ -145,7 +146,12 @@ class Model(keras.Model):
             raise ValueError(
                 f"Expected at least one top-bag. Received: {name}.shape={tuple(tensor.shape)}"
             )
-        check_finite(tensor, name)
+        dtype = tf.as_dtype(tensor.dtype)
+        if dtype == tf.string:
+            if spec.dtype != "string":
+                raise ValueError(f"Expected numbers for {name}. Received: {name}.dtype=string")
+        else:
+            check_finite(tensor, name)
 
 
 def _spec_of(x):

@@ -23,7 +23,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def serve():
-    """Function that serves CONTENT over HTTP, its length declared as `length`, and returns the URL."""
+    """Function that serves CONTENT over HTTP, declared to be of `length`, and returns the URL."""
     servers = []
 
     def start(length):

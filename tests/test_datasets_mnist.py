@@ -1,4 +1,4 @@
-"""Bags of bags of digits, checked against loops over their digits and against the images' sources."""
+"""Bags of bags of digits, checked against loops over them and against the images' sources."""
 
 import importlib.util
 import subprocess
@@ -63,7 +63,7 @@ def test_rule_on_empty_bags():
 
 
 def test_sizes_are_uniform_and_do_not_tell_the_label():
-    (x, y, z), _, _ = load(3000, 0, 0, bag_size=(1, 3), sub_bag_size=(2, 5))
+    (_, y, z), _, _ = load(3000, 0, 0, bag_size=(1, 3), sub_bag_size=(2, 5))
     sub_bags, digits = ragged.nested_lengths(z)
     for label in (0, 1):  # 500 top-bags of each size are expected, with a deviation of 18
         counts = np.bincount(sub_bags[y == label], minlength=4)
@@ -99,7 +99,7 @@ def test_the_same_for_the_same_seed():
         if len(first[1]) == len(again[1]):
             assert first[0].to_list() == again[0].to_list()
             assert first[1].tolist() == again[1].tolist()
-    (_, _), _, (x, y) = mnist.load_mmil(5, 3, 9, source="digits")
+    _, _, (x, _) = mnist.load_mmil(5, 3, 9, source="digits")
     assert x.to_list() == first[0].to_list()
     assert load(5, 3, 9, seed=1)[2][2].to_list() != first[2].to_list()
 
@@ -132,7 +132,7 @@ def test_bad_arguments(arguments, match):
 def test_labels_that_cannot_be_had(monkeypatch):
     monkeypatch.setattr(_generate, "_CANDIDATES", 100)
     with pytest.raises(
-        ValueError, match="1 top-bags .*Received: a top-bag of 200 members for label 0"
+        ValueError, match=r"1 top-bags .*Received: a top-bag of 200 members for label 0"
     ):
         load(2, 0, 0, bag_size=(200, 200), sub_bag_size=(3, 3))
 
@@ -213,7 +213,7 @@ def test_mnist(data_dir):
 def test_modules_are_loaded_when_asked_for():
     assert set(datasets.__all__) <= set(dir(datasets))
     assert datasets.mnist is mnist
-    with pytest.raises(AttributeError, match="'keras_mmil.datasets' has no attribute 'letters'"):
+    with pytest.raises(AttributeError, match=r"'keras_mmil\.datasets' has no attribute 'letters'"):
         datasets.letters  # noqa: B018
     code = "import sys; from keras_mmil import datasets; print('sklearn.datasets' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -88,19 +88,19 @@ def test_dates_and_categories_are_groups():
         ({}, {"groups": ["ward"]}, KeyError, r"'patient', 'visit'.*Received: 'ward'"),
         ({}, {"features": []}, ValueError, r"Received: features=\[\]"),
         ({}, {"features": ["ill"]}, TypeError, "Received: column 'ill' of dtype"),
-        ({}, {"label": "age"}, ValueError, "several values of 'age' for patient='b'|np.str_"),
+        ({}, {"label": "age"}, ValueError, "several values of 'age' for patient=b"),
         (
             {"dose": [1.0, np.nan, 3, np.nan, 5]},
             {},
             ValueError,
-            "found 2 in column 'dose'. Received: .*nan.* in row 1",
+            "found 2 in column 'dose'. Received: nan in row 1",
         ),
         ({"dose": [1.0, 2, 3, np.inf, 5]}, {}, ValueError, r"Received: dose\[3\]=inf"),
         (
             {"patient": np.array(["a", None, "b", "b", "b"], object)},
             {},
             ValueError,
-            "found 1 in column 'patient'.* in row 1",
+            r"found 1 in column 'patient'.* in row 1",
         ),
     ],
 )

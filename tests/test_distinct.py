@@ -8,7 +8,7 @@ import tensorflow as tf
 import keras_mmil
 from keras_mmil import Bags, ragged
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
-from keras_mmil.testing import assert_close, run_layer_test
+from keras_mmil.testing import run_layer_test
 
 AGGREGATIONS = ["max", "mean", "sum", "lse", "pnorm", "std", "attention", "max|mean"]
 

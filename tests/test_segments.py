@@ -83,7 +83,7 @@ def test_weights_count_as_repetitions_also_in_the_gradient(name):
     times = weights.astype(int)
     compressed, upstream = (
         tf.Variable(values),
-        tf.constant(np.random.normal(size=(4, 3)), "float32"),
+        tf.constant(np.random.default_rng(1).normal(size=(4, 3)), "float32"),
     )
     reduce = getattr(segments, name)
     with tf.GradientTape(persistent=True) as tape:

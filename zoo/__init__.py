@@ -4,6 +4,13 @@ if __name__ == "zoo":
     raise ImportError("Import `keras_mmil.zoo`, not `zoo`: its classes would be registered twice.")
 
 from keras_mmil.zoo.mnist import mnist_mmil
+from keras_mmil.zoo.ramon_deraedt import output_level_mil, representation_level_mil
 from keras_mmil.zoo.registry import Experiment, registry
 
-__all__ = ["Experiment", "mnist_mmil", "registry"]
+__all__ = [
+    "Experiment",
+    "mnist_mmil",
+    "output_level_mil",
+    "registry",
+    "representation_level_mil",
+]

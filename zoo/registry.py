@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from keras_mmil.datasets import mnist as mnist_data
 from keras_mmil.model import Model
-from keras_mmil.zoo.mnist import mnist_mmil
+from keras_mmil.zoo.mnist import matches_generating_rule, mnist_mmil
 
 __all__ = ["Experiment", "registry"]
 
@@ -25,6 +25,8 @@ class Experiment:
         model: "mmil" or "mil".
         paper: the paper's figures by metric, as fractions.
         class_names: names of the classes of top-bags.
+        check_rules: function of a fitted `Explainer`, top-bags and their instance labels that
+            returns whether the rules are the ones by which the data were made; or None.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Experiment:
     model: str = "mmil"
     paper: Mapping[str, float] = field(default_factory=dict)
     class_names: tuple[str, ...] = ("negative", "positive")
+    check_rules: Callable[..., bool] | None = None
 
 
 def _load_mnist(seed=0, limit=None, source="mnist", instance_labels=False):
@@ -59,6 +62,7 @@ registry = {
             epochs=100,
             batch_size=20,
             paper={"test_accuracy": 0.9842, "rule_accuracy": 0.9818, "fidelity": 0.9916},
+            check_rules=matches_generating_rule,
         ),
     ]
 }

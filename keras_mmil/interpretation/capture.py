@@ -178,14 +178,14 @@ def _to_numpy(captured):
 
 
 def _check(x, spec, name):
-    if not isinstance(x, (tf.RaggedTensor, tf.Tensor, np.ndarray)) or x.dtype == object:
+    if not isinstance(x, (tf.RaggedTensor, tf.Tensor, np.ndarray)):
         raise TypeError(
             "Expected a RaggedTensor, an array or Bags; `keras_mmil.ragged.from_nested_lists` "
             f"makes the first of nested lists. Received: {name} of type {type(x).__name__}"
         )
-    dtype = tf.as_dtype(x.dtype)
+    dtype = tf.as_dtype(x.dtype)  # a string also for NumPy's objects
     if dtype == tf.string and spec.dtype != "string":
-        raise TypeError(f"Expected numbers. Received: {name} of dtype {dtype.name}")
+        raise TypeError(f"Expected numbers. Received: {name} of dtype {x.dtype.name}")
     if len(x.shape) != len(spec.shape):
         raise ValueError(
             f"Expected the nesting of the model's input, shape {spec.shape}. "

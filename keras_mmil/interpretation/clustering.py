@@ -2,16 +2,15 @@
 
 import numpy as np
 from sklearn.cluster import KMeans, MiniBatchKMeans
-from sklearn.metrics import pairwise_distances_argmin
 
 __all__ = ["count_distinct", "fit_centroids", "nearest"]
 
 
 def nearest(rows, centroids):
     """Index of the centroid closest to each row: float32 [n, units] to int32 [n]."""
-    if not len(rows):
-        return np.zeros(0, np.int32)
-    return pairwise_distances_argmin(rows, centroids).astype(np.int32)
+    # |x - c|² without |x|², which is the same for all centroids: one matrix product.
+    distances = np.square(centroids).sum(axis=1) - 2 * (rows @ centroids.T)  # (n, k)
+    return distances.argmin(axis=1).astype(np.int32)
 
 
 def count_distinct(rows, at_most):
@@ -40,6 +39,7 @@ def fit_centroids(rows, weights, n_clusters, seed, n_init=3, minibatch_above=200
         rows, weights = rows[counted], weights[counted]
     algorithm = KMeans if len(rows) <= minibatch_above else MiniBatchKMeans
     model = algorithm(n_clusters, n_init=n_init, random_state=seed)
-    centroids = model.fit(rows, sample_weight=weights).cluster_centers_.astype(np.float32)
-    sizes = np.bincount(nearest(rows, centroids), weights, minlength=n_clusters)
-    return centroids[np.argsort(-sizes, kind="stable")]
+    model.fit(rows, sample_weight=weights)
+    sizes = np.bincount(model.labels_, weights, minlength=n_clusters)
+    order = np.argsort(-sizes, kind="stable")
+    return model.cluster_centers_[order].astype(np.float32)

@@ -65,7 +65,8 @@ def make_settings(explainer, n_levels):
     if seed is None:
         seed = int(np.random.default_rng().integers(2**31))
     check_number("random_state", seed, 0, 2**32 - 1)
-    check_number("max_depth", explainer.max_depth or 1, 1)
+    if explainer.max_depth is not None:
+        check_number("max_depth", explainer.max_depth, 1)
     if explainer.n_jobs == 0:
         raise ValueError("Expected a number of threads, or -1. Received: n_jobs=0")
     fixed = explainer.n_clusters is not None

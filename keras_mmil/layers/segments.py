@@ -1,9 +1,9 @@
 """Reductions of instances to bags, as pure functions on values and sorted row ids.
 
-Every function reduces `values` [instances, ...] to [num_segments, ...]; `row_ids` [instances] (int32 or
-int64, sorted) says to which bag an instance belongs. A bag without instances, also a trailing one, yields
-zeros. `weights` [instances] are multiplicities or importance, all > 0; None means 1 for each.
-Half-precision sums are accumulated in float32.
+Every function reduces `values` [instances, ...] to [num_segments, ...]; `row_ids` [instances],
+sorted, int32 or int64, says to which bag an instance belongs. A bag without instances, also a
+trailing one, yields zeros. `weights` [instances] are multiplicities or importance, all > 0; None
+means 1 for each. Half-precision sums are accumulated in float32.
 """
 
 import tensorflow as tf

@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import time
 from pathlib import Path
 
 import keras
@@ -24,7 +25,7 @@ class Checkpoint(keras.callbacks.Callback):
         monitor: the logged quantity, the lower the better, by which the best model is chosen.
 
     Attributes:
-        history: list of dicts, one for each finished epoch.
+        history: list of dicts, one for each finished epoch: its number, its seconds, its logs.
     """
 
     def __init__(self, folder, monitor="val_loss"):
@@ -60,6 +61,9 @@ class Checkpoint(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         self.folder.mkdir(parents=True, exist_ok=True)
 
+    def on_epoch_begin(self, epoch, logs=None):
+        self._started = time.perf_counter()
+
     def on_epoch_end(self, epoch, logs=None):
         logs = {key: float(value) for key, value in (logs or {}).items()}
         if self.monitor not in logs:
@@ -68,7 +72,8 @@ class Checkpoint(keras.callbacks.Callback):
                 f"{sorted(logs)}. Received: monitor={self.monitor!r}"
             )
         is_best = all(logs[self.monitor] < earlier[self.monitor] for earlier in self.history)
-        self.history.append({"epoch": epoch, **logs})
+        seconds = time.perf_counter() - self._started
+        self.history.append({"epoch": epoch, "seconds": seconds, **logs})
         if is_best:
             self._save_model(self.best_path)
         self._save_history()

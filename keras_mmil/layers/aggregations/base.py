@@ -11,8 +11,8 @@ class Aggregation(keras.Layer):
     A child states its formula in `reduce`, and its weights, if it has any, in `build`.
 
     Input shape:
-        `values` [instances, units], float; `row_ids` [instances], int32 or int64, sorted: the bag of
-        each instance; `num_segments`: the number of bags; `weights` [instances] or None:
+        `values` [instances, units], float; `row_ids` [instances], sorted, int32 or int64: the bag
+        of each instance; `num_segments`: the number of bags; `weights` [instances] or None:
         multiplicities or importance, > 0.
 
     Output shape:

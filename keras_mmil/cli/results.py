@@ -1,0 +1,67 @@
+"""Records of measured figures: `benchmarks/results/<experiment>.json`."""
+
+import datetime
+import json
+import os
+import statistics
+import subprocess
+from pathlib import Path
+
+__all__ = ["record", "results_folder"]
+
+_CHECKOUT = Path(__file__).parents[2]
+_KEY = ("experiment", "model", "variant", "metric", "epochs")
+
+
+def results_folder():
+    """`benchmarks/results` of the checkout that this is run from, or None."""
+    folder = _CHECKOUT / "benchmarks" / "results"
+    return folder if folder.is_dir() else None
+
+
+def record(folder, experiment, variant, metrics, *, epochs, seed, command):
+    """Add one run's figures to the records of an experiment.
+
+    A record holds the figures of all seeds, `values`, with their mean and standard deviation
+    (of the sample; 0 for one run). A seed that is run again replaces its figure.
+
+    Args:
+        folder: where `<experiment>.json` is.
+        experiment: the `Experiment`.
+        variant: str, as in `benchmarks/RESULTS.md`.
+        metrics: dict from metric to figure.
+        epochs, seed, command: how it was run.
+    """
+    path = Path(folder) / f"{experiment.name}.json"
+    records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    by_key = {tuple(entry[name] for name in _KEY): entry for entry in records}
+    for metric, figure in metrics.items():
+        key = (experiment.name, experiment.model, variant, metric, epochs)
+        values = {**by_key.get(key, {}).get("values", {}), str(seed): round(float(figure), 6)}
+        figures = list(values.values())
+        by_key[key] = {
+            **dict(zip(_KEY, key, strict=True)),
+            "mean": round(statistics.mean(figures), 6),
+            "std": round(statistics.stdev(figures), 6) if len(figures) > 1 else 0.0,
+            "runs": len(figures),
+            "values": dict(sorted(values.items(), key=lambda item: int(item[0]))),
+            "paper": experiment.paper.get(metric),
+            "command": command,
+            "commit": _commit(),
+            "date": datetime.date.today().isoformat(),
+        }
+    part = path.with_name(f"part-{path.name}")
+    part.write_text(json.dumps(list(by_key.values()), indent=1) + "\n", encoding="utf-8")
+    os.replace(part, path)
+
+
+def _commit():
+    """The checkout's commit, with "+" behind it where files differ from it."""
+    answer = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
+        cwd=_CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return answer.stdout.strip() or None

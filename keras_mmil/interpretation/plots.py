@@ -1,0 +1,145 @@
+"""Pictures of how rules were found, and of what their clusters stand for."""
+
+import itertools
+
+import numpy as np
+
+from keras_mmil.interpretation.level import level_symbol, level_word
+
+__all__ = ["plot_correspondence", "plot_grid"]
+
+_COLOUR = "#3b6ea5"
+_DIMMED = "#b9c4cf"
+_CHOSEN = "#c0392b"
+
+
+def plot_grid(explainer, path=None):
+    """Fidelity on validation data for each combination of numbers of clusters.
+
+    A line for one level, a heat-map for two; for more, a heat-map for each pair of neighbouring
+    levels, of the best fidelity over the others. The chosen combination is marked.
+
+    Args:
+        explainer: a fitted `Explainer`.
+        path: where to save the picture, if at all.
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        ImportError: without matplotlib.
+    """
+    figure_of = _figure_class()
+    chosen, grid = explainer.n_clusters_, explainer.grid_
+    if len(chosen) == 1:
+        figure = figure_of(figsize=(5, 3.2), layout="constrained")
+        _line(figure.subplots(), grid, chosen)
+    else:
+        pairs = list(itertools.pairwise(range(len(chosen))))
+        figure = figure_of(figsize=(5.2 * len(pairs), 4.4), layout="constrained")
+        axes = figure.subplots(1, len(pairs), squeeze=False)
+        for ax, pair in zip(axes[0], pairs, strict=True):
+            _heat_map(figure, ax, grid, chosen, pair)
+    figure.suptitle(f"Fidelity on validation data (chosen: {explainer.fidelity_:.2%})")
+    return _finish(figure, path)
+
+
+def plot_correspondence(description, path=None):
+    """Histograms of the true labels of the rows in each cluster.
+
+    Args:
+        description: a `LevelDescription` with true labels, such as
+            `explainer.describe(x, instance_labels=labels)[0]`.
+        path: where to save the picture, if at all.
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        ImportError: without matplotlib.
+        ValueError: if the description has no true labels.
+    """
+    if description.table is None:
+        raise ValueError(
+            "Expected the description of a level whose true labels were given. "
+            f"Received: description of {description.word}s without a table"
+        )
+    n_clusters, n_labels = description.table.shape
+    columns = min(n_clusters, 5)
+    rows = -(-n_clusters // columns)
+    size = (2.4 * columns, 2.1 * rows + 0.5)
+    figure = _figure_class()(figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    totals = np.maximum(description.table.sum(axis=1, keepdims=True), 1e-12)
+    for cluster, ax in enumerate(axes.flat):
+        if cluster >= n_clusters:
+            ax.set_visible(False)
+            continue
+        needed = description.needed[cluster]
+        shares = 100 * (description.table / totals)[cluster]
+        ax.bar(range(n_labels), shares, color=_COLOUR if needed else _DIMMED)
+        title = f"{description.names[cluster]} ({description.sizes[cluster]:.1%})"
+        ax.set_title(title if needed else f"{title}\nnot needed", fontsize=9)
+        ax.set_xticks(range(n_labels), description.label_names, fontsize=8)
+        ax.set_ylim(0, 100)
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel(f"true label of the {description.word}", fontsize=10)
+    figure.supylabel("% of the cluster", fontsize=10)
+    return _finish(figure, path)
+
+
+def _line(ax, grid, chosen):
+    ks, fidelities = zip(*((p.n_clusters[0], 100 * p.fidelity) for p in grid), strict=True)
+    ax.plot(ks, fidelities, marker="o", color=_COLOUR)
+    ax.plot(
+        *next((k, f) for k, f in zip(ks, fidelities, strict=True) if k == chosen[0]),
+        marker="o", markersize=13, markerfacecolor="none", markeredgecolor=_CHOSEN,
+        markeredgewidth=2,
+    )  # fmt: skip
+    ax.set_xticks(ks)
+    ax.set_xlabel(_axis_label(0, 1))
+    ax.set_ylabel("fidelity in %")
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _heat_map(figure, ax, grid, chosen, pair):
+    ks = [sorted({point.n_clusters[level] for point in grid}) for level in pair]
+    values = np.full((len(ks[1]), len(ks[0])), -np.inf)
+    for point in grid:
+        column, row = (ks[i].index(point.n_clusters[level]) for i, level in enumerate(pair))
+        values[row, column] = max(values[row, column], 100 * point.fidelity)
+    image = ax.imshow(values, origin="lower", cmap="Blues", aspect="auto")
+    middle = (values.min() + values.max()) / 2
+    for (row, column), value in np.ndenumerate(values):
+        colour = "white" if value > middle else "black"
+        ax.text(column, row, f"{value:.1f}", ha="center", va="center", color=colour, fontsize=8)
+    column, row = (ks[i].index(chosen[level]) for i, level in enumerate(pair))
+    x, y = np.array([0, 1, 1, 0, 0]) + column - 0.5, np.array([0, 0, 1, 1, 0]) + row - 0.5
+    ax.plot(x, y, color=_CHOSEN, linewidth=2.5, clip_on=False)
+    ax.set_xticks(range(len(ks[0])), ks[0])
+    ax.set_yticks(range(len(ks[1])), ks[1])
+    ax.set_xlabel(_axis_label(pair[0], len(chosen)))
+    ax.set_ylabel(_axis_label(pair[1], len(chosen)))
+    label = "fidelity in %" if len(chosen) == 2 else "best fidelity in %"
+    figure.colorbar(image, ax=ax, label=label)
+
+
+def _axis_label(level, n_levels):
+    return f"clusters of {level_word(level, n_levels)}s ({level_symbol(level)})"
+
+
+def _figure_class():
+    """matplotlib's, without pyplot, which would keep every figure and look for a display."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "Expected matplotlib to draw: pip install 'keras-mmil[report]'"
+        ) from error
+    return Figure
+
+
+def _finish(figure, path):
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure

@@ -1,0 +1,113 @@
+"""The command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+
+from keras_mmil import Explainer, zoo
+from keras_mmil.cli import results
+from keras_mmil.cli.main import main
+
+# Short runs end with networks, and so rules, of a single class.
+pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
+SHORT = ["--limit", "12", "--epochs", "2", "--max-clusters", "2", "--verbose", "0"]
+
+
+def test_list(capsys):
+    assert main(["list"]) == 0
+    printed = capsys.readouterr().out
+    for name in zoo.registry:
+        assert name in printed
+    assert "98.42%" in printed
+
+
+def test_run_writes_all_it_says(tmp_path, capsys):
+    out = tmp_path / "run"
+    command = ["--debug", "run", "mnist", "--source", "digits", "--out", str(out), *SHORT]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert {"test_accuracy", "rule_accuracy", "fidelity", "train_minutes"} <= metrics.keys()
+    assert "(paper: 98.42%)" in printed
+    for name in ("fidelity.png", "clusters.png", "rules.txt", "history.csv", "settings.json"):
+        assert (out / name).stat().st_size > 0
+    model = keras.models.load_model(out / "model.keras")
+    explainer = Explainer.load(out / "rules", model)
+    _, _, (x, y) = zoo.registry["mnist"].load(seed=0, limit=12, source="digits")
+    np.testing.assert_allclose(explainer.score(x, y), metrics["rule_accuracy"])
+    assert str(explainer.rules_) in printed
+
+    assert main(command[1:]) == 2  # nothing is overwritten
+    assert "--resume" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+    assert json.loads((out / "metrics.json").read_text())["fidelity"] == metrics["fidelity"]
+
+
+def test_demo(tmp_path, capsys):
+    arguments = ["demo", "--out", str(tmp_path / "demo"), *SHORT]
+    for _ in range(2):  # a second demo replaces the first
+        assert main(arguments) == 0
+        printed = capsys.readouterr().out
+        assert "Why top-bag" in printed
+        assert "fidelity" in printed
+    assert (tmp_path / "demo" / "rules").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "mnits"], "experiment='mnits'"),
+        (["run", "mnist", "--source", "cifar"], "--source cifar"),
+        (["run", "mnist", "--epochs", "0"], "--epochs 0"),
+        (["run", "mnist", "--limit", "1"], "--limit 1"),
+    ],
+)
+def test_errors_name_the_value(arguments, message, capsys):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_resume_needs_the_same_settings(tmp_path, capsys):
+    out = ["--out", str(tmp_path / "run"), "--source", "digits"]
+    assert main(["run", "mnist", *out, *SHORT]) == 0
+    assert main(["run", "mnist", *out, *SHORT, "--resume", "--seed", "1"]) == 2
+    assert "'seed': 1" in capsys.readouterr().err
+
+
+def test_a_killed_run_is_resumed(tmp_path):
+    """`kill -9` in mid-training, then --resume: as many epochs, and all results."""
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "keras_mmil.cli", "run", "mnist", "--source", "digits"]
+    command += ["--out", str(out), "--limit", "40", "--epochs", "6", "--max-clusters", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list(out.glob("epoch-*.keras")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert list(out.glob("epoch-*.keras"))
+    assert not (out / "metrics.json").exists()
+    subprocess.run([*command, "--resume"], check=True, stdout=subprocess.DEVNULL)
+    assert len((out / "history.csv").read_text().splitlines()) == 1 + 6
+    assert (out / "metrics.json").exists()
+
+
+def test_records(tmp_path):
+    experiment = zoo.registry["mnist"]
+    how = {"epochs": 3, "command": "keras-mmil run mnist"}
+    for seed, accuracy in ((0, 0.9), (1, 0.8), (0, 1.0)):
+        results.record(tmp_path, experiment, "", {"test_accuracy": accuracy}, seed=seed, **how)
+    (entry,) = json.loads((tmp_path / "mnist.json").read_text())
+    assert entry["values"] == {"0": 1.0, "1": 0.8}
+    assert entry["runs"] == 2
+    np.testing.assert_allclose([entry["mean"], entry["std"]], [0.9, np.std([1, 0.8], ddof=1)], atol=1e-6)
+    assert entry["paper"] == 0.9842
+    results.record(tmp_path, experiment, "digits", {"test_accuracy": 0.5}, seed=0, **how)
+    assert len(json.loads((tmp_path / "mnist.json").read_text())) == 2

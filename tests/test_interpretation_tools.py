@@ -1,0 +1,276 @@
+"""Saving and loading, the callback, and the pictures."""
+
+import csv
+import json
+
+import keras
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import keras_mmil
+from keras_mmil import ragged
+from keras_mmil.interpretation import Explainer, RuleExtractor, plot_correspondence, plot_grid
+from keras_mmil.layers import BagLayer
+
+
+def make_model(depth=1):
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((None,) * depth + (2,), ragged=True)
+    x = inputs
+    for _ in range(depth):
+        x = BagLayer(4)(x)
+    model = keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(x))
+    model.compile(keras.optimizers.Adam(0.02), "binary_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def make_data(n=40, depth=1, seed=0):
+    """Positive iff the first feature of some instance is above 1."""
+    rng = np.random.default_rng(seed)
+    sizes = [rng.integers(1, 4, n)]
+    for _ in range(depth - 1):
+        sizes.append(rng.integers(1, 3, sizes[-1].sum()))
+    values = rng.normal(size=(sizes[-1].sum(), 2)).astype(np.float32)
+    x = ragged.from_flat(values, sizes)
+    y = [float(max(np.ravel([v for v in _leaves(top)])[::2]) > 0.7) for top in x.to_list()]
+    return x, np.array(y)
+
+
+def _leaves(nested):
+    return [nested] if isinstance(nested[0], float) else [v for n in nested for v in _leaves(n)]
+
+
+def median_target(model, x):
+    return 0, float(np.median(model(x)))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_model()
+
+
+@pytest.fixture(scope="module")
+def x():
+    return make_data()[0]
+
+
+@pytest.fixture(scope="module")
+def fitted(model, x):
+    target = median_target(model, x)
+    return Explainer(max_clusters=4, target=target, verbose=0).fit(model, x)
+
+
+# Storage ----------------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded(fitted, model, x, tmp_path):
+    folder = tmp_path / "deep" / "rules"
+    fitted.save(folder)
+    assert {path.suffix for path in folder.iterdir()} == {".json", ".npz"}
+    loaded = Explainer.load(folder, model)
+    assert loaded.get_params() == fitted.get_params()
+    assert loaded.grid_ == fitted.grid_
+    assert loaded.n_clusters_ == fitted.n_clusters_
+    assert loaded.fidelity_ == fitted.fidelity_
+    assert loaded.classes_ == fitted.classes_
+    assert list(loaded.rules_) == list(fitted.rules_)
+    assert str(loaded.rules_) == str(fitted.rules_)
+    assert str(loaded.describe(x)) == str(fitted.describe(x))
+    np.testing.assert_array_equal(loaded.predict(x), fitted.predict(x))
+    assert [str(e) for e in loaded.explain(x)] == [str(e) for e in fitted.explain(x)]
+    for data in (folder / "manifest.json").read_text(encoding="utf-8"), fitted.rules_.to_json():
+        json.loads(data, parse_constant=pytest.fail)
+
+
+def test_saving_replaces_saved_rules_only(fitted, model, x, tmp_path):
+    folder = tmp_path / "rules"
+    other = Explainer(n_clusters=2, target=fitted.target, verbose=0).fit(model, x)
+    other.save(folder)
+    (folder / "notes.txt").write_text("mine")
+    fitted.save(folder)
+    assert Explainer.load(folder, model).n_clusters_ == fitted.n_clusters_
+    assert len(list(folder.iterdir())) == 3
+    assert (folder / "notes.txt").read_text() == "mine"
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("")
+    with pytest.raises(ValueError, match=r"new or empty folder.*foreign"):
+        fitted.save(foreign)
+    (foreign / "manifest.json").write_text('{"format": "another"}')
+    with pytest.raises(ValueError, match="foreign"):
+        fitted.save(foreign)
+    with pytest.raises(ValueError, match=r"a folder. Received: .*thesis.tex', a file"):
+        fitted.save(foreign / "thesis.tex")
+
+
+def test_rules_of_another_model(fitted, tmp_path):
+    fitted.save(tmp_path)
+    other = make_model()
+    other.set_weights([w + 1e-6 for w in other.get_weights()])
+    with pytest.raises(
+        ValueError, match=f"the weights it had then. Received: model='{other.name}'"
+    ):
+        Explainer.load(tmp_path, other)
+
+
+def test_missing_rules(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file .*nowhere/manifest.json"):
+        Explainer.load(tmp_path / "nowhere", model)
+
+
+def spoil(folder, change):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    change(manifest)
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda m: m.update(version=2), r"version 1.*Received: version=2 in .*manifest.json"),
+        (lambda m: m.update(format="other"), "a manifest of saved rules"),
+        (lambda m: m.pop("levels"), "manifest.json.*damaged: KeyError.*levels"),
+        (lambda m: m.update(arrays=3), "damaged: TypeError"),
+        (lambda m: m["arrays"].update(sha256="0"), "arrays-.*damaged: its checksum differs"),
+        (lambda m: m["levels"][0]["rules"][0].update(extra=1), "damaged: TypeError"),
+    ],
+)
+def test_damaged_manifest(fitted, model, tmp_path, change, match):
+    fitted.save(tmp_path)
+    spoil(tmp_path, change)
+    with pytest.raises(ValueError, match=match):
+        Explainer.load(tmp_path, model)
+
+
+def test_damaged_files(fitted, model, tmp_path):
+    fitted.save(tmp_path)
+    arrays = next(tmp_path.glob("*.npz"))
+    content = arrays.read_bytes()
+    arrays.write_bytes(content[:-10])
+    with pytest.raises(ValueError, match="damaged: its checksum differs"):
+        Explainer.load(tmp_path, model)
+    arrays.unlink()
+    with pytest.raises(FileNotFoundError, match=arrays.name):
+        Explainer.load(tmp_path, model)
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(ValueError, match=r"manifest.json', damaged"):
+        Explainer.load(tmp_path, model)
+
+
+def test_function_as_target_is_not_saved(model, x, tmp_path):
+    middle = median_target(model, x)[1]
+
+    def target(outputs):
+        return (outputs[:, 0] > middle).astype(int)
+
+    fit = Explainer(max_clusters=3, target=target, verbose=0).fit(model, x)
+    fit.save(tmp_path)
+    with pytest.raises(ValueError, match=r"not saved.*Received: target=None"):
+        Explainer.load(tmp_path, model)
+    loaded = Explainer.load(tmp_path, model, target=target)
+    assert loaded.fidelity(x) == fit.fidelity(x)
+    assert loaded.target is target
+
+
+# Callback ---------------------------------------------------------------------------------------
+
+
+def test_extraction_at_the_end_of_training():
+    (x, y), model = make_data(), make_model()
+    extractor = RuleExtractor(x, validation_data=(x, y), max_clusters=3, verbose=0)
+    with pytest.raises(NotFittedError, match="Received: explainer_=None"):
+        _ = extractor.explainer_
+    history = model.fit(x, y, epochs=20, verbose=0, callbacks=[extractor])
+    assert "val_fidelity" not in history.history
+    first = extractor.explainer_
+    assert first.fidelity(x) == first.fidelity_
+    model.fit(x, y, epochs=1, verbose=0, callbacks=[extractor])
+    assert extractor.explainer_ is not first
+    assert extractor.explainer_.fidelity(x) > 0.5
+
+
+def test_extraction_every_few_epochs(tmp_path):
+    (x, y), model = make_data(), make_model()
+    model.fit(x, y, epochs=20, verbose=0)
+    extractor = RuleExtractor(x, every=2, n_clusters=2, verbose=0)
+    log = keras.callbacks.CSVLogger(tmp_path / "log.csv")
+    callbacks = [extractor, log]
+    history = model.fit(x, y, epochs=4, verbose=0, callbacks=callbacks).history["val_fidelity"]
+    np.testing.assert_array_equal(np.isnan(history), [True, False, True, False])
+    assert history[3] == extractor.explainer_.fidelity_
+    with open(tmp_path / "log.csv", encoding="utf-8") as file:
+        logged = [float(row["val_fidelity"]) for row in csv.DictReader(file)]
+    np.testing.assert_allclose(logged, history)
+
+
+def test_training_is_the_same_with_extraction():
+    x, y = make_data()
+    weights = []
+    for callbacks in ([], [RuleExtractor(x, every=1, n_clusters=2, verbose=0)]):
+        model = make_model()
+        keras.utils.set_random_seed(2)
+        model.fit(x, y, epochs=15, verbose=0)
+        model.fit(x, y, epochs=2, verbose=0, callbacks=callbacks)
+        weights.append([v.numpy() for v in (*model.variables, *model.optimizer.variables)])
+    for plain, extracted in zip(*weights, strict=True):
+        np.testing.assert_array_equal(plain, extracted)
+
+
+def test_extraction_on_its_own(model, x):
+    extractor = RuleExtractor(x, x, max_clusters=3, target=median_target(model, x), verbose=0)
+    assert extractor.extract(model) is extractor.explainer_
+
+
+def test_wrong_arguments_are_found_before_training(x):
+    with pytest.raises(ValueError, match="Received: every=0"):
+        RuleExtractor(x, every=0)
+    with pytest.raises(TypeError, match="max_cluster"):
+        RuleExtractor(x, max_cluster=3)
+
+
+# Pictures ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_grid_picture(depth, tmp_path):
+    x, y = make_data(60, depth)
+    model = make_model(depth)
+    model.fit(x, y, epochs=20, verbose=0)
+    fit = Explainer(max_clusters=3, ccp_alpha=0, verbose=0, target=median_target(model, x))
+    fit.fit(model, x)
+    figure = plot_grid(fit, tmp_path / "grid.png")
+    assert (tmp_path / "grid.png").stat().st_size > 1000
+    assert f"{fit.fidelity_:.2%}" in figure.get_suptitle()
+    panels = [ax for ax in figure.axes if ax.get_xlabel()]
+    assert len(panels) == max(1, depth - 1)
+    if depth == 2:
+        shown = {(round(t.get_position()[0]), round(t.get_position()[1])): t.get_text()
+                 for t in panels[0].texts}  # fmt: skip
+        for point in fit.grid_:
+            column, row = (k - 2 for k in point.n_clusters)
+            assert shown[column, row] == f"{100 * point.fidelity:.1f}"
+
+
+def test_correspondence_picture(fitted, x, tmp_path):
+    signs = x.with_values((x.values[:, 0] > 0).numpy().astype(int))
+    names = {"instance": ("low", "high")}
+    description = fitted.describe(x, instance_labels=signs, label_names=names)[0]
+    figure = plot_correspondence(description, tmp_path / "labels.png")
+    assert (tmp_path / "labels.png").exists()
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    np.testing.assert_allclose(heights, 100 * description.table[0] / description.table[0].sum())
+    assert description.names[0] in figure.axes[0].get_title()
+    with pytest.raises(ValueError, match="instances without a table"):
+        plot_correspondence(fitted.describe(x)[0])
+
+
+@pytest.mark.parametrize(
+    ("package", "call"),
+    [("matplotlib.figure", plot_grid), ("pandas", lambda fit: fit.to_dataframe())],
+)
+def test_missing_extra(fitted, monkeypatch, package, call):
+    monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(ImportError, match=r"keras-mmil\[report\]"):
+        call(fitted)

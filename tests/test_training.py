@@ -1,0 +1,108 @@
+"""Training that survives a kill."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_mmil
+from keras_mmil import ragged
+from keras_mmil.layers import BagLayer
+from keras_mmil.training import Checkpoint, cosine_decay, fit_resumable
+
+
+def build():
+    bags = keras.Input((None, 2), ragged=True)
+    outputs = keras.layers.Dense(1, activation="sigmoid")(BagLayer(4)(bags))
+    model = keras_mmil.Model(bags, outputs)
+    model.compile("adam", "binary_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def data(n=20):
+    rng = np.random.default_rng(0)
+    x = ragged.from_flat(rng.normal(size=(3 * n, 2)).astype("float32"), (np.full(n, 3),))
+    y = (x.to_tensor().numpy()[..., 0].max(1) > 0.8).astype(int)
+    return x, y
+
+
+class Kill(keras.callbacks.Callback):
+    """Ends the training as a kill does: in the middle of an epoch, with nothing tidied up."""
+
+    def __init__(self, epoch):
+        super().__init__()
+        self.epoch = epoch
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.at = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.at == self.epoch:
+            raise KeyboardInterrupt
+
+
+def fit(folder, epochs=5, **arguments):
+    x, y = data()
+    return fit_resumable(
+        build,
+        x,
+        y,
+        folder=folder,
+        validation_data=(x, y),
+        epochs=epochs,
+        batch_size=20,
+        shuffle=False,
+        verbose=0,
+        **arguments,
+    )
+
+
+def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path):
+    keras.utils.set_random_seed(0)
+    whole, history = fit(tmp_path / "whole")
+    keras.utils.set_random_seed(0)
+    with pytest.raises(KeyboardInterrupt):
+        fit(tmp_path / "killed", callbacks=[Kill(3)])
+    resumed, resumed_history = fit(tmp_path / "killed", resume=True)
+    assert [row["epoch"] for row in resumed_history] == [0, 1, 2, 3, 4]
+    for a, b in zip(history, resumed_history, strict=True):
+        np.testing.assert_allclose(a["val_loss"], b["val_loss"], rtol=1e-5)
+    for a, b in zip(whole.get_weights(), resumed.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_resume_after_the_end_trains_no_more(tmp_path):
+    model, history = fit(tmp_path)
+    again, same = fit(tmp_path, resume=True)
+    assert same == history
+    for a, b in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_keeps_the_newest_state_and_the_best_model(tmp_path):
+    model, history = fit(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "best.keras",
+        "epoch-0005.keras",
+        "history.csv",
+    ]
+    x, y = data()
+    loss = model.evaluate(x, y, verbose=0, return_dict=True)["loss"]
+    np.testing.assert_allclose(loss, min(row["val_loss"] for row in history), rtol=1e-5)
+
+
+def test_half_written_files_are_not_read(tmp_path):
+    fit(tmp_path, epochs=2)
+    (tmp_path / "part-epoch-0003.keras").write_bytes(b"half")
+    _, history = fit(tmp_path, epochs=3, resume=True)
+    assert len(history) == 3
+
+
+def test_monitor_must_be_logged(tmp_path):
+    model, (x, y) = build(), data()
+    with pytest.raises(ValueError, match="monitor='val_auc'"):
+        model.fit(x, y, callbacks=[Checkpoint(tmp_path, "val_auc")], verbose=0)
+
+
+def test_cosine_decay():
+    rates = [cosine_decay(0.1, 4)(epoch) for epoch in range(4)]
+    np.testing.assert_allclose(rates, [0.1, 0.0853553, 0.05, 0.0146447], rtol=1e-5)

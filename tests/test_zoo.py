@@ -1,0 +1,76 @@
+"""Every registered experiment is tested because it is registered."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+import keras_mmil
+from keras_mmil import zoo
+from keras_mmil.testing import predict_in_fresh_process
+
+
+@pytest.mark.parametrize("name", zoo.registry)
+def test_experiment(name, tmp_path):
+    experiment = zoo.registry[name]
+    source = experiment.sources[-1]  # the embedded one
+    (x, y, z), (x_valid, y_valid, _), (x_test, y_test, _) = experiment.load(
+        seed=0, limit=30, source=source, instance_labels=True
+    )
+    assert len(y) == len(y_valid) == len(y_test) == z.shape[0] == 30
+    model = experiment.build()
+    assert isinstance(model, keras_mmil.Model)
+    before = [w.numpy() for w in model.trainable_weights]
+    extractor = keras_mmil.RuleExtractor(
+        x, validation_data=(x_valid, y_valid), max_clusters=3, verbose=0
+    )
+    with warnings.catch_warnings():
+        # One epoch may leave the network, and so the rules, with a single class.
+        warnings.filterwarnings("ignore", message=".*one class")
+        model.fit(
+            x,
+            y,
+            batch_size=experiment.batch_size,
+            validation_data=(x_valid, y_valid),
+            callbacks=[extractor],
+            verbose=0,
+        )
+    assert any((a != b.numpy()).any() for a, b in zip(before, model.trainable_weights, strict=True))
+    explainer = extractor.explainer_
+    assert 0 <= explainer.fidelity(x_test) <= 1
+    assert explainer.rules_.to_dict()
+
+    expected = model.predict(x_test, verbose=0)
+    model.save(tmp_path / "model.keras")
+    explainer.save(tmp_path / "rules")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(x_test, verbose=0), expected)
+    np.testing.assert_allclose(predict_in_fresh_process(model, x_test), expected, atol=1e-6)
+    again = keras_mmil.Explainer.load(tmp_path / "rules", loaded)
+    np.testing.assert_array_equal(again.predict(x_test), explainer.predict(x_test))
+
+
+def test_mnist_arguments():
+    model = zoo.mnist_mmil(
+        input_shape=(12, 12),
+        filters=(2, 3),
+        strides=1,
+        padding="valid",
+        dense_units=4,
+        bag_units=(5, 6, 7),
+        name="small",
+    )
+    assert model.name == "small"
+    assert model.input_shape == (None, None, None, None, 12, 12)
+    assert [layer.units for layer in model.layers if hasattr(layer, "aggregations")] == [5, 6, 7]
+
+
+def test_mnist_network_is_that_of_the_papers_table():
+    encoder = zoo.mnist_mmil().get_layer("instances").layer
+    block = ["Conv2D", "BatchNormalization", "ReLU", "MaxPooling2D", "Dropout"]
+    names = [type(layer).__name__ for layer in encoder.layers]
+    assert names == ["Reshape", "Rescaling", *block, *block, "Flatten", "Dense", "Dropout"]
+    first, second = (layer for layer in encoder.layers if type(layer).__name__ == "Conv2D")
+    assert (first.filters, second.filters) == (32, 64)
+    assert first.kernel_size == second.kernel_size == (5, 5)

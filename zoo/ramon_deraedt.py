@@ -1,0 +1,86 @@
+"""Two ways to learn from bags: aggregate the outputs of instances, or their representations.
+
+Paper, section "Multi-Instance Neural Networks".
+"""
+
+import keras
+
+from keras_mmil.layers import BagLayer, InstanceWise
+from keras_mmil.layers.aggregations import LSE
+from keras_mmil.model import Model
+
+__all__ = ["output_level_mil", "representation_level_mil"]
+
+
+def output_level_mil(
+    features, hidden_units=(16,), sharpness=1.0, learning_rate=0.01, name="output_level_mil"
+):
+    """Network of Ramon and De Raedt for bags of vectors, compiled.
+
+    A network f gives one number to each instance, and their smooth maximum
+    F = log(Σⱼ exp(M f(xⱼ))) / M is the logit of the bag. As F grows with every further instance,
+    no instance can speak against a positive bag.
+
+    Args:
+        features: size of an instance.
+        hidden_units: units of the hidden layers of f.
+        sharpness: M > 0, a constant. F is the maximum as M → ∞.
+        learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        name: of the model.
+
+    Returns:
+        A compiled `keras_mmil.Model` for RaggedTensors [batch, (n), features].
+
+    Reference:
+        Ramon and De Raedt, Multi Instance Neural Networks, 2000.
+    """
+    bags = keras.Input((None, features), ragged=True, name="bags")
+    f = _instance_network(features, hidden_units)
+    f.add(keras.layers.Dense(1, name="output"))
+    x = InstanceWise(f, name="instances")(bags)  # (batch, (n), 1)
+    smooth_maximum = LSE(sharpness, learned=False)
+    x = BagLayer(None, aggregation=smooth_maximum, empty="zeros", name="bag_layer")(x)  # (batch, 1)
+    return _compiled(bags, keras.layers.Activation("sigmoid", name="label")(x), learning_rate, name)
+
+
+def representation_level_mil(
+    features,
+    hidden_units=(16,),
+    bag_units=2,
+    learning_rate=0.01,
+    name="representation_level_mil",
+):
+    """The same with a bag-layer: the representations are aggregated, and then judged; compiled.
+
+    Args:
+        features: size of an instance.
+        hidden_units: units of the hidden layers for instances.
+        bag_units: units of the bag-layer, a maximum each.
+        learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        name: of the model.
+
+    Returns:
+        A compiled `keras_mmil.Model` for RaggedTensors [batch, (n), features].
+    """
+    bags = keras.Input((None, features), ragged=True, name="bags")
+    x = InstanceWise(_instance_network(features, hidden_units), name="instances")(bags)
+    x = BagLayer(bag_units, activation="tanh", name="bag_layer")(x)  # (batch, bag_units)
+    outputs = keras.layers.Dense(1, activation="sigmoid", name="label")(x)
+    return _compiled(bags, outputs, learning_rate, name)
+
+
+def _instance_network(features, hidden_units):
+    network = keras.Sequential([keras.Input((features,))], name="instance_network")
+    for units in hidden_units:
+        network.add(keras.layers.Dense(units, activation="relu"))
+    return network
+
+
+def _compiled(inputs, outputs, learning_rate, name):
+    model = Model(inputs, outputs, name=name)
+    model.compile(
+        optimizer=keras.optimizers.Adam(learning_rate),
+        loss="binary_crossentropy",
+        metrics=["accuracy"],
+    )
+    return model
