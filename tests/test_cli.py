@@ -1,11 +1,13 @@
 """The command line."""
 
+import importlib.util
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -101,13 +103,24 @@ def test_a_killed_run_is_resumed(tmp_path):
 
 def test_records(tmp_path):
     experiment = zoo.registry["mnist"]
-    how = {"epochs": 3, "command": "keras-mmil run mnist"}
     for seed, accuracy in ((0, 0.9), (1, 0.8), (0, 1.0)):
-        results.record(tmp_path, experiment, "", {"test_accuracy": accuracy}, seed=seed, **how)
+        settings = {"source": "mnist", "epochs": 3, "seed": seed}
+        results.record(tmp_path, experiment, settings, {"test_accuracy": accuracy})
     (entry,) = json.loads((tmp_path / "mnist.json").read_text())
     assert entry["values"] == {"0": 1.0, "1": 0.8}
     assert entry["runs"] == 2
-    np.testing.assert_allclose([entry["mean"], entry["std"]], [0.9, np.std([1, 0.8], ddof=1)], atol=1e-6)
+    np.testing.assert_allclose(
+        [entry["mean"], entry["std"]], [0.9, np.std([1, 0.8], ddof=1)], atol=1e-6
+    )
     assert entry["paper"] == 0.9842
-    results.record(tmp_path, experiment, "digits", {"test_accuracy": 0.5}, seed=0, **how)
+    settings["source"] = "digits"
+    results.record(tmp_path, experiment, settings, {"test_accuracy": 0.5})
     assert len(json.loads((tmp_path / "mnist.json").read_text())) == 2
+
+
+def test_the_results_page_is_the_generated_one():
+    benchmarks = Path(__file__).parents[1] / "benchmarks"
+    spec = importlib.util.spec_from_file_location("report", benchmarks / "report.py")
+    report = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(report)
+    assert (benchmarks / "RESULTS.md").read_text(encoding="utf-8") == report.render()

@@ -363,7 +363,7 @@ def test_choice_among_equals():
 def test_held_out_fraction_is_of_the_seed(model, ids):
     fits = [explainer(random_state=s, n_clusters=(3, 2)).fit(model, vectors(ids)) for s in (1, 1)]
     assert fits[0].fidelity_ == fits[1].fidelity_
-    with pytest.raises(ValueError, match="1 top-bags, validation_fraction=0.2"):
+    with pytest.raises(ValueError, match=r"1 top-bags, validation_fraction=0\.2"):
         explainer().fit(model, vectors(ids)[:1])
 
 

@@ -53,7 +53,7 @@ def test_experiment(name, tmp_path):
 
 def test_mnist_arguments():
     model = zoo.mnist_mmil(
-        input_shape=(12, 12),
+        input_shape=(20, 20),
         filters=(2, 3),
         strides=1,
         padding="valid",
@@ -62,7 +62,7 @@ def test_mnist_arguments():
         name="small",
     )
     assert model.name == "small"
-    assert model.input_shape == (None, None, None, None, 12, 12)
+    assert model.input_shape == (None, None, None, None, 20, 20)
     assert [layer.units for layer in model.layers if hasattr(layer, "aggregations")] == [5, 6, 7]
 
 

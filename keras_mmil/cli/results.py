@@ -7,7 +7,7 @@ import statistics
 import subprocess
 from pathlib import Path
 
-__all__ = ["record", "results_folder"]
+__all__ = ["record", "results_folder", "variant_of"]
 
 _CHECKOUT = Path(__file__).parents[2]
 _KEY = ("experiment", "model", "variant", "metric", "epochs")
@@ -19,7 +19,12 @@ def results_folder():
     return folder if folder.is_dir() else None
 
 
-def record(folder, experiment, variant, metrics, *, epochs, seed, command):
+def variant_of(experiment, source):
+    """The variant of an experiment: where the data come from, if not from the paper's source."""
+    return "" if source == experiment.sources[0] else source
+
+
+def record(folder, experiment, settings, metrics):
     """Add one run's figures to the records of an experiment.
 
     A record holds the figures of all seeds, `values`, with their mean and standard deviation
@@ -28,10 +33,14 @@ def record(folder, experiment, variant, metrics, *, epochs, seed, command):
     Args:
         folder: where `<experiment>.json` is.
         experiment: the `Experiment`.
-        variant: str, as in `benchmarks/RESULTS.md`.
+        settings: dict with the run's source, epochs and seed.
         metrics: dict from metric to figure.
-        epochs, seed, command: how it was run.
     """
+    source, epochs, seed = (settings[name] for name in ("source", "epochs", "seed"))
+    variant = variant_of(experiment, source)
+    command = f"keras-mmil run {experiment.name} --epochs {epochs} --seed S"
+    if variant:
+        command += f" --source {source}"
     path = Path(folder) / f"{experiment.name}.json"
     records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     by_key = {tuple(entry[name] for name in _KEY): entry for entry in records}

@@ -4,12 +4,14 @@ import time
 
 import keras
 
-from keras_mmil.cli.results import record, results_folder
+from keras_mmil.cli.results import record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation import Explainer, plots
 from keras_mmil.training import cosine_decay, fit_resumable
 
 __all__ = ["run"]
+
+_NOT_FRACTIONS = ("train_minutes", "extract_seconds")
 
 
 def run(experiment, options):
@@ -23,38 +25,34 @@ def run(experiment, options):
         options: parsed arguments: seed, epochs, limit, source, out, resume, max_clusters, verbose.
 
     Returns:
-        The fitted `Explainer`, the test set (x, y, digits or None) and a dict of metrics.
+        The fitted `Explainer`, the test set (x, y, instance labels) and a dict of metrics.
     """
-    epochs = experiment.epochs if options.epochs is None else options.epochs
-    source = options.source or experiment.sources[0]
-    _check(experiment, options, source, epochs)
-    settings = {
-        "experiment": experiment.name,
-        "source": source,
-        "seed": options.seed,
-        "epochs": epochs,
-        "limit": options.limit,
-    }
-    variant = "" if source == experiment.sources[0] else source
-    name = "-".join(filter(None, (experiment.name, variant, f"seed{options.seed}")))
-    folder = RunFolder(options.out or f"runs/{name}", settings, options.resume)
-
-    keras.utils.set_random_seed(options.seed)
-    (x, y, _), (x_valid, y_valid, z_valid), test = experiment.load(
-        seed=options.seed, limit=options.limit, source=source, instance_labels=True
+    settings = _settings(experiment, options)
+    folder = RunFolder(
+        options.out or f"runs/{_name(experiment, settings)}", settings, options.resume
     )
-    print(f"{len(y)} top-bags for training, {len(y_valid)} for validation, {len(test[1])} for test")
+    keras.utils.set_random_seed(options.seed)
+    train, valid, test = experiment.load(
+        seed=options.seed, limit=options.limit, source=settings["source"], instance_labels=True
+    )
+    print(
+        ", ".join(
+            f"{len(part[1])} top-bags for {what}"
+            for part, what in ((train, "training"), (valid, "validation"), (test, "test"))
+        )
+    )
     model, history = fit_resumable(
         experiment.build,
-        x,
-        y,
+        *train[:2],
         folder=folder.path,
-        validation_data=(x_valid, y_valid),
-        epochs=epochs,
+        validation_data=valid[:2],
+        epochs=settings["epochs"],
         batch_size=experiment.batch_size,
         resume=options.resume,
         callbacks=[
-            keras.callbacks.LearningRateScheduler(cosine_decay(experiment.learning_rate, epochs))
+            keras.callbacks.LearningRateScheduler(
+                cosine_decay(experiment.learning_rate, settings["epochs"])
+            )
         ],
         verbose=options.verbose,
     )
@@ -66,31 +64,27 @@ def run(experiment, options):
         class_names=experiment.class_names,
         random_state=options.seed,
         verbose=min(options.verbose, 1),
-    ).fit(model, x, x_valid)
+    ).fit(model, train[0], valid[0])
     extract_seconds = time.perf_counter() - started
-
     metrics = {
-        "test_accuracy": model.evaluate(test[0], test[1], verbose=0, return_dict=True)["accuracy"],
-        "rule_accuracy": explainer.score(test[0], test[1]),
-        "fidelity": explainer.fidelity(test[0]),
+        **_test(model, explainer, *test[:2]),
         "train_minutes": sum(epoch["seconds"] for epoch in history) / 60,
         "extract_seconds": extract_seconds,
     }
+    x_valid, _, z_valid = valid
     if experiment.check_rules is not None:
         metrics["rules_match"] = float(experiment.check_rules(explainer, x_valid, z_valid))
     _write(folder, explainer, metrics, explainer.describe(x_valid, instance_labels=z_valid))
-    _report(experiment, explainer, metrics, folder)
+    _print(experiment, explainer, metrics, folder)
     if options.limit is None and (results := results_folder()):
-        command = f"keras-mmil run {experiment.name} --epochs {epochs} --seed S"
-        if variant:
-            command += f" --source {source}"
-        record(
-            results, experiment, variant, metrics, epochs=epochs, seed=options.seed, command=command
-        )
+        record(results, experiment, settings, metrics)
     return explainer, test, metrics
 
 
-def _check(experiment, options, source, epochs):
+def _settings(experiment, options):
+    """What decides the outcome of the run."""
+    source = options.source or experiment.sources[0]
+    epochs = experiment.epochs if options.epochs is None else options.epochs
     if source not in experiment.sources:
         raise ValueError(
             f"Expected a source among {', '.join(experiment.sources)}. Received: --source {source}"
@@ -99,23 +93,46 @@ def _check(experiment, options, source, epochs):
         raise ValueError(f"Expected at least one epoch. Received: --epochs {epochs}")
     if options.limit is not None and options.limit < 2:
         raise ValueError(f"Expected at least two top-bags. Received: --limit {options.limit}")
+    return {
+        "experiment": experiment.name,
+        "source": source,
+        "seed": options.seed,
+        "epochs": epochs,
+        "limit": options.limit,
+    }
+
+
+def _name(experiment, settings):
+    variant = variant_of(experiment, settings["source"])
+    return "-".join(filter(None, (experiment.name, variant, f"seed{settings['seed']}")))
+
+
+def _test(model, explainer, x, y):
+    return {
+        "test_accuracy": model.evaluate(x, y, verbose=0, return_dict=True)["accuracy"],
+        "rule_accuracy": explainer.score(x, y),
+        "fidelity": explainer.fidelity(x),
+    }
 
 
 def _write(folder, explainer, metrics, description):
     explainer.save(folder / "rules")
     folder.write_text("rules.txt", f"{explainer.rules_}\n\n{description}\n")
     folder.write_json("metrics.json", metrics)
-    plots.plot_grid(explainer, folder / "fidelity.png")
-    plots.plot_correspondence(description[0], folder / "clusters.png")
+    try:
+        plots.plot_grid(explainer, folder / "fidelity.png")
+        plots.plot_correspondence(description[0], folder / "clusters.png")
+    except ImportError as error:  # matplotlib is not a dependency of the rest
+        print(f"There are no pictures. {error}")
 
 
-def _report(experiment, explainer, metrics, folder):
+def _print(experiment, explainer, metrics, folder):
     print(f"\n{explainer.rules_}\n")
     clusters = ", ".join(f"{level.n_clusters} of {level.word}" for level in explainer.levels_)
     print(f"Clusters: {clusters}; fidelity on validation data {explainer.fidelity_:.2%}\n")
     for metric, figure in metrics.items():
         paper = experiment.paper.get(metric)
         beside = "" if paper is None else f"   (paper: {paper:.2%})"
-        text = f"{figure:.2%}" if paper is not None or metric.endswith("match") else f"{figure:.1f}"
+        text = f"{figure:.1f}" if metric in _NOT_FRACTIONS else f"{figure:.2%}"
         print(f"{metric:16} {text:>8}{beside}")
     print(f"\nAll of it is in {folder.path}")
