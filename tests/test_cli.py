@@ -57,7 +57,7 @@ def test_demo(tmp_path, capsys):
     for _ in range(2):  # a second demo replaces the first
         assert main(arguments) == 0
         printed = capsys.readouterr().out
-        assert "Why top-bag" in printed
+        assert "Why the first positive top-bag" in printed
         assert "fidelity" in printed
     assert (tmp_path / "demo" / "rules").is_dir()
 
@@ -124,3 +124,14 @@ def test_the_results_page_is_the_generated_one():
     report = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(report)
     assert (benchmarks / "RESULTS.md").read_text(encoding="utf-8") == report.render()
+
+
+@pytest.mark.parametrize("content", ["{}", "no JSON", '{"editor.fontSize": 12}'])
+def test_what_is_not_a_run_is_left_alone(tmp_path, capsys, content):
+    (tmp_path / "settings.json").write_text(content)
+    (tmp_path / "precious.txt").write_text("kept")
+    for command in (["demo"], ["run", "mnist", "--source", "digits", "--resume"]):
+        assert main([*command, "--out", str(tmp_path), *SHORT]) == 2
+        assert "Expected the settings of a run" in capsys.readouterr().err
+    assert (tmp_path / "settings.json").read_text() == content
+    assert (tmp_path / "precious.txt").exists()

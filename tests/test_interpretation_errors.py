@@ -135,7 +135,7 @@ def test_image_outputs_are_no_classes():
 )
 def test_true_labels(units, activation, target, y, expected):
     target = resolve_target(make_model(units, activation), target)
-    found = target.true_labels(y, target.n_classes())
+    found = target.true_labels(y, len(y), target.n_classes())
     np.testing.assert_array_equal(found, expected)
 
 
@@ -152,7 +152,7 @@ def test_true_labels(units, activation, target, y, expected):
 )
 def test_labels_that_are_none(y, match):
     with pytest.raises(ValueError, match=match):
-        resolve_target(make_model()).true_labels(y, 2)
+        resolve_target(make_model()).true_labels(y, len(y), 2)
 
 
 # Models -----------------------------------------------------------------------------------------
@@ -253,6 +253,17 @@ def test_data_without_instances():
     x = ragged.from_flat(np.zeros((0, 2), np.float32), [np.zeros(9, int)])
     with pytest.raises(ValueError, match=r"at least 2 rows to cluster at level 'u'. Received: 0"):
         explainer().fit(make_model(), x, make_data())
+
+
+def test_several_inputs():
+    bags, extra = keras.Input((None, 2), ragged=True), keras.Input((3,))
+    x = keras.layers.Concatenate()([BagLayer(3)(bags), extra])
+    model = keras.Model([bags, extra], Dense(1, activation="sigmoid")(x))
+    data = make_data(), np.zeros((30, 3), np.float32)
+    target = (0, float(np.median(model([data[0], tf.constant(data[1])]))))
+    assert explainer(target=target).fit(model, data).predict(data).shape == (30,)
+    with pytest.raises(ValueError, match=r"Received: x\[1\].shape=\(30,\)"):
+        explainer(target=target).fit(model, (data[0], data[1][:, 0]))
 
 
 def test_unknown_inputs():

@@ -158,7 +158,8 @@ def reference_fidelities(model, x, x_valid, options, seed):
         predicted = []
         for top in valid:
             subs = sub_tree.predict([occurrence(bag, k_instance) for bag in bags_of(top)])
-            predicted.append(top_tree.predict([occurrence(list(subs), k_sub)])[0])
+            predicted.append(occurrence(list(subs), k_sub))
+        predicted = top_tree.predict(predicted)
         fidelities[k_instance, k_sub] = accuracy_score(y_valid, predicted)
     return fidelities
 
@@ -170,7 +171,7 @@ def test_grid_is_that_of_the_algorithms_in_loops():
     outputs = keras.layers.Dense(1)(BagLayer(8, name="second")(x))
     model = keras_mmil.Model(inputs, keras.layers.Activation("sigmoid")(outputs - 0.2))
     rng = np.random.default_rng(0)
-    bags = [rng.integers(1, 4, n) for n in (60, 40)]
+    bags = [rng.integers(1, 4, n) for n in (50, 25)]
     subs = [rng.integers(1, 4, b.sum()) for b in bags]
     x, x_valid = (
         ragged.from_flat(rng.normal(size=(s.sum(), 3)).astype(np.float32), [b, s])

@@ -12,7 +12,7 @@ from keras_mmil.interpretation import features
 from keras_mmil.interpretation.features import COUNT, FREQUENCY, OCCURRENCE, WEIGHT, bag_features
 from keras_mmil.interpretation.nesting import Nesting, concatenate, expand, multiplicities
 from keras_mmil.interpretation.rules import Condition, Rule, RuleSet, learn_rules
-from keras_mmil.interpretation.search import tally
+from keras_mmil.interpretation.search import merge, tally
 from keras_mmil.interpretation.simplify import simplify
 from keras_mmil.interpretation.tree import Tree, grow
 
@@ -161,7 +161,7 @@ def test_splits_that_change_no_class_are_left_out():
 
 def test_tally_merges_equal_examples():
     x = np.array([[0, 1], [1, 0], [0, 1], [0, 1]], np.float32)
-    bags, labels, weights = tally(x, np.array([1, 0, 1, 0]), np.array([1.0, 2.0, 3.0, 4.0]))
+    bags, labels, weights = tally(*merge(x), np.array([1, 0, 1, 0]), np.array([1.0, 2, 3, 4]))
     found = {(*bag, label): w for bag, label, w in zip(bags.tolist(), labels, weights, strict=True)}
     assert found == {(0, 1, 1): 4, (1, 0, 0): 2, (0, 1, 0): 4}
 

@@ -90,6 +90,15 @@ def test_keeps_the_newest_state_and_the_best_model(tmp_path):
     np.testing.assert_allclose(loss, min(row["val_loss"] for row in history), rtol=1e-5)
 
 
+def test_a_new_training_forgets_the_one_before(tmp_path):
+    fit(tmp_path, epochs=4)
+    _, history = fit(tmp_path, epochs=2)
+    assert len(history) == 2
+    assert not (tmp_path / "epoch-0004.keras").exists()
+    _, history = fit(tmp_path, epochs=3, resume=True)
+    assert len(history) == 3
+
+
 def test_half_written_files_are_not_read(tmp_path):
     fit(tmp_path, epochs=2)
     (tmp_path / "part-epoch-0003.keras").write_bytes(b"half")

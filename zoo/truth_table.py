@@ -13,7 +13,8 @@ def rules_match(explainer, meanings, generating_rules, largest_bag):
     Every cluster of instances stands for its meaning. At each level the rules are applied to every
     set of clusters that a bag can hold, and the generating rule to the meanings of that set. Then
     each cluster of bags must stand for one meaning only, which is carried to the next level; and
-    each class of top-bags for itself.
+    each class of top-bags for itself. What a generating rule speaks of must be the meaning of some
+    cluster.
 
     Args:
         explainer: a fitted `Explainer` whose rules speak of occurrences.
@@ -45,7 +46,10 @@ def rules_match(explainer, meanings, generating_rules, largest_bag):
     meanings = dict(enumerate(meanings))  # of every cluster that a bag can hold
     for level, generating_rule in zip(levels, generating_rules, strict=True):
         sets = _possible_sets(meanings, largest_bag, level.n_clusters)
-        expected = np.asarray(generating_rule(_contains(sets, meanings))).astype(int)
+        contains = _Contains(sets, meanings)
+        expected = np.asarray(generating_rule(contains)).astype(int)
+        if contains.unknown:
+            return False  # no cluster stands for what the rule speaks of
         pairs = set(zip(level.rules.predict(sets).tolist(), expected.tolist(), strict=True))
         meanings = dict(pairs)
         if len(meanings) < len(pairs):  # a cluster with two meanings
@@ -67,11 +71,17 @@ def _possible_sets(clusters, largest, n_clusters):
     return sets
 
 
-def _contains(sets, meanings):
-    """The function from a meaning to whether each set contains a cluster of it, bool [sets]."""
+class _Contains:
+    """The function from a meaning to whether each set contains a cluster of it, bool [sets].
 
-    def has(meaning):
-        clusters = [cluster for cluster, own in meanings.items() if own == meaning]
-        return sets[:, clusters].any(axis=1)
+    It notes in `unknown` the meanings that no cluster has.
+    """
 
-    return has
+    def __init__(self, sets, meanings):
+        self.sets, self.meanings, self.unknown = sets, meanings, []
+
+    def __call__(self, meaning):
+        clusters = [cluster for cluster, own in self.meanings.items() if own == meaning]
+        if not clusters:
+            self.unknown.append(meaning)
+        return self.sets[:, clusters].any(axis=1)

@@ -2,8 +2,6 @@
 
 import argparse
 import dataclasses
-import shutil
-from pathlib import Path
 
 from keras_mmil.cli.run import run
 from keras_mmil.zoo import registry
@@ -22,17 +20,13 @@ def demo(options):
         options: parsed arguments, as for `run`. The folder of an earlier demo is replaced, unless
             it is to be resumed.
     """
-    print(
-        "Bags of bags of digits. A bag of bags is positive iff one of its bags holds a 7 and no 3;"
-    )
-    print("nobody tells the network which digit is which, nor which bag is positive.\n")
-    folder = Path(options.out)
-    if not options.resume and (folder / "settings.json").exists():
-        shutil.rmtree(folder)
+    print("Bags of bags of digits. The outer bag is positive iff one in it holds a 7 and no 3;")
+    print("nobody tells the network which digit is which, nor which inner bag is positive.\n")
     experiment = dataclasses.replace(registry["mnist"], epochs=_EPOCHS, paper={})
     limit = _TOP_BAGS if options.limit is None else options.limit
     settings = argparse.Namespace(**{**vars(options), "source": "digits", "limit": limit})
-    explainer, (x, y, _), _ = run(experiment, settings)
+    explainer, (x, y, digits), _ = run(experiment, settings)
     positive = int(y.argmax())
-    print(f"\nWhy top-bag {positive} of the test set is {explainer.classes_[1]}:\n")
+    print("\nWhy the first positive top-bag of the test set is positive. What it holds, which the")
+    print(f"network was never told: {digits[positive].to_list()}\n")
     print(explainer.explain(x[positive : positive + 1])[0])

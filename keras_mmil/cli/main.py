@@ -39,13 +39,13 @@ def _parser():
         "demo", help="train on bags of bags of digits, print the rules and one explanation"
     )
     _add_training_options(demo, out="runs/demo")
-    demo.set_defaults(command=_demo)
+    demo.set_defaults(command=_demo, replace=True)
 
     run = commands.add_parser("run", help="reproduce an experiment of the paper")
     run.add_argument("experiment", help="one of those that `keras-mmil list` prints")
     run.add_argument("--source", help="where the data come from; the paper's by default")
     _add_training_options(run)
-    run.set_defaults(command=_run)
+    run.set_defaults(command=_run, replace=False)
 
     listing = commands.add_parser("list", help="list the experiments")
     listing.set_defaults(command=_list)

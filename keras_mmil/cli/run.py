@@ -22,15 +22,15 @@ def run(experiment, options):
 
     Args:
         experiment: an `Experiment` of the zoo's registry.
-        options: parsed arguments: seed, epochs, limit, source, out, resume, max_clusters, verbose.
+        options: parsed arguments: seed, epochs, limit, source, out, resume, replace, max_clusters,
+            verbose.
 
     Returns:
         The fitted `Explainer`, the test set (x, y, instance labels) and a dict of metrics.
     """
     settings = _settings(experiment, options)
-    folder = RunFolder(
-        options.out or f"runs/{_name(experiment, settings)}", settings, options.resume
-    )
+    path = options.out or f"runs/{_name(experiment, settings)}"
+    folder = RunFolder(path, settings, resume=options.resume, replace=options.replace)
     keras.utils.set_random_seed(options.seed)
     train, valid, test = experiment.load(
         seed=options.seed, limit=options.limit, source=settings["source"], instance_labels=True

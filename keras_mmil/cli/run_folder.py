@@ -14,21 +14,22 @@ class RunFolder:
         path: the folder; made if missing.
         settings: dict, JSON: what decides the outcome of the run.
         resume: whether to go on with a run of the same settings.
+        replace: whether a run that is there may be replaced, if it is not to be resumed.
 
     Raises:
-        FileExistsError: if another run is there and `resume` is false.
-        ValueError: if the run there has other settings.
+        FileExistsError: if another run is there, and is neither to be resumed nor replaced.
+        ValueError: if the run there has other settings, or what is there is not a run.
     """
 
-    def __init__(self, path, settings, resume):
+    def __init__(self, path, settings, *, resume, replace=False):
         self.path = Path(path)
-        found = self._read("settings.json")
-        if found is not None and not resume:
+        found = self._read_settings()
+        if found is not None and not (resume or replace):
             raise FileExistsError(
                 "Expected a new folder, or --resume to go on with the run that is in it. "
                 f"Received: --out {self.path}"
             )
-        if found is not None and found != settings:
+        if found is not None and resume and found != settings:
             raise ValueError(
                 f"Expected the settings of the run in {self.path}, {found}, for --resume. "
                 f"Received: {settings}"
@@ -49,6 +50,16 @@ class RunFolder:
         part.write_text(content, encoding="utf-8")
         os.replace(part, self.path / name)
 
-    def _read(self, name):
-        path = self.path / name
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    def _read_settings(self):
+        path = self.path / "settings.json"
+        if not path.exists():
+            return None
+        try:
+            settings = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(
+                f"Expected the settings of a run. Received: {path}, {error}"
+            ) from error
+        if not isinstance(settings, dict) or "experiment" not in settings:
+            raise ValueError(f"Expected the settings of a run. Received: {path}, {settings}")
+        return settings

@@ -125,8 +125,8 @@ class Network:
         elif isinstance(expected, keras.KerasTensor):
             _check(x, expected, name)
         else:
-            for part, spec in zip(x, expected, strict=True):
-                _check(part, spec, name)
+            for i, (part, spec) in enumerate(zip(x, expected, strict=True)):
+                _check(part, spec, f"{name}[{i}]")
         return x
 
     def batches(self, x, batch_size, on_batch=None):
@@ -143,6 +143,7 @@ class Network:
                 on_batch()
 
     def _observe(self, batch):
+        batch = tf.nest.map_structure(_to_tensor, batch)
         if isinstance(self.model._inputs_struct, dict):
             batch = {name: batch.get(name) for name in self.model._inputs_struct}
         arguments, outputs = self._capture(batch, training=False)
@@ -161,6 +162,10 @@ class Network:
                     "Expected each bag of a bag-layer to be one row of the next, or one top-bag. "
                     f"Received: layer={layer.name!r} with {nesting.n_bags} bags, {n_rows} above"
                 )
+
+
+def _to_tensor(x):
+    return x if tf.is_tensor(x) else tf.convert_to_tensor(x)
 
 
 def _to_numpy(captured):

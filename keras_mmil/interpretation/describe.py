@@ -110,13 +110,13 @@ class Description:
         return "\n\n".join(map(str, self.levels))
 
 
-def describe(levels, observation, truths, label_names):
+def describe(levels, reading, truths, label_names):
     """Describe the clusters of all levels.
 
     Args:
         levels: tuple of `Level`.
-        observation: what the network computed on some top-bags; None for the sizes of the clusters
-            on the training data.
+        reading: a `Reading` of some top-bags; None for the sizes of the clusters on the training
+            data.
         truths: dict from level to the true labels of its rows, or None.
         label_names: dict from words ("instance", "sub-bag") to names of those labels.
 
@@ -126,7 +126,7 @@ def describe(levels, observation, truths, label_names):
     Raises:
         ValueError: if labels are not as many as rows, or not integers ≥ 0, or of nothing.
     """
-    if observation is None:
+    if reading is None:
         if any(truth is not None for truth in truths.values()):
             raise ValueError("Expected x, the top-bags that the labels are of. Received: x=None")
         return Description(
@@ -136,8 +136,8 @@ def describe(levels, observation, truths, label_names):
             )
         )
     described = []
-    for index, (level, here) in enumerate(zip(levels, expand(observation.nestings), strict=True)):
-        clusters = nearest(observation.representations[index], level.centroids)[here.rows]
+    for index, (level, here) in enumerate(zip(levels, expand(reading.nestings), strict=True)):
+        clusters = reading.nearest[index][here.rows]
         truth, names = truths.get(index), label_names.get(level.word)
         table = None
         if truth is not None:

@@ -11,16 +11,12 @@ from keras_mmil.interpretation.capture import Network, join, nest, set_aside
 from keras_mmil.interpretation.describe import describe, representatives
 from keras_mmil.interpretation.explanation import explain
 from keras_mmil.interpretation.fitting import Fitted, fit
-from keras_mmil.interpretation.level import (
-    find_cluster,
-    find_level,
-    label_bottom_up,
-    rename,
-)
+from keras_mmil.interpretation.level import find_cluster, find_level, rename
 from keras_mmil.interpretation.nesting import expand
 from keras_mmil.interpretation.options import check_number, make_settings
+from keras_mmil.interpretation.reading import read
 from keras_mmil.interpretation.rule_book import RuleBook
-from keras_mmil.interpretation.targets import Target, resolve_target
+from keras_mmil.interpretation.targets import resolve_target
 
 __all__ = ["Explainer"]
 
@@ -151,12 +147,12 @@ class Explainer(BaseEstimator):
 
     def predict(self, x):
         """The classes of top-bags by the rules: int [top-bags]."""
-        return self._classify(x)[0]
+        return self._read(x).labels[-1]
 
     def fidelity(self, x):
         """The fraction of top-bags on which rules and network agree."""
-        by_rules, by_network = self._classify(x)
-        return float(np.mean(by_rules == by_network))
+        seen = self._read(x)
+        return float(np.mean(seen.labels[-1] == seen.network))
 
     def score(self, x, y):
         """The accuracy of the rules.
@@ -166,12 +162,7 @@ class Explainer(BaseEstimator):
             y: true labels: [top-bags], [top-bags, 1], or one-hot.
         """
         by_rules = self.predict(x)
-        y = self._target.true_labels(y, len(self.classes_))
-        if len(y) != len(by_rules):
-            raise ValueError(
-                f"Expected one label for each of {len(by_rules)} top-bags. "
-                f"Received: y with {len(y)} labels"
-            )
+        y = self._target.true_labels(y, len(by_rules), len(self.classes_))
         return float(np.mean(by_rules == y))
 
     @property
@@ -203,8 +194,8 @@ class Explainer(BaseEstimator):
 
     def explain(self, x):
         """Why each top-bag got its class: a list of `Explanation`; `print` one."""
-        seen = self._observe(x)
-        return explain(self.levels_, self.classes_, seen, self._target.labels(seen.outputs))
+        seen = self._read(x)
+        return explain(self.levels_, self.classes_, seen)
 
     def labels(self, x):
         """The labels by the rules of all instances, sub-bags and so on.
@@ -213,13 +204,9 @@ class Explainer(BaseEstimator):
             Tuple of int32 RaggedTensors, from the instances upwards: [top-bags, (n), (m)] for
             instances (their clusters), [top-bags, (n)] for sub-bags.
         """
-        seen = self._observe(x)
-        labels = label_bottom_up(self.levels_, seen.nestings, seen.representations)
-        occurrences = expand(seen.nestings)
-        return tuple(
-            nest(labels[level][here.rows], occurrences[level:])
-            for level, here in enumerate(occurrences)
-        )
+        seen = self._read(x)
+        levels = expand(seen.nestings)
+        return tuple(nest(seen.labels[i][here.rows], levels[i:]) for i, here in enumerate(levels))
 
     def describe(self, x=None, instance_labels=None, sub_bag_labels=None, label_names=None):
         """Describe the clusters by their sizes, and by true labels where they are known.
@@ -237,8 +224,7 @@ class Explainer(BaseEstimator):
             ValueError: if labels are not nested like `x`, or given without it.
         """
         check_is_fitted(self, "levels_")
-        check_is_fitted(self, "levels_")
-        seen = None if x is None else self._observe(x)
+        seen = None if x is None else self._read(x)
         truths = {0: instance_labels, 1: sub_bag_labels}
         return describe(self.levels_, seen, truths, label_names or {})
 
@@ -260,7 +246,8 @@ class Explainer(BaseEstimator):
         check_number("n", n, 1)
         level = find_level(self.levels_, level)
         cluster = find_cluster(self.levels_[level], cluster)
-        return representatives(self.levels_, self._observe(x), level, cluster, n, by)
+        seen = join(list(self._batches(x)))
+        return representatives(self.levels_, seen, level, cluster, n, by)
 
     def save(self, folder):
         """Save to a folder, as JSON and npz. A `target` that is a function is not saved.
@@ -269,11 +256,8 @@ class Explainer(BaseEstimator):
             folder: new, empty, or with saved rules, which are replaced.
         """
         check_is_fitted(self, "levels_")
-        parameters = self.get_params()
-        if callable(self.target):
-            parameters["target"] = None
         fitted = Fitted(self.levels_, self.classes_, self.grid_, self.n_clusters_, self.fidelity_)
-        storage.write(folder, parameters, fitted, self._target, self._fingerprint)
+        storage.write(folder, self.get_params(), fitted, self._target, self._fingerprint)
 
     @classmethod
     def load(cls, folder, model, target=None):
@@ -289,15 +273,8 @@ class Explainer(BaseEstimator):
             ValueError: if it is damaged, explains another model, or needs `target`.
         """
         network = Network(model)
-        parameters, fitted, saved = storage.read(folder, model)
-        if (saved.kind == "function") != callable(target):
-            raise ValueError(
-                "Expected the function that was the target, which is not saved, if it was one. "
-                f"Received: target={target!r} for a saved target of kind {saved.kind!r}"
-            )
-        if callable(target):
-            parameters["target"], saved = target, Target("function", function=target)
-        return cls(**parameters)._set(fitted, network, saved)
+        parameters, fitted, target = storage.read(folder, model, target)
+        return cls(**parameters)._set(fitted, network, target)
 
     def _set(self, fitted, network, target):
         self.levels_, self.classes_, self.grid_ = fitted.levels, fitted.classes, fitted.grid
@@ -317,14 +294,6 @@ class Explainer(BaseEstimator):
             )
         return self._network.batches(x, self.batch_size)
 
-    def _observe(self, x):
-        return join(list(self._batches(x)))
-
-    def _classify(self, x):
-        """The classes of top-bags by the rules, and by the network."""
-        by_rules, by_network = [], []
-        for seen in self._batches(x):
-            labels = label_bottom_up(self.levels_, seen.nestings, seen.representations)
-            by_rules.append(labels[-1])
-            by_network.append(self._target.labels(seen.outputs))
-        return np.concatenate(by_rules), np.concatenate(by_network)
+    def _read(self, x):
+        batches = self._batches(x)
+        return read(self.levels_, self._target, batches)

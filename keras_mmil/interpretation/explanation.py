@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from keras_mmil.interpretation.clustering import nearest
-from keras_mmil.interpretation.level import label_bottom_up, level_word
+from keras_mmil.interpretation.level import level_word
 from keras_mmil.interpretation.nesting import expand
 from keras_mmil.interpretation.rules import Rule
 
@@ -31,7 +30,7 @@ class Part:
         nearest: name of the cluster of its nearest centroid; None for a top-bag.
         weight: multiplicity in its bag.
         role: "decides", "limited", "checked" or "does not matter": what it does for the rule that
-            fired on its bag.
+            fired on its bag; None for a top-bag.
         rule: the `Rule` that fired on it, None for an instance; with its text as a `clause`.
         matched: all rules that match, tuple of `Rule`.
         absent: names of the clusters that the rule wants to be absent or few, and which are absent.
@@ -45,7 +44,7 @@ class Part:
     name: str
     nearest: str | None
     weight: float
-    role: str
+    role: str | None
     rule: Rule | None = None
     clause: str | None = None
     matched: tuple = ()
@@ -132,35 +131,28 @@ class Explanation:
         return "\n".join([first, *(_INDENT + line for line in self.top_bag.lines())])
 
 
-def explain(levels, class_names, observation, network_labels):
-    """Explain every top-bag of an observation: a list of `Explanation`."""
-    builder = _Builder(levels, class_names, observation)
+def explain(levels, class_names, reading):
+    """Explain every top-bag of a `Reading`: a list of `Explanation`."""
+    builder = _Builder(levels, class_names, reading)
     return [
         Explanation(builder.part(len(levels), i, i, (i,)), int(label), class_names[label])
-        for i, label in enumerate(network_labels)
+        for i, label in enumerate(reading.network)
     ]
 
 
 class _Builder:
-    """What is the same for all parts of an observation."""
+    """What is the same for all parts of a reading."""
 
-    def __init__(self, levels, class_names, observation):
-        self.levels = levels
+    def __init__(self, levels, class_names, reading):
+        self.levels, self.reading = levels, reading
         self.names = [*(level.names for level in levels), class_names]
-        self.labels = label_bottom_up(levels, observation.nestings, observation.representations)
-        pairs = zip(observation.representations, levels, strict=True)
-        self.nearest = [nearest(rows, level.centroids) for rows, level in pairs]
-        self.occurrences = expand(observation.nestings)
-        self.bags = [
-            level.bags(labels, nesting)
-            for level, labels, nesting in zip(
-                levels, self.labels[:-1], observation.nestings, strict=True
-            )
-        ]
+        self.occurrences = expand(reading.nestings)
+        triples = zip(levels, reading.labels[:-1], reading.nestings, strict=True)
+        self.bags = [level.bags(labels, nesting) for level, labels, nesting in triples]
 
     def part(self, level, index, row, position, fired_above=None):
         """The part that is the `index`-th occurrence at its level, of a row."""
-        label = int(self.labels[level][row])
+        label = int(self.reading.labels[level][row])
         own = {
             "level": level,
             "word": level_word(level, len(self.levels)),
@@ -169,10 +161,10 @@ class _Builder:
             "name": self.names[level][label],
             "nearest": None,
             "weight": 1.0,
-            "role": IDLE if fired_above is None else _role(fired_above, label),
+            "role": None if fired_above is None else _role(fired_above, label),
         }
         if level < len(self.levels):
-            own["nearest"] = self.names[level][self.nearest[level][row]]
+            own["nearest"] = self.names[level][self.reading.nearest[level][row]]
             own["weight"] = float(self.occurrences[level].weights[index])
         if level == 0:
             return Part(**own)

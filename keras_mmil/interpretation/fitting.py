@@ -16,6 +16,7 @@ from keras_mmil.interpretation.search import (
     LabelledBags,
     choose,
     grow_trees,
+    merge,
     score,
     tally,
 )
@@ -58,6 +59,8 @@ def fit(aggregations, target, train, validation, settings, on_step):
         `Fitted`.
     """
     train = join(list(train))
+    member_weights = [nesting.weights for nesting in train.nestings]
+    features = options.level_features(settings.features, aggregations, member_weights)
     weights = multiplicities(train.nestings)
     clustered = _clustered_weights(train.nestings, weights)
     ks = _possible(settings, train.representations, clustered)
@@ -69,9 +72,6 @@ def fit(aggregations, target, train, validation, settings, on_step):
     data = LabelledBags(train.nestings, (*labels, {n_classes: classes}))
     held_out = LabelledBags(held_out_nestings, (*held_out_labels, {n_classes: held_out_classes}))
 
-    features = options.level_features(
-        settings.features, aggregations, [n.weights for n in train.nestings]
-    )
     trees = _all_trees(data, features, weights, ks, settings, on_step)
     tasks = [(held_out, features, trees, k) for k in ks[0]]
     scores = parallel.run(score, tasks, settings.n_jobs, on_step)
@@ -170,8 +170,8 @@ def _levels(data, features, weights, clustered, centroids, trees, best, class_na
     for i in reversed(range(n_levels)):
         k, n_above = counts[i : i + 2]
         labels, tree = data.labels[i][k], trees[i, k, n_above]
-        bags = bag_features(features[i], labels, k, data.nestings[i])
-        examples = tally(bags, data.labels[i + 1][n_above], weights[i + 1])
+        bags = merge(bag_features(features[i], labels, k, data.nestings[i]))
+        examples = tally(*bags, data.labels[i + 1][n_above], weights[i + 1])
         rules = learn_rules(tree, features[i], i, *examples)
         rules = RuleSet(rules, names[i], names[i + 1], needed)
         sizes = np.bincount(labels, clustered[i], minlength=k) / clustered[i].sum()

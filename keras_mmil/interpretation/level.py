@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from keras_mmil.interpretation.clustering import nearest
 from keras_mmil.interpretation.features import Feature, bag_features
 from keras_mmil.interpretation.rules import RuleSet
 from keras_mmil.interpretation.tree import Tree
@@ -13,7 +12,6 @@ __all__ = [
     "Level",
     "find_cluster",
     "find_level",
-    "label_bottom_up",
     "level_symbol",
     "level_word",
     "rename",
@@ -81,19 +79,6 @@ class Level:
     def bags(self, labels, nesting):
         """The features of the bags of labelled rows: float32 [bags, k]."""
         return bag_features(self.feature, labels, self.n_clusters, nesting)
-
-
-def label_bottom_up(levels, nestings, representations):
-    """Label everything by the rules: F̂.
-
-    Returns:
-        K + 1 int arrays: the cluster of each instance by its nearest centroid, then the labels that
-        the rules give to the rows of each level, and last to the top-bags.
-    """
-    labels = [nearest(representations[0], levels[0].centroids)]
-    for level, nesting in zip(levels, nestings, strict=True):
-        labels.append(level.tree.predict(level.bags(labels[-1], nesting)))
-    return tuple(labels)
 
 
 def find_level(levels, level):

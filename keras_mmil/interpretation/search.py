@@ -7,7 +7,7 @@ import numpy as np
 from keras_mmil.interpretation.features import bag_features
 from keras_mmil.interpretation.tree import grow
 
-__all__ = ["GridPoint", "LabelledBags", "choose", "grow_trees", "score", "tally"]
+__all__ = ["GridPoint", "LabelledBags", "choose", "grow_trees", "merge", "score", "tally"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +39,24 @@ class GridPoint:
     n_leaves: int
 
 
-def tally(bags, labels, weights):
-    """Merge equal examples: features [n, k], labels [n], weights [n] to the same of fewer rows."""
+def merge(bags):
+    """The distinct feature vectors of bags [n, k], and the index of each bag's among them [n]."""
     distinct, index = np.unique(bags, axis=0, return_inverse=True)
+    return distinct, index.reshape(-1)
+
+
+def tally(distinct, index, labels, weights):
+    """Weighted examples for a tree, of which no two are equal.
+
+    Args:
+        distinct, index: what `merge` returned.
+        labels, weights: label and weight of each bag, [n].
+
+    Returns:
+        Feature vectors, labels and weights, all > 0, of the examples.
+    """
     n_labels = labels.max(initial=0) + 1
-    weights = np.bincount(index.reshape(-1) * n_labels + labels, weights)
+    weights = np.bincount(index * n_labels + labels, weights)
     present = np.flatnonzero(weights)
     return distinct[present // n_labels], present % n_labels, weights[present]
 
@@ -63,9 +76,9 @@ def grow_trees(data, features, weights, level, n_clusters, settings):
         Dict from the number of clusters of the level above to a `Tree`.
     """
     labels = data.labels[level][n_clusters]
-    bags = bag_features(features[level], labels, n_clusters, data.nestings[level])
+    bags = merge(bag_features(features[level], labels, n_clusters, data.nestings[level]))
     return {
-        n_above: grow(*tally(bags, labels_above, weights[level + 1]), **settings)
+        n_above: grow(*tally(*bags, labels_above, weights[level + 1]), **settings)
         for n_above, labels_above in data.labels[level + 1].items()
     }
 

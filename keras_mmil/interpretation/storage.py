@@ -5,7 +5,7 @@ import io
 import json
 import os
 import zipfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +45,7 @@ def write(folder, parameters, fitted, target, weights):
 
     Args:
         folder: where to; made if needed. Must be empty, or hold an explainer, which is replaced.
-        parameters: the constructor's arguments, a dict.
+        parameters: the constructor's arguments, a dict; a function as `target` is not saved.
         fitted: a `Fitted`.
         target: the `Target`.
         weights: `fingerprint` of the model.
@@ -68,7 +68,7 @@ def write(folder, parameters, fitted, target, weights):
         "library": __version__,
         "arrays": {"file": arrays, "sha256": checksum},
         "weights": weights,
-        "parameters": parameters,
+        "parameters": {k: None if callable(v) else v for k, v in parameters.items()},
         "target": target.to_dict(),
         "classes": fitted.classes,
         "n_clusters": fitted.n_clusters,
@@ -84,19 +84,21 @@ def write(folder, parameters, fitted, target, weights):
             old.unlink()
 
 
-def read(folder, model):
+def read(folder, model, function=None):
     """Load what `write` saved.
 
     Args:
         folder: where from.
         model: the Keras model that was explained.
+        function: the function that was its target, if it was one.
 
     Returns:
-        `parameters`, `fitted` and `target`, the latter without its function.
+        `parameters`, `fitted` and `target`.
 
     Raises:
         FileNotFoundError: if there is no explainer in the folder.
-        ValueError: if it is damaged, of another version, or explains another model.
+        ValueError: if it is damaged, of another version, explains another model, or if `function`
+            is missing or superfluous.
     """
     folder = Path(folder)
     manifest = _read_manifest(folder)
@@ -115,9 +117,17 @@ def read(folder, model):
             tuple(manifest["n_clusters"]),
             manifest["fidelity"],
         )
-        return _tuples(manifest["parameters"]), fitted, Target(**manifest["target"])
+        parameters, target = _tuples(manifest["parameters"]), Target(**manifest["target"])
     except (KeyError, TypeError, AttributeError) as error:
         raise _damaged(folder / _MANIFEST, repr(error)) from error
+    if (target.kind == "function") != callable(function):
+        raise ValueError(
+            "Expected the function that was the target, which is not saved, if it was one. "
+            f"Received: target={function!r} for a saved target of kind {target.kind!r}"
+        )
+    if callable(function):
+        parameters["target"], target = function, replace(target, function=function)
+    return parameters, fitted, target
 
 
 def _check_replaceable(folder):

@@ -54,17 +54,22 @@ class Target:
             return max(2, *(int(each.max()) + 1 for each in labels))
         return 2
 
-    def true_labels(self, y, n_classes):
+    def true_labels(self, y, n_top_bags, n_classes):
         """True labels, as given to `fit`, as class labels int [top-bags].
 
         Args:
             y: [top-bags] or [top-bags, 1]; or one-hot, or one column an output.
-            n_classes: number of classes of the rules.
+            n_top_bags, n_classes: what they have to fit.
 
         Raises:
             ValueError: if they are none of these.
         """
         y = np.asarray(y)
+        if y.ndim and len(y) != n_top_bags:
+            raise ValueError(
+                f"Expected one label for each of {n_top_bags} top-bags. "
+                f"Received: y with {len(y)} labels"
+            )
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         if y.ndim == 2 and self.kind == "threshold" and y.shape[1] == self.n_outputs:

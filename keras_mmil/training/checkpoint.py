@@ -45,9 +45,7 @@ class Checkpoint(keras.callbacks.Callback):
         Returns:
             The model, compiled and with its optimizer's state, or None where nothing was saved.
         """
-        saved = {
-            int(m[1]): path for path in self.folder.glob("*") if (m := _NAME.fullmatch(path.name))
-        }
+        saved = self._saved()
         if not saved:
             return None
         with open(self.folder / "history.csv", newline="") as file:
@@ -57,6 +55,11 @@ class Checkpoint(keras.callbacks.Callback):
         # An epoch whose state was not saved any more is trained again.
         self.history = rows[: max(saved)]
         return keras.models.load_model(saved[max(saved)])
+
+    def clear(self):
+        """Remove what an earlier training left in the folder."""
+        for path in [*self._saved().values(), self.best_path, self.folder / "history.csv"]:
+            path.unlink(missing_ok=True)
 
     def on_train_begin(self, logs=None):
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -80,6 +83,11 @@ class Checkpoint(keras.callbacks.Callback):
         # Last, because its presence says that the epoch is finished.
         self._save_model(self.folder / f"epoch-{epoch + 1:04d}.keras")
         (self.folder / f"epoch-{epoch:04d}.keras").unlink(missing_ok=True)
+
+    def _saved(self):
+        """Paths of the saved states, by number of finished epochs."""
+        matches = ((_NAME.fullmatch(path.name), path) for path in self.folder.glob("epoch-*"))
+        return {int(match[1]): path for match, path in matches if match}
 
     def _save_model(self, path):
         part = path.with_name(f"part-{path.name}")

@@ -46,7 +46,8 @@ def fit_resumable(
         build: function without arguments that returns a compiled model.
         x, y, validation_data, epochs, callbacks, verbose: as in `keras.Model.fit`.
         folder: where the checkpoints are, see `Checkpoint`.
-        resume: whether to go on with what is in the folder, if anything is.
+        resume: whether to go on with the checkpoints in the folder, if there are any; otherwise
+            they are removed.
         fit_arguments: further arguments of `keras.Model.fit`.
 
     Returns:
@@ -54,7 +55,9 @@ def fit_resumable(
         one for each epoch.
     """
     checkpoint = Checkpoint(folder)
-    model = (checkpoint.restore() if resume else None) or build()
+    if not resume:
+        checkpoint.clear()
+    model = checkpoint.restore() or build()
     finished = len(checkpoint.history)
     if finished < epochs:
         model.fit(
