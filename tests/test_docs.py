@@ -34,7 +34,9 @@ def run_page(text, name):
             try:
                 runner.run(test, clear_globs=False)
             except doctest.DocTestFailure as failure:
-                message = f"{name}, line {line + failure.example.lineno + 1}: {failure.example.source}"
+                message = (
+                    f"{name}, line {line + failure.example.lineno + 1}: {failure.example.source}"
+                )
                 raise AssertionError(f"{message}printed {failure.got}") from None
             except doctest.UnexpectedException as failure:
                 raise failure.exc_info[1] from None
