@@ -123,7 +123,7 @@ def test_a_page_is_one_program():
 
 
 def test_other_output_is_found():
-    with pytest.raises(AssertionError, match=r"page, line 13: x \+ 1\nprinted 2"):
+    with pytest.raises(AssertionError, match=r"page, line 12: x \+ 1\nprinted 2"):
         run_page(PAGE.format(printed=3, last=""), "page")
 
 

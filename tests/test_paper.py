@@ -95,7 +95,7 @@ def test_truth_table_depends_on_the_meanings():
 
 def test_truth_table_is_of_occurrences_at_each_level():
     _, explainer, majority, _ = offside()
-    with pytest.raises(ValueError, match="at 1 levels. Received: .*'occurrence', 'occurrence'"):
+    with pytest.raises(ValueError, match=r"at 1 levels. Received: .*'occurrence', 'occurrence'"):
         rules_match(explainer, majority, [image_rule], largest_bag=6)
 
 
