@@ -32,7 +32,7 @@ def accuracy(model, x, y):
     return model.evaluate(x, y, verbose=0, return_dict=True)["accuracy"]
 
 
-# Example offside (section 3.2) --------------------------------------------------------------------
+# Example offside ----------------------------------------------------------------------------------
 
 IN_FRONT, CANNOT_BE_TOLD = 1, 2  # latent labels of players; 0 is behind
 NOT_OFFSIDE, OFFSIDE, INCONCLUSIVE = 0, 1, 2  # labels of images
@@ -107,7 +107,7 @@ def test_rules_of_offside_are_not_those_of_digits():
     assert not matches_generating_rule(explainer, x, tf.gather([0, 7, 3], z))
 
 
-# A convolution is a bag-layer on adjacent patches (section 6.3) -----------------------------------
+# A convolution is a bag-layer on adjacent patches (section "Convolutional Neural Networks") -------
 
 
 def patches_1d(signal, width, pool):
@@ -191,7 +191,7 @@ def test_two_convolutions_are_two_bag_layers_on_bags_of_bags():
     assert_close(x, convolutions(signal))
 
 
-# A 0 and no 2 (section 6.2, after Ramon and De Raedt) ---------------------------------------------
+# A 0 and no 2 (section "Multi-Instance Neural Networks", after Ramon and De Raedt) ----------------
 
 
 @functools.cache
