@@ -1,4 +1,4 @@
-"""Bags of bags of handwritten digits (paper, section 7.1 and Example MNIST).
+"""Bags of bags of handwritten digits (paper, "A Semi-Synthetic Dataset" and Example MNIST).
 
 A sub-bag is positive iff it holds a 7 and no 3; a top-bag is positive iff it holds a positive
 sub-bag.

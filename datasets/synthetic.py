@@ -42,7 +42,7 @@ def load_offside(
     seed=0,
     instance_labels=False,
 ):
-    """Images of players that settle whether there was an offside, or do not (paper, section 3.2).
+    """Images of players that settle whether there was an offside, or do not (Example offside).
 
     A player is behind (latent label 0), in front (1), or it cannot be told (2). An image, a bag of
     players, says offside if all are behind, not offside if some player is in front, and is

@@ -201,7 +201,7 @@ def test_simplified_rules_are_the_tree(feature, k, n_classes, seed):
 
 
 def test_paper_rules_of_mnist():
-    """Rules 1-5 of section 7.1, from the tree of a 7 (u1) and no 3 (u3, u5, u6)."""
+    """Rules 1-5 of "A Semi-Synthetic Dataset", from the tree of a 7 (u1) and no 3 (u3, u5, u6)."""
     bags = np.array(list(itertools.product([0, 1], repeat=6)), np.float32)
     positive = (bags[:, 0] == 1) & (bags[:, [2, 4, 5]] == 0).all(axis=1)
     labels, weights = np.where(positive, 0, 1), np.ones(len(bags))

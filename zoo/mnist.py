@@ -1,4 +1,4 @@
-"""The network of the paper's semi-synthetic experiment (section 7.1 and its appendix)."""
+"""The network of the paper's experiment "A Semi-Synthetic Dataset", and its appendix."""
 
 import keras
 

@@ -72,7 +72,7 @@ class Explainer(BaseEstimator):
 
     Reference:
         Tibo, Jaeger and Frasconi, Learning and Interpreting Multi-Multi-Instance Learning
-        Networks, 2020, section 5.
+        Networks, 2020, section "Interpreting Networks of Bag-Layers".
     """
 
     def __init__(

@@ -58,7 +58,7 @@ class BagLayer(keras.Layer):
 
     Reference:
         Tibo, Jaeger and Frasconi, Learning and Interpreting Multi-Multi-Instance Learning
-        Networks, 2020, section 3.3.
+        Networks, 2020, section "A Network Architecture for MMIL".
     """
 
     def __init__(
