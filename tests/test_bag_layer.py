@@ -319,5 +319,13 @@ def test_bad_weights():
         BagLayer(3)(x, weights=tf.ragged.constant([[1.0]]))
 
 
+def test_numpy_arrays_are_taken():
+    values = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+    layer = BagLayer(5)
+    assert_close(layer(values), layer(tf.constant(values)))
+    ids = BagLayer(5, vocabulary_size=4)
+    assert ids(np.array([[0, 1], [3, 3]])).shape == (2, 5)
+
+
 def test_is_public():
     assert keras_mmil.layers.BagLayer is BagLayer

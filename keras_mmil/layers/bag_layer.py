@@ -1,6 +1,7 @@
 """The bag-layer."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_mmil.layers import aggregations
@@ -110,6 +111,12 @@ class BagLayer(keras.Layer):
         self.output_regularizer = keras.regularizers.get(activity_regularizer)
         self.supports_jit = False  # ragged ops and sorted segment reductions have no XLA kernels
         self._convert_input_args = False  # ids and weights must keep their dtype
+
+    def __call__(self, inputs, *args, **kwargs):
+        """Call the layer; dense `inputs` may be a NumPy array."""
+        if isinstance(inputs, np.ndarray):
+            inputs = tf.convert_to_tensor(inputs)
+        return super().__call__(inputs, *args, **kwargs)
 
     @property
     def _item_rank(self):
