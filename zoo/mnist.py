@@ -4,6 +4,7 @@ import keras
 
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.model import Model
+from keras_mmil.zoo._compile import compile_binary
 from keras_mmil.zoo.truth_table import rules_match
 
 __all__ = ["matches_generating_rule", "mnist_mmil"]
@@ -66,13 +67,7 @@ def mnist_mmil(
         x = BagLayer(units, aggregation=aggregation, name=f"bag_layer_{level}")(x)
     outputs = keras.layers.Dense(1, activation="sigmoid", name="label")(x)
 
-    model = Model(bags, outputs, name=name)
-    model.compile(
-        optimizer=keras.optimizers.Adam(learning_rate),
-        loss="binary_crossentropy",
-        metrics=["accuracy"],
-    )
-    return model
+    return compile_binary(Model(bags, outputs, name=name), learning_rate)
 
 
 def matches_generating_rule(explainer, x, digits, largest_bag=6):

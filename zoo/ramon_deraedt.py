@@ -8,6 +8,7 @@ import keras
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.layers.aggregations import LSE
 from keras_mmil.model import Model
+from keras_mmil.zoo._compile import compile_binary
 
 __all__ = ["output_level_mil", "representation_level_mil"]
 
@@ -40,7 +41,9 @@ def output_level_mil(
     x = InstanceWise(f, name="instances")(bags)  # (batch, (n), 1)
     smooth_maximum = LSE(sharpness, learned=False)
     x = BagLayer(None, aggregation=smooth_maximum, empty="zeros", name="bag_layer")(x)  # (batch, 1)
-    return _compiled(bags, keras.layers.Activation("sigmoid", name="label")(x), learning_rate, name)
+    return compile_binary(
+        Model(bags, keras.layers.Activation("sigmoid", name="label")(x), name=name), learning_rate
+    )
 
 
 def representation_level_mil(
@@ -67,7 +70,7 @@ def representation_level_mil(
     x = InstanceWise(_instance_network(features, hidden_units), name="instances")(bags)
     x = BagLayer(bag_units, activation="tanh", name="bag_layer")(x)  # (batch, bag_units)
     outputs = keras.layers.Dense(1, activation="sigmoid", name="label")(x)
-    return _compiled(bags, outputs, learning_rate, name)
+    return compile_binary(Model(bags, outputs, name=name), learning_rate)
 
 
 def _instance_network(features, hidden_units):
@@ -75,13 +78,3 @@ def _instance_network(features, hidden_units):
     for units in hidden_units:
         network.add(keras.layers.Dense(units, activation="relu"))
     return network
-
-
-def _compiled(inputs, outputs, learning_rate, name):
-    model = Model(inputs, outputs, name=name)
-    model.compile(
-        optimizer=keras.optimizers.Adam(learning_rate),
-        loss="binary_crossentropy",
-        metrics=["accuracy"],
-    )
-    return model

@@ -2,10 +2,11 @@
 
 import datetime
 import json
-import os
 import statistics
 import subprocess
 from pathlib import Path
+
+from keras_mmil._atomic import replacing
 
 __all__ = ["record", "results_folder", "variant_of"]
 
@@ -44,6 +45,7 @@ def record(folder, experiment, settings, metrics):
     path = Path(folder) / f"{experiment.name}.json"
     records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     by_key = {tuple(entry[name] for name in _KEY): entry for entry in records}
+    commit = _commit()
     for metric, figure in metrics.items():
         key = (experiment.name, experiment.model, variant, metric, epochs)
         values = {**by_key.get(key, {}).get("values", {}), str(seed): round(float(figure), 6)}
@@ -56,12 +58,11 @@ def record(folder, experiment, settings, metrics):
             "values": dict(sorted(values.items(), key=lambda item: int(item[0]))),
             "paper": experiment.paper.get(metric),
             "command": command,
-            "commit": _commit(),
+            "commit": commit,
             "date": datetime.date.today().isoformat(),
         }
-    part = path.with_name(f"part-{path.name}")
-    part.write_text(json.dumps(list(by_key.values()), indent=1) + "\n", encoding="utf-8")
-    os.replace(part, path)
+    with replacing(path) as part:
+        part.write_text(json.dumps(list(by_key.values()), indent=1) + "\n", encoding="utf-8")
 
 
 def _commit():

@@ -1,8 +1,9 @@
 """The folder of one run."""
 
 import json
-import os
 from pathlib import Path
+
+from keras_mmil._atomic import replacing
 
 __all__ = ["RunFolder"]
 
@@ -46,9 +47,8 @@ class RunFolder:
 
     def write_text(self, name, content):
         """Write a text file, atomically."""
-        part = self.path / f"part-{name}"
-        part.write_text(content, encoding="utf-8")
-        os.replace(part, self.path / name)
+        with replacing(self.path / name) as part:
+            part.write_text(content, encoding="utf-8")
 
     def _read_settings(self):
         path = self.path / "settings.json"

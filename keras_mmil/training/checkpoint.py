@@ -1,12 +1,13 @@
 """Checkpoints of a training that may be killed at any moment."""
 
 import csv
-import os
 import re
 import time
 from pathlib import Path
 
 import keras
+
+from keras_mmil._atomic import replacing
 
 __all__ = ["Checkpoint"]
 
@@ -90,15 +91,11 @@ class Checkpoint(keras.callbacks.Callback):
         return {int(match[1]): path for match, path in matches if match}
 
     def _save_model(self, path):
-        part = path.with_name(f"part-{path.name}")
-        self.model.save(part)
-        os.replace(part, path)
+        with replacing(path) as part:
+            self.model.save(part)
 
     def _save_history(self):
-        path = self.folder / "history.csv"
-        part = path.with_name(f"part-{path.name}")
-        with open(part, "w", newline="") as file:
+        with replacing(self.folder / "history.csv") as part, open(part, "w", newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(self.history[0]))
             writer.writeheader()
             writer.writerows(self.history)
-        os.replace(part, path)
