@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_mmil._atomic import replacing
+
 __all__ = ["find", "read_npz"]
 
 _CHUNK = 2**20  # bytes
@@ -109,8 +111,7 @@ def _download(url, path, sha256):
     """Downloads to a temporary file beside `path`, and moves it there only when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
+    with replacing(path) as part:
         with urllib.request.urlopen(url, timeout=60) as response, open(part, "wb") as file:
             while chunk := response.read(_CHUNK):
                 digest.update(chunk)
@@ -123,6 +124,3 @@ def _download(url, path, sha256):
                 f"Expected sha256={sha256} of {url}, to be saved as {path}. "
                 f"Received: sha256={digest.hexdigest()}"
             )
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -43,7 +43,7 @@ def load_mmil(
         n_train, n_valid, n_test: numbers of top-bags; of an odd number one more is negative.
         bag_size: smallest and largest number of sub-bags in a top-bag, at least 1.
         sub_bag_size: smallest and largest number of images in a sub-bag, at least 1.
-        source: "mnist" (test images from its test set, 10,000 of its 60,000 training images for
+        source: "mnist" (test images from its test set, 5,000 of its 60,000 training images for
             validation), or "digits", the 1,797 images that come with scikit-learn scaled to 28x28,
             which need no download.
         seed: integer; each set is the same for the same seed, whatever the number of others.
@@ -115,7 +115,7 @@ def _mnist(seed):
                 f"Expected integers between 0 and {highest} as `{name}` in {path}. Received: "
                 f"dtype={array.dtype}, min={array.min()}, max={array.max()}"
             )
-    train, valid = _split(arrays["x_train"], arrays["y_train"], 10_000, seed)
+    train, valid = _split(arrays["x_train"], arrays["y_train"], 5_000, seed)
     return train, valid, _pool(arrays["x_test"], arrays["y_test"])
 
 

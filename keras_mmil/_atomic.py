@@ -9,8 +9,17 @@ __all__ = ["replacing"]
 
 @contextlib.contextmanager
 def replacing(path):
-    """Give a path to write to, beside `path`, which replaces `path` when the block has ended."""
+    """Give a path to write to, beside `path`, which replaces `path` when the block has ended.
+
+    Where the block raises, what it wrote is removed and `path` stays as it was.
+    """
     path = Path(path)
-    part = path.with_name(f"part-{path.name}")  # before the name: Keras goes by the ending
-    yield part
-    os.replace(part, path)
+    # Before the name, as Keras goes by the ending; and each process has a file of its own.
+    part = path.with_name(f"part-{os.getpid()}-{path.name}")
+    try:
+        yield part
+        with open(part, "rb+") as file:  # on the disk before it gets its name
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

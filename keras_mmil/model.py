@@ -4,8 +4,9 @@ import keras
 import tensorflow as tf
 
 from keras_mmil.bags import Bags
+from keras_mmil.inputs import check_inputs, complete_inputs
 from keras_mmil.layers.grouping import depth_of
-from keras_mmil.ragged import check_finite
+from keras_mmil.ragged import n_top_bags
 
 __all__ = ["Model"]
 
@@ -18,8 +19,8 @@ class Model(keras.Model):
     dict of `layers.bag_inputs`. In the latter case the same model takes a bare RaggedTensor of ids
     [batch, (n₁), …, (n_K)], a `Bags`, or the dict `Bags.inputs` with any of its optional entries.
 
-    `fit`, `evaluate` and `predict` check their data first: nesting depth, labels as many as
-    top-bags, and no NaN or infinity.
+    `fit`, `evaluate`, `predict` and the like check their data first: nesting depth, labels as many
+    as top-bags, and no NaN or infinity.
 
     Example:
 
@@ -48,7 +49,19 @@ class Model(keras.Model):
 
     def predict(self, x, *args, **kwargs):
         """`keras.Model.predict`, which also takes `Bags`, and checks the data first."""
-        return super().predict(self._checked(x, None), *args, **kwargs)
+        return super().predict(self._checked(x), *args, **kwargs)
+
+    def train_on_batch(self, x, y=None, *args, **kwargs):
+        """`keras.Model.train_on_batch`, which also takes `Bags`, and checks the data first."""
+        return super().train_on_batch(self._checked(x, y), y, *args, **kwargs)
+
+    def test_on_batch(self, x, y=None, *args, **kwargs):
+        """`keras.Model.test_on_batch`, which also takes `Bags`, and checks the data first."""
+        return super().test_on_batch(self._checked(x, y), y, *args, **kwargs)
+
+    def predict_on_batch(self, x):
+        """`keras.Model.predict_on_batch`, which also takes `Bags`, and checks the data first."""
+        return super().predict_on_batch(self._checked(x))
 
     def export(self, filepath, format="tf_saved_model", verbose=None, **kwargs):
         """Write a SavedModel which TensorFlow loads and serves without this package.
@@ -101,57 +114,20 @@ class Model(keras.Model):
         """Bring inputs into the structure of the model's: missing optional entries are None."""
         if isinstance(inputs, Bags):
             inputs = inputs.inputs
-        if not isinstance(self._inputs_struct, dict):
-            return inputs
-        if not isinstance(inputs, dict):
-            inputs = {"bags": inputs}
-        unknown = inputs.keys() - self._inputs_struct.keys()
-        if unknown:
-            raise ValueError(
-                f"Expected inputs among {sorted(self._inputs_struct)}. Received: {sorted(unknown)}"
-            )
-        return {name: inputs.get(name) for name in self._inputs_struct}
+        return complete_inputs(inputs, self._inputs_struct)
 
-    def _checked(self, x, y, argument="x"):
+    def _checked(self, x, y=None, argument="x"):
         """Raise a clear error where `x` or `y` does not fit; turn `Bags` into their inputs."""
-        if isinstance(x, Bags):
-            x = x.inputs
-        if isinstance(x, (list, str)):
+        is_data = isinstance(x, (Bags, dict, list, tuple, str)) or hasattr(x, "shape")
+        if not is_data:
+            return x  # a Dataset or generator, which only Keras can look into
+        x = check_inputs(x, self._inputs_struct, argument)
+        if hasattr(y, "shape") and len(y) != (n := n_top_bags(x)):
             raise ValueError(
-                f"Expected {argument} to be a RaggedTensor, Bags, array or Dataset; "
-                "`keras_mmil.ragged.from_nested_lists` makes the first of nested lists. "
-                f"Received: {argument} of type {type(x).__name__}"
+                f"Expected one label for each of {n} top-bags. "
+                f"Received: {len(y)} labels, y.shape={tuple(y.shape)}"
             )
-        tensors = x if isinstance(x, dict) else {argument: x}
-        expected = self._inputs_struct
-        for name, tensor in tensors.items():
-            if not hasattr(tensor, "shape"):
-                return x  # a Dataset or generator, which only Keras can look into
-            spec = expected.get(name, expected["bags"]) if isinstance(expected, dict) else expected
-            self._check_tensor(name, tensor, spec)
-            if y is not None and hasattr(y, "shape") and len(y) != tensor.shape[0]:
-                raise ValueError(
-                    f"Expected one label for each of {tensor.shape[0]} top-bags. "
-                    f"Received: {len(y)} labels, y.shape={tuple(y.shape)}"
-                )
         return x
-
-    def _check_tensor(self, name, tensor, spec):
-        if isinstance(spec, keras.KerasTensor) and len(tensor.shape) != len(spec.shape):
-            raise ValueError(
-                f"Expected shape {spec.shape} for {name}, bags nested {depth_of(spec.shape) - 1} "
-                f"times. Received: {name}.shape={tuple(tensor.shape)}"
-            )
-        if tensor.shape[0] == 0:
-            raise ValueError(
-                f"Expected at least one top-bag. Received: {name}.shape={tuple(tensor.shape)}"
-            )
-        dtype = tf.as_dtype(tensor.dtype)
-        if dtype == tf.string:
-            if spec.dtype != "string":
-                raise ValueError(f"Expected numbers for {name}. Received: {name}.dtype=string")
-        else:
-            check_finite(tensor, name)
 
 
 def _spec_of(x):

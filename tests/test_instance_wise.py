@@ -44,6 +44,15 @@ def test_images():
     )
 
 
+def test_augmentation_is_at_work_in_training_only():
+    x, layer = bags(6, 6, 1), InstanceWise(keras.layers.RandomTranslation(0.5, 0.5))
+    inputs = keras.Input((None, None, 6, 6, 1), ragged=True)
+    for call in (layer, keras.Model(inputs, layer(inputs))):
+        for same in (call(x), call(x, training=False)):
+            np.testing.assert_array_equal(same.flat_values, x.flat_values)
+        assert (call(x, training=True).flat_values != x.flat_values).numpy().any()
+
+
 def test_training_reaches_the_layer():
     x = tf.ragged.constant([[[1.0]] * 1000], inner_shape=(1,))
     layer = InstanceWise(keras.layers.Dropout(0.5))

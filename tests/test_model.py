@@ -147,31 +147,33 @@ def with_value(value):
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "match"),
+    ("x", "y", "match", "error"),
     [
-        (lambda: vectors().values, labels, r"nested 2 times. Received: x.shape=\(6, None, 3\)"),
-        (lambda: vectors().to_list(), labels, "from_nested_lists.*type list"),
-        (lambda: "bags", labels, "type str"),
-        (lambda: with_value(np.nan), labels, "NaN or infinite.*=nan"),
-        (lambda: with_value(np.inf), labels, "NaN or infinite.*=inf"),
-        (lambda: vectors()[:0], lambda: labels()[:0], "at least one top-bag"),
-        (vectors, lambda: labels()[:3], "Received: 3 labels"),
+        (lambda: vectors().values, labels, r"input.*Received: x.shape=\(6, None, 3\)", ValueError),
+        (lambda: vectors().to_list(), labels, "from_nested_lists.*type list", TypeError),
+        (lambda: "bags", labels, "type str", TypeError),
+        (lambda: with_value(np.nan), labels, "NaN or infinite.*=nan", ValueError),
+        (lambda: with_value(np.inf), labels, "NaN or infinite.*=inf", ValueError),
+        (lambda: vectors()[:0], lambda: labels()[:0], "at least one top-bag", ValueError),
+        (vectors, lambda: labels()[:3], "Received: 3 labels", ValueError),
         (
             lambda: tf.ragged.constant([[[["a", "b", "c"]]]] * 4, inner_shape=(3,)),
             labels,
-            "Expected numbers for x. Received: x.dtype=string",
+            "Expected numbers. Received: x of dtype string",
+            TypeError,
         ),
     ],
     ids=["depth", "list", "str", "nan", "inf", "no top-bags", "labels", "strings"],
 )
-def test_bad_data_is_named(x, y, match):
+def test_bad_data_is_named(x, y, match, error):
     model = compiled()
-    for call in (model.fit, model.evaluate):
-        with pytest.raises(ValueError, match=match):
-            call(x(), y(), verbose=0)
+    for call in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
+        with pytest.raises(error, match=match):
+            call(x(), y())
     if "labels" not in match:
-        with pytest.raises(ValueError, match=match):
-            model.predict(x(), verbose=0)
+        for call in (model.predict, model.predict_on_batch):
+            with pytest.raises(error, match=match):
+                call(x())
 
 
 def test_bad_validation_data_is_named():
@@ -185,6 +187,26 @@ def test_empty_bags_are_good_data():
     model, x = compiled(), ragged.from_flat(np.zeros((0, 3), "float32"), ([1, 0], [0]))
     model.fit(x, np.array([0, 1]), verbose=0)
     assert np.isfinite(model.predict(x, verbose=0)).all()
+
+
+def test_single_batches_of_bags():
+    model, bags, y = ids_model(), Bags.from_ragged(ids()), labels()
+    model.compile("sgd", "binary_crossentropy")
+    np.testing.assert_allclose(model.predict_on_batch(bags), model(bags), rtol=1e-6)
+    before = model.test_on_batch(bags, y)
+    assert model.train_on_batch(bags, y) == pytest.approx(before)
+    assert model.test_on_batch(bags, y) < before
+
+
+def test_several_inputs_in_a_list():
+    a, b = (keras.Input((None, 3), ragged=True) for _ in range(2))
+    model = keras_mmil.Model([a, b], BagLayer(4)(a) + BagLayer(4)(b))
+    x = [vectors().values, vectors().values]
+    np.testing.assert_array_equal(model.predict(x, verbose=0), model(x))
+    with pytest.raises(ValueError, match="Expected 2 inputs in a list"):
+        model.predict(x[0], verbose=0)
+    with pytest.raises(ValueError, match=r"Received: x\[1\].shape=\(4, None, None, 3\)"):
+        model.predict([x[0], vectors()], verbose=0)
 
 
 def test_unknown_inputs_are_named():

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil.bags import Bags
+from keras_mmil.inputs import check_inputs, complete_inputs
 from keras_mmil.interpretation.graph import bag_nodes, call_arguments, functional
 from keras_mmil.interpretation.nesting import Nesting, concatenate
 
@@ -110,24 +110,7 @@ class Network:
             ValueError: if there are no top-bags, the depth is not the model's, or values are not
                 finite.
         """
-        if isinstance(x, Bags):
-            x = x.inputs
-        expected = self.model._inputs_struct
-        if isinstance(expected, dict):
-            x = x if isinstance(x, dict) else {"bags": x}
-            if not expected.keys() >= x.keys():
-                raise ValueError(
-                    f"Expected inputs among {sorted(expected)}. Received: {name} with {sorted(x)}"
-                )
-            x = {key: part for key, part in x.items() if part is not None}
-            for key, part in x.items():
-                _check(part, expected[key], name if len(x) == 1 else f"{name}[{key!r}]")
-        elif isinstance(expected, keras.KerasTensor):
-            _check(x, expected, name)
-        else:
-            for i, (part, spec) in enumerate(zip(x, expected, strict=True)):
-                _check(part, spec, f"{name}[{i}]")
-        return x
+        return check_inputs(x, self.model._inputs_struct, name)
 
     def batches(self, x, batch_size, on_batch=None):
         """Run the network on checked inputs, batch by batch, and yield an `Observation` of each.
@@ -144,8 +127,7 @@ class Network:
 
     def _observe(self, batch):
         batch = tf.nest.map_structure(_to_tensor, batch)
-        if isinstance(self.model._inputs_struct, dict):
-            batch = {name: batch.get(name) for name in self.model._inputs_struct}
+        batch = complete_inputs(batch, self.model._inputs_struct)
         arguments, outputs = self._capture(batch, training=False)
         pairs = zip(self.layers, arguments, strict=True)
         captured = [_to_numpy(layer.capture(**tensors)) for layer, tensors in pairs]
@@ -180,23 +162,3 @@ def _to_numpy(captured):
     else:
         weights = tf.cast(captured.weights, tf.float32).numpy()
     return Nesting(members, row_splits, weights, len(representations)), representations
-
-
-def _check(x, spec, name):
-    if not isinstance(x, (tf.RaggedTensor, tf.Tensor, np.ndarray)):
-        raise TypeError(
-            "Expected a RaggedTensor, an array or Bags; `keras_mmil.ragged.from_nested_lists` "
-            f"makes the first of nested lists. Received: {name} of type {type(x).__name__}"
-        )
-    dtype = tf.as_dtype(x.dtype)  # a string also for NumPy's objects
-    if dtype == tf.string and spec.dtype != "string":
-        raise TypeError(f"Expected numbers. Received: {name} of dtype {x.dtype.name}")
-    if len(x.shape) != len(spec.shape):
-        raise ValueError(
-            f"Expected the nesting of the model's input, shape {spec.shape}. "
-            f"Received: {name}.shape={tuple(x.shape)}"
-        )
-    if x.shape[0] == 0:
-        raise ValueError(f"Expected at least one top-bag. Received: {name}.shape={tuple(x.shape)}")
-    if dtype.is_floating:
-        ragged.check_finite(x, name)

@@ -58,6 +58,8 @@ def fit(aggregations, target, train, validation, settings, on_step):
     Returns:
         `Fitted`.
     """
+    if target.function is None:  # otherwise only its labels tell how many classes there are
+        options.class_names(settings.class_names, target.n_classes())
     train = join(list(train))
     member_weights = [nesting.weights for nesting in train.nestings]
     features = options.level_features(settings.features, aggregations, member_weights)

@@ -3,13 +3,13 @@
 import hashlib
 import io
 import json
-import os
 import zipfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
+from keras_mmil._atomic import replacing
 from keras_mmil._version import __version__
 from keras_mmil.interpretation import features
 from keras_mmil.interpretation.fitting import Fitted
@@ -76,9 +76,11 @@ def write(folder, parameters, fitted, target, weights):
         "grid": [asdict(point) for point in fitted.grid],
         "levels": [_level_to_dict(level) for level in fitted.levels],
     }
-    _replace(folder / arrays, content)
+    with replacing(folder / arrays) as part:
+        part.write_bytes(content)
     text = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False, default=_plain)
-    _replace(folder / _MANIFEST, text.encode())
+    with replacing(folder / _MANIFEST) as part:
+        part.write_text(text, encoding="utf-8")
     for old in folder.glob("arrays-*.npz"):
         if old.name != arrays:
             old.unlink()
@@ -141,16 +143,6 @@ def _check_replaceable(folder):
                 "Expected a new or empty folder, or one with saved rules, which are replaced. "
                 f"Received: folder={str(folder)!r}"
             ) from error
-
-
-def _replace(path, content):
-    """Write a file so that it is there whole or not at all."""
-    temporary = path.with_name(path.name + ".part")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def _read_manifest(folder, any_version=False):

@@ -15,7 +15,8 @@ class InstanceWise(keras.layers.Wrapper):
     The layer sees all instances of the batch as one dense batch (so its BatchNormalization
     averages over instances). A batch without any instance is passed as one instance of zeros,
     whose result is dropped: normalisation over nothing would otherwise poison its statistics
-    with NaN.
+    with NaN. Where nobody says that this is training, it is not: also for Keras's layers for
+    augmentation, which are at work by default.
 
     Args:
         layer: the layer or model, for inputs [instances, ...].
@@ -53,8 +54,9 @@ class InstanceWise(keras.layers.Wrapper):
         is_empty = tf.shape(flat)[0] == 0
         one_row = tf.concat([[1], tf.shape(flat)[1:]], axis=0)
         instances = tf.cond(is_empty, lambda: tf.zeros(one_row, flat.dtype), lambda: flat)
-        # The wrapped layer takes `training` from the context of this call.
-        outputs = self.layer(tf.ensure_shape(instances, [None, *flat.shape[1:]]))
+        instances = tf.ensure_shape(instances, [None, *flat.shape[1:]])
+        # Keras's layers for augmentation are at work where nobody says whether this is training.
+        outputs = self.layer(instances, training=bool(training))
         outputs = tf.cond(is_empty, lambda: outputs[:0], lambda: outputs)
         return inputs.with_flat_values(outputs)
 
