@@ -174,6 +174,66 @@ def test_members_is_a_keras_layer():
     run_layer_test(BagLayer, {"units": 4, "aggregation": "mean"}, inputs)
 
 
+def nested_triples(rows=5):
+    """Instances that are three of some rows each."""
+    ids = np.random.default_rng(1).integers(0, rows, (sum(LENGTHS[-1]), 3))
+    return ragged.from_flat(ids.astype("int32"), LENGTHS)
+
+
+def side_by_side(rows, triples):
+    """The same with the rows concatenated: [top-bags, (n), (m), 3 * features]."""
+    instances = tf.reshape(tf.gather(rows, triples.flat_values), [-1, 3 * rows.shape[1]])
+    return triples.with_flat_values(instances)
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_positions_equal_concatenations(aggregation):
+    rows = tf.Variable(np.random.default_rng(0).normal(size=(5, 4)).astype("float32"))
+    layer = BagLayer(6, aggregation=aggregation, positions=3)
+    layer(rows, nested_triples())
+    reference = BagLayer(6, aggregation=aggregation)
+    reference(side_by_side(rows, nested_triples()))
+    assert [w.shape for w in layer.weights] == [w.shape for w in reference.weights]
+    reference.set_weights(layer.get_weights())
+    with tf.GradientTape(persistent=True) as tape:
+        outputs = layer(rows, nested_triples())
+        expected = reference(side_by_side(rows, nested_triples()))
+        losses = [tf.reduce_sum(tf.sin(y.flat_values)) for y in (outputs, expected)]
+    assert_close(outputs, expected)
+    variables = [[rows, layer.kernel.value], [rows, reference.kernel.value]]
+    pairs = zip(losses, variables, strict=True)
+    ours, theirs = (tape.gradient(loss, of) for loss, of in pairs)
+    for a, b in zip(ours, theirs, strict=True):
+        a, b = (tf.convert_to_tensor(gradient) for gradient in (a, b))
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_positions_of_ids_equal_one_hot_vectors():
+    one_hot = BagLayer(6, positions=3)
+    one_hot(tf.eye(5), nested_triples())
+    ids = BagLayer(6, positions=3, vocabulary_size=5)
+    ids(tf.range(5), nested_triples())
+    ids.set_weights(one_hot.get_weights())
+    assert_close(ids(tf.range(5), nested_triples()), one_hot(tf.eye(5), nested_triples()))
+
+
+def test_positions_is_a_keras_layer():
+    inputs = {"inputs": tf.eye(5), "members": nested_triples()}
+    run_layer_test(BagLayer, {"units": 4, "positions": 3}, inputs)
+
+
+def test_positions_are_represented_by_instance():
+    layer, rows, triples = BagLayer(6, positions=3), tf.eye(5), nested_triples()
+    weights = triples.with_flat_values(tf.range(1.0, 1.0 + len(triples.flat_values)))
+    layer(rows, triples, weights)
+    captured = layer.capture(rows, triples, weights)
+    assert captured.members is None
+    np.testing.assert_array_equal(captured.weights, weights.flat_values)
+    rho = tf.nn.relu(side_by_side(rows, triples).flat_values @ layer.kernel.value)
+    np.testing.assert_allclose(captured.representations, rho, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(layer.represent(rows, triples), rho, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("with_members", [True, False])
 def test_ids_equal_one_hot_vectors(with_members):
     ids, init = nested_ids(), {"units": 4, "vocabulary_size": 5, "aggregation": "mean"}
@@ -296,6 +356,12 @@ def test_bad_arguments(arguments, match):
         ({}, {"inputs": tf.zeros((2, 3))}, r"inputs.shape=\(2, 3\)"),
         ({}, {"inputs": tf.zeros((2,)), "members": nested_ids()}, r"inputs.shape=\(2,\)"),
         ({}, {"inputs": tf.zeros((2, 3)), "members": tf.constant([0])}, r"members.shape=\(1,\)"),
+        ({"positions": 3}, {"inputs": nested_vectors()}, "expected members, 3 rows.*members=None"),
+        (
+            {"positions": 2},
+            {"inputs": tf.zeros((2, 3)), "members": nested_triples()},
+            r"\[batch, \(n\), 2\] or deeper. Received: members.shape=\(4, None, None, 3\)",
+        ),
         ({"vocabulary_size": 3}, {"inputs": tf.constant([1])}, r"inputs.shape=\(1,\)"),
         ({"vocabulary_size": 3}, {"inputs": tf.zeros((2, 3))}, "inputs.dtype=float32"),
         (

@@ -98,6 +98,35 @@ def test_is_a_keras_layer(depth):
     run_layer_test(Distinct, {}, {"inputs": Bags.from_ragged(plain_bags(depth)).inputs})
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_positions(depth):
+    """Instances of three ids: each id is computed once, and not each instance."""
+    single = plain_bags(depth)
+    triples = np.random.default_rng(0).integers(0, 4, (len(single.flat_values), 3))
+    x = single.with_flat_values(triples.astype("int32"))
+    counts = {"counts": tf.ones_like(single, tf.float32)}
+    if depth == 2:
+        counts["sub_bag_counts"] = single.with_values(tf.ones(single.values.nrows()))
+    run_layer_test(Distinct, {}, {"inputs": {"bags": x, **counts}}, fresh_process=False)
+    rows, (members, weights), *_ = Distinct()({"bags": x})
+    assert weights is None
+    np.testing.assert_array_equal(tf.gather(rows, members.flat_values), triples)
+    inputs = bag_inputs(depth, positions=3)
+    ids, *levels = Distinct()(inputs)
+    y = keras.layers.Embedding(4, 3)(ids)
+    bags = keras.Input((None,) * depth + (9,), ragged=True)
+    z = bags
+    for positions, (members, weights) in zip((3, None), levels, strict=False):
+        y = BagLayer(4, positions=positions)(y, members, weights)
+        z = BagLayer(4)(z)
+    model = keras_mmil.Model(inputs, keras.layers.Dense(1)(y))
+    reference = keras_mmil.Model(bags, keras.layers.Dense(1)(z))
+    embedding, *others = model.get_weights()
+    reference.set_weights(others)
+    expected = reference(single.with_flat_values(embedding[triples].reshape(-1, 9)))
+    np.testing.assert_allclose(model(x), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_fit_in_every_form():
     x, y = plain_bags(2, top_bags=20), np.arange(20) % 2
     bags = Bags.from_ragged(x)

@@ -25,8 +25,8 @@ N_DIGITS = 4  # a sub-bag is positive iff it holds a 3 and no 2
 
 def set_rule_weights(first, second, output):
     """A top-bag is positive iff some sub-bag holds a 3 and no 2."""
-    identity = np.eye(N_DIGITS)
     zeros = np.zeros(N_DIGITS)
+    identity = np.eye(*first.kernel.shape)
     first.set_weights([identity, zeros, zeros, *first.get_weights()[3:]])
     kernel = np.zeros((N_DIGITS, N_DIGITS))
     kernel[3, 0], kernel[2, 0] = 5, -5  # unit 0: a 3 and no 2
@@ -209,6 +209,41 @@ def test_compressed_bags_give_the_rules_of_plain_ones(aggregation):
         ]
         for r, s in zip(a.rules, b.rules, strict=True):
             assert (r.support, r.precision) == pytest.approx((s.support, s.precision))
+
+
+def test_instances_of_several_rows_give_the_rules_of_concatenations():
+    """Of each pair of ids in an instance, the first decides."""
+    ids, ids_valid = random_ids(100), random_ids(50, seed=1)
+
+    def pairs(x):
+        others = np.roll(x.flat_values, 1)
+        return x.with_flat_values(np.stack([x.flat_values, others], axis=1).astype("int32"))
+
+    def concatenated(x):
+        return x.with_flat_values(np.eye(N_DIGITS, dtype="f")[pairs(x).flat_values].reshape(-1, 8))
+
+    inputs, bags = bag_inputs(2, positions=2), keras.Input((None, None, 8), ragged=True)
+    rows, sub_bags, top_bags = Distinct()(inputs)
+    one_hot = keras.layers.CategoryEncoding(N_DIGITS, output_mode="one_hot")(rows)
+    models = []
+    for inputs_, arguments, first_inputs, second_inputs in (
+        (inputs, {"positions": 2}, (one_hot, *sub_bags), top_bags),
+        (bags, {}, (bags,), ()),
+    ):
+        first, second = BagLayer(N_DIGITS, **arguments), BagLayer(N_DIGITS)
+        output = keras.layers.Dense(1, activation="sigmoid")
+        x = second(first(*first_inputs), *second_inputs)
+        models.append(keras_mmil.Model(inputs_, output(x)))
+        set_rule_weights(first, second, output)
+        first.kernel.assign(np.eye(8)[:, :N_DIGITS] + 0.1 * np.eye(8)[:, N_DIGITS:])
+    ours, theirs = (
+        explainer(n_clusters=(4, 2), n_init=10).fit(model, form(ids), form(ids_valid))
+        for model, form in zip(models, (pairs, concatenated), strict=True)
+    )
+    assert ours.fidelity_ == theirs.fidelity_
+    assert str(ours.rules_) == str(theirs.rules_)
+    for a, b in zip(ours.labels(pairs(ids)), theirs.labels(concatenated(ids)), strict=True):
+        np.testing.assert_array_equal(a.flat_values, b.flat_values)
 
 
 def test_captured_multiplicities_are_the_occurrences(ids):

@@ -5,8 +5,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil.layers import aggregations
+from keras_mmil.layers.bag_shapes import check_bag_shapes
 from keras_mmil.layers.captured import Captured
 from keras_mmil.layers.grouping import drop_absent, group
+from keras_mmil.layers.projection import project, project_tuples
 
 __all__ = ["BagLayer"]
 
@@ -30,6 +32,9 @@ class BagLayer(keras.Layer):
             zero, or "zeros".
         vocabulary_size: if given, the inputs are integer ids < vocabulary_size, which stand for
             one-hot vectors that are never materialised.
+        positions: if given, an instance is the concatenation of this many rows, such as a trigram
+            of three words: `members` then has a last axis of this size. Each row is multiplied
+            once with the part of w for each position, and the products are added.
         kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
         kernel_constraint, bias_constraint, activity_regularizer, name, dtype, trainable:
             as in `keras.layers.Dense`.
@@ -70,6 +75,7 @@ class BagLayer(keras.Layer):
         use_bias=True,
         empty="learned",
         vocabulary_size=None,
+        positions=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         kernel_regularizer=None,
@@ -82,10 +88,11 @@ class BagLayer(keras.Layer):
         super().__init__(**kwargs)
         self.units = _positive_int("units", units)
         self.vocabulary_size = _positive_int("vocabulary_size", vocabulary_size)
-        if vocabulary_size is not None and units is None:
+        self.positions = _positive_int("positions", positions)
+        if units is None and (vocabulary_size, positions) != (None, None):
             raise ValueError(
-                "Expected units where ids stand for one-hot vectors. "
-                f"Received: units=None, vocabulary_size={vocabulary_size}"
+                "Expected units where ids stand for one-hot vectors, or several rows for one "
+                f"instance. Received: units=None, {vocabulary_size=}, {positions=}"
             )
         if empty not in ("learned", "zeros"):
             raise ValueError(f"Expected 'learned' or 'zeros'. Received: empty={empty!r}")
@@ -122,8 +129,12 @@ class BagLayer(keras.Layer):
     def _item_rank(self):
         return 1 if self.vocabulary_size is None else 0
 
+    @property
+    def _member_rank(self):
+        return 0 if self.positions is None else 1
+
     def build(self, inputs_shape, members_shape=None, weights_shape=None):
-        self._check_ranks(inputs_shape, members_shape)
+        check_bag_shapes(self, inputs_shape, members_shape)
         features = self.vocabulary_size or inputs_shape[-1]
         if features is None:
             raise ValueError(
@@ -133,7 +144,7 @@ class BagLayer(keras.Layer):
         self._features = features
         if self.units is not None:
             self.kernel = self.add_weight(
-                shape=(features, self.units),
+                shape=(features * (self.positions or 1), self.units),
                 initializer=self.kernel_initializer,
                 regularizer=self.kernel_regularizer,
                 constraint=self.kernel_constraint,
@@ -157,11 +168,10 @@ class BagLayer(keras.Layer):
                 each.build((None, width))
 
     def call(self, inputs, members=None, weights=None):
-        rows, bags = self._read(inputs, members, weights)
-        instances = self._transform(rows)  # (rows, units)
+        instances, bags = self._represent(inputs, members, weights)  # (rows, units)
         row_ids = tf.ragged.row_splits_to_segment_ids(bags.row_splits)
         weights = bags.weights
-        if members is None:
+        if bags.members is None:
             if weights is not None:
                 instances, row_ids, weights = drop_absent(instances, row_ids, weights)
         else:
@@ -179,11 +189,11 @@ class BagLayer(keras.Layer):
         """The representations ρ before aggregation.
 
         Returns:
-            Shape of `inputs`, with units for features (with `vocabulary_size`: units appended);
-            one for each row of `inputs` where `members` is given.
+            Shape of `inputs`, with units for features (with `vocabulary_size`: units appended).
+            Where `members` is given: one for each row of `inputs`, or with `positions` for each
+            instance, [instances, units].
         """
-        rows, _ = self._read(inputs, members, weights)
-        representations = self._transform(rows)
+        representations, _ = self._represent(inputs, members, weights)
         if members is not None:
             return representations
         if isinstance(inputs, tf.RaggedTensor):
@@ -193,13 +203,16 @@ class BagLayer(keras.Layer):
 
     def capture(self, inputs, members=None, weights=None):
         """The representations ρ with their grouping into bags, as a `Captured`."""
-        rows, bags = self._read(inputs, members, weights)
-        return Captured(self._transform(rows), bags.members, bags.row_splits, bags.weights)
+        representations, bags = self._represent(inputs, members, weights)
+        return Captured(representations, bags.members, bags.row_splits, bags.weights)
 
     def compute_output_spec(self, inputs, members=None, weights=None):
-        self._check_ranks(inputs.shape, None if members is None else members.shape)
-        structure = inputs if members is None else members
-        leading = structure.shape[: -1 - (self._item_rank if members is None else 0)]
+        check_bag_shapes(self, inputs.shape, None if members is None else members.shape)
+        if members is None:
+            structure, item_rank = inputs, self._item_rank
+        else:
+            structure, item_rank = members, self._member_rank
+        leading = structure.shape[: -1 - item_rank]
         return keras.KerasTensor(
             (*leading, self._output_units(self.vocabulary_size or inputs.shape[-1])),
             dtype=self.compute_dtype,
@@ -219,6 +232,7 @@ class BagLayer(keras.Layer):
             "use_bias": self.use_bias,
             "empty": self.empty,
             "vocabulary_size": self.vocabulary_size,
+            "positions": self.positions,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
@@ -230,12 +244,12 @@ class BagLayer(keras.Layer):
 
     def _read(self, inputs, members, weights):
         """Rows [rows, features] (or ids [rows]) and how they are grouped into bags."""
-        self._check_ranks(inputs.shape, None if members is None else members.shape)
+        check_bag_shapes(self, inputs.shape, None if members is None else members.shape)
         if members is None:
             rows, bags = group(inputs, self._item_rank, weights=weights)
         else:
             rows = inputs
-            _, bags = group(members, 0, is_members=True, weights=weights)
+            _, bags = group(members, self._member_rank, is_members=True, weights=weights)
         if self.vocabulary_size is None:
             # A batch without instances loses its inner dimension, hence the reshape.
             rows = tf.reshape(tf.cast(rows, self.compute_dtype), [-1, self._features])
@@ -246,15 +260,20 @@ class BagLayer(keras.Layer):
             )
         return rows, bags
 
-    def _transform(self, rows):
-        """ρ = α(w φ + b): [rows, units]."""
+    def _represent(self, inputs, members, weights):
+        """ρ = α(w φ + b) [rows, units], and how its rows are grouped into bags."""
+        rows, bags = self._read(inputs, members, weights)
         if self.units is None:
-            return rows
+            return rows, bags
         kernel = tf.cast(self.kernel, self.compute_dtype)
-        x = rows @ kernel if self.vocabulary_size is None else tf.gather(kernel, rows)
+        if self.positions is None:
+            x = project(rows, kernel)
+        else:
+            x = project_tuples(rows, kernel, bags.members)
+            bags = bags._replace(members=None)  # each instance is a row of its own now
         if self.use_bias:
             x += tf.cast(self.bias, self.compute_dtype)
-        return self.activation(x)
+        return self.activation(x), bags
 
     def _aggregate(self, instances, row_ids, num_bags, weights):
         """Reduce [instances, units] to [bags, units]."""
@@ -291,22 +310,6 @@ class BagLayer(keras.Layer):
         return tf.reshape(
             representations, tf.concat([leading, tf.shape(representations)[1:]], axis=0)
         )
-
-    def _check_ranks(self, inputs_shape, members_shape):
-        name, shape = "inputs", inputs_shape
-        if members_shape is None:
-            axes = "[batch, (n), features]" if self._item_rank else "ids [batch, (n)]"
-            expected, wrong = f"bags, {axes} or deeper", len(shape) < 2 + self._item_rank
-        else:
-            axes = "[rows, features]" if self._item_rank else "ids [rows]"
-            expected, wrong = f"distinct rows, {axes}", len(shape) != 1 + self._item_rank
-            if not wrong and len(members_shape) < 2:
-                name, shape = "members", members_shape
-                expected, wrong = "bags of row ids, [batch, (n)] or deeper", True
-        if wrong:
-            raise ValueError(
-                f"BagLayer '{self.name}' expected {expected}. Received: {name}.shape={tuple(shape)}"
-            )
 
 
 def _positive_int(name, value):

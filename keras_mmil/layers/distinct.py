@@ -4,36 +4,41 @@ import keras
 import tensorflow as tf
 
 from keras_mmil.bags import input_names
-from keras_mmil.layers.grouping import with_innermost
+from keras_mmil.layers.grouping import depth_of, with_innermost
 
 __all__ = ["Distinct", "bag_inputs"]
 
 
-def bag_inputs(depth=2, dtype="int32"):
+def bag_inputs(depth=2, dtype="int32", positions=None):
     """Keras inputs for nested bags of ids, plain or compressed: those of `Bags.inputs`.
 
     Args:
         depth: K, how many times bags are nested.
         dtype: that of the ids.
+        positions: number of ids that make one instance, such as 3 words in a trigram; None where
+            an instance is one id.
 
     Returns:
-        A dict of ragged `keras.Input`s: `bags` [batch, (n₁), …, (n_K)]; and, all optional,
-        `counts` like it, and `sub_bag_counts`, `sub_bag_keys` for every level of sub-bags.
+        A dict of ragged `keras.Input`s: `bags` [batch, (n₁), …, (n_K)], with a last axis for
+        `positions`; and, all optional, `counts` [batch, (n₁), …, (n_K)], and `sub_bag_counts`,
+        `sub_bag_keys` for every level of sub-bags.
     """
     if depth < 1:
         raise ValueError(f"Expected bags nested at least once. Received: depth={depth}")
     names = input_names(depth)
     counts, keys = _counts_and_keys(names)
+    inner = () if positions is None else (positions,)
     dtypes = {"bags": dtype} | dict.fromkeys(counts, "float32") | dict.fromkeys(keys, "int64")
     return {
         name: keras.Input(
-            (None,) * (depth - position // 2),  # two inputs a level, from the instances upwards
+            # Two inputs a level, from the instances upwards.
+            (None,) * (depth - i // 2) + (inner if name == "bags" else ()),
             dtype=dtypes[name],
             ragged=True,
             optional=name != "bags",
             name=name,
         )
-        for position, name in enumerate(names)
+        for i, name in enumerate(names)
     }
 
 
@@ -49,13 +54,16 @@ class Distinct(keras.Layer):
             keys of each level.
 
     Input shape:
-        `bags` RaggedTensor of ids [batch, (n₁), …, (n_K)]; `counts` like it; `sub_bag_counts` and
-        `sub_bag_keys` [batch, (n₁), …, (n_K-1)]; and so on upwards.
+        `bags` RaggedTensor of ids [batch, (n₁), …, (n_K)], or [batch, (n₁), …, (n_K), positions];
+        `counts` [batch, (n₁), …, (n_K)]; `sub_bag_counts` and `sub_bag_keys`
+        [batch, (n₁), …, (n_K-1)]; and so on upwards.
 
     Output shape:
         A list: the distinct ids [rows]; then, from the instances upwards, for each level a tuple
         (members, weights) of RaggedTensors [bags, (n)]: the rows (or, above, the sub-bags) in
-        each bag, and their multiplicities. The last level's bags are the batch.
+        each bag, and their multiplicities. The last level's bags are the batch. Where no counts
+        are given, there are no weights: None. With `positions` the first members are
+        [bags, (n), positions].
 
     Example:
 
@@ -76,32 +84,35 @@ class Distinct(keras.Layer):
 
     def call(self, inputs):
         bags = inputs["bags"]
-        names = _counts_and_keys(input_names(bags.shape.rank - 1))
+        flat = bags.flat_values
+        names = _counts_and_keys(input_names(bags.shape.rank - flat.shape.rank))
         counts, keys = ([inputs.get(name) for name in level_names] for level_names in names)
-        rows, ids = tf.unique(bags.flat_values)
+        rows, ids = tf.unique(tf.reshape(flat, [-1]))
+        ids = tf.reshape(ids, [-1, *flat.shape[1:]])
         levels, structure = [], bags
         for level, weights in enumerate(counts):
             members = _innermost(structure).with_values(ids)  # [bags of this level, (n)]
-            if weights is None:
-                weights = members.with_values(tf.ones_like(ids, tf.float32))
-            else:
+            if weights is not None:
                 weights = members.with_values(weights.flat_values)
             if level < len(keys):
                 structure = with_innermost(structure, tf.range(members.nrows()))
                 ids, first = _merge(keys[level], members.nrows())
                 if first is not None:
-                    members, weights = tf.gather(members, first), tf.gather(weights, first)
+                    members = tf.gather(members, first)
+                    weights = None if weights is None else tf.gather(weights, first)
             levels.append((members, weights))
         return [rows, *levels]
 
     def compute_output_spec(self, inputs):
         bags = inputs["bags"]
+        depth = depth_of(bags.shape) - 1
+        inner = [bags.shape[1 + depth :], *[()] * (depth - 1)]
         levels = [
-            tuple(
-                keras.KerasTensor((None, None), dtype=dtype, ragged=True)
-                for dtype in ("int32", "float32")
+            (
+                keras.KerasTensor((None, None, *axes), dtype="int32", ragged=True),
+                keras.KerasTensor((None, None), dtype="float32", ragged=True),
             )
-            for _ in range(len(bags.shape) - 1)
+            for axes in inner
         ]
         return [keras.KerasTensor((None,), dtype=bags.dtype), *levels]
 

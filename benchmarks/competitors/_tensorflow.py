@@ -1,0 +1,128 @@
+"""What the competitors written in plain TensorFlow share."""
+
+import keras
+import tensorflow as tf
+
+__all__ = ["TensorFlowStep", "encode", "to_tensors", "train_step"]
+
+
+def train_step(forward, variables, example, unknown_axes=1):
+    """A compiled training step.
+
+    Args:
+        forward: function of a dict of tensors that returns logits [top-bags, 1].
+        variables: what to train.
+        example: such a dict, with `y` besides, which tells the shapes.
+        unknown_axes: how many of the first axes vary from batch to batch.
+
+    Returns:
+        A function of a dict that returns the loss.
+    """
+    optimizer = keras.optimizers.Adam(0.001)
+    optimizer.build(variables)
+    signature = tf.nest.map_structure(lambda x: _spec_of(x, unknown_axes), example)
+
+    @tf.function(input_signature=[signature])
+    def step(batch):
+        with tf.GradientTape() as tape:
+            loss = loss_of(batch["y"], forward(batch))
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        return loss
+
+    return step
+
+
+def to_tensors(batch):
+    """A dict of arrays, tensors and RaggedTensors without the arrays."""
+    return {
+        name: x if isinstance(x, tf.RaggedTensor) else tf.convert_to_tensor(x)
+        for name, x in batch.items()
+    }
+
+
+def loss_of(y, logits):
+    """Mean binary cross-entropy of logits [top-bags, 1]."""
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(y, logits))
+
+
+class TensorFlowStep:
+    """A training step of a network whose weights are variables by name.
+
+    A child says what it reads of a batch, and computes logits of it.
+    """
+
+    unknown_axes = 1
+
+    def __init__(self, workload):
+        self.workload = workload
+        self.table = None if workload.table is None else tf.constant(workload.table)
+        self.weights = {
+            name: keras.Variable(value, name=name) for name, value in workload.weights.items()
+        }
+        variables = list(self.weights.values())
+        if workload.encoder == "convolution":
+            self.normalisations = [keras.layers.BatchNormalization() for _ in range(2)]
+            for layer, channels in zip(self.normalisations, (32, 64), strict=True):
+                layer.build((None, None, None, channels))
+                variables += layer.trainable_variables
+        self._batches = [
+            to_tensors({**self.read(batch), "y": batch.y}) for batch in workload.batches
+        ]
+        self._step = train_step(self.forward, variables, self._batches[0], self.unknown_axes)
+
+    def __call__(self, i):
+        return float(self._step(self._batches[i % len(self._batches)]))
+
+    def read(self, batch):
+        """Dict of arrays or tensors that `forward` reads of a `Batch`."""
+        raise NotImplementedError
+
+    def forward(self, batch):
+        """Logits [top-bags, 1]."""
+        raise NotImplementedError
+
+    def encode(self, instances):
+        """Encode flat instances: [instances, features]."""
+        return encode(self, instances)
+
+    def transform(self, x, level):
+        """ρ = ReLU(w x + b) of a bag-layer."""
+        kernel, bias = (self.weights[f"bag_{part}_{level}"] for part in ("kernel", "bias"))
+        return tf.nn.relu(tf.tensordot(x, kernel, 1) + bias)
+
+    def output(self, x):
+        """The output unit."""
+        return x @ self.weights["kernel"] + self.weights["bias"]
+
+
+def encode(step, x, mask=None):
+    """The encoder of a workload on flat instances.
+
+    Args:
+        step: `TensorFlowStep`.
+        x: images [instances, 28, 28], or ids [instances, ...].
+        mask: bool [instances], what to average over in normalisation; None for all.
+    """
+    w = step.weights
+    if step.workload.encoder == "convolution":
+        x = tf.cast(x[..., None], tf.float32) / 255
+        for i, normalise in enumerate(step.normalisations, start=1):
+            x = tf.nn.conv2d(x, w[f"kernel_{i}"], 2, "SAME") + w[f"bias_{i}"]
+            if mask is not None:
+                here = tf.broadcast_to(mask[:, None, None], tf.shape(x)[:3])
+                x = normalise(x, training=True, mask=here)
+            else:
+                x = normalise(x, training=True)
+            x = tf.nn.max_pool2d(tf.nn.relu(x), 2, 2, "SAME")
+        x = tf.reshape(x, [-1, 256])
+        return tf.nn.relu(x @ w["kernel_3"] + w["bias_3"])
+    x = tf.gather(step.table, x)  # (instances, features), or (instances, 3, features)
+    x = tf.nn.relu(tf.tensordot(x, w["kernel_1"], 1) + w["bias_1"])
+    return tf.reshape(x, [-1, w["bag_kernel_1"].shape[0]])
+
+
+def _spec_of(x, unknown_axes):
+    if isinstance(x, tf.RaggedTensor):
+        shape = [*[None] * (1 + x.ragged_rank), *x.flat_values.shape[1:]]
+        return tf.RaggedTensorSpec(shape, x.dtype, x.ragged_rank, x.row_splits.dtype)
+    return tf.TensorSpec([None] * min(unknown_axes, x.shape.rank) + x.shape[unknown_axes:], x.dtype)

@@ -1,0 +1,92 @@
+"""Time of the reductions of bags, ours beside TensorFlow's: `python benchmarks/kernels.py`.
+
+2 million instances of 64 units in 100,000 bags. All take turns in one process. A copy of the array
+is the physical limit. Results go to `benchmarks/results/kernels.json`.
+"""
+
+import argparse
+import itertools
+import time
+
+import numpy as np
+import tensorflow as tf
+from records import ratios, write
+
+from keras_mmil.layers import segments
+
+OURS = {"max": segments.segment_max, "mean": segments.segment_mean, "sum": segments.segment_sum}
+TENSORFLOW = {
+    "max": tf.math.segment_max,
+    "mean": tf.math.segment_mean,
+    "sum": tf.math.segment_sum,
+}
+
+
+def main():
+    """Time all, print a table, and record it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--instances", type=int, default=2_000_000)
+    parser.add_argument("--bags", type=int, default=100_000)
+    parser.add_argument("--units", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--dry", action="store_true", help="do not record the results")
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    values = tf.constant(rng.normal(size=(options.instances, options.units)).astype(np.float32))
+    row_ids = tf.constant(np.sort(rng.integers(0, options.bags, options.instances)))
+    upstream = tf.constant(rng.normal(size=(options.bags, options.units)).astype(np.float32))
+    calls = {"copy": tf.function(lambda: values + 0.0)}
+    for name, gradient in itertools.product(OURS, (False, True)):
+        for whose, reduce in (
+            ("ours", lambda v, name=name: OURS[name](v, row_ids, options.bags)),
+            ("tensorflow", lambda v, name=name: TENSORFLOW[name](v, row_ids)),
+        ):
+            kind = "forward+backward" if gradient else "forward"
+            calls[name, kind, whose] = compiled(reduce, values, upstream if gradient else None)
+    times = measure(calls, options.rounds)
+    copy = min(times.pop("copy"))
+    print(f"copy of the array: {copy * 1000:.0f} ms")
+    records = []
+    for name, kind in sorted({key[:2] for key in times}):
+        result = ratios(times[name, kind, "ours"], times[name, kind, "tensorflow"])
+        copies = round(result["min_ms"] / copy / 1000, 2)
+        result = {"kernel": name, "pass": kind, **result, "copies": copies}
+        print(
+            f"{name:5} {kind:17} {result['min_ms']:7.1f} ms, {result['copies']:5.2f} copies   "
+            f"min/min {result['ratio']:.3f}   median {result['median_ratio']:.3f}"
+        )
+        records.append(result)
+    if not options.dry:
+        write("kernels", records, "python benchmarks/kernels.py")
+
+
+def compiled(reduce, values, upstream):
+    """A function without arguments that reduces, and computes the gradient if given its upstream."""
+
+    @tf.function
+    def run():
+        if upstream is None:
+            return reduce(values)
+        with tf.GradientTape() as tape:
+            tape.watch(values)
+            reduced = reduce(values)
+        return tape.gradient(reduced, values, output_gradients=upstream)
+
+    return run
+
+
+def measure(calls, rounds):
+    """Seconds of each call in each round, the calls taking turns."""
+    for call in calls.values():
+        call()
+    times = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            started = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - started)
+    return times
+
+
+if __name__ == "__main__":
+    main()

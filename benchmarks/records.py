@@ -1,0 +1,58 @@
+"""Records of benchmarks: `benchmarks/results/<name>.json`."""
+
+import datetime
+import json
+import os
+import statistics
+import subprocess
+from pathlib import Path
+
+__all__ = ["ratios", "write"]
+
+FOLDER = Path(__file__).parent / "results"
+
+
+def ratios(times, reference):
+    """Shortest time, and its ratio to that of a reference timed in turns with it.
+
+    Args:
+        times: seconds of each round.
+        reference: those of the reference.
+
+    Returns:
+        Dict of `min_ms`, `ratio` of the shortest times, `median_ratio` of the rounds' ratios.
+    """
+    by_round = [ours / theirs for ours, theirs in zip(times, reference, strict=True)]
+    return {
+        "min_ms": round(min(times) * 1000, 2),
+        "ratio": round(min(times) / min(reference), 4),
+        "median_ratio": round(statistics.median(by_round), 4),
+    }
+
+
+def write(name, records, command, key=()):
+    """Write records, with command, commit and date; atomically.
+
+    Args:
+        name: of the file.
+        records: list of dicts.
+        command: what measured them.
+        key: fields by which a record replaces an older one; without, all older ones go.
+    """
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    about = {"command": command, "commit": commit, "date": datetime.date.today().isoformat()}
+    records = [{**record, **about} for record in records]
+    path = FOLDER / f"{name}.json"
+    if key and path.exists():
+        new = {tuple(record[field] for field in key) for record in records}
+        old = json.loads(path.read_text(encoding="utf-8"))
+        records = [r for r in old if tuple(r[field] for field in key) not in new] + records
+    part = path.with_name(f"part-{path.name}")
+    part.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+    os.replace(part, path)

@@ -1,0 +1,197 @@
+"""What the benchmark of training steps runs on: networks, their weights, and batches of bags.
+
+Every workload is the same network with another encoder: instances are encoded, then two bag-layers
+(ReLU) reduce them to sub-bags and top-bags, and one sigmoid unit says the label.
+"""
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["WORKLOADS", "Batch", "Workload"]
+
+N_BATCHES = 4
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some top-bags.
+
+    Attributes:
+        instances: uint8 images [instances, 28, 28]; or int32 ids, rows of the workload's table,
+            [instances], or [instances, 3] where an instance is three of them.
+        sub_splits: instances `sub_splits[s]` to `sub_splits[s + 1]` are in sub-bag s, int64.
+        top_splits: sub-bags `top_splits[b]` to `top_splits[b + 1]` are in top-bag b, int64.
+        y: labels, float32 [top-bags, 1].
+    """
+
+    instances: np.ndarray
+    sub_splits: np.ndarray
+    top_splits: np.ndarray
+    y: np.ndarray
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network with its weights, and batches to train it on.
+
+    Attributes:
+        name: of the workload.
+        encoder: "convolution" (of images, like the MNIST network), "words" (a frozen vector of each
+            word, a convolution over each word on its own, the three side by side) or "dense".
+        aggregations: of both bag-layers; their units are split evenly between them.
+        table: frozen features of each id, float32 [ids, features], or None.
+        weights: dict of float32 arrays: `kernel_1`, `bias_1`, … of the encoder's layers,
+            `bag_kernel_1`, `bag_bias_1`, … of the bag-layers, `kernel`, `bias` of the output.
+        batches: list of `Batch`.
+        multisets: whether equal instances and equal sub-bags are common, so that it pays to merge
+            them before training.
+    """
+
+    name: str
+    encoder: str
+    aggregations: tuple
+    table: np.ndarray | None
+    weights: dict
+    batches: list
+    multisets: bool = False
+
+
+def mnist(bag_scale=1, batch_scale=1):
+    """20 bags of 2-6 bags of 2-6 images; two convolutions, dense 1024, two bag-layers 200 max."""
+    rng = np.random.default_rng(0)
+    batches = []
+    for _ in range(N_BATCHES):
+        top = rng.integers(2, 7, 20 * batch_scale)
+        sub = rng.integers(2, 7, top.sum()) * bag_scale
+        images = rng.integers(0, 256, (sub.sum(), 28, 28), dtype=np.uint8)
+        batches.append(_batch(images, sub, top, rng))
+    shapes = {
+        "kernel_1": (5, 5, 1, 32),
+        "bias_1": (32,),
+        "kernel_2": (5, 5, 32, 64),
+        "bias_2": (64,),
+        "kernel_3": (256, 1024),
+        "bias_3": (1024,),
+        **_bag_shapes(1024, 200),
+    }
+    return Workload("mnist", "convolution", ("max",), None, _draw(shapes, rng), batches)
+
+
+def text(bag_scale=1, batch_scale=1):
+    """128 reviews of 10 sentences or so; trigrams of words by Zipf's law; 250 max + 250 mean."""
+    rng = np.random.default_rng(0)
+    n_words, width = 50_000, 100
+    ranks = 1 / np.arange(1, n_words + 1)
+    batches = []
+    for _ in range(N_BATCHES):
+        top = np.clip(rng.poisson(10, 128 * batch_scale), 1, None)
+        sub = np.clip(rng.gamma(2.5, 7.5, top.sum()).astype(int), 3, 100) * bag_scale
+        # A sentence is a run of words, its trigrams overlap.
+        words = rng.choice(n_words, size=sub.sum() + 2, p=ranks / ranks.sum()).astype(np.int32)
+        trigrams = np.lib.stride_tricks.sliding_window_view(words, 3).copy()
+        batches.append(_batch(trigrams, sub, top, rng))
+    table = rng.normal(size=(n_words, width)).astype(np.float32)
+    shapes = {"kernel_1": (width, 300), "bias_1": (300,), **_bag_shapes(900, 500)}
+    return Workload("text", "words", ("max", "mean"), table, _draw(shapes, rng), batches)
+
+
+def ego(bag_scale=1, batch_scale=1):
+    """20 graphs of 75 nodes or so with 30 neighbours; random features; 250 max + 250 mean."""
+    rng = np.random.default_rng(0)
+    width, batches, tables = 100, [], []
+    first = 0
+    for _ in range(N_BATCHES):
+        top = rng.integers(50, 101, 20 * batch_scale)
+        sub = np.minimum(rng.integers(15, 46, top.sum()) * bag_scale, np.repeat(top, top))
+        starts = np.repeat(np.cumsum(top) - top, top)
+        # Neighbours are drawn without replacement from the nodes of the same graph.
+        neighbours = [
+            first + start + rng.permutation(size)[:degree]
+            for start, size, degree in zip(starts, np.repeat(top, top), sub, strict=True)
+        ]
+        batches.append(_batch(np.concatenate(neighbours).astype(np.int32), sub, top, rng))
+        tables.append(rng.normal(size=(top.sum(), width)).astype(np.float32))
+        first += top.sum()
+    shapes = {"kernel_1": (width, 500), "bias_1": (500,), **_bag_shapes(500, 500)}
+    table = np.concatenate(tables)
+    return Workload("ego", "dense", ("max", "mean"), table, _draw(shapes, rng), batches)
+
+
+def collab(bag_scale=1, batch_scale=1):
+    """20 graphs of COLLAB; an instance is the degree of a neighbour, coded as in the paper."""
+    if bag_scale != 1:
+        raise ValueError(f"Expected real bags as they are. Received: bag_scale={bag_scale}")
+    rng = np.random.default_rng(0)
+    graph_of, links = _read_collab()
+    # A neighbourhood holds the node itself, which is no neighbour of its own.
+    degrees = np.bincount(links[:, 0], minlength=len(graph_of)) - 1
+    n_graphs = graph_of[-1] + 1
+    chosen = rng.permutation(n_graphs)[: 20 * batch_scale * N_BATCHES].reshape(N_BATCHES, -1)
+    batches = []
+    node_splits = np.searchsorted(graph_of, np.arange(n_graphs + 1))
+    link_splits = np.append(0, np.cumsum(degrees + 1))
+    for graphs in chosen:
+        nodes = np.concatenate([np.arange(*node_splits[g : g + 2]) for g in graphs])
+        ids = [degrees[links[slice(*link_splits[i : i + 2]), 1]] for i in nodes]
+        top = np.diff(node_splits)[graphs]
+        batches.append(_batch(np.concatenate(ids).astype(np.int32), degrees[nodes] + 1, top, rng))
+    highest = degrees.max()
+    below = np.arange(1, highest + 1) < np.arange(highest + 1)[:, None]
+    table = below / np.sqrt(np.maximum(np.arange(highest + 1), 1))[:, None]  # (degree, features)
+    shapes = {"kernel_1": (highest, 500), "bias_1": (500,), **_bag_shapes(500, 500)}
+    return Workload(
+        "collab",
+        "dense",
+        ("max", "mean"),
+        table.astype(np.float32),
+        _draw(shapes, rng),
+        batches,
+        multisets=True,
+    )
+
+
+WORKLOADS = {make.__name__: make for make in (mnist, text, ego, collab)}
+
+
+def _batch(instances, sub, top, rng):
+    y = rng.integers(0, 2, (len(top), 1)).astype(np.float32)
+    sub_splits, top_splits = (np.append(0, np.cumsum(sizes)) for sizes in (sub, top))
+    return Batch(instances, sub_splits, top_splits, y)
+
+
+def _bag_shapes(features, units):
+    return {
+        "bag_kernel_1": (features, units),
+        "bag_bias_1": (units,),
+        "bag_kernel_2": (units, units),
+        "bag_bias_2": (units,),
+        "kernel": (units, 1),
+        "bias": (1,),
+    }
+
+
+def _draw(shapes, rng):
+    """He's initial kernels, and zeros."""
+    return {
+        name: np.zeros(shape, np.float32)
+        if "bias" in name
+        else rng.normal(0, np.sqrt(2 / np.prod(shape[:-1])), shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+
+
+def _read_collab():
+    """Graph of each node [nodes]; sorted links both ways and to itself [links, 2]."""
+    path = Path(os.environ["KERAS_MMIL_DATA"]) / "tu" / "COLLAB.zip"
+    with zipfile.ZipFile(path) as archive:
+        texts = (archive.read(f"COLLAB/COLLAB_{part}.txt") for part in ("A", "graph_indicator"))
+        ends, graph_of = (np.fromstring(text.replace(b",", b" "), int, sep=" ") for text in texts)
+    n = len(graph_of)
+    source, target = ends.reshape(-1, 2).T - 1
+    itself = np.arange(n)
+    links = np.unique(np.concatenate([source * n + target, target * n + source, itself * (n + 1)]))
+    return graph_of - 1, np.stack(np.divmod(links, n), axis=1)

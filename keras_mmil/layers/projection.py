@@ -1,0 +1,41 @@
+"""Matrix products of rows that are given by id, or as several ids side by side."""
+
+import tensorflow as tf
+
+__all__ = ["project", "project_tuples"]
+
+
+def project(rows, kernel):
+    """w φ for every row.
+
+    Args:
+        rows: features [rows, features], or integer ids [rows] that stand for one-hot vectors.
+        kernel: w, [features, units].
+
+    Returns:
+        [rows, units].
+    """
+    return tf.gather(kernel, rows) if rows.dtype.is_integer else rows @ kernel
+
+
+def project_tuples(rows, kernel, tuples):
+    """w φ for every instance φ = [φ¹; …; φᴾ] that is the concatenation of P rows.
+
+    As w φ = w¹ φ¹ + … + wᴾ φᴾ, every row is multiplied once with each wᵖ, however many instances
+    it is in; then the products are gathered and added.
+
+    Args:
+        rows: features [rows, features], or integer ids [rows] that stand for one-hot vectors.
+        kernel: w, [P * features, units].
+        tuples: the P rows of each instance, int [instances, P].
+
+    Returns:
+        [instances, units].
+    """
+    parts = tf.split(kernel, tuples.shape[1])
+    return tf.add_n(
+        [
+            tf.gather(project(rows, part), position)
+            for part, position in zip(parts, tf.unstack(tuples, axis=1), strict=True)
+        ]
+    )
