@@ -61,7 +61,7 @@ def main():
 
 
 def compiled(reduce, values, upstream):
-    """A function without arguments that reduces, and computes the gradient if given its upstream."""
+    """A function without arguments that reduces, and computes the gradient if given an upstream."""
 
     @tf.function
     def run():

@@ -1,8 +1,9 @@
 """Time of a training step, ours beside the alternatives: `python benchmarks/steps.py`.
 
 Each competitor runs in a process of its own, which keeps its compiled step and its memory; they
-take turns (A B C A B C …), one at a time, each through all batches. All start from the same weights,
-so that the losses of the first step have to agree. Results go to `benchmarks/results/steps.json`.
+take turns (A B C A B C …), one at a time, each through all batches. All start from the same
+weights, so that the losses of the first step have to agree. Results go to
+`benchmarks/results/steps.json`.
 """
 
 import argparse
