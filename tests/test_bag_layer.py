@@ -132,19 +132,25 @@ def test_dtype_of_row_splits(splits):
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_members_equal_their_occurrences(aggregation):
-    """ρ once for each row and a gather: the same outputs and gradients as plain instances."""
-    rows = tf.constant(np.random.default_rng(1).normal(size=(5, 3)).astype("float32"))
+@pytest.mark.parametrize("weights", [None, 1, 2])
+def test_members_equal_their_occurrences(aggregation, weights):
+    """ρ once for each row: the same outputs and gradients as plain instances."""
+    rows = tf.Variable(np.random.default_rng(1).normal(size=(5, 3)).astype("float32"))
+    rows.scatter_nd_update([[4]], [rows[3]])  # other rows may be equal, too
     members = nested_ids()
-    plain = members.with_flat_values(tf.gather(rows, members.flat_values))
-    layer = BagLayer(4, aggregation=aggregation)
-    layer(plain)
+    if weights is not None:
+        draw = np.random.default_rng(2).integers(1, weights + 1, len(members.flat_values))
+        weights = members.with_flat_values(draw.astype("float32"))
+    layer = BagLayer(4, aggregation=aggregation, activation="tanh")
+    layer(rows, members)
     with tf.GradientTape(persistent=True) as tape:
-        of_rows, of_instances = layer(rows, members), layer(plain)
+        plain = members.with_flat_values(tf.gather(rows, members.flat_values))
+        of_rows, of_instances = layer(rows, members, weights), layer(plain, weights=weights)
         losses = [tf.reduce_sum(tf.sin(o.flat_values)) for o in (of_rows, of_instances)]
     assert_close(of_rows, of_instances)
-    weights = [w.value for w in layer.trainable_weights]
-    for a, b in zip(*(tape.gradient(loss, weights) for loss in losses), strict=True):
+    variables = [rows, *(w.value for w in layer.trainable_weights)]
+    for a, b in zip(*(tape.gradient(loss, variables) for loss in losses), strict=True):
+        a, b = (tf.convert_to_tensor(gradient) for gradient in (a, b))
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 

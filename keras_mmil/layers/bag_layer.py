@@ -170,17 +170,13 @@ class BagLayer(keras.Layer):
     def call(self, inputs, members=None, weights=None):
         instances, bags = self._represent(inputs, members, weights)  # (rows, units)
         row_ids = tf.ragged.row_splits_to_segment_ids(bags.row_splits)
-        weights = bags.weights
-        if bags.members is None:
-            if weights is not None:
-                instances, row_ids, weights = drop_absent(instances, row_ids, weights)
-        else:
-            ids = bags.members
-            if weights is not None:
-                ids, row_ids, weights = drop_absent(ids, row_ids, weights)
-            instances = tf.gather(instances, ids)  # (instances, units)
+        members, weights = bags.members, bags.weights
+        if weights is not None and members is None:
+            instances, row_ids, weights = drop_absent(instances, row_ids, weights)
+        elif weights is not None:
+            members, row_ids, weights = drop_absent(members, row_ids, weights)
         num_bags = tf.shape(bags.row_splits)[0] - 1
-        outputs = bags.wrap(self._aggregate(instances, row_ids, num_bags, weights))
+        outputs = bags.wrap(self._aggregate(instances, members, row_ids, num_bags, weights))
         if self.output_regularizer is not None:
             self._add_output_loss(outputs)
         return outputs
@@ -275,14 +271,15 @@ class BagLayer(keras.Layer):
             x += tf.cast(self.bias, self.compute_dtype)
         return self.activation(x), bags
 
-    def _aggregate(self, instances, row_ids, num_bags, weights):
-        """Reduce [instances, units] to [bags, units]."""
+    def _aggregate(self, rows, members, row_ids, num_bags, weights):
+        """Reduce [rows, units], or those rows of it that are members, to [bags, units]."""
         if self.units is None:
-            parts = [instances] * len(self.aggregations)
+            parts = [rows] * len(self.aggregations)
         else:
-            parts = tf.split(instances, len(self.aggregations), axis=1)
+            parts = tf.split(rows, len(self.aggregations), axis=1)
+        bags = {"row_ids": row_ids, "num_segments": num_bags, "weights": weights}
         reduced = [
-            each(part, row_ids=row_ids, num_segments=num_bags, weights=weights)
+            each(part, members=members, **bags)
             for each, part in zip(self.aggregations, parts, strict=True)
         ]
         reduced = reduced[0] if len(reduced) == 1 else tf.concat(reduced, axis=1)

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from keras_mmil.layers.segments import gather_rows
+
 __all__ = ["project", "project_tuples"]
 
 
@@ -35,7 +37,7 @@ def project_tuples(rows, kernel, tuples):
     parts = tf.split(kernel, tuples.shape[1])
     return tf.add_n(
         [
-            tf.gather(project(rows, part), position)
+            gather_rows(project(rows, part), position)
             for part, position in zip(parts, tf.unstack(tuples, axis=1), strict=True)
         ]
     )

@@ -4,11 +4,15 @@ Every function reduces `values` [instances, ...] to [num_segments, ...]; `row_id
 sorted, int32 or int64, says to which bag an instance belongs. A bag without instances, also a
 trailing one, yields zeros. `weights` [instances] are multiplicities or importance, all > 0; None
 means 1 for each. Half-precision sums are accumulated in float32.
+
+Where `members` [instances] is given, `values` are [rows, ...] and instance i is row `members[i]`:
+the result is that for `gather_rows(values, members)`, but sums and means never make it.
 """
 
 import tensorflow as tf
 
 __all__ = [
+    "gather_rows",
     "segment_counts",
     "segment_lse",
     "segment_max",
@@ -28,32 +32,55 @@ def segment_counts(row_ids, num_segments, weights=None, dtype=tf.float32):
     return _complete(tf.math.segment_sum(ones, row_ids), num_segments)
 
 
-def segment_sum(values, row_ids, num_segments, weights=None):
+def gather_rows(values, members):
+    """The row of each instance: [instances, ...].
+
+    It is `tf.gather`, but the gradient is summed by one scatter instead of an unsorted segment
+    sum, which takes twice as long.
+    """
+
+    @tf.custom_gradient
+    def gather(values):
+        shape = tf.shape(values)
+
+        def gradient(upstream):
+            summed = tf.scatter_nd(members[:, None], _widen(upstream), shape)
+            return tf.cast(summed, values.dtype)
+
+        return tf.gather(values, members), gradient
+
+    return gather(values)
+
+
+def segment_sum(values, row_ids, num_segments, weights=None, members=None):
     """Weighted sum over each bag: Σᵢ wᵢ vᵢ."""
-    total = _accumulate(values, row_ids, num_segments, weights)
+    total = _accumulate(values, row_ids, num_segments, weights, members)
     return tf.cast(total, values.dtype)
 
 
-def segment_mean(values, row_ids, num_segments, weights=None):
+def segment_mean(values, row_ids, num_segments, weights=None, members=None):
     """Weighted mean over each bag: Σᵢ wᵢ vᵢ / Σᵢ wᵢ."""
-    total = _accumulate(values, row_ids, num_segments, weights)
+    total = _accumulate(values, row_ids, num_segments, weights, members)
     counts = segment_counts(row_ids, num_segments, weights, total.dtype)
     return tf.cast(tf.math.divide_no_nan(total, _align(counts, total)), values.dtype)
 
 
-def segment_max(values, row_ids, num_segments, weights=None):
+def segment_max(values, row_ids, num_segments, weights=None, members=None):
     """Maximum over each bag. The gradient of a tie is shared in proportion to the weights.
 
     So a bag {a, a, b} and the same bag in compressed form {a: 2, b: 1} have the same gradient,
     that of `tf.math.segment_max` on the former.
     """
+    if members is not None:
+        values = gather_rows(values, members)
 
     @tf.custom_gradient
     def maximum(values):
         maxima = _complete(tf.math.segment_max(values, row_ids), num_segments)
 
         def gradient(upstream):
-            share = tf.cast(tf.equal(values, tf.gather(maxima, row_ids)), values.dtype)
+            is_max = tf.equal(values, tf.gather(maxima, row_ids))
+            share = tf.cast(is_max, values.dtype)
             if weights is not None:
                 share = share * _align(tf.cast(weights, values.dtype), values)
             ties = segment_sum(share, row_ids, num_segments)
@@ -108,11 +135,24 @@ def segment_softmax(scores, row_ids, num_segments, weights=None):
     return tf.cast(exponentials / tf.gather(total, row_ids), scores.dtype)
 
 
-def _accumulate(values, row_ids, num_segments, weights=None):
+def _accumulate(values, row_ids, num_segments, weights=None, members=None):
     values = _widen(values)
-    if weights is not None:
-        values = values * _align(tf.cast(weights, values.dtype), values)
-    return _complete(tf.math.segment_sum(values, row_ids), num_segments)
+
+    def of_rows():
+        return tf.sparse.segment_sum(values, members, row_ids, num_segments=num_segments)
+
+    def of_instances():
+        instances = values if members is None else gather_rows(values, members)
+        if weights is not None:
+            instances = instances * _align(tf.cast(weights, values.dtype), instances)
+        return _complete(tf.math.segment_sum(instances, row_ids), num_segments)
+
+    if members is None:
+        return of_instances()
+    if weights is None:
+        return of_rows()
+    # The operation that never makes the instances knows no weights.
+    return tf.cond(tf.reduce_all(tf.equal(weights, 1)), of_rows, of_instances)
 
 
 def _complete(reduced, num_segments):

@@ -2,18 +2,22 @@
 
 import keras
 
+from keras_mmil.layers import segments
+
 __all__ = ["Aggregation"]
 
 
 class Aggregation(keras.Layer):
     """Element-wise aggregation of the instances of each bag to one vector.
 
-    A child states its formula in `reduce`, and its weights, if it has any, in `build`.
+    A child states its formula in `reduce`, and its weights, if it has any, in `build`. It may do
+    better than gather the instances in `reduce_members`.
 
     Input shape:
         `values` [instances, units], float; `row_ids` [instances], sorted, int32 or int64: the bag
         of each instance; `num_segments`: the number of bags; `weights` [instances] or None:
-        multiplicities or importance, > 0.
+        multiplicities or importance, > 0. With `members` [instances], ints, `values` are
+        [rows, units], and instance i is row `members[i]`.
 
     Output shape:
         [num_segments, units]. A bag without instances yields zeros.
@@ -32,7 +36,7 @@ class Aggregation(keras.Layer):
     def build(self, values_shape):
         """Create the weights for values of shape [instances, units]."""
 
-    def call(self, values, row_ids=None, num_segments=None, weights=None):
+    def call(self, values, row_ids=None, num_segments=None, weights=None, members=None):
         if values.shape.rank != 2 or not values.dtype.is_floating:
             raise ValueError(
                 f"Aggregation '{self.name}' expected float values of shape [instances, units]. "
@@ -43,11 +47,20 @@ class Aggregation(keras.Layer):
                 f"Aggregation '{self.name}' expected the bag of each instance and the number "
                 f"of bags. Received: row_ids={row_ids}, num_segments={num_segments}"
             )
-        return self.reduce(values, row_ids, num_segments, weights)
+        if members is None:
+            return self.reduce(values, row_ids, num_segments, weights)
+        return self.reduce_members(values, members, row_ids, num_segments, weights)
 
     def reduce(self, values, row_ids, num_segments, weights):
         """Reduce `values` [instances, units] to [num_segments, units]."""
         raise NotImplementedError
 
-    def compute_output_spec(self, values, row_ids=None, num_segments=None, weights=None):
+    def reduce_members(self, values, members, row_ids, num_segments, weights):
+        """Reduce the rows `members` [instances] of `values` [rows, units] likewise."""
+        instances = segments.gather_rows(values, members)
+        return self.reduce(instances, row_ids, num_segments, weights)
+
+    def compute_output_spec(
+        self, values, row_ids=None, num_segments=None, weights=None, members=None
+    ):
         return keras.KerasTensor((None, values.shape[-1]), dtype=self.compute_dtype)

@@ -14,3 +14,6 @@ class Max(Aggregation):
 
     def reduce(self, values, row_ids, num_segments, weights):
         return segments.segment_max(values, row_ids, num_segments, weights)
+
+    def reduce_members(self, values, members, row_ids, num_segments, weights):
+        return segments.segment_max(values, row_ids, num_segments, weights, members)

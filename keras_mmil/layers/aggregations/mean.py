@@ -14,3 +14,6 @@ class Mean(Aggregation):
 
     def reduce(self, values, row_ids, num_segments, weights):
         return segments.segment_mean(values, row_ids, num_segments, weights)
+
+    def reduce_members(self, values, members, row_ids, num_segments, weights):
+        return segments.segment_mean(values, row_ids, num_segments, weights, members)
