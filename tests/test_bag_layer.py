@@ -72,6 +72,27 @@ def test_equals_a_loop(aggregation, reduce):
     np.testing.assert_array_equal(outputs.row_lengths(), LENGTHS[0])
 
 
+@pytest.mark.parametrize("activation", ["relu", "tanh", "silu", "softplus", None, "hard_sigmoid"])
+def test_activation_before_or_after_the_maximum(activation):
+    """Whichever order is cheaper, the result and the gradients are those of max α(x)."""
+    x = nested_vectors()
+    layer = BagLayer(4, activation=activation)
+    layer(x)
+    layer.empty_vector.assign([1.0, 2.0, 3.0, 4.0])
+    variables = [layer.kernel.value, layer.bias.value]
+    upstream = tf.random.normal((len(LENGTHS[1]), 4), seed=0)
+    with tf.GradientTape(persistent=True) as tape:
+        ours = layer(x).flat_values
+        rho = layer.represent(x)
+        maxima = [
+            tf.reduce_max(bag, axis=0) if len(bag) else layer.empty_vector for bag in rho.values
+        ]
+        theirs = tf.stack(maxima)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    for a, b in zip(*(tape.gradient(y, variables, upstream) for y in (ours, theirs)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
 def test_several_aggregations_split_the_units_of_one_product():
     x = nested_vectors()
     both = BagLayer(6, aggregation=("max", "mean"))

@@ -99,6 +99,60 @@ def test_weights_count_as_repetitions_also_in_the_gradient(name):
     )
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["segment_sum", "segment_mean", "segment_max"])
+def test_members_equal_gathered_rows(name, weighted):
+    """Rows that are given by id: the value and gradient of the rows themselves."""
+    values, weights, row_ids = example([3, 0, 2, 4, 0])
+    rows = tf.Variable(values[:4])
+    members = tf.constant([0, 3, 0, 1, 1, 3, 2, 0, 3])
+    weights = tf.constant(weights) if weighted else None
+    reduce = getattr(segments, name)
+    upstream = tf.constant(np.random.default_rng(1).normal(size=(5, 3)), "float32")
+    with tf.GradientTape(persistent=True) as tape:
+        by_id = reduce(rows, row_ids, 5, weights, members)
+        gathered = reduce(tf.gather(rows, members), row_ids, 5, weights)
+    np.testing.assert_allclose(by_id, gathered, rtol=1e-5)
+    ours, theirs = (tape.gradient(y, rows, upstream) for y in (by_id, gathered))
+    np.testing.assert_allclose(ours, tf.convert_to_tensor(theirs), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["max", "mean", "sum"])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        lambda rng: rng.integers(0, 40, 10_000),
+        lambda rng: np.array([0, 0, 199_999, 0, 1, 0, 0]),  # one bag is in several shards
+        lambda rng: np.append(np.full(3, 50_000), np.zeros(100, int)),
+        lambda rng: np.append(np.zeros(100, int), np.ones(200_000, int)),
+    ],
+    ids=["many", "one", "few", "single"],
+)
+@pytest.mark.parametrize("integers", [True, False])  # with and without ties
+def test_large_data_in_shards_equal_tensorflow(name, lengths, integers):
+    rng = np.random.default_rng(0)
+    lengths = lengths(rng)
+    row_ids = np.repeat(np.arange(len(lengths)), lengths)
+    values = rng.normal(size=(len(row_ids), 3)).astype("float32")
+    values = tf.constant(np.round(values) if integers else values)
+    upstream = tf.constant(rng.normal(size=(len(lengths), 3)), "float32")
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(values)
+        ours = getattr(segments, f"segment_{name}")(values, row_ids, len(lengths))
+        theirs = getattr(tf.math, f"unsorted_segment_{name}")(values, row_ids, len(lengths))
+    theirs_without_empty = np.where(lengths[:, None] > 0, theirs, 0)
+    np.testing.assert_allclose(ours, theirs_without_empty, rtol=1e-4, atol=1e-3)
+    a, b = (tape.gradient(y, values, upstream) for y in (ours, theirs))
+    np.testing.assert_allclose(a, tf.convert_to_tensor(b), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (5, 7), (1024, 1), (3, 1024), (999, 33)])
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+def test_count_of_true_values(shape, share):
+    mask = np.random.default_rng(0).uniform(size=shape) < share
+    assert int(segments._count_true(tf.constant(mask))) == mask.sum()
+
+
 def test_gradient_of_max_is_that_of_tensorflow():
     values = tf.Variable([[1.0, 0.0], [1.0, 2.0], [0.5, 2.0], [3.0, 2.0]])
     row_ids, upstream = tf.constant([0, 0, 0, 1]), tf.constant([[1.0, 2.0], [3.0, 4.0]])

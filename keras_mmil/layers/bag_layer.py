@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil.layers import aggregations
+from keras_mmil.layers.activate import activate_and_aggregate
 from keras_mmil.layers.bag_shapes import check_bag_shapes
 from keras_mmil.layers.captured import Captured
 from keras_mmil.layers.grouping import drop_absent, group
@@ -168,15 +169,16 @@ class BagLayer(keras.Layer):
                 each.build((None, width))
 
     def call(self, inputs, members=None, weights=None):
-        instances, bags = self._represent(inputs, members, weights)  # (rows, units)
+        x, bags = self._preactivate(inputs, members, weights)  # (rows, units)
         row_ids = tf.ragged.row_splits_to_segment_ids(bags.row_splits)
         members, weights = bags.members, bags.weights
         if weights is not None and members is None:
-            instances, row_ids, weights = drop_absent(instances, row_ids, weights)
+            x, row_ids, weights = drop_absent(x, row_ids, weights)
         elif weights is not None:
             members, row_ids, weights = drop_absent(members, row_ids, weights)
         num_bags = tf.shape(bags.row_splits)[0] - 1
-        outputs = bags.wrap(self._aggregate(instances, members, row_ids, num_bags, weights))
+        reduced = self._aggregate(x, row_ids, num_bags, weights=weights, members=members)
+        outputs = bags.wrap(reduced)
         if self.output_regularizer is not None:
             self._add_output_loss(outputs)
         return outputs
@@ -258,6 +260,11 @@ class BagLayer(keras.Layer):
 
     def _represent(self, inputs, members, weights):
         """ρ = α(w φ + b) [rows, units], and how its rows are grouped into bags."""
+        x, bags = self._preactivate(inputs, members, weights)
+        return (x if self.units is None else self.activation(x)), bags
+
+    def _preactivate(self, inputs, members, weights):
+        """w φ + b [rows, units], and how its rows are grouped into bags."""
         rows, bags = self._read(inputs, members, weights)
         if self.units is None:
             return rows, bags
@@ -269,27 +276,20 @@ class BagLayer(keras.Layer):
             bags = bags._replace(members=None)  # each instance is a row of its own now
         if self.use_bias:
             x += tf.cast(self.bias, self.compute_dtype)
-        return self.activation(x), bags
+        return x, bags
 
-    def _aggregate(self, rows, members, row_ids, num_bags, weights):
-        """Reduce [rows, units], or those rows of it that are members, to [bags, units]."""
+    def _aggregate(self, x, row_ids, num_segments, **bags):
+        """Activate x [rows, units], and reduce it, or its members, to [bags, units]."""
+        bags.update(row_ids=row_ids, num_segments=num_segments)
         if self.units is None:
-            parts = [rows] * len(self.aggregations)
+            reduced = tf.concat([each(x, **bags) for each in self.aggregations], axis=1)
         else:
-            parts = tf.split(rows, len(self.aggregations), axis=1)
-        bags = {"row_ids": row_ids, "num_segments": num_bags, "weights": weights}
-        reduced = [
-            each(part, members=members, **bags)
-            for each, part in zip(self.aggregations, parts, strict=True)
-        ]
-        reduced = reduced[0] if len(reduced) == 1 else tf.concat(reduced, axis=1)
-        if self.empty == "learned":
-            sizes = tf.math.bincount(
-                tf.cast(row_ids, tf.int32), minlength=num_bags, maxlength=num_bags
-            )
-            empty_vector = tf.cast(self.empty_vector, reduced.dtype)
-            reduced = tf.where((sizes == 0)[:, None], empty_vector, reduced)
-        return reduced
+            reduced = activate_and_aggregate(x, self.activation, self.aggregations, **bags)
+        sizes = tf.math.bincount(
+            tf.cast(row_ids, tf.int32), minlength=num_segments, maxlength=num_segments
+        )
+        empty = tf.cast(self.empty_vector if self.empty == "learned" else 0, reduced.dtype)
+        return tf.where((sizes == 0)[:, None], empty, reduced)
 
     def _add_output_loss(self, outputs):
         """Regularise the output, per top-bag, as Keras does for dense outputs."""

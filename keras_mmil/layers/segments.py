@@ -24,6 +24,8 @@ __all__ = [
 ]
 
 _HALF = (tf.float16, tf.bfloat16)
+_SHARDS = 4
+_WORTH_SHARDS = 2**17  # instances
 
 
 def segment_counts(row_ids, num_segments, weights=None, dtype=tf.float32):
@@ -76,15 +78,24 @@ def segment_max(values, row_ids, num_segments, weights=None, members=None):
 
     @tf.custom_gradient
     def maximum(values):
-        maxima = _complete(tf.math.segment_max(values, row_ids), num_segments)
+        maxima = _reduce(tf.math.segment_max, values, row_ids, num_segments)
 
         def gradient(upstream):
             is_max = tf.equal(values, tf.gather(maxima, row_ids))
-            share = tf.cast(is_max, values.dtype)
-            if weights is not None:
-                share = share * _align(tf.cast(weights, values.dtype), values)
-            ties = segment_sum(share, row_ids, num_segments)
-            return share * tf.gather(tf.math.divide_no_nan(upstream, ties), row_ids)
+
+            def alone():
+                return tf.where(is_max, tf.gather(upstream, row_ids), tf.zeros([], values.dtype))
+
+            def shared():
+                share = tf.cast(is_max, values.dtype)
+                if weights is not None:
+                    share = share * _align(tf.cast(weights, values.dtype), values)
+                ties = segment_sum(share, row_ids, num_segments)
+                return share * tf.gather(tf.math.divide_no_nan(upstream, ties), row_ids)
+
+            # Sharing takes a third of the time of a step on large bags, and ties are rare.
+            n_maxima = _count_not_empty(row_ids) * tf.size(maxima[:1], tf.int64)
+            return tf.cond(tf.equal(_count_true(is_max), n_maxima), alone, shared)
 
         return maxima, gradient
 
@@ -145,7 +156,7 @@ def _accumulate(values, row_ids, num_segments, weights=None, members=None):
         instances = values if members is None else gather_rows(values, members)
         if weights is not None:
             instances = instances * _align(tf.cast(weights, values.dtype), instances)
-        return _complete(tf.math.segment_sum(instances, row_ids), num_segments)
+        return _sum(instances, row_ids, num_segments)
 
     if members is None:
         return of_instances()
@@ -153,6 +164,61 @@ def _accumulate(values, row_ids, num_segments, weights=None, members=None):
         return of_rows()
     # The operation that never makes the instances knows no weights.
     return tf.cond(tf.reduce_all(tf.equal(weights, 1)), of_rows, of_instances)
+
+
+def _sum(values, row_ids, num_segments):
+    @tf.custom_gradient
+    def total(values):
+        # TensorFlow's own gradient would go back through the shards one by one.
+        return (
+            _reduce(tf.math.segment_sum, values, row_ids, num_segments),
+            lambda upstream: tf.gather(upstream, row_ids),
+        )
+
+    return total(values)
+
+
+def _reduce(reduce, values, row_ids, num_segments):
+    """A sorted segment reduction of TensorFlow's, each of which runs on one core, on several."""
+    n = tf.size(row_ids, tf.int64)
+
+    def in_shards():
+        cuts = n * tf.range(1, _SHARDS, dtype=tf.int64) // _SHARDS
+        first_bags = tf.gather(row_ids, cuts)  # a shard starts with the bag it would cut
+        starts = tf.cast(tf.searchsorted(row_ids, first_bags), tf.int64)
+        starts = tf.concat([[0], starts, [n]], axis=0)
+        last = tf.cast([num_segments], row_ids.dtype)
+        first_bags = tf.concat([tf.zeros([1], row_ids.dtype), first_bags, last], axis=0)
+        shards = []
+        for i in range(_SHARDS):
+            shard = slice(starts[i], starts[i + 1])
+            reduced = reduce(values[shard], row_ids[shard] - first_bags[i])
+            shards.append(_complete(reduced, first_bags[i + 1] - first_bags[i]))
+        return tf.concat(shards, axis=0)
+
+    def at_once():
+        return _complete(reduce(values, row_ids), num_segments)
+
+    return tf.cond(n < _WORTH_SHARDS, at_once, in_shards)
+
+
+def _count_not_empty(row_ids):
+    """Number of bags with instances, int64."""
+    n_changes = tf.math.count_nonzero(row_ids[1:] - row_ids[:-1])
+    return n_changes + tf.cast(tf.size(row_ids) > 0, tf.int64)
+
+
+def _count_true(mask):
+    """Number of true values, int64, several times faster than by `tf.math.count_nonzero`.
+
+    Eight bytes of 0 or 1 are added at once, as an integer: 128 of them keep within their bytes.
+    """
+    ones = tf.reshape(tf.cast(mask, tf.uint8), [-1])
+    n = tf.size(ones) // 1024 * 1024
+    words = tf.bitcast(tf.reshape(ones[:n], [-1, 128, 8]), tf.int64)  # (blocks, 128)
+    counts = tf.bitcast(tf.reduce_sum(words, axis=1), tf.uint8)  # (blocks, 8)
+    rest = tf.reduce_sum(tf.cast(ones[n:], tf.int64))
+    return tf.reduce_sum(tf.cast(counts, tf.int64)) + rest
 
 
 def _complete(reduced, num_segments):

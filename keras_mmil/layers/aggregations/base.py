@@ -23,6 +23,9 @@ class Aggregation(keras.Layer):
         [num_segments, units]. A bag without instances yields zeros.
     """
 
+    # Whether an increasing function of the values may as well be applied to the result.
+    keeps_order = False
+
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_jit = False  # sorted segment reductions have no XLA kernels

@@ -12,6 +12,8 @@ __all__ = ["Max"]
 class Max(Aggregation):
     """Maximum: maxᵢ ρᵢ. Multiplicities do not change it; ties share the gradient."""
 
+    keeps_order = True
+
     def reduce(self, values, row_ids, num_segments, weights):
         return segments.segment_max(values, row_ids, num_segments, weights)
 
