@@ -2,10 +2,11 @@
 
 import datetime
 import json
-import os
 import statistics
-import subprocess
 from pathlib import Path
+
+from keras_mmil._atomic import replacing
+from keras_mmil.cli.results import commit
 
 __all__ = ["ratios", "write"]
 
@@ -39,20 +40,12 @@ def write(name, records, command, key=()):
         command: what measured them.
         key: fields by which a record replaces an older one; without, all older ones go.
     """
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-        cwd=FOLDER,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    about = {"command": command, "commit": commit, "date": datetime.date.today().isoformat()}
+    about = {"command": command, "commit": commit(), "date": datetime.date.today().isoformat()}
     records = [{**record, **about} for record in records]
     path = FOLDER / f"{name}.json"
     if key and path.exists():
         new = {tuple(record[field] for field in key) for record in records}
         old = json.loads(path.read_text(encoding="utf-8"))
         records = [r for r in old if tuple(r[field] for field in key) not in new] + records
-    part = path.with_name(f"part-{path.name}")
-    part.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
-    os.replace(part, path)
+    with replacing(path) as part:
+        part.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")

@@ -6,7 +6,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 FRACTIONS = {"test_accuracy", "rule_accuracy", "fidelity", "map", "rules_match"}
-COLUMNS = ["model", "variant", "metric", "ours", "paper", "runs", "epochs", "commit", "date"]
+# Of these, a table has those that its records know.
+COLUMNS = [
+    *("model", "variant", "metric", "reference", "bag_scale", "batch_scale", "ours", "median"),
+    *("ms", "reference_ms", "copy_ms", "seconds", "reference_seconds"),
+    *("peak_gb", "reference_peak_gb", "paper", "runs", "epochs", "commit", "date"),
+]
 
 
 def main():
@@ -29,19 +34,24 @@ def render():
 
 def table(records):
     """Records as a Markdown table, a line each."""
-    lines = [COLUMNS, ["---"] * len(COLUMNS)]
-    for record in records:
-        ours = text(record["metric"], record["mean"])
-        if record["runs"] > 1:
-            ours += f" ± {text(record['metric'], record['std'])}"
-        paper = record.get("paper")
-        cells = {
-            **record,
-            "ours": ours,
-            "paper": "" if paper is None else text(record["metric"], paper),
-        }
-        lines.append([str(cells.get(column, "") or "") for column in COLUMNS])
+    rows = [cells_of(record) for record in records]
+    columns = [column for column in COLUMNS if any(column in row for row in rows)]
+    lines = [columns, ["---"] * len(columns)]
+    lines += [[str(row.get(column, "")) for column in columns] for row in rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def cells_of(record):
+    """What a record says, as people read it."""
+    cells = {column: record[column] for column in COLUMNS if column in record}
+    cells["ours"] = text(record["metric"], record["mean"])
+    if "std" in record and record["runs"] > 1:
+        cells["ours"] += f" ± {text(record['metric'], record['std'])}"
+    if record.get("paper") is not None:
+        cells["paper"] = text(record["metric"], record["paper"])
+    elif "paper" in record:
+        cells["paper"] = ""
+    return cells
 
 
 def text(metric, figure):

@@ -8,15 +8,11 @@ weights, so that the losses of the first step have to agree. Results go to
 
 import argparse
 import importlib
-import json
-import os
-import resource
-import subprocess
 import sys
-import time
 
 from records import ratios, write
-from workloads import WORKLOADS
+from turns import Worker, serve
+from workloads import N_BATCHES, WORKLOADS
 
 OURS, REFERENCE = "keras-mmil", "flat"
 COMPETITORS = {
@@ -61,26 +57,25 @@ def parse(arguments):
 
 def compare(workload, names, options):
     """Records of one workload: our time over that of each competitor."""
+    scales = ["--bag-scale", options.bag_scale, "--batch-scale", options.batch_scale]
     workers = {}
-    losses = {}
     for name in names:  # one after another, so that starting disturbs nobody
-        workers[name] = start(workload, name, options)
-        losses[name] = ask(workers[name])["loss"]
-        if abs(losses[name] - losses[OURS]) > 1e-4 * abs(losses[OURS]):
-            raise RuntimeError(f"Expected equal losses in the first step. Received: {losses}")
-    answers = {name: [] for name in names}
+        workers[name] = Worker(__file__, "--worker", workload, name, *scales)
+    losses = {name: worker.first["loss"] for name, worker in workers.items()}
+    if any(abs(loss - losses[OURS]) > 1e-4 * abs(losses[OURS]) for loss in losses.values()):
+        raise RuntimeError(f"Expected equal losses in the first step. Received: {losses}")
     for _ in range(options.rounds):
-        for name, worker in workers.items():
-            answers[name].append(ask(worker, "turn"))
+        for worker in workers.values():
+            worker.turn()
     for worker in workers.values():
-        worker.communicate()
-    times = {name: [each["seconds"] for each in answers[name]] for name in names}
-    peaks = {name: answers[name][-1]["peak_gb"] for name in names}
+        worker.close()
+    ours = workers[OURS]
     records = []
-    for name in names:
-        ratio = ratios(times[OURS], times[name])
+    for name, worker in workers.items():
+        ratio = ratios(ours.seconds, worker.seconds)
+        milliseconds = min(worker.seconds) / N_BATCHES * 1000
         print(
-            f"{workload:7} {name:14} {min(times[name]) * 1000:9.1f} ms   {peaks[name]:6.2f} GB   "
+            f"{workload:7} {name:14} {milliseconds:9.1f} ms   {worker.peak_gb:6.2f} GB   "
             f"ours/theirs: min/min {ratio['ratio']:6.3f}, median {ratio['median_ratio']:6.3f}",
             flush=True,
         )
@@ -96,61 +91,29 @@ def compare(workload, names, options):
                 "mean": ratio["ratio"],
                 "median": ratio["median_ratio"],
                 "runs": options.rounds,
-                "ms": round(ratio["min_ms"], 2),
-                "reference_ms": round(min(times[name]) * 1000, 2),
-                "peak_gb": round(peaks[OURS], 3),
-                "reference_peak_gb": round(peaks[name], 3),
+                "ms": round(min(ours.seconds) / N_BATCHES * 1000, 2),
+                "reference_ms": round(milliseconds, 2),
+                "peak_gb": round(ours.peak_gb, 3),
+                "reference_peak_gb": round(worker.peak_gb, 3),
             }
         )
     return records[1:]  # without ourselves
 
 
-def start(workload, name, options):
-    """A competitor's process."""
-    scales = (options.bag_scale, options.batch_scale)
-    names = ("--bag-scale", "--batch-scale")
-    scale_options = [str(part) for pair in zip(names, scales, strict=True) for part in pair]
-    return subprocess.Popen(
-        [sys.executable, __file__, "--worker", workload, name, *scale_options],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_WAIT_POLICY": "passive", "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-
-
-def ask(worker, question=None):
-    """The next answer of a competitor's process."""
-    if question is not None:
-        worker.stdin.write(question + "\n")
-        worker.stdin.flush()
-    line = worker.stdout.readline()
-    if not line:
-        raise RuntimeError(f"Expected an answer of {worker.args}. Received: its end")
-    return json.loads(line)
-
-
 def work(workload, name, options):
-    """What a competitor's process does: a turn through all batches for each line that it reads."""
+    """What a competitor's process does: a turn is a step on every batch."""
     module, step_class = COMPETITORS[name].split(".")
     data = WORKLOADS[workload](options.bag_scale, options.batch_scale)
     step = getattr(importlib.import_module(f"competitors.{module}"), step_class)(data)
-    n = len(data.batches)
-    answer(loss=step(0))
-    for i in range(1, n):
+    loss = step(0)
+    for i in range(1, N_BATCHES):
         step(i)  # every batch once, before anything is timed
-    for _ in sys.stdin:
-        started = time.perf_counter()
-        for i in range(n):
+
+    def turn():
+        for i in range(N_BATCHES):
             step(i)
-        seconds = (time.perf_counter() - started) / n
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        answer(seconds=seconds, peak_gb=peak)
 
-
-def answer(**fields):
-    """Write an answer to whoever started this process."""
-    print(json.dumps(fields), flush=True)
+    serve(turn, loss=loss)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["WORKLOADS", "Batch", "Workload"]
+__all__ = ["N_BATCHES", "WORKLOADS", "Batch", "Workload"]
 
 N_BATCHES = 4
 

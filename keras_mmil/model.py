@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras_mmil.bags import Bags
 from keras_mmil.inputs import check_inputs, complete_inputs
 from keras_mmil.layers.grouping import depth_of
+from keras_mmil.layers.normalisation import check_normalisation
 from keras_mmil.ragged import n_top_bags
 
 __all__ = ["Model"]
@@ -19,7 +20,8 @@ class Model(keras.Model):
     dict of `layers.bag_inputs`. In the latter case the same model takes a bare RaggedTensor of ids
     [batch, (n₁), …, (n_K)], a `Bags`, or the dict `Bags.inputs` with any of its optional entries.
 
-    `fit`, `evaluate`, `predict` and the like check their data first: nesting depth, labels as many
+    Raises ValueError for a `BatchNormalization` between `Distinct` and a bag-layer. `fit`,
+    `evaluate`, `predict` and the like check their data first: nesting depth, labels as many
     as top-bags, and no NaN or infinity.
 
     Example:
@@ -29,6 +31,10 @@ class Model(keras.Model):
     >>> x = keras_mmil.layers.BagLayer(8)(x)
     >>> model = keras_mmil.Model(bags, keras.layers.Dense(1, activation="sigmoid")(x))
     """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        check_normalisation(self.outputs)
 
     def __call__(self, inputs, *args, **kwargs):
         """Call the model on a RaggedTensor, `Bags`, or the dict of its inputs."""

@@ -127,6 +127,39 @@ def test_positions(depth):
     np.testing.assert_allclose(model(x), expected, rtol=1e-5, atol=1e-6)
 
 
+def normalised(place, inside=None):
+    """A model with a BatchNormalization at one of several places."""
+    inputs = bag_inputs(2)
+    ids, sub_bags, top_bags = Distinct()(inputs)
+
+    def here(x, name):
+        layer = keras.layers.BatchNormalization(name="normal")
+        return (inside(layer) if inside else layer)(x) if name == place else x
+
+    x = here(keras.layers.Embedding(4, 3)(ids), "instances")
+    x = keras.layers.Dense(4, activation="relu")(x)
+    x = here(BagLayer(4)(x, *sub_bags), "sub-bags")
+    x = here(BagLayer(4)(x, members=top_bags[0], weights=top_bags[1]), "top-bags")
+    return keras_mmil.Model(inputs, keras.layers.Dense(1)(x))
+
+
+@pytest.mark.parametrize("inside", [None, lambda layer: keras.Sequential([layer])])
+@pytest.mark.parametrize("place", ["instances", "sub-bags"])
+def test_batch_normalisation_of_distinct_rows_is_refused(place, inside):
+    with pytest.raises(ValueError, match="Received: layer='normal'"):
+        normalised(place, inside)
+
+
+def test_batch_normalisation_elsewhere_is_good(tmp_path):
+    model = normalised("top-bags")
+    x = plain_bags(2)
+    model.save(tmp_path / "model.keras")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras")(x), model(x))
+    bags = keras.Input((None, 3), ragged=True)
+    encoder = keras_mmil.layers.InstanceWise(keras.layers.BatchNormalization())
+    keras_mmil.Model(bags, BagLayer(4)(encoder(bags)))
+
+
 def test_fit_in_every_form():
     x, y = plain_bags(2, top_bags=20), np.arange(20) % 2
     bags = Bags.from_ragged(x)

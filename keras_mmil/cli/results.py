@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keras_mmil._atomic import replacing
 
-__all__ = ["record", "results_folder", "variant_of"]
+__all__ = ["commit", "record", "results_folder", "variant_of"]
 
 _CHECKOUT = Path(__file__).parents[2]
 _KEY = ("experiment", "model", "variant", "metric", "epochs")
@@ -45,7 +45,7 @@ def record(folder, experiment, settings, metrics):
     path = Path(folder) / f"{experiment.name}.json"
     records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     by_key = {tuple(entry[name] for name in _KEY): entry for entry in records}
-    commit = _commit()
+    about = {"commit": commit(), "date": datetime.date.today().isoformat()}
     for metric, figure in metrics.items():
         key = (experiment.name, experiment.model, variant, metric, epochs)
         values = {**by_key.get(key, {}).get("values", {}), str(seed): round(float(figure), 6)}
@@ -58,20 +58,23 @@ def record(folder, experiment, settings, metrics):
             "values": dict(sorted(values.items(), key=lambda item: int(item[0]))),
             "paper": experiment.paper.get(metric),
             "command": command,
-            "commit": commit,
-            "date": datetime.date.today().isoformat(),
+            **about,
         }
     with replacing(path) as part:
         part.write_text(json.dumps(list(by_key.values()), indent=1) + "\n", encoding="utf-8")
 
 
-def _commit():
-    """The checkout's commit, with "+" behind it where files differ from it."""
+def commit():
+    """The checkout's commit, with "+" behind it where files other than results differ from it."""
+    described = _git("rev-parse", "--short", "HEAD")
+    if not described:
+        return None
+    changed = _git("status", "--porcelain", "--", ".", ":!benchmarks/results")
+    return described + ("+" if changed else "")
+
+
+def _git(*arguments):
     answer = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-        cwd=_CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
+        ["git", *arguments], cwd=_CHECKOUT, capture_output=True, text=True, check=False
     )
-    return answer.stdout.strip() or None
+    return answer.stdout.strip()
