@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from records import ratios, write
-from turns import Worker, serve
+from turns import Worker, mark_memory, serve
 
 from keras_mmil import datasets, ragged, training, zoo
 
@@ -87,8 +87,9 @@ def ours(source):
                     verbose=2,
                 )
 
+        mark = mark_memory()
         turn()
-        serve(turn)
+        serve(turn, mark)
 
 
 def plain(source):
@@ -138,8 +139,9 @@ def plain(source):
         results = [evaluate(*batch) for batch in batches(*valid, np.arange(len(valid[1])))]
         return np.mean(losses), np.mean(results, axis=0)
 
+    mark = mark_memory()
     turn()
-    serve(turn)
+    serve(turn, mark)
 
 
 def batches(x, y, order):

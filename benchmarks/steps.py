@@ -11,7 +11,7 @@ import importlib
 import sys
 
 from records import ratios, write
-from turns import Worker, serve
+from turns import Worker, mark_memory, serve
 from workloads import N_BATCHES, WORKLOADS
 
 OURS, REFERENCE = "keras-mmil", "flat"
@@ -104,7 +104,9 @@ def work(workload, name, options):
     """What a competitor's process does: a turn is a step on every batch."""
     module, step_class = COMPETITORS[name].split(".")
     data = WORKLOADS[workload](options.bag_scale, options.batch_scale)
-    step = getattr(importlib.import_module(f"competitors.{module}"), step_class)(data)
+    make = getattr(importlib.import_module(f"competitors.{module}"), step_class)
+    mark = mark_memory()
+    step = make(data)
     loss = step(0)
     for i in range(1, N_BATCHES):
         step(i)  # every batch once, before anything is timed
@@ -113,7 +115,7 @@ def work(workload, name, options):
         for i in range(N_BATCHES):
             step(i)
 
-    serve(turn, loss=loss)
+    serve(turn, mark, loss=loss)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-__all__ = ["Worker", "serve"]
+__all__ = ["Worker", "mark_memory", "serve"]
 
 
 class Worker:
@@ -20,7 +20,7 @@ class Worker:
     Attributes:
         first: what the program said before its first turn, a dict.
         seconds: list of what each turn took.
-        peak_gb: greatest memory of the process so far.
+        peak_gb: greatest memory of the process since `mark_memory`, beyond what it had then.
     """
 
     def __init__(self, script, *arguments):
@@ -55,11 +55,21 @@ class Worker:
         return json.loads(line)
 
 
-def serve(turn, **first):
+def mark_memory():
+    """Forget the greatest memory so far; return the memory of the process now, in GB.
+
+    To be called when libraries and data are loaded, so that what follows is measured alone.
+    """
+    Path("/proc/self/clear_refs").write_text("5")
+    return _memory("VmRSS")
+
+
+def serve(turn, mark, **first):
     """What a worker's program does: say something, then a turn for each line that it reads.
 
     Args:
         turn: function without arguments.
+        mark: what `mark_memory` returned.
         first: what to say before the first turn.
     """
     print(json.dumps(first), flush=True)
@@ -67,5 +77,11 @@ def serve(turn, **first):
         started = time.perf_counter()
         turn()
         seconds = time.perf_counter() - started
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(json.dumps({"seconds": seconds, "peak_gb": peak}), flush=True)
+        print(json.dumps({"seconds": seconds, "peak_gb": _memory("VmHWM") - mark}), flush=True)
+
+
+def _memory(field):
+    """A line of Linux's account of this process, in GB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(field))
+    return int(line.split()[1]) / 2**20

@@ -61,10 +61,17 @@ class TensorFlowStep:
         }
         variables = list(self.weights.values())
         if workload.encoder == "convolution":
-            self.normalisations = [keras.layers.BatchNormalization() for _ in range(2)]
-            for layer, channels in zip(self.normalisations, (32, 64), strict=True):
-                layer.build((None, None, None, channels))
-                variables += layer.trainable_variables
+            self.convolutions = _convolutions()
+            for i, layers in enumerate(self.convolutions, start=1):
+                for part in ("kernel", "bias"):
+                    getattr(layers[0], part).assign(self.weights.pop(f"{part}_{i}"))
+            variables = [
+                w
+                for layers in self.convolutions
+                for each in layers
+                for w in each.trainable_variables
+            ]
+            variables += self.weights.values()
         self._batches = [
             to_tensors({**self.read(batch), "y": batch.y}) for batch in workload.batches
         ]
@@ -106,19 +113,36 @@ def encode(step, x, mask=None):
     w = step.weights
     if step.workload.encoder == "convolution":
         x = tf.cast(x[..., None], tf.float32) / 255
-        for i, normalise in enumerate(step.normalisations, start=1):
-            x = tf.nn.conv2d(x, w[f"kernel_{i}"], 2, "SAME") + w[f"bias_{i}"]
+        for convolve, normalise, activate, pool in step.convolutions:
+            x = convolve(x)
             if mask is not None:
                 here = tf.broadcast_to(mask[:, None, None], tf.shape(x)[:3])
                 x = normalise(x, training=True, mask=here)
             else:
                 x = normalise(x, training=True)
-            x = tf.nn.max_pool2d(tf.nn.relu(x), 2, 2, "SAME")
+            x = pool(activate(x))
         x = tf.reshape(x, [-1, 256])
         return tf.nn.relu(x @ w["kernel_3"] + w["bias_3"])
     x = tf.gather(step.table, x)  # (instances, features), or (instances, 3, features)
     x = tf.nn.relu(tf.tensordot(x, w["kernel_1"], 1) + w["bias_1"])
     return tf.reshape(x, [-1, w["bag_kernel_1"].shape[0]])
+
+
+def _convolutions():
+    """Keras's layers, as in our own network: the comparison is about bags."""
+    blocks, shape = [], (None, 28, 28, 1)
+    for channels in (32, 64):
+        block = (
+            keras.layers.Conv2D(channels, 5, 2, "same"),
+            keras.layers.BatchNormalization(),
+            keras.layers.ReLU(),
+            keras.layers.MaxPooling2D(2, padding="same"),
+        )
+        for layer in block:
+            layer.build(shape)
+            shape = layer.compute_output_shape(shape)
+        blocks.append(block)
+    return blocks
 
 
 def _spec_of(x, unknown_axes):

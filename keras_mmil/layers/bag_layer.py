@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil.layers import aggregations
+from keras_mmil.layers import aggregations, segments
 from keras_mmil.layers.activate import activate_and_aggregate
 from keras_mmil.layers.bag_shapes import check_bag_shapes
 from keras_mmil.layers.captured import Captured
-from keras_mmil.layers.grouping import drop_absent, group
+from keras_mmil.layers.grouping import bag_of_each, drop_absent, group
 from keras_mmil.layers.projection import project, project_tuples
 
 __all__ = ["BagLayer"]
@@ -170,7 +170,7 @@ class BagLayer(keras.Layer):
 
     def call(self, inputs, members=None, weights=None):
         x, bags = self._preactivate(inputs, members, weights)  # (rows, units)
-        row_ids = tf.ragged.row_splits_to_segment_ids(bags.row_splits)
+        row_ids = bag_of_each(bags.row_splits)
         members, weights = bags.members, bags.weights
         if weights is not None and members is None:
             x, row_ids, weights = drop_absent(x, row_ids, weights)
@@ -285,11 +285,9 @@ class BagLayer(keras.Layer):
             reduced = tf.concat([each(x, **bags) for each in self.aggregations], axis=1)
         else:
             reduced = activate_and_aggregate(x, self.activation, self.aggregations, **bags)
-        sizes = tf.math.bincount(
-            tf.cast(row_ids, tf.int32), minlength=num_segments, maxlength=num_segments
-        )
+        is_empty = tf.equal(segments.segment_counts(row_ids, num_segments), 0)
         empty = tf.cast(self.empty_vector if self.empty == "learned" else 0, reduced.dtype)
-        return tf.where((sizes == 0)[:, None], empty, reduced)
+        return tf.where(is_empty[:, None], empty, reduced)
 
     def _add_output_loss(self, outputs):
         """Regularise the output, per top-bag, as Keras does for dense outputs."""

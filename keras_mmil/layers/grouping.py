@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-__all__ = ["Grouping", "depth_of", "drop_absent", "group", "with_innermost"]
+__all__ = ["Grouping", "bag_of_each", "depth_of", "drop_absent", "group", "with_innermost"]
 
 
 class Grouping(NamedTuple):
@@ -61,6 +61,17 @@ def group(structure, item_rank, is_members=False, weights=None):
             weights, message="Expected weights ≥ 0, without NaN. Received: weights"
         )
     return items, Grouping(items if is_members else None, row_splits, weights, wrap)
+
+
+def bag_of_each(row_splits):
+    """The bag of each instance, sorted: ints [instances], from row splits [bags + 1].
+
+    `tf.ragged.row_splits_to_segment_ids` makes a mask of all bags by the largest one instead.
+    """
+    n = row_splits[-1]
+    begins = row_splits[1:-1]  # a bag begins: the instances from here on are of the next
+    jumps = tf.scatter_nd(begins[:, None], tf.ones_like(begins), [n + 1])
+    return tf.cumsum(jumps)[:-1]
 
 
 def drop_absent(items, row_ids, weights):

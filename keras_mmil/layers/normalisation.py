@@ -37,10 +37,9 @@ def check_normalisation(outputs):
         if isinstance(layer, BagLayer):
             members = node.arguments.kwargs.get("members", None)
             is_by_member = members is not None or len(node.arguments.args) > 1
-            pending += [
-                (tensor, None, is_by_member and i == 0)
-                for i, tensor in enumerate(node.input_tensors)
-            ]
+            rows, *others = node.input_tensors
+            pending.append((rows, normalisation, is_by_member))
+            pending += [(tensor, None, False) for tensor in others]
             continue
         if are_rows and normalisation is None:
             normalisation = _normalisation_in(layer)

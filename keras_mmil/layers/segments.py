@@ -93,7 +93,7 @@ def segment_max(values, row_ids, num_segments, weights=None, members=None):
                 ties = segment_sum(share, row_ids, num_segments)
                 return share * tf.gather(tf.math.divide_no_nan(upstream, ties), row_ids)
 
-            # Sharing takes a third of the time of a step on large bags, and ties are rare.
+            # Sharing takes as long as all the rest, and ties are rare.
             n_maxima = _count_not_empty(row_ids) * tf.size(maxima[:1], tf.int64)
             return tf.cond(tf.equal(_count_true(is_max), n_maxima), alone, shared)
 
