@@ -125,7 +125,7 @@ def plain(source):
     def evaluate(images, sub_ids, top_ids, y):
         predictions = predict(images, sub_ids, top_ids, False)
         return loss_of(y, predictions), tf.reduce_mean(
-            tf.cast((predictions > 0.5) == (y > 0.5), "f")
+            tf.cast((predictions > 0.5) == (y > 0.5), tf.float32)
         )
 
     first = next(batches(*train, np.arange(BATCH)))

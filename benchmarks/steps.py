@@ -33,13 +33,12 @@ def main():
     if options.worker:
         work(*options.worker, options)
         return
-    records = []
     for workload in options.workloads:
         others = [name for name in options.competitors if (workload, name) not in IMPOSSIBLE]
-        records += compare(workload, [OURS, *(name for name in others if name != OURS)], options)
-    if not options.dry:
-        key = ("model", "reference", "bag_scale", "batch_scale")
-        write("steps", records, "python benchmarks/steps.py", key)
+        records = compare(workload, [OURS, *(name for name in others if name != OURS)], options)
+        if not options.dry:
+            key = ("model", "reference", "bag_scale", "batch_scale")
+            write("steps", records, "python benchmarks/steps.py", key)
 
 
 def parse(arguments):
