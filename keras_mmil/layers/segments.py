@@ -37,8 +37,8 @@ def segment_counts(row_ids, num_segments, weights=None, dtype=tf.float32):
 def gather_rows(values, members):
     """The row of each instance: [instances, ...].
 
-    It is `tf.gather`, but the gradient is summed by one scatter instead of an unsorted segment
-    sum, which takes twice as long.
+    It is `tf.gather`, but the gradient is summed by a scatter instead of an unsorted segment sum,
+    which takes a seventh longer (and, where other work goes on, twice as long).
     """
 
     @tf.custom_gradient
@@ -209,12 +209,12 @@ def _count_not_empty(row_ids):
 
 
 def _count_true(mask):
-    """Number of true values, int64, several times faster than by `tf.math.count_nonzero`.
+    """Number of true values, int64, in less than half the time of `tf.math.count_nonzero`.
 
     Eight bytes of 0 or 1 are added at once, as an integer: 128 of them keep within their bytes.
     """
     ones = tf.reshape(tf.cast(mask, tf.uint8), [-1])
-    n = tf.size(ones) // 1024 * 1024
+    n = tf.size(ones, tf.int64) // 1024 * 1024
     words = tf.bitcast(tf.reshape(ones[:n], [-1, 128, 8]), tf.int64)  # (blocks, 128)
     counts = tf.bitcast(tf.reduce_sum(words, axis=1), tf.uint8)  # (blocks, 8)
     rest = tf.reduce_sum(tf.cast(ones[n:], tf.int64))
