@@ -50,12 +50,14 @@ def complete_inputs(x, expected):
     """The inputs of a model with None for the optional ones that are not given.
 
     Args:
-        x: what `check_inputs` returned, a symbolic tensor, or a dict of those.
+        x: what `check_inputs` returned, `Bags`, a symbolic tensor, or a dict of those.
         expected: the model's inputs.
 
     Raises:
         ValueError: if the model has no such input.
     """
+    if isinstance(x, Bags):
+        x = x.inputs
     if not isinstance(expected, dict):
         return x
     x = _by_name(x, expected, "inputs")

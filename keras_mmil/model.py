@@ -34,11 +34,11 @@ class Model(keras.Model):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        check_normalisation(self.outputs)
+        check_normalisation(self)
 
     def __call__(self, inputs, *args, **kwargs):
         """Call the model on a RaggedTensor, `Bags`, or the dict of its inputs."""
-        return super().__call__(self._complete(inputs), *args, **kwargs)
+        return super().__call__(complete_inputs(inputs, self._inputs_struct), *args, **kwargs)
 
     def fit(self, x=None, y=None, *args, validation_data=None, **kwargs):
         """`keras.Model.fit`, which also takes `Bags`, and checks the data first."""
@@ -115,12 +115,6 @@ class Model(keras.Model):
 
     def _serving(self, specs):
         return tf.function(lambda inputs: self(inputs), input_signature=[specs])
-
-    def _complete(self, inputs):
-        """Bring inputs into the structure of the model's: missing optional entries are None."""
-        if isinstance(inputs, Bags):
-            inputs = inputs.inputs
-        return complete_inputs(inputs, self._inputs_struct)
 
     def _checked(self, x, y=None, argument="x"):
         """Raise a clear error where `x` or `y` does not fit; turn `Bags` into their inputs."""

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-__all__ = ["TensorFlowStep", "encode", "to_tensors", "train_step"]
+__all__ = ["TensorFlowStep", "to_tensors", "train_step"]
 
 
 def train_step(forward, variables, example, unknown_axes=1):
@@ -59,19 +59,13 @@ class TensorFlowStep:
         self.weights = {
             name: keras.Variable(value, name=name) for name, value in workload.weights.items()
         }
-        variables = list(self.weights.values())
-        if workload.encoder == "convolution":
-            self.convolutions = _convolutions()
-            for i, layers in enumerate(self.convolutions, start=1):
-                for part in ("kernel", "bias"):
-                    getattr(layers[0], part).assign(self.weights.pop(f"{part}_{i}"))
-            variables = [
-                w
-                for layers in self.convolutions
-                for each in layers
-                for w in each.trainable_variables
-            ]
-            variables += self.weights.values()
+        self.convolutions = _convolutions() if workload.encoder == "convolution" else []
+        for i, layers in enumerate(self.convolutions, start=1):
+            for part in ("kernel", "bias"):
+                getattr(layers[0], part).assign(self.weights.pop(f"{part}_{i}"))
+        layers = [layer for block in self.convolutions for layer in block]
+        variables = [w for layer in layers for w in layer.trainable_variables]
+        variables += self.weights.values()
         self._batches = [
             to_tensors({**self.read(batch), "y": batch.y}) for batch in workload.batches
         ]
@@ -88,9 +82,27 @@ class TensorFlowStep:
         """Logits [top-bags, 1]."""
         raise NotImplementedError
 
-    def encode(self, instances):
-        """Encode flat instances: [instances, features]."""
-        return encode(self, instances)
+    def encode(self, x, mask=None):
+        """The encoder of the workload on flat instances: [instances, features].
+
+        Args:
+            x: images [instances, 28, 28], or ids [instances, ...].
+            mask: bool [instances], what to average over in normalisation; None for all.
+        """
+        w = self.weights
+        if self.convolutions:
+            x = tf.cast(x[..., None], tf.float32) / 255
+            for convolve, normalise, activate, pool in self.convolutions:
+                x = convolve(x)
+                here = None
+                if mask is not None:
+                    here = tf.broadcast_to(mask[:, None, None], tf.shape(x)[:3])
+                x = pool(activate(normalise(x, training=True, mask=here)))
+            x = tf.reshape(x, [-1, 256])
+            return tf.nn.relu(x @ w["kernel_3"] + w["bias_3"])
+        x = tf.gather(self.table, x)  # (instances, features), or (instances, 3, features)
+        x = tf.nn.relu(tf.tensordot(x, w["kernel_1"], 1) + w["bias_1"])
+        return tf.reshape(x, [-1, w["bag_kernel_1"].shape[0]])
 
     def transform(self, x, level):
         """ρ = ReLU(w x + b) of a bag-layer."""
@@ -100,32 +112,6 @@ class TensorFlowStep:
     def output(self, x):
         """The output unit."""
         return x @ self.weights["kernel"] + self.weights["bias"]
-
-
-def encode(step, x, mask=None):
-    """The encoder of a workload on flat instances.
-
-    Args:
-        step: `TensorFlowStep`.
-        x: images [instances, 28, 28], or ids [instances, ...].
-        mask: bool [instances], what to average over in normalisation; None for all.
-    """
-    w = step.weights
-    if step.workload.encoder == "convolution":
-        x = tf.cast(x[..., None], tf.float32) / 255
-        for convolve, normalise, activate, pool in step.convolutions:
-            x = convolve(x)
-            if mask is not None:
-                here = tf.broadcast_to(mask[:, None, None], tf.shape(x)[:3])
-                x = normalise(x, training=True, mask=here)
-            else:
-                x = normalise(x, training=True)
-            x = pool(activate(x))
-        x = tf.reshape(x, [-1, 256])
-        return tf.nn.relu(x @ w["kernel_3"] + w["bias_3"])
-    x = tf.gather(step.table, x)  # (instances, features), or (instances, 3, features)
-    x = tf.nn.relu(tf.tensordot(x, w["kernel_1"], 1) + w["bias_1"])
-    return tf.reshape(x, [-1, w["bag_kernel_1"].shape[0]])
 
 
 def _convolutions():

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from competitors._tensorflow import TensorFlowStep, encode
+from competitors._tensorflow import TensorFlowStep
 
 __all__ = ["Step"]
 
@@ -21,7 +21,7 @@ class Step(TensorFlowStep):
     def forward(self, batch):
         bags, mask = batch["bags"], batch["mask"]  # (top-bags, n, m, ...), (top-bags, n, m)
         flat = tf.reshape(bags, tf.concat([[-1], tf.shape(bags)[3:]], 0))
-        x = encode(self, flat, tf.reshape(mask, [-1]))
+        x = self.encode(flat, tf.reshape(mask, [-1]))
         x = tf.reshape(x, tf.concat([tf.shape(mask), [x.shape[1]]], 0))
         for level in (1, 2):
             x = self.transform(x, level)

@@ -8,7 +8,7 @@ from keras_mmil.zoo import registry
 
 __all__ = ["demo"]
 
-# About three minutes of training on two cores.
+# About two minutes of training on two cores.
 _EPOCHS = 25
 _TOP_BAGS = 2000
 

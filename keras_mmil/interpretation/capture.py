@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil.inputs import check_inputs, complete_inputs
-from keras_mmil.interpretation.graph import bag_nodes, call_arguments, functional
+from keras_mmil.interpretation.graph import bag_nodes, functional
 from keras_mmil.interpretation.nesting import Nesting, concatenate
+from keras_mmil.layers.graph import call_arguments
 
 __all__ = ["Network", "Observation", "join", "nest", "set_aside"]
 

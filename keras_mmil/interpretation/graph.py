@@ -1,13 +1,13 @@
 """The bag-layers of a functional model, and how they are connected."""
 
-import inspect
 import itertools
 
 import keras
 
 from keras_mmil.layers import BagLayer
+from keras_mmil.layers.graph import nodes_under
 
-__all__ = ["bag_nodes", "call_arguments", "functional"]
+__all__ = ["bag_nodes", "functional"]
 
 
 def functional(model):
@@ -36,7 +36,7 @@ def bag_nodes(model):
         ValueError: if it has none; if they are not a chain, each called once; or if a nested model
             or a layer hides some.
     """
-    nodes = _nodes_under(model.outputs, model.inputs)
+    nodes = nodes_under(model.outputs, model.inputs)
     _check_nothing_hidden(node.operation for node in nodes)
     nodes = [node for node in nodes if isinstance(node.operation, BagLayer)]
     layers = [node.operation for node in nodes]
@@ -48,7 +48,7 @@ def bag_nodes(model):
                 "Expected bag-layers that are called once each, for one that is called twice "
                 f"has no level of its own. Received: layer={layer.name!r}"
             )
-    below = {id(n): _nodes_under(n.input_tensors, model.inputs) for n in nodes}
+    below = {id(n): nodes_under(n.input_tensors, model.inputs) for n in nodes}
     nodes = sorted(nodes, key=lambda node: sum(other in below[id(node)] for other in nodes))
     for lower, upper in itertools.pairwise(nodes):
         if lower not in below[id(upper)]:
@@ -58,28 +58,6 @@ def bag_nodes(model):
                 f"{lower.operation.name!r} and {upper.operation.name!r} side by side"
             )
     return nodes
-
-
-def call_arguments(node):
-    """The symbolic tensors that a bag-layer is called on: `inputs`, `members`, `weights`."""
-    arguments = inspect.signature(node.operation.call).bind(
-        *node.arguments.args, **node.arguments.kwargs
-    )
-    return {name: x for name, x in arguments.arguments.items() if x is not None}
-
-
-def _nodes_under(tensors, inputs):
-    """All nodes whose results `tensors` are computed from, without those of the model's inputs."""
-    stop = {id(x) for x in inputs}
-    found, pending = {}, list(tensors)
-    while pending:
-        tensor = pending.pop()
-        operation, node_index, _ = tensor._keras_history
-        node = operation._inbound_nodes[node_index]
-        if id(tensor) not in stop and id(node) not in found:
-            found[id(node)] = node
-            pending += node.input_tensors
-    return list(found.values())
 
 
 def _check_nothing_hidden(operations):

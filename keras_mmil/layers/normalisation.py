@@ -4,46 +4,31 @@ import keras
 
 from keras_mmil.layers.bag_layer import BagLayer
 from keras_mmil.layers.distinct import Distinct
+from keras_mmil.layers.graph import call_arguments, nodes_under
 
 __all__ = ["check_normalisation"]
 
 
-def check_normalisation(outputs):
-    """Raise ValueError where a model averages over the distinct rows of a batch.
+def check_normalisation(model):
+    """Raise ValueError where a functional model averages over the distinct rows of a batch.
 
     `BatchNormalization` between `Distinct` and a bag-layer that takes its members would count each
     row once, however often it occurs, and so compute another function than on plain instances.
-
-    Args:
-        outputs: outputs of a functional model, a list of symbolic tensors.
     """
-    found = set()  # (tensor, the normalisation above it that a bag-layer's rows go through)
-    pending = [(x, None, False) for x in outputs]
-    while pending:
-        x, normalisation, are_rows = pending.pop()
-        layer, node_index, _ = x._keras_history
-        if (id(x), normalisation, are_rows) in found or not layer._inbound_nodes:
+    for bag_layer in nodes_under(model.outputs, model.inputs):
+        if not isinstance(bag_layer.operation, BagLayer):
             continue
-        found.add((id(x), normalisation, are_rows))
-        if isinstance(layer, Distinct):
-            if normalisation is not None:
+        arguments = call_arguments(bag_layer)
+        rows = [arguments["inputs"]] if "members" in arguments else []
+        for node in nodes_under(rows, model.inputs):
+            name = _normalisation_in(node.operation)
+            below = nodes_under(node.input_tensors, model.inputs) if name else []
+            if any(isinstance(other.operation, Distinct) for other in below):
                 raise ValueError(
                     "Expected no BatchNormalization between Distinct and a bag-layer: it would "
                     "average over distinct rows, not over their occurrences. LayerNormalization "
-                    f"knows no such difference. Received: layer={normalisation!r}"
+                    f"knows no such difference. Received: layer={name!r}"
                 )
-            continue
-        node = layer._inbound_nodes[node_index]
-        if isinstance(layer, BagLayer):
-            members = node.arguments.kwargs.get("members", None)
-            is_by_member = members is not None or len(node.arguments.args) > 1
-            rows, *others = node.input_tensors
-            pending.append((rows, normalisation, is_by_member))
-            pending += [(tensor, None, False) for tensor in others]
-            continue
-        if are_rows and normalisation is None:
-            normalisation = _normalisation_in(layer)
-        pending += [(tensor, normalisation, are_rows) for tensor in node.input_tensors]
 
 
 def _normalisation_in(layer):
