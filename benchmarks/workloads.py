@@ -127,18 +127,25 @@ def collab(bag_scale=1, batch_scale=1):
         raise ValueError(f"Expected real bags as they are. Received: bag_scale={bag_scale}")
     rng = np.random.default_rng(0)
     graph_of, links = _read_collab()
-    # A neighbourhood holds the node itself, which is no neighbour of its own.
-    degrees = np.bincount(links[:, 0], minlength=len(graph_of)) - 1
+    degrees = np.bincount(links[:, 0], minlength=len(graph_of))
     n_graphs = graph_of[-1] + 1
     chosen = rng.permutation(n_graphs)[: 20 * batch_scale * N_BATCHES].reshape(N_BATCHES, -1)
-    batches = []
+    links = links[np.isin(graph_of, chosen)[links[:, 0]]]
+    nodes = np.flatnonzero(np.isin(graph_of, chosen))
+    # A neighbourhood holds the node itself, which is no neighbour of its own.
+    links = np.concatenate([links, np.stack([nodes, nodes], axis=1)])
+    links = links[np.argsort(links[:, 0], kind="stable")]
     node_splits = np.searchsorted(graph_of, np.arange(n_graphs + 1))
-    link_splits = np.append(0, np.cumsum(degrees + 1))
+    link_splits = np.searchsorted(links[:, 0], np.arange(len(graph_of) + 1))
+    batches = []
     for graphs in chosen:
+        of_graphs = np.concatenate(
+            [np.arange(*link_splits[node_splits[g : g + 2]]) for g in graphs]
+        )
         nodes = np.concatenate([np.arange(*node_splits[g : g + 2]) for g in graphs])
-        ids = [degrees[links[slice(*link_splits[i : i + 2]), 1]] for i in nodes]
         top = np.diff(node_splits)[graphs]
-        batches.append(_batch(np.concatenate(ids).astype(np.int32), degrees[nodes] + 1, top, rng))
+        ids = degrees[links[of_graphs, 1]].astype(np.int32)
+        batches.append(_batch(ids, degrees[nodes] + 1, top, rng))
     highest = degrees.max()
     below = np.arange(1, highest + 1) < np.arange(highest + 1)[:, None]
     table = below / np.sqrt(np.maximum(np.arange(highest + 1), 1))[:, None]  # (degree, features)
@@ -185,13 +192,10 @@ def _draw(shapes, rng):
 
 
 def _read_collab():
-    """Graph of each node [nodes]; sorted links both ways and to itself [links, 2]."""
+    """Graph of each node [nodes]; links between two nodes, in both directions [links, 2]."""
     path = Path(os.environ["KERAS_MMIL_DATA"]) / "tu" / "COLLAB.zip"
     with zipfile.ZipFile(path) as archive:
         texts = (archive.read(f"COLLAB/COLLAB_{part}.txt") for part in ("A", "graph_indicator"))
         ends, graph_of = (np.fromstring(text.replace(b",", b" "), int, sep=" ") for text in texts)
-    n = len(graph_of)
-    source, target = ends.reshape(-1, 2).T - 1
-    itself = np.arange(n)
-    links = np.unique(np.concatenate([source * n + target, target * n + source, itself * (n + 1)]))
-    return graph_of - 1, np.stack(np.divmod(links, n), axis=1)
+    links = ends.reshape(-1, 2) - 1
+    return graph_of - 1, links[links[:, 0] != links[:, 1]]

@@ -10,12 +10,14 @@ if __name__ == "datasets":
 
 import importlib
 
-__all__ = ["mnist", "pictures", "synthetic", "tables"]
+__all__ = ["batches", "mnist", "pictures", "synthetic", "tables"]
 
 
 def __getattr__(name):
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "batches":
+        return importlib.import_module(f"{__name__}.feeding").batches
     return importlib.import_module(f"{__name__}.{name}")
 
 

@@ -10,7 +10,17 @@ from keras_mmil import Bags, ragged
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
 from keras_mmil.testing import run_layer_test
 
-AGGREGATIONS = ["max", "mean", "sum", "lse", "pnorm", "std", "attention", "max|mean"]
+AGGREGATIONS = [
+    "max",
+    "mean",
+    "sum",
+    "lse",
+    "pnorm",
+    "std",
+    "attention",
+    "gated_attention",
+    "max|mean",
+]
 
 
 def plain_bags(depth, seed=0, vocabulary=4, top_bags=7):
@@ -50,18 +60,75 @@ def outputs_and_gradients(model, x):
     return outputs, [tf.convert_to_tensor(g) for g in gradients]
 
 
-@pytest.mark.parametrize("aggregation", AGGREGATIONS)
-@pytest.mark.parametrize("merge", ["batch", "top_bag", None])
-def test_plain_and_compressed_agree(aggregation, merge):
-    x = plain_bags(2)
-    model, reference = build(2, aggregation), build_without_distinct(2, aggregation)
+def ids_in_bags(ids):
+    """Ids in top-bags of usual bags."""
+    return ragged.from_flat(np.asarray(ids, "int32"), [[2, 1, 3], [3, 1, 4, 2, 3, 5]])
+
+
+# Bags of ids below 18, of which 4 to 7 have the features of 0 to 3.
+CASES = {
+    "duplicates": ids_in_bags([0, 1, 0, 2, 3, 3, 3, 1, 0, 2, 1, 1, 1, 0, 2, 3, 0, 2]),
+    "ties": ids_in_bags([0, 4, 8, 2, 3, 7, 3, 1, 4, 0, 6, 2, 9, 5, 1, 4, 0, 5]),
+    "empties": plain_bags(2),
+    "one unique": ids_in_bags(np.full(18, 3)),
+    "all unique": ids_in_bags(np.random.default_rng(0).permutation(18)),
+}
+
+
+def set_features(model):
+    """A table of features in which ids share rows, so that distinct instances are equal."""
+    table = np.random.default_rng(0).normal(size=(18, 3)).astype("float32")
+    table[4:8] = table[:4]
+    (embedding,) = (w for w in model.weights if "embeddings" in w.path)
+    embedding.assign(table)
+
+
+def assert_same_network(model, reference, inputs, x):
+    """Outputs equal within 1e-6, and gradients within 1e-5 of the largest."""
     reference.set_weights(model.get_weights())
     expected, expected_gradients = outputs_and_gradients(reference, x)
-    for inputs in (x, Bags.from_ragged(x, merge=merge), Bags.from_ragged(x, merge=merge).inputs):
-        outputs, gradients = outputs_and_gradients(model, inputs)
-        np.testing.assert_allclose(outputs, expected, atol=1e-6)
-        for a, b in zip(gradients, expected_gradients, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    outputs, gradients = outputs_and_gradients(model, inputs)
+    np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-6)
+    for a, b in zip(gradients, expected_gradients, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=max(1e-5 * np.abs(b).max(), 1e-8))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_each_distinct_row_once_is_the_same_network(aggregation, case, tmp_path):
+    x = CASES[case]
+    model = build(2, aggregation, vocabulary=18)
+    set_features(model)
+    reference = build_without_distinct(2, aggregation, vocabulary=18)
+    forms = {merge: Bags.from_ragged(x, merge=merge) for merge in ("batch", "top_bag", None)}
+    for inputs in (x, *forms.values(), forms["batch"].inputs):
+        assert_same_network(model, reference, inputs, x)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_same_network(loaded, reference, forms["batch"], x)
+    np.testing.assert_array_equal(loaded(forms["batch"]), model(forms["batch"]))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_concatenations_once_are_the_same_network(aggregation, case):
+    ids = CASES[case]
+    shifted = [np.roll(ids.flat_values, -shift) for shift in range(3)]
+    trigrams = ids.with_flat_values(np.stack(shifted, axis=1))
+    inputs = bag_inputs(2, positions=3)
+    words, (members, _), top_bags = Distinct()(inputs)
+    y = keras.layers.Embedding(18, 3)(words)
+    y = BagLayer(4, aggregation=aggregation, positions=3)(y, members)
+    y = BagLayer(4, aggregation=aggregation)(y, *top_bags)
+    model = keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(y))
+    set_features(model)
+    bags = keras.Input((None, None, 3), dtype="int32", ragged=True)
+    encoder = keras.Sequential([keras.layers.Embedding(18, 3), keras.layers.Reshape((9,))])
+    z = keras_mmil.layers.InstanceWise(encoder)(bags)
+    for _ in range(2):
+        z = BagLayer(4, aggregation=aggregation)(z)
+    reference = keras_mmil.Model(bags, keras.layers.Dense(1, activation="sigmoid")(z))
+    assert_same_network(model, reference, trigrams, trigrams)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])

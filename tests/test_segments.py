@@ -172,6 +172,16 @@ def test_gradient_is_finite_where_all_are_equal_or_zero(name):
     assert np.isfinite(tape.gradient(reduced, values)).all()
 
 
+def test_deviation_of_equal_values_is_zero_whatever_their_mean_rounds_to():
+    values = tf.Variable(np.repeat([[0.1], [0.7], [1 / 3]], [3, 7, 11], axis=0).astype("float32"))
+    row_ids = np.repeat([0, 1, 2], [3, 7, 11])
+    weights = tf.constant(np.random.default_rng(0).uniform(0.1, 3, 21), "float32")
+    with tf.GradientTape() as tape:
+        reduced = segments.segment_std(values, row_ids, 3, weights)
+    np.testing.assert_array_equal(reduced, np.zeros((3, 1)))
+    np.testing.assert_array_equal(tape.gradient(reduced, values), np.zeros((21, 1)))
+
+
 def test_softmax_sums_to_one_and_is_stable():
     scores = tf.constant([[1000.0], [1000.0], [-1000.0], [3.0]])
     shares = segments.segment_softmax(scores, tf.constant([0, 0, 0, 2]), 3)

@@ -3,7 +3,16 @@
 from keras_mmil.layers import aggregations
 from keras_mmil.layers.bag_layer import BagLayer
 from keras_mmil.layers.captured import Captured
+from keras_mmil.layers.concat_dense import ConcatDense
 from keras_mmil.layers.distinct import Distinct, bag_inputs
 from keras_mmil.layers.instance_wise import InstanceWise
 
-__all__ = ["BagLayer", "Captured", "Distinct", "InstanceWise", "aggregations", "bag_inputs"]
+__all__ = [
+    "BagLayer",
+    "Captured",
+    "ConcatDense",
+    "Distinct",
+    "InstanceWise",
+    "aggregations",
+    "bag_inputs",
+]

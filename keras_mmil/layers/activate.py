@@ -1,7 +1,6 @@
 """Activation and aggregation, in the order that costs less."""
 
 import keras
-import tensorflow as tf
 
 __all__ = ["activate_and_aggregate"]
 
@@ -28,24 +27,18 @@ _INCREASING = {
 }
 
 
-def activate_and_aggregate(x, activation, aggregations, **bags):
-    """Ξ α(x) for each bag, the units split evenly between several Ξ.
+def activate_and_aggregate(x, activation, aggregation, **bags):
+    """Ξ α(x) for each bag.
 
     Args:
         x: [rows, units].
         activation: α.
-        aggregations: tuple of `Aggregation`s.
+        aggregation: Ξ, an `Aggregation`.
         bags: arguments of an aggregation: row_ids, num_segments, weights, members.
 
     Returns:
         [num_segments, units]. For an empty bag it is zero or α(0).
     """
-    reduced = [
-        activation(aggregation(part, **bags))
-        if aggregation.keeps_order and activation in _INCREASING
-        else aggregation(activation(part), **bags)
-        for aggregation, part in zip(
-            aggregations, tf.split(x, len(aggregations), axis=1), strict=True
-        )
-    ]
-    return reduced[0] if len(reduced) == 1 else tf.concat(reduced, axis=1)
+    if aggregation.keeps_order and activation in _INCREASING:
+        return activation(aggregation(x, **bags))
+    return aggregation(activation(x), **bags)

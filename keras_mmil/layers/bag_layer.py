@@ -26,8 +26,7 @@ class BagLayer(keras.Layer):
         activation: α.
         aggregation: Ξ: a name ("max", "mean", "sum", "lse", "pnorm", "std", "attention",
             "gated_attention"), an `Aggregation`, or several, as in `("max", "mean")` or
-            `"max|mean"`: then the units are split evenly between them, and ρ is computed by one
-            matrix product. With `units=None` each aggregates all of φ, side by side.
+            `"max|mean"`: then the units are split evenly between them. With `units=None` each aggregates all of φ, side by side.
         use_bias: whether there is a b.
         empty: what a bag without instances yields: "learned", a trained vector that starts at
             zero, or "zeros".
@@ -169,15 +168,16 @@ class BagLayer(keras.Layer):
                 each.build((None, width))
 
     def call(self, inputs, members=None, weights=None):
-        x, bags = self._preactivate(inputs, members, weights)  # (rows, units)
+        rows, bags = self._read(inputs, members, weights)
         row_ids = bag_of_each(bags.row_splits)
         members, weights = bags.members, bags.weights
         if weights is not None and members is None:
-            x, row_ids, weights = drop_absent(x, row_ids, weights)
+            rows, row_ids, weights = drop_absent(rows, row_ids, weights)
         elif weights is not None:
             members, row_ids, weights = drop_absent(members, row_ids, weights)
+        parts, members = self._preactivate(rows, members)
         num_bags = tf.shape(bags.row_splits)[0] - 1
-        reduced = self._aggregate(x, row_ids, num_bags, weights=weights, members=members)
+        reduced = self._aggregate(parts, row_ids, num_bags, weights=weights, members=members)
         outputs = bags.wrap(reduced)
         if self.output_regularizer is not None:
             self._add_output_loss(outputs)
@@ -260,31 +260,38 @@ class BagLayer(keras.Layer):
 
     def _represent(self, inputs, members, weights):
         """ρ = α(w φ + b) [rows, units], and how its rows are grouped into bags."""
-        x, bags = self._preactivate(inputs, members, weights)
-        return (x if self.units is None else self.activation(x)), bags
-
-    def _preactivate(self, inputs, members, weights):
-        """w φ + b [rows, units], and how its rows are grouped into bags."""
         rows, bags = self._read(inputs, members, weights)
         if self.units is None:
             return rows, bags
-        kernel = tf.cast(self.kernel, self.compute_dtype)
-        if self.positions is None:
-            x = project(rows, kernel)
-        else:
-            x = project_tuples(rows, kernel, bags.members)
-            bags = bags._replace(members=None)  # each instance is a row of its own now
-        if self.use_bias:
-            x += tf.cast(self.bias, self.compute_dtype)
-        return x, bags
+        parts, members = self._preactivate(rows, bags.members)
+        return self.activation(tf.concat(parts, axis=1)), bags._replace(members=members)
 
-    def _aggregate(self, x, row_ids, num_segments, **bags):
-        """Activate x [rows, units], and reduce it, or its members, to [bags, units]."""
-        bags.update(row_ids=row_ids, num_segments=num_segments)
+    def _preactivate(self, rows, members):
+        """w φ + b for each aggregation, [rows, units / aggregations], and the members of them."""
+        n = len(self.aggregations)
         if self.units is None:
-            reduced = tf.concat([each(x, **bags) for each in self.aggregations], axis=1)
-        else:
-            reduced = activate_and_aggregate(x, self.activation, self.aggregations, **bags)
+            return [rows] * n, members
+        # A product for each, as to cut the result of a single one would mean to copy it.
+        kernels = tf.split(tf.cast(self.kernel, self.compute_dtype), n, axis=1)
+        biases = [None] * n
+        if self.use_bias:
+            biases = tf.split(tf.cast(self.bias, self.compute_dtype), n)
+        pairs = list(zip(kernels, biases, strict=True))
+        if self.positions is None:
+            return [project(rows, *pair) for pair in pairs], members
+        return [project_tuples(rows, *pair, members) for pair in pairs], None
+
+    def _aggregate(self, parts, row_ids, num_segments, **bags):
+        """Activate the parts, and reduce each, or its members: [bags, units]."""
+        bags.update(row_ids=row_ids, num_segments=num_segments)
+        activation = keras.activations.linear if self.units is None else self.activation
+        reduced = tf.concat(
+            [
+                activate_and_aggregate(part, activation, aggregation, **bags)
+                for part, aggregation in zip(parts, self.aggregations, strict=True)
+            ],
+            axis=1,
+        )
         is_empty = tf.equal(segments.segment_counts(row_ids, num_segments), 0)
         empty = tf.cast(self.empty_vector if self.empty == "learned" else 0, reduced.dtype)
         return tf.where(is_empty[:, None], empty, reduced)

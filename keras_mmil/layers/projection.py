@@ -7,21 +7,23 @@ from keras_mmil.layers.segments import gather_rows
 __all__ = ["project", "project_tuples"]
 
 
-def project(rows, kernel):
-    """w φ for every row.
+def project(rows, kernel, bias=None):
+    """w φ + b for every row.
 
     Args:
         rows: features [rows, features], or integer ids [rows] that stand for one-hot vectors.
         kernel: w, [features, units].
+        bias: b, [units], or None for 0.
 
     Returns:
         [rows, units].
     """
-    return tf.gather(kernel, rows) if rows.dtype.is_integer else rows @ kernel
+    x = tf.gather(kernel, rows) if rows.dtype.is_integer else rows @ kernel
+    return x if bias is None else x + bias
 
 
-def project_tuples(rows, kernel, tuples):
-    """w φ for every instance φ = [φ¹; …; φᴾ] that is the concatenation of P rows.
+def project_tuples(rows, kernel, bias, tuples):
+    """w φ + b for every instance φ = [φ¹; …; φᴾ] that is the concatenation of P rows.
 
     As w φ = w¹ φ¹ + … + wᴾ φᴾ, every row is multiplied once with each wᵖ, however many instances
     it is in; then the products are gathered and added.
@@ -29,15 +31,17 @@ def project_tuples(rows, kernel, tuples):
     Args:
         rows: features [rows, features], or integer ids [rows] that stand for one-hot vectors.
         kernel: w, [P * features, units].
+        bias: b, [units], or None for 0.
         tuples: the P rows of each instance, int [instances, P].
 
     Returns:
         [instances, units].
     """
-    parts = tf.split(kernel, tuples.shape[1])
+    kernels = tf.split(kernel, tuples.shape[1])
+    biases = [bias] + [None] * (len(kernels) - 1)
     return tf.add_n(
         [
-            gather_rows(project(rows, part), position)
-            for part, position in zip(parts, tf.unstack(tuples, axis=1), strict=True)
+            gather_rows(project(rows, *position), members)
+            for *position, members in zip(kernels, biases, tf.unstack(tuples, axis=1), strict=True)
         ]
     )

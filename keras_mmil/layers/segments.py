@@ -43,7 +43,7 @@ def gather_rows(values, members):
 
     @tf.custom_gradient
     def gather(values):
-        shape = tf.shape(values)
+        shape = tf.shape(values, out_type=members.dtype)
 
         def gradient(upstream):
             summed = tf.scatter_nd(members[:, None], _widen(upstream), shape)
@@ -105,6 +105,9 @@ def segment_max(values, row_ids, num_segments, weights=None, members=None):
 def segment_std(values, row_ids, num_segments, weights=None):
     """Weighted population standard deviation; 0, with zero gradient, where all are equal."""
     wide = _widen(values)
+    # Any shift will do; after this one, equal values are 0 and their mean is not off by rounding.
+    shift = tf.stop_gradient(segment_max(wide, row_ids, num_segments))
+    wide = wide - tf.gather(shift, row_ids)
     mean = segment_mean(wide, row_ids, num_segments, weights)
     centered = wide - tf.gather(mean, row_ids)
     variance = segment_mean(tf.square(centered), row_ids, num_segments, weights)

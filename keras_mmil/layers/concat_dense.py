@@ -1,0 +1,90 @@
+"""A dense layer on concatenations of rows that are never made."""
+
+import keras
+import tensorflow as tf
+
+from keras_mmil.layers.projection import project_tuples
+
+__all__ = ["ConcatDense"]
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class ConcatDense(keras.layers.Dense):
+    """Dense layer on instances that are P rows side by side: α(w·[φ¹; …; φᴾ] + b).
+
+    As w·[φ¹; …; φᴾ] = w¹φ¹ + … + wᴾφᴾ, every row is multiplied once with the part of w for each
+    position, however many instances it is in: a word, for one, in all its trigrams. The products
+    are gathered and added. `BagLayer(positions=P)` does the same within a bag-layer.
+
+    Args:
+        units: size of the output.
+        positions: P.
+        activation, use_bias, kernel_initializer, …: as in `keras.layers.Dense`.
+
+    Call arguments:
+        inputs: a row for each distinct thing, float [rows, features].
+        members: the P rows of each instance, ragged or dense ints with a last axis of size P.
+
+    Input shape:
+        [rows, features], and members [batch, …, P].
+
+    Output shape:
+        That of `members` with units for P. Its weights are those of a `Dense` on the
+        concatenations: kernel [P * features, units].
+
+    Raises:
+        ValueError: if `members` is missing, or its last axis is not of size P.
+
+    Example:
+
+    >>> words = tf.random.normal((5, 4))
+    >>> trigrams = tf.ragged.constant([[[0, 1, 2], [1, 2, 4]], [[3, 3, 3]]], inner_shape=(3,))
+    >>> keras_mmil.layers.ConcatDense(6, positions=3)(words, trigrams).shape
+    TensorShape([2, None, 6])
+    """
+
+    def __init__(self, units, positions, **kwargs):
+        if isinstance(positions, bool) or not isinstance(positions, int) or positions < 1:
+            raise ValueError(f"Expected an int ≥ 1. Received: positions={positions!r}")
+        super().__init__(units, **kwargs)
+        self.positions = positions
+        self.supports_jit = False  # members may be ragged
+
+    def build(self, inputs_shape, members_shape=None):
+        self._check(inputs_shape, members_shape)
+        super().build((None, inputs_shape[-1] * self.positions))
+        self.input_spec = None  # Dense's is about concatenations
+
+    def call(self, inputs, members):
+        self._check(inputs.shape, members.shape)
+        is_ragged = isinstance(members, tf.RaggedTensor)
+        ids = members.flat_values if is_ragged else members
+        kernel = tf.cast(self.kernel, self.compute_dtype)
+        bias = tf.cast(self.bias, self.compute_dtype) if self.use_bias else None
+        rows = tf.cast(inputs, self.compute_dtype)
+        x = project_tuples(rows, kernel, bias, tf.reshape(ids, [-1, self.positions]))
+        x = x if self.activation is None else self.activation(x)  # (instances, units)
+        x = tf.reshape(x, tf.concat([tf.shape(ids)[:-1], [self.units]], axis=0))
+        return members.with_flat_values(x) if is_ragged else x
+
+    def compute_output_spec(self, inputs, members):
+        self._check(inputs.shape, members.shape)
+        return keras.KerasTensor(
+            (*members.shape[:-1], self.units), dtype=self.compute_dtype, ragged=members.ragged
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "positions": self.positions}
+
+    def _check(self, inputs_shape, members_shape):
+        if len(inputs_shape) != 2 or inputs_shape[-1] is None:
+            raise ValueError(
+                f"ConcatDense '{self.name}' expected rows [rows, features]. "
+                f"Received: inputs.shape={tuple(inputs_shape)}"
+            )
+        if members_shape is None or len(members_shape) < 2 or members_shape[-1] != self.positions:
+            shape = None if members_shape is None else tuple(members_shape)
+            raise ValueError(
+                f"ConcatDense '{self.name}' expected members [batch, …, {self.positions}], the "
+                f"rows of each instance. Received: members.shape={shape}"
+            )

@@ -1,0 +1,115 @@
+"""Batches of whole top-bags as a tf.data.Dataset."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_mmil
+from keras_mmil import Bags, datasets, ragged
+from keras_mmil.layers import BagLayer, Distinct, bag_inputs
+
+N = 11
+
+
+def example():
+    rng = np.random.default_rng(0)
+    top = rng.integers(0, 4, N)
+    sub = rng.integers(0, 4, top.sum())
+    x = ragged.from_flat(rng.integers(0, 5, sub.sum()).astype("int32"), [top, sub])
+    return x, np.arange(N)
+
+
+def lists_of(dataset):
+    return [(x.to_list(), y.numpy().tolist()) for x, y in dataset]
+
+
+def test_whole_top_bags_in_order():
+    x, y = example()
+    got = lists_of(datasets.batches(x, y, batch_size=4, shuffle=False))
+    assert [len(labels) for _, labels in got] == [4, 4, 3]
+    assert sum((bags for bags, _ in got), []) == x.to_list()
+    assert sum((labels for _, labels in got), []) == y.tolist()
+
+
+def test_shuffles_top_bags_with_their_labels_every_epoch():
+    x, y = example()
+    dataset = datasets.batches(x, y, batch_size=4, seed=3)
+    epochs = [lists_of(dataset) for _ in range(2)]
+    orders = [sum((labels for _, labels in epoch), []) for epoch in epochs]
+    assert orders[0] != orders[1]
+    for epoch, order in zip(epochs, orders, strict=True):
+        assert sorted(order) == y.tolist()
+        assert sum((bags for bags, _ in epoch), []) == [x[i].to_list() for i in order]
+    again = datasets.batches(x, y, batch_size=4, seed=3)
+    assert [lists_of(again) for _ in range(2)] == epochs
+
+
+def test_bags_are_the_dict_of_their_inputs():
+    x, y = example()
+    bags = Bags.from_ragged(x)
+    weights = np.linspace(0, 1, N)
+    for inputs, labels, share in datasets.batches(bags, (y, weights), batch_size=N, shuffle=False):
+        assert inputs.keys() == bags.inputs.keys()
+        for name, part in inputs.items():
+            assert part.to_list() == bags.inputs[name].to_list()
+        np.testing.assert_array_equal(labels, y)
+        np.testing.assert_array_equal(share, weights)
+    (only,) = datasets.batches(x, batch_size=20, shuffle=False)
+    assert only.to_list() == x.to_list()
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_training_loop_is_traced_once(compress):
+    x, y = example()
+    x = Bags.from_ragged(x) if compress else x
+    dataset = datasets.batches(x, y.astype("float32"), batch_size=4, seed=0)
+    traces = []
+
+    @tf.function(input_signature=dataset.element_spec)
+    def step(inputs, labels):
+        traces.append(1)
+        flat = [part.flat_values for part in tf.nest.flatten(inputs)]
+        return sum(tf.reduce_sum(tf.cast(part, tf.float32)) for part in flat), labels
+
+    for _ in range(3):
+        for batch in dataset:
+            step(*batch)
+    assert len(traces) == 1
+
+
+def test_fit_evaluate_and_predict():
+    x, y = example()
+    y = (y % 2).astype("float32")
+    inputs = bag_inputs(2)
+    ids, *levels = Distinct()(inputs)
+    rows = keras.layers.Embedding(5, 4)(ids)
+    for level in levels:
+        rows = BagLayer(4)(rows, *level)
+    model = keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(rows))
+    model.compile("adam", "binary_crossentropy")
+    bags = Bags.from_ragged(x)
+    model.fit(datasets.batches(bags, y, 4), shuffle=False, epochs=2, verbose=0)
+    held_out = datasets.batches(bags, y, 4, shuffle=False)
+    np.testing.assert_allclose(
+        model.evaluate(held_out, verbose=0), model.evaluate(x, y, verbose=0), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        model.predict(datasets.batches(bags, batch_size=3, shuffle=False), verbose=0),
+        model.predict(x, verbose=0),
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 2.5, True])
+def test_bad_batch_size(batch_size):
+    with pytest.raises(ValueError, match=f"batch_size={batch_size}"):
+        datasets.batches(*example(), batch_size=batch_size)
+
+
+def test_bad_data():
+    x, y = example()
+    with pytest.raises(ValueError, match=r"sizes=\[11, 10\]"):
+        datasets.batches(x, y[:10])
+    with pytest.raises(ValueError, match="0 top-bags"):
+        datasets.batches(x[:0], y[:0])
