@@ -100,13 +100,16 @@ def text(bag_scale=1, batch_scale=1):
 
 
 def ego(bag_scale=1, batch_scale=1):
-    """20 graphs of 75 nodes or so with 30 neighbours; random features; 250 max + 250 mean."""
+    """20 graphs of 75 nodes or so with 30 neighbours; random features; 250 max + 250 mean.
+
+    Larger bags are larger graphs, in which a node has as many neighbours.
+    """
     rng = np.random.default_rng(0)
     width, batches, tables = 100, [], []
     first = 0
     for _ in range(N_BATCHES):
-        top = rng.integers(50, 101, 20 * batch_scale)
-        sub = np.minimum(rng.integers(15, 46, top.sum()) * bag_scale, np.repeat(top, top))
+        top = rng.integers(50, 101, 20 * batch_scale) * bag_scale
+        sub = rng.integers(15, 46, top.sum())
         starts = np.repeat(np.cumsum(top) - top, top)
         # Neighbours are drawn without replacement from the nodes of the same graph.
         neighbours = [

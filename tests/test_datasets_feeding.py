@@ -21,26 +21,30 @@ def example():
 
 
 def lists_of(dataset):
-    return [(x.to_list(), y.numpy().tolist()) for x, y in dataset]
+    """Batches as lists of pairs of a top-bag and its label."""
+    return [list(zip(x.to_list(), y.numpy().tolist(), strict=True)) for x, y in dataset]
+
+
+def joined(batches):
+    return [pair for batch in batches for pair in batch]
 
 
 def test_whole_top_bags_in_order():
     x, y = example()
     got = lists_of(datasets.batches(x, y, batch_size=4, shuffle=False))
-    assert [len(labels) for _, labels in got] == [4, 4, 3]
-    assert sum((bags for bags, _ in got), []) == x.to_list()
-    assert sum((labels for _, labels in got), []) == y.tolist()
+    assert [len(batch) for batch in got] == [4, 4, 3]
+    assert joined(got) == list(zip(x.to_list(), y.tolist(), strict=True))
 
 
 def test_shuffles_top_bags_with_their_labels_every_epoch():
     x, y = example()
     dataset = datasets.batches(x, y, batch_size=4, seed=3)
     epochs = [lists_of(dataset) for _ in range(2)]
-    orders = [sum((labels for _, labels in epoch), []) for epoch in epochs]
+    orders = [[label for _, label in joined(epoch)] for epoch in epochs]
     assert orders[0] != orders[1]
     for epoch, order in zip(epochs, orders, strict=True):
         assert sorted(order) == y.tolist()
-        assert sum((bags for bags, _ in epoch), []) == [x[i].to_list() for i in order]
+        assert [bag for bag, _ in joined(epoch)] == [x[i].to_list() for i in order]
     again = datasets.batches(x, y, batch_size=4, seed=3)
     assert [lists_of(again) for _ in range(2)] == epochs
 

@@ -8,29 +8,50 @@ from competitors._tensorflow import to_tensors, train_step
 from keras_mmil import ragged
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, bag_inputs
 
-__all__ = ["Step"]
+__all__ = ["Step", "build", "inputs_of"]
 
 
 class Step:
     """A `keras_mmil.Model`; equal instances and sub-bags merged beforehand where that pays."""
 
     def __init__(self, workload):
-        model = _BUILDERS[workload.encoder](workload)
+        model = build(workload)
         self.batches = [
-            to_tensors({**_inputs(workload, batch), "y": batch.y}) for batch in workload.batches
+            to_tensors({**inputs_of(workload, batch), "y": batch.y}) for batch in workload.batches
         ]
-        variables = model.trainable_variables
-        for name, value in workload.weights.items():
-            (variable,) = (v for v in variables if v.path.endswith(_PATHS[name]))
-            variable.assign(value)
 
         def forward(batch):
             return model({name: x for name, x in batch.items() if name != "y"}, training=True)
 
-        self.step = train_step(forward, variables, self.batches[0])
+        self.step = train_step(forward, model.trainable_variables, self.batches[0])
 
     def __call__(self, i):
         return float(self.step(self.batches[i % len(self.batches)]))
+
+
+def build(workload, distinct=True):
+    """The network of a workload with its weights.
+
+    Args:
+        workload: a `Workload`.
+        distinct: whether each distinct instance of a batch is computed once, where instances have
+            ids; or each as often as it occurs.
+    """
+    builder = _BUILDERS[workload.encoder] if distinct else _occurrences
+    model = builder(workload)
+    for name, value in workload.weights.items():
+        (variable,) = (v for v in model.trainable_variables if v.path.endswith(_PATHS[name]))
+        variable.assign(value)
+    return model
+
+
+def inputs_of(workload, batch, distinct=True):
+    """Dict of what the network reads of a `Batch`."""
+    sizes = [np.diff(batch.top_splits), np.diff(batch.sub_splits)]
+    bags = ragged.from_flat(batch.instances, sizes)
+    if distinct and workload.encoder == "dense":
+        return keras_mmil.Bags.from_ragged(bags).inputs
+    return {"bags": bags}
 
 
 def _images(workload):
@@ -45,7 +66,7 @@ def _images(workload):
     encoder.add(keras.layers.Dense(1024, activation="relu", name="encoder_3"))
     x = InstanceWise(encoder)(bags)
     for level in (1, 2):
-        x = BagLayer(200, name=f"bag_layer_{level}")(x)
+        x = _bag_layer(workload, level)(x)
     return keras_mmil.Model({"bags": bags}, _output(x))
 
 
@@ -59,10 +80,41 @@ def _ids(workload):
     )
     units = workload.weights["kernel_1"].shape[1]
     x = keras.layers.Dense(units, activation="relu", name="encoder_1")(x)
-    both = workload.aggregations
-    x = BagLayer(500, aggregation=both, positions=positions, name="bag_layer_1")(x, *sub_bags)
-    x = BagLayer(500, aggregation=both, name="bag_layer_2")(x, *top_bags)
+    x = _bag_layer(workload, 1, positions=positions)(x, *sub_bags)
+    x = _bag_layer(workload, 2)(x, *top_bags)
     return keras_mmil.Model(inputs, _output(x))
+
+
+def _occurrences(workload):
+    """The same for every occurrence of an instance."""
+    ids = workload.batches[0].instances.shape[1:]
+    bags = keras.Input((None, None, *ids), dtype="int32", ragged=True, name="bags")
+    embedding = keras.layers.Embedding(
+        *workload.table.shape, weights=[workload.table], trainable=False
+    )
+    units = workload.weights["kernel_1"].shape[1]
+    encoder = keras.Sequential(
+        [
+            keras.Input(ids, dtype="int32"),
+            embedding,
+            keras.layers.Dense(units, activation="relu", name="encoder_1"),
+            keras.layers.Reshape((-1,) if ids else (units,)),
+        ]
+    )
+    x = InstanceWise(encoder)(bags)
+    for level in (1, 2):
+        x = _bag_layer(workload, level)(x)
+    return keras_mmil.Model({"bags": bags}, _output(x))
+
+
+def _bag_layer(workload, level, **arguments):
+    return BagLayer(
+        workload.weights[f"bag_bias_{level}"].size,
+        aggregation=workload.aggregations,
+        empty="zeros",  # as in the others, which learn nothing about empty bags
+        name=f"bag_layer_{level}",
+        **arguments,
+    )
 
 
 def _output(x):
@@ -77,11 +129,3 @@ _PATHS = {
     "kernel": "output/kernel",
     "bias": "output/bias",
 }
-
-
-def _inputs(workload, batch):
-    sizes = [np.diff(batch.top_splits), np.diff(batch.sub_splits)]
-    bags = ragged.from_flat(batch.instances, sizes)
-    if workload.encoder == "dense":
-        return keras_mmil.Bags.from_ragged(bags).inputs
-    return {"bags": bags}

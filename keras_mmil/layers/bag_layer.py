@@ -26,7 +26,8 @@ class BagLayer(keras.Layer):
         activation: α.
         aggregation: Ξ: a name ("max", "mean", "sum", "lse", "pnorm", "std", "attention",
             "gated_attention"), an `Aggregation`, or several, as in `("max", "mean")` or
-            `"max|mean"`: then the units are split evenly between them. With `units=None` each aggregates all of φ, side by side.
+            `"max|mean"`: then the units are split evenly between them. With `units=None` each
+            aggregates all of φ, side by side.
         use_bias: whether there is a b.
         empty: what a bag without instances yields: "learned", a trained vector that starts at
             zero, or "zeros".
