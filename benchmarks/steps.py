@@ -1,8 +1,9 @@
 """Time of a training step, ours beside the alternatives: `python benchmarks/steps.py`.
 
 Each competitor runs in a process of its own, which keeps its compiled step and its memory; they
-take turns (A B C A B C …), one at a time, each through all batches. All start from the same
-weights, so that the losses of the first step have to agree. Results go to
+take turns (A B C A B C …), one at a time, each through all batches. As some processes are faster
+than others of the same program by some percent, from start to end, there may be several of each.
+All start from the same weights, so that the losses of the first step have to agree. Results go to
 `benchmarks/results/steps.json`.
 """
 
@@ -47,6 +48,7 @@ def parse(arguments):
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--competitors", nargs="+", choices=COMPETITORS, default=list(COMPETITORS))
     parser.add_argument("--rounds", type=int, default=8, help="turns of each competitor")
+    parser.add_argument("--processes", type=int, default=1, help="processes of each competitor")
     parser.add_argument("--bag-scale", type=int, default=1, help="times larger bags")
     parser.add_argument("--batch-scale", type=int, default=1, help="times larger batches")
     parser.add_argument("--dry", action="store_true", help="do not record the results")
@@ -57,24 +59,31 @@ def parse(arguments):
 def compare(workload, names, options):
     """Records of one workload: our time over that of each competitor."""
     scales = ["--bag-scale", options.bag_scale, "--batch-scale", options.batch_scale]
-    workers = {}
-    for name in names:  # one after another, so that starting disturbs nobody
-        workers[name] = Worker(__file__, "--worker", workload, name, *scales)
-    losses = {name: worker.first["loss"] for name, worker in workers.items()}
+    # Started one after another, so that starting disturbs nobody.
+    workers = [
+        (name, Worker(__file__, "--worker", workload, name, *scales))
+        for _ in range(options.processes)
+        for name in names
+    ]
+    losses = {name: worker.first["loss"] for name, worker in workers}
     if any(abs(loss - losses[OURS]) > 1e-4 * abs(losses[OURS]) for loss in losses.values()):
         raise RuntimeError(f"Expected equal losses in the first step. Received: {losses}")
     for _ in range(options.rounds):
-        for worker in workers.values():
+        for _, worker in workers:
             worker.turn()
-    for worker in workers.values():
+    for _, worker in workers:
         worker.close()
-    ours = workers[OURS]
+    seconds, peak_gb = {}, {}
+    for name in names:
+        mine = [worker for of, worker in workers if of == name]
+        seconds[name] = [turn for worker in mine for turn in worker.seconds]
+        peak_gb[name] = max(worker.peak_gb for worker in mine)
     records = []
-    for name, worker in workers.items():
-        ratio = ratios(ours.seconds, worker.seconds)
-        milliseconds = min(worker.seconds) / N_BATCHES * 1000
+    for name in names:
+        ratio = ratios(seconds[OURS], seconds[name])
+        milliseconds = min(seconds[name]) / N_BATCHES * 1000
         print(
-            f"{workload:7} {name:14} {milliseconds:9.1f} ms   {worker.peak_gb:6.2f} GB   "
+            f"{workload:7} {name:14} {milliseconds:9.1f} ms   {peak_gb[name]:6.2f} GB   "
             f"ours/theirs: min/min {ratio['ratio']:6.3f}, median {ratio['median_ratio']:6.3f}",
             flush=True,
         )
@@ -89,11 +98,11 @@ def compare(workload, names, options):
                 "batch_scale": options.batch_scale,
                 "mean": ratio["ratio"],
                 "median": ratio["median_ratio"],
-                "runs": options.rounds,
-                "ms": round(min(ours.seconds) / N_BATCHES * 1000, 2),
+                "runs": options.rounds * options.processes,
+                "ms": round(min(seconds[OURS]) / N_BATCHES * 1000, 2),
                 "reference_ms": round(milliseconds, 2),
-                "peak_gb": round(ours.peak_gb, 3),
-                "reference_peak_gb": round(worker.peak_gb, 3),
+                "peak_gb": round(peak_gb[OURS], 3),
+                "reference_peak_gb": round(peak_gb[name], 3),
             }
         )
     return records[1:]  # without ourselves

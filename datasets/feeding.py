@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._checks import positive_int
 from keras_mmil.bags import Bags
 
 __all__ = ["batches"]
@@ -34,8 +35,7 @@ def batches(x, y=None, batch_size=32, shuffle=True, seed=None):
     >>> dataset = datasets.batches(bags, y, batch_size=20)
     >>> model.fit(dataset, epochs=10, shuffle=False)  # the dataset shuffles
     """
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"Expected an int ≥ 1. Received: batch_size={batch_size!r}")
+    positive_int("batch_size", batch_size)
     data = x.inputs if isinstance(x, Bags) else x
     if y is not None:
         data = (data, *y) if isinstance(y, tuple) else (data, y)

@@ -3,6 +3,7 @@
 import keras
 from sklearn.exceptions import NotFittedError
 
+from keras_mmil._checks import positive_int
 from keras_mmil.interpretation.explainer import Explainer
 from keras_mmil.interpretation.storage import fingerprint
 
@@ -35,12 +36,10 @@ class RuleExtractor(keras.callbacks.Callback):
 
     def __init__(self, x, validation_data=None, every=None, **explainer_arguments):
         super().__init__()
-        if every is not None and (not isinstance(every, int) or every < 1):
-            raise ValueError(f"Expected an int ≥ 1 or None. Received: every={every!r}")
         Explainer(**explainer_arguments)  # a wrong name is better found before training
         self.x = x
         self.x_valid = validation_data[0] if isinstance(validation_data, tuple) else validation_data
-        self.every = every
+        self.every = positive_int("every", every, optional=True)
         self.explainer_arguments = explainer_arguments
         self._extracted = None  # the explainer, and the fingerprint of the weights it explains
 

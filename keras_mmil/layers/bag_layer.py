@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mmil._checks import positive_int
 from keras_mmil.layers import aggregations, segments
 from keras_mmil.layers.activate import activate_and_aggregate
 from keras_mmil.layers.bag_shapes import check_bag_shapes
@@ -87,9 +88,9 @@ class BagLayer(keras.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.units = _positive_int("units", units)
-        self.vocabulary_size = _positive_int("vocabulary_size", vocabulary_size)
-        self.positions = _positive_int("positions", positions)
+        self.units = positive_int("units", units, optional=True)
+        self.vocabulary_size = positive_int("vocabulary_size", vocabulary_size, optional=True)
+        self.positions = positive_int("positions", positions, optional=True)
         if units is None and (vocabulary_size, positions) != (None, None):
             raise ValueError(
                 "Expected units where ids stand for one-hot vectors, or several rows for one "
@@ -313,9 +314,3 @@ class BagLayer(keras.Layer):
         return tf.reshape(
             representations, tf.concat([leading, tf.shape(representations)[1:]], axis=0)
         )
-
-
-def _positive_int(name, value):
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError(f"Expected an int ≥ 1 or None. Received: {name}={value!r}")
-    return value

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from keras_mmil._checks import positive_int
 from keras_mmil.layers.projection import project_tuples
 
 __all__ = ["ConcatDense"]
@@ -44,10 +45,8 @@ class ConcatDense(keras.layers.Dense):
     """
 
     def __init__(self, units, positions, **kwargs):
-        if isinstance(positions, bool) or not isinstance(positions, int) or positions < 1:
-            raise ValueError(f"Expected an int ≥ 1. Received: positions={positions!r}")
         super().__init__(units, **kwargs)
-        self.positions = positions
+        self.positions = positive_int("positions", positions)
         self.supports_jit = False  # members may be ragged
 
     def build(self, inputs_shape, members_shape=None):

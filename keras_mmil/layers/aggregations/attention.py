@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_mmil._checks import positive_int
 from keras_mmil.layers import segments
 from keras_mmil.layers.aggregations.base import Aggregation
 
@@ -25,9 +26,7 @@ class Attention(Aggregation):
 
     def __init__(self, hidden_units=64, gated=False, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(hidden_units, int) or hidden_units < 1:
-            raise ValueError(f"Expected an int ≥ 1. Received: hidden_units={hidden_units!r}")
-        self.hidden_units = hidden_units
+        self.hidden_units = positive_int("hidden_units", hidden_units)
         self.gated = bool(gated)
 
     def build(self, values_shape):

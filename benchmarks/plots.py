@@ -1,0 +1,93 @@
+"""Pictures of the benchmark of training steps, which `benchmarks/report.py` draws."""
+
+import os
+
+import matplotlib
+import matplotlib.pyplot as plt
+
+__all__ = ["draw_growth", "draw_steps", "save"]
+
+OURS = "keras-mmil"
+COLOURS = {OURS: "#1f5fbf", "flat": "#444444", "pyg-pointer": "#d1730f"}
+OTHERS = "#b5b5b5"
+TITLES = {
+    "mnist": "MNIST bags",
+    "text": "text: trigrams of words",
+    "ego": "ego-networks",
+    "collab": "COLLAB",
+}
+
+
+def draw_steps(records):
+    """Milliseconds of a training step of every competitor, a panel for each workload."""
+    records = [r for r in records if r["bag_scale"] == r["batch_scale"] == 1]
+    workloads = [name for name in TITLES if any(r["model"] == name for r in records)]
+    figure, panels = plt.subplots(
+        1, len(workloads), figsize=(3.1 * len(workloads), 2.6), squeeze=False
+    )
+    for panel, workload in zip(panels[0], workloads, strict=True):
+        of_workload = [r for r in records if r["model"] == workload]
+        times = {OURS: min(r["ms"] for r in of_workload)}
+        times |= {r["reference"]: r["reference_ms"] for r in of_workload}
+        names = sorted(times, key=times.get, reverse=True)
+        bars = panel.barh(
+            names,
+            [times[name] for name in names],
+            color=[COLOURS[OURS] if name == OURS else OTHERS for name in names],
+        )
+        panel.bar_label(bars, [f"{times[name]:,.0f}" for name in names], padding=3, fontsize=8)
+        panel.set_title(TITLES[workload], fontsize=10, loc="left")
+        panel.margins(x=0.22)
+        panel.xaxis.set_visible(False)
+        panel.tick_params(left=False, labelsize=8)
+        panel.spines[["top", "right", "bottom", "left"]].set_visible(False)
+    figure.suptitle("Milliseconds of a training step, two cores (less is better)", fontsize=11)
+    figure.tight_layout()
+    return figure
+
+
+def draw_growth(records):
+    """Milliseconds of a step for larger bags, and for larger batches."""
+    workloads = [name for name in TITLES if any(r["model"] == name for r in records)]
+    figure, panels = plt.subplots(
+        2, len(workloads), figsize=(3.1 * len(workloads), 5), squeeze=False, sharex=True
+    )
+    scales = (("bag_scale", "batch_scale", "bags"), ("batch_scale", "bag_scale", "batches"))
+    for row, (scale, other, what) in zip(panels, scales, strict=True):
+        for panel, workload in zip(row, workloads, strict=True):
+            chosen = [r for r in records if r["model"] == workload and r[other] == 1]
+            if len({r[scale] for r in chosen}) < 2:
+                panel.set_axis_off()  # real bags are as large as they are
+                continue
+            for name in COLOURS:
+                times = {
+                    r[scale]: r["ms"] if name == OURS else r["reference_ms"]
+                    for r in chosen
+                    if name in (OURS, r["reference"])
+                }
+                points = sorted(times)
+                panel.plot(
+                    points, [times[x] for x in points], "o-", color=COLOURS[name], label=name
+                )
+            panel.set_xscale("log", base=2)
+            panel.set_yscale("log")
+            panel.set_xticks([1, 4, 16], ["1x", "4x", "16x"])
+            panel.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+            panel.set_title(f"{TITLES[workload]}: larger {what}", fontsize=9, loc="left")
+            panel.tick_params(labelsize=8, labelbottom=True)
+            panel.grid(axis="y", alpha=0.3)
+            panel.spines[["top", "right"]].set_visible(False)
+    panels[0, 0].set_ylabel("ms of a step", fontsize=9)
+    panels[1, 0].set_ylabel("ms of a step", fontsize=9)
+    panels[0, 0].legend(fontsize=8, frameon=False)
+    figure.tight_layout()
+    return figure
+
+
+def save(figure, path):
+    """Write a figure as PNG, atomically."""
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_name(f"part-{path.name}")
+    figure.savefig(part, dpi=110)
+    plt.close(figure)
+    os.replace(part, path)

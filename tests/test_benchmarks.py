@@ -1,0 +1,73 @@
+"""The benchmarked programs compute the same, also where instances and sub-bags repeat."""
+
+import dataclasses
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+COMPETITORS = ["ours", "flat", "naive_ragged", "padded"]
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Import a module of the benchmarks."""
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module
+
+
+def first_top_bags(workload, n=3):
+    """The workload with one small batch."""
+    batch = workload.batches[0]
+    sub_bags = batch.top_splits[n]
+    batch = dataclasses.replace(
+        batch,
+        instances=batch.instances[: batch.sub_splits[sub_bags]],
+        sub_splits=batch.sub_splits[: sub_bags + 1],
+        top_splits=batch.top_splits[: n + 1],
+        y=batch.y[:n],
+    )
+    return dataclasses.replace(workload, batches=[batch])
+
+
+@pytest.mark.parametrize("name", ["mnist", "text", "ego"])
+def test_all_start_with_the_same_losses(load, name):
+    """Two steps: the second loss depends on the gradients of the first."""
+    workload = first_top_bags(load("workloads").WORKLOADS[name]())
+    losses = {}
+    for competitor in COMPETITORS:
+        step = load(f"competitors.{competitor}").Step(workload)
+        losses[competitor] = [step(0), step(0)]
+    for both in losses.values():
+        np.testing.assert_allclose(both, losses["flat"], rtol=1e-4)
+
+
+def test_ratios_of_times(load):
+    ratios = load("records").ratios([2.0, 1.0, 4.0], [4.0, 4.0, 4.0])
+    assert ratios == {"ratio": 0.25, "median_ratio": 0.5}
+
+
+def test_pictures_show_every_competitor(load, tmp_path):
+    plots = load("plots")
+    records = [
+        {
+            "model": model,
+            "reference": reference,
+            "bag_scale": bags,
+            "batch_scale": batches,
+            "ms": 1.0 * bags * batches,
+            "reference_ms": 2.0 * bags * batches,
+        }
+        for model in ("mnist", "ego")
+        for reference in ("flat", "pyg-pointer")
+        for bags, batches in ((1, 1), (4, 1), (1, 4))
+    ]
+    steps, growth = plots.draw_steps(records), plots.draw_growth(records)
+    assert [len(panel.patches) for panel in steps.axes] == [3, 3]
+    assert [len(panel.lines) for panel in growth.axes] == [3, 3, 3, 3]
+    np.testing.assert_array_equal(growth.axes[0].lines[0].get_ydata(), [1.0, 4.0])
+    plots.save(growth, tmp_path / "plots" / "growth.png")
+    plots.save(steps, tmp_path / "plots" / "steps.png")
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"growth.png", "steps.png"}
