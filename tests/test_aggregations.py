@@ -9,14 +9,13 @@ from keras_mmil.layers import aggregations
 
 ROW_IDS = tf.constant([0, 0, 0, 1, 3])
 VALUES = tf.constant(np.random.default_rng(0).normal(size=(5, 4)).astype("float32"))
-NAMES = ["max", "mean", "sum", "lse", "pnorm", "std", "attention", "gated_attention"]
 
 
 def call(aggregation, values=VALUES, weights=None):
     return aggregation(values, row_ids=ROW_IDS, num_segments=4, weights=weights)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", aggregations.NAMES)
 def test_get_and_round_trip(name):
     aggregation = aggregations.get(name)
     assert aggregation.identifier == name.removeprefix("gated_")

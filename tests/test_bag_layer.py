@@ -7,20 +7,10 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import ragged
-from keras_mmil.layers import BagLayer
+from keras_mmil.layers import BagLayer, aggregations
 from keras_mmil.testing import assert_close, run_layer_test
 
-AGGREGATIONS = [
-    "max",
-    "mean",
-    "sum",
-    "lse",
-    "pnorm",
-    "std",
-    "attention",
-    "gated_attention",
-    "max|mean",
-]
+AGGREGATIONS = [*aggregations.NAMES, "max|mean"]
 # Every odd bag: empty, single, with repeated instances, trailing empty; empty top-bags.
 LENGTHS = ([2, 0, 3, 1], [2, 1, 0, 3, 0, 0])
 

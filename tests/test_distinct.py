@@ -7,10 +7,10 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import Bags, ragged
-from keras_mmil.layers import BagLayer, Distinct, bag_inputs
+from keras_mmil.layers import BagLayer, Distinct, aggregations, bag_inputs
 from keras_mmil.testing import run_layer_test
 
-AGGREGATIONS = "max mean sum lse pnorm std attention gated_attention max|mean".split()
+AGGREGATIONS = [*aggregations.NAMES, "max|mean"]
 
 
 def plain_bags(depth, seed=0, vocabulary=4, top_bags=7):

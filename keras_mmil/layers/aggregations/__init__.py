@@ -15,6 +15,7 @@ from keras_mmil.layers.aggregations.sum import Sum
 
 __all__ = [
     "LSE",
+    "NAMES",
     "Aggregation",
     "Attention",
     "Max",
@@ -37,6 +38,7 @@ _BY_NAME = {
     "attention": Attention,
     "gated_attention": functools.partial(Attention, gated=True),
 }
+NAMES = tuple(_BY_NAME)
 
 
 def get(identifier):
@@ -61,7 +63,7 @@ def get(identifier):
         if isinstance(aggregation, Aggregation):
             return aggregation
     raise ValueError(
-        f"Expected an Aggregation, its config, or one of {', '.join(_BY_NAME)}. "
+        f"Expected an Aggregation, its config, or one of {', '.join(NAMES)}. "
         f"Received: aggregation={identifier!r}"
     )
 
