@@ -73,7 +73,10 @@ def draw_growth(records):
             panel.set_yscale("log")
             panel.set_xticks([1, 4, 16], ["1x", "4x", "16x"])
             panel.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
-            panel.set_title(f"{TITLES[workload]}: larger {what}", fontsize=9, loc="left")
+            panel.yaxis.set_major_formatter("{x:,.0f}")
+            panel.yaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+            title = TITLES[workload].partition(":")[0]
+            panel.set_title(f"{title}, larger {what}", fontsize=9, loc="left")
             panel.tick_params(labelsize=8, labelbottom=True)
             panel.grid(axis="y", alpha=0.3)
             panel.spines[["top", "right"]].set_visible(False)
