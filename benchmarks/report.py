@@ -44,8 +44,9 @@ def render():
 
 
 def read(path):
-    """The records of a benchmark."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    """The records of a benchmark, those of larger data last."""
+    records = json.loads(path.read_text(encoding="utf-8"))
+    return sorted(records, key=lambda r: (r.get("bag_scale", 1), r.get("batch_scale", 1)))
 
 
 def table(records):

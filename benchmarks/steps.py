@@ -9,6 +9,7 @@ All start from the same weights, so that the losses of the first step have to ag
 
 import argparse
 import importlib
+import shlex
 import sys
 
 from records import ratios, write
@@ -39,7 +40,8 @@ def main():
         records = compare(workload, [OURS, *(name for name in others if name != OURS)], options)
         if not options.dry:
             key = ("model", "reference", "bag_scale", "batch_scale")
-            write("steps", records, "python benchmarks/steps.py", key)
+            command = shlex.join(["python", "benchmarks/steps.py", *sys.argv[1:]])
+            write("steps", records, command, key)
 
 
 def parse(arguments):
