@@ -13,7 +13,7 @@ import keras
 import numpy as np
 from competitors.ours import build, inputs_of
 from records import ratios, write
-from turns import Worker, mark_memory, serve
+from turns import Worker, mark_memory, serve, take_turns
 from workloads import N_BATCHES, WORKLOADS, Batch
 
 import keras_mmil
@@ -21,8 +21,6 @@ from keras_mmil import datasets, ragged
 
 STAGES = ("fit", "predict", "extract")
 EPOCHS_FED = 20  # in a turn: an epoch is soon over, and starting costs more than it
-COMMAND = "python benchmarks/end_to_end.py"
-KEY = ("model", "variant")
 
 
 def main():
@@ -45,18 +43,14 @@ def main():
         fed = [seconds / EPOCHS_FED for seconds in times["feed"][0]]
         records.append(record(workload, "feed", "fit", fed, times["fit"][0]))
     if not options.dry:
-        write("end_to_end", records, COMMAND, KEY)
+        write("end_to_end", records, key=("model", "variant"))
 
 
 def compare(workload, stage, rounds):
     """Seconds of each turn: with each distinct instance once, and (but to feed) without."""
     whose = ["distinct"] if stage == "feed" else ["distinct", "plain"]
     workers = [Worker(__file__, "--worker", workload, stage, name) for name in whose]
-    for _ in range(rounds):
-        for worker in workers:
-            worker.turn()
-    for worker in workers:
-        worker.close()
+    take_turns(workers, rounds)
     return [worker.seconds for worker in workers]
 
 
@@ -105,8 +99,8 @@ def compress():
 
 def work(workload, stage, distinct):
     """What a process does: a stage, again and again."""
-    x = inputs_of(workload, joined(workload.batches), distinct)
-    y = np.concatenate([batch.y for batch in workload.batches])
+    data = joined(workload.batches)
+    x, y = inputs_of(workload, data, distinct), data.y
     batch_size = len(y) // N_BATCHES
     model = build(workload, distinct)
     model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from records import ratios, write
-from turns import Worker, mark_memory, serve
+from turns import Worker, mark_memory, serve, take_turns
 
 from keras_mmil import datasets, ragged, training, zoo
 
@@ -38,11 +38,7 @@ def main():
     workers = {
         name: Worker(__file__, "--worker", name, "--source", options.source) for name in names
     }
-    for _ in range(options.epochs):
-        for worker in workers.values():
-            worker.turn()
-    for worker in workers.values():
-        worker.close()
+    take_turns(workers.values(), options.epochs)
     ratio = ratios(workers["ours"].seconds, workers["plain"].seconds)
     seconds = {name: round(min(worker.seconds), 2) for name, worker in workers.items()}
     print(f"seconds of an epoch: {seconds}; ratio {ratio['ratio']}, {ratio['median_ratio']} median")
@@ -59,7 +55,7 @@ def main():
         "reference_seconds": seconds["plain"],
     }
     if not options.dry:
-        write("epochs", [record], "python benchmarks/epochs.py")
+        write("epochs", [record])
 
 
 def ours(source):

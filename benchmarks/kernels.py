@@ -71,7 +71,7 @@ def main():
             }
         )
     if not options.dry:
-        write("kernels", records, "python benchmarks/kernels.py")
+        write("kernels", records)
 
 
 def compiled(reduce, values, upstream):

@@ -1,9 +1,9 @@
 """Pictures of the benchmark of training steps, which `benchmarks/report.py` draws."""
 
-import os
-
 import matplotlib
 import matplotlib.pyplot as plt
+
+from keras_mmil._atomic import replacing
 
 __all__ = ["draw_growth", "draw_steps", "save"]
 
@@ -90,7 +90,6 @@ def draw_growth(records):
 def save(figure, path):
     """Write a figure as PNG, atomically."""
     path.parent.mkdir(exist_ok=True)
-    part = path.with_name(f"part-{path.name}")
-    figure.savefig(part, dpi=110)
+    with replacing(path) as part:
+        figure.savefig(part, dpi=110)
     plt.close(figure)
-    os.replace(part, path)

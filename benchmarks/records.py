@@ -2,10 +2,12 @@
 
 import datetime
 import json
+import shlex
 import statistics
+import sys
 from pathlib import Path
 
-from keras_mmil._atomic import replacing
+from keras_mmil._atomic import write_json
 from keras_mmil.cli.results import commit
 
 __all__ = ["ratios", "write"]
@@ -30,15 +32,15 @@ def ratios(times, reference):
     }
 
 
-def write(name, records, command, key=()):
-    """Write records, with command, commit and date; atomically.
+def write(name, records, key=()):
+    """Write records, with the command of this program, commit and date; atomically.
 
     Args:
         name: of the file.
         records: list of dicts.
-        command: what measured them.
         key: fields by which a record replaces an older one; without, all older ones go.
     """
+    command = shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     about = {"command": command, "commit": commit(), "date": datetime.date.today().isoformat()}
     records = [{**record, **about} for record in records]
     path = FOLDER / f"{name}.json"
@@ -46,5 +48,4 @@ def write(name, records, command, key=()):
         new = {tuple(record[field] for field in key) for record in records}
         old = json.loads(path.read_text(encoding="utf-8"))
         records = [r for r in old if tuple(r[field] for field in key) not in new] + records
-    with replacing(path) as part:
-        part.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+    write_json(path, records)

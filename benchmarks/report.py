@@ -4,10 +4,11 @@
 """
 
 import json
-import os
 from pathlib import Path
 
 import plots
+
+from keras_mmil._atomic import replacing
 
 FOLDER = Path(__file__).parent
 FRACTIONS = {"test_accuracy", "rule_accuracy", "fidelity", "map", "rules_match"}
@@ -25,10 +26,8 @@ def main():
     for name, pictures in PICTURES.items():
         for file, draw in pictures.items():
             plots.save(draw(read(FOLDER / "results" / f"{name}.json")), FOLDER / "plots" / file)
-    target = FOLDER / "RESULTS.md"
-    part = target.with_name("part-RESULTS.md")
-    part.write_text(render(), encoding="utf-8")
-    os.replace(part, target)
+    with replacing(FOLDER / "RESULTS.md") as part:
+        part.write_text(render(), encoding="utf-8")
 
 
 def render():

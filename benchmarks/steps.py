@@ -9,11 +9,10 @@ All start from the same weights, so that the losses of the first step have to ag
 
 import argparse
 import importlib
-import shlex
 import sys
 
 from records import ratios, write
-from turns import Worker, mark_memory, serve
+from turns import Worker, mark_memory, serve, take_turns
 from workloads import N_BATCHES, WORKLOADS
 
 OURS, REFERENCE = "keras-mmil", "flat"
@@ -40,8 +39,7 @@ def main():
         records = compare(workload, [OURS, *(name for name in others if name != OURS)], options)
         if not options.dry:
             key = ("model", "reference", "bag_scale", "batch_scale")
-            command = shlex.join(["python", "benchmarks/steps.py", *sys.argv[1:]])
-            write("steps", records, command, key)
+            write("steps", records, key)
 
 
 def parse(arguments):
@@ -70,11 +68,7 @@ def compare(workload, names, options):
     losses = {name: worker.first["loss"] for name, worker in workers}
     if any(abs(loss - losses[OURS]) > 1e-4 * abs(losses[OURS]) for loss in losses.values()):
         raise RuntimeError(f"Expected equal losses in the first step. Received: {losses}")
-    for _ in range(options.rounds):
-        for _, worker in workers:
-            worker.turn()
-    for _, worker in workers:
-        worker.close()
+    take_turns([worker for _, worker in workers], options.rounds)
     seconds, peak_gb = {}, {}
     for name in names:
         mine = [worker for of, worker in workers if of == name]

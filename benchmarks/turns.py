@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-__all__ = ["Worker", "mark_memory", "serve"]
+__all__ = ["Worker", "mark_memory", "serve", "take_turns"]
 
 
 class Worker:
@@ -53,6 +53,15 @@ class Worker:
         if not line:
             raise RuntimeError(f"Expected an answer of {self._process.args}. Received: its end")
         return json.loads(line)
+
+
+def take_turns(workers, rounds):
+    """Let each worker in turn (A B C A B C …) work for so many turns, and end them all."""
+    for _ in range(rounds):
+        for worker in workers:
+            worker.turn()
+    for worker in workers:
+        worker.close()
 
 
 def mark_memory():

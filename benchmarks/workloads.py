@@ -133,8 +133,9 @@ def collab(bag_scale=1, batch_scale=1):
     degrees = np.bincount(links[:, 0], minlength=len(graph_of))
     n_graphs = graph_of[-1] + 1
     chosen = rng.permutation(n_graphs)[: 20 * batch_scale * N_BATCHES].reshape(N_BATCHES, -1)
-    links = links[np.isin(graph_of, chosen)[links[:, 0]]]
-    nodes = np.flatnonzero(np.isin(graph_of, chosen))
+    is_chosen = np.isin(graph_of, chosen)
+    links = links[is_chosen[links[:, 0]]]
+    nodes = np.flatnonzero(is_chosen)
     # A neighbourhood holds the node itself, which is no neighbour of its own.
     links = np.concatenate([links, np.stack([nodes, nodes], axis=1)])
     links = links[np.argsort(links[:, 0], kind="stable")]

@@ -1,10 +1,11 @@
 """Files that are there whole or not at all."""
 
 import contextlib
+import json
 import os
 from pathlib import Path
 
-__all__ = ["replacing"]
+__all__ = ["replacing", "write_json"]
 
 
 @contextlib.contextmanager
@@ -23,3 +24,9 @@ def replacing(path):
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_json(path, content):
+    """Write a JSON file for people to read, too."""
+    with replacing(path) as part:
+        part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -51,6 +51,10 @@ def test_ratios_of_times(load):
     assert ratios == {"ratio": 0.25, "median_ratio": 0.5}
 
 
+def test_the_results_page_is_the_generated_one(load):
+    assert (FOLDER / "RESULTS.md").read_text(encoding="utf-8") == load("report").render()
+
+
 def test_pictures_show_every_competitor(load, tmp_path):
     plots = load("plots")
     records = [

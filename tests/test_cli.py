@@ -1,13 +1,11 @@
 """The command line."""
 
-import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -116,13 +114,6 @@ def test_records(tmp_path):
     settings["source"] = "digits"
     results.record(tmp_path, experiment, settings, {"test_accuracy": 0.5})
     assert len(json.loads((tmp_path / "mnist.json").read_text())) == 2
-
-
-def test_the_results_page_is_the_generated_one(monkeypatch):
-    benchmarks = Path(__file__).parents[1] / "benchmarks"
-    monkeypatch.syspath_prepend(benchmarks)
-    report = importlib.import_module("report")
-    assert (benchmarks / "RESULTS.md").read_text(encoding="utf-8") == report.render()
 
 
 @pytest.mark.parametrize("content", ["{}", "no JSON", '{"editor.fontSize": 12}'])

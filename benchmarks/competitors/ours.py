@@ -98,7 +98,7 @@ def _occurrences(workload):
             keras.Input(ids, dtype="int32"),
             embedding,
             keras.layers.Dense(units, activation="relu", name="encoder_1"),
-            keras.layers.Reshape((-1,) if ids else (units,)),
+            keras.layers.Flatten(),
         ]
     )
     x = InstanceWise(encoder)(bags)

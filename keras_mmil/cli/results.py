@@ -6,7 +6,7 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from keras_mmil._atomic import replacing
+from keras_mmil._atomic import write_json
 
 __all__ = ["commit", "record", "results_folder", "variant_of"]
 
@@ -60,8 +60,7 @@ def record(folder, experiment, settings, metrics):
             "command": command,
             **about,
         }
-    with replacing(path) as part:
-        part.write_text(json.dumps(list(by_key.values()), indent=1) + "\n", encoding="utf-8")
+    write_json(path, list(by_key.values()))
 
 
 def commit():

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from keras_mmil._atomic import replacing
+from keras_mmil._atomic import replacing, write_json
 
 __all__ = ["RunFolder"]
 
@@ -43,7 +43,7 @@ class RunFolder:
 
     def write_json(self, name, content):
         """Write a JSON file, atomically."""
-        self.write_text(name, json.dumps(content, indent=1) + "\n")
+        write_json(self.path / name, content)
 
     def write_text(self, name, content):
         """Write a text file, atomically."""
