@@ -10,7 +10,17 @@ if __name__ == "datasets":
 
 import importlib
 
-__all__ = ["batches", "mnist", "pictures", "synthetic", "tables"]
+__all__ = [
+    "batches",
+    "imdb",
+    "mnist",
+    "opinions",
+    "pictures",
+    "synthetic",
+    "tables",
+    "text",
+    "word_vectors",
+]
 
 
 def __getattr__(name):

@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_mmil._atomic import replacing
 
-__all__ = ["find", "read_npz"]
+__all__ = ["cache", "find", "read_npz"]
 
 _CHUNK = 2**20  # bytes
 _NETWORK_ERRORS = (
@@ -51,7 +51,7 @@ def find(name, url=None, sha256=None, instructions=""):
         ValueError: if the download does not have the checksum.
     """
     local = os.environ.get("KERAS_MMIL_DATA")
-    path = Path(local or _cache()).expanduser() / name
+    path = Path(local or cache()).expanduser() / name
     if path.is_file():
         return path
     by_hand = f"Put the file there by hand. {instructions}".strip()
@@ -102,7 +102,8 @@ def read_npz(path, shapes):
     return arrays
 
 
-def _cache():
+def cache():
+    """The folder of Keras's cache for data sets."""
     home = os.environ.get("KERAS_HOME") or Path.home() / ".keras"
     return Path(home) / "datasets"
 

@@ -9,7 +9,7 @@ from keras_mmil.bags import Bags
 __all__ = ["batches"]
 
 
-def batches(x, y=None, batch_size=32, shuffle=True, seed=None):
+def batches(x, y=None, batch_size=32, shuffle=True, seed=None, first_epoch=None):
     """A `tf.data.Dataset` of batches of whole top-bags.
 
     All batches fit the Dataset's `element_spec`, with an unknown number of top-bags, so that a
@@ -22,6 +22,10 @@ def batches(x, y=None, batch_size=32, shuffle=True, seed=None):
         batch_size: number of top-bags in a batch; the last batch of an epoch may have fewer.
         shuffle: whether the top-bags are put in another random order each epoch.
         seed: integer that makes the orders the same in every run.
+        first_epoch: None for a Dataset of one epoch, to be iterated as often as wanted. An integer
+            for an endless one, which begins with the epoch of that number, from 0. The order of an
+            epoch then depends on its number and the seed alone, so that a training which was
+            interrupted goes on with the order that it would have had.
 
     Returns:
         Dataset of `x`, or of tuples `(x, y)` or `(x, y, sample_weight)`, with `Bags` as the dict
@@ -45,11 +49,24 @@ def batches(x, y=None, batch_size=32, shuffle=True, seed=None):
     data = tf.nest.map_structure(
         lambda part: part if tf.is_tensor(part) else tf.convert_to_tensor(part), data
     )
-    rows = tf.data.Dataset.range(n)
-    if shuffle:
-        rows = rows.shuffle(n, seed=seed)
     return (
-        rows.batch(batch_size)
+        _orders(n, batch_size, shuffle, seed, first_epoch)
         .map(lambda chosen: tf.nest.map_structure(lambda part: tf.gather(part, chosen), data))
         .prefetch(tf.data.AUTOTUNE)
     )
+
+
+def _orders(n, batch_size, shuffle, seed, first_epoch):
+    """A Dataset of the indices of the top-bags of each batch."""
+    if first_epoch is None:
+        rows = tf.data.Dataset.range(n)
+        return (rows.shuffle(n, seed=seed) if shuffle else rows).batch(batch_size)
+
+    def order(epoch):
+        rows = tf.range(n, dtype=tf.int64)
+        if shuffle:
+            key = tf.stack([tf.constant(seed or 0, tf.int64), epoch])
+            rows = tf.random.experimental.stateless_shuffle(rows, key)
+        return tf.data.Dataset.from_tensor_slices(rows).batch(batch_size)
+
+    return tf.data.Dataset.counter(first_epoch).flat_map(order)

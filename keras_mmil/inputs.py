@@ -13,7 +13,8 @@ def check_inputs(x, expected, name="x"):
     """Check top-bags, and bring them into the structure of a model's inputs.
 
     Args:
-        x: RaggedTensor, tensor, array, `Bags`, or a dict or list of the model's inputs.
+        x: RaggedTensor, tensor, array, `Bags`, or a dict or list of the model's inputs; for an
+            input of strings also a list of str or bytes.
         expected: the model's inputs: a `KerasTensor`, or a dict or list of them. Of a dict, all but
             `bags` are optional.
         name: what to call `x` in errors.
@@ -31,19 +32,19 @@ def check_inputs(x, expected, name="x"):
     if isinstance(expected, dict):
         x = _by_name(x, expected, name)
         x = {key: part for key, part in x.items() if part is not None}
-        for key, part in x.items():
-            _check(part, expected[key], name if len(x) == 1 else f"{name}[{key!r}]")
-    elif isinstance(expected, (list, tuple)):
+        return {
+            key: _checked(part, expected[key], name if len(x) == 1 else f"{name}[{key!r}]")
+            for key, part in x.items()
+        }
+    if isinstance(expected, (list, tuple)):
         if not isinstance(x, (list, tuple)) or len(x) != len(expected):
             raise ValueError(
                 f"Expected {len(expected)} inputs in a list or tuple. "
                 f"Received: {name} of type {type(x).__name__}"
             )
-        for i, (part, spec) in enumerate(zip(x, expected, strict=True)):
-            _check(part, spec, f"{name}[{i}]")
-    else:
-        _check(x, expected, name)
-    return x
+        pairs = enumerate(zip(x, expected, strict=True))
+        return [_checked(part, spec, f"{name}[{i}]") for i, (part, spec) in pairs]
+    return _checked(x, expected, name)
 
 
 def complete_inputs(x, expected):
@@ -59,7 +60,9 @@ def complete_inputs(x, expected):
     if isinstance(x, Bags):
         x = x.inputs
     if not isinstance(expected, dict):
-        return x
+        is_list = isinstance(x, (list, tuple, np.ndarray))
+        is_text = is_list and getattr(expected, "dtype", None) == "string"
+        return _strings(x, "inputs") if is_text else x
     x = _by_name(x, expected, "inputs")
     return {key: x.get(key) for key in expected}
 
@@ -73,7 +76,9 @@ def _by_name(x, expected, name):
     return x
 
 
-def _check(x, spec, name):
+def _checked(x, spec, name):
+    if spec.dtype == "string" and not tf.is_tensor(x):
+        x = _strings(x, name)
     if not isinstance(x, (tf.RaggedTensor, tf.Tensor, np.ndarray)):
         raise TypeError(
             "Expected a RaggedTensor, an array or Bags; `keras_mmil.ragged.from_nested_lists` "
@@ -91,3 +96,18 @@ def _check(x, spec, name):
         raise ValueError(f"Expected at least one top-bag. Received: {name}.shape={tuple(x.shape)}")
     if dtype != tf.string:
         ragged.check_finite(x, name)
+    return x
+
+
+def _strings(x, name):
+    """Texts [n] as a tensor."""
+    if isinstance(x, (str, bytes)):
+        raise TypeError(f"Expected a list of texts. Received: {name}={x!r}")
+    for one in x:
+        if not isinstance(one, (str, bytes)):
+            raise TypeError(
+                f"Expected texts, str or bytes. Received: {name} with {type(one).__name__} {one!r}"
+            )
+    # What UTF-8 cannot encode, such as half of a surrogate pair, becomes a question mark.
+    encoded = [one.encode("utf-8", "replace") if isinstance(one, str) else one for one in x]
+    return tf.constant(encoded, tf.string, shape=(len(encoded),))

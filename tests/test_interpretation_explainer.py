@@ -14,13 +14,25 @@ from sklearn.metrics import accuracy_score
 import keras_mmil
 from keras_mmil import ragged
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.capture import Network, join
-from keras_mmil.interpretation.clustering import fit_centroids, nearest
-from keras_mmil.interpretation.nesting import multiplicities
+from keras_mmil.interpretation.capture import Network, Observation
+from keras_mmil.interpretation.clustering import RowSample, fit_centroids, nearest
+from keras_mmil.interpretation.nesting import concatenate, multiplicities
 from keras_mmil.interpretation.search import GridPoint, choose
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
 
 N_DIGITS = 4  # a sub-bag is positive iff it holds a 3 and no 2
+
+
+def join(observations):
+    """The observations of several batches as one."""
+    nestings, representations, outputs = zip(
+        *((o.nestings, o.representations, o.outputs) for o in observations), strict=True
+    )
+    return Observation(
+        tuple(map(concatenate, zip(*nestings, strict=True))),
+        tuple(map(np.concatenate, zip(*representations, strict=True))),
+        np.concatenate(outputs),
+    )
 
 
 def set_rule_weights(first, second, output):
@@ -407,9 +419,31 @@ def test_random_state_none_works(model, ids):
     assert explainer(random_state=None, n_clusters=(3, 2)).fit(model, vectors(ids)).fidelity_ > 0.5
 
 
-def test_minibatches_above_the_stated_size(model, ids):
-    fit = explainer(minibatch_above=10).fit(model, vectors(ids))
+def test_clusters_of_a_sample_of_the_rows(model, ids):
+    fit = explainer(max_rows=100).fit(model, vectors(ids))
     assert fit.fidelity_ == 1.0
+    whole = explainer(max_rows=10**6).fit(model, vectors(ids))
+    # The rows that were not clustered are labelled and counted all the same.
+    assert (fit.levels_[0].centroids != whole.levels_[0].centroids).any()
+    np.testing.assert_allclose(fit.levels_[0].sizes, whole.levels_[0].sizes)
+
+
+def test_row_sample_is_uniform_and_keeps_weights():
+    drawn = np.zeros(40)
+    for seed in range(500):
+        sample = RowSample(10, seed)
+        for start in range(0, 40, 8):
+            rows = np.arange(start, start + 8, dtype=np.float32)[:, None]
+            sample.add(rows, np.where(rows[:, 0] == 3, 0.0, rows[:, 0] + 1))
+        rows, weights = sample.draw()
+        assert rows.shape == (10, 1)
+        assert sample.n_seen == 40
+        np.testing.assert_array_equal(weights, rows[:, 0] + 1)
+        assert (np.diff(rows[:, 0]) > 0).all()
+        drawn[rows[:, 0].astype(int)] += 1
+    assert drawn[3] == 0
+    expected = 500 * 10 / 39
+    assert (abs(np.delete(drawn, 3) - expected) < 5 * expected**0.5).all()
 
 
 def test_nearest_as_in_a_loop():

@@ -16,11 +16,11 @@ from keras_mmil.testing import predict_in_fresh_process
 def test_experiment(name, tmp_path):
     experiment = zoo.registry[name]
     source = experiment.sources[-1]  # the embedded one
-    (x, y, z), (x_valid, y_valid, _), (x_test, y_test, _) = experiment.load(
-        seed=0, limit=30, source=source, instance_labels=True
-    )
-    assert len(y) == len(y_valid) == len(y_test) == z.shape[0] == 30
-    model = experiment.build()
+    data = experiment.load(seed=0, limit=30, source=source)
+    (x, y, z), (x_valid, y_valid, _), (x_test, y_test, _) = data.train, data.valid, data.test
+    assert len(y) == len(y_valid) == len(y_test) == 30
+    assert z is None or z.shape[0] == 30
+    model = experiment.build(**data.build_arguments)
     assert isinstance(model, keras_mmil.Model)
     before = [w.numpy() for w in model.trainable_weights]
     extractor = keras_mmil.RuleExtractor(

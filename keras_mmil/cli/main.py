@@ -43,9 +43,21 @@ def _parser():
 
     run = commands.add_parser("run", help="reproduce an experiment of the paper")
     run.add_argument("experiment", help="one of those that `keras-mmil list` prints")
+    run.add_argument("--variant", default="mmil", help="the model: mmil, or for imdb also mil")
     run.add_argument("--source", help="where the data come from; the paper's by default")
+    run.add_argument(
+        "--vat", action="store_true", help="virtual adversarial training, also on unlabelled data"
+    )
     _add_training_options(run)
     run.set_defaults(command=_run, replace=False)
+
+    explain = commands.add_parser("explain", help="show in texts why a trained run labels them so")
+    explain.add_argument("run", nargs="+", help="folder of a run on texts; or of several")
+    explain.add_argument("--text", action="append", required=True, help="may be given repeatedly")
+    explain.add_argument(
+        "--format", choices=("terminal", "markdown", "html"), default="terminal", help="of output"
+    )
+    explain.set_defaults(command=_explain)
 
     listing = commands.add_parser("list", help="list the experiments")
     listing.set_defaults(command=_list)
@@ -55,7 +67,13 @@ def _parser():
 def _add_training_options(parser, out=None):
     parser.add_argument("--seed", type=int, default=0, help="of data, weights and clusters")
     parser.add_argument("--epochs", type=int, help="the experiment's own by default")
-    parser.add_argument("--limit", type=int, metavar="N", help="use at most N top-bags of each set")
+    parser.add_argument(
+        "--limit",
+        "--reviews",
+        type=int,
+        metavar="N",
+        help="use at most N top-bags of each set (of unlabelled ones twice as many)",
+    )
     parser.add_argument("--out", default=out, help="folder for all that is made")
     parser.add_argument("--resume", action="store_true", help="go on with what is in the folder")
     parser.add_argument("--max-clusters", type=int, default=10, help="to try at each level")
@@ -75,12 +93,26 @@ def _run(options):
     from keras_mmil.cli.run import run
     from keras_mmil.zoo import registry
 
-    if options.experiment not in registry:
+    found = [e for e in registry.values() if e.name == options.experiment]
+    if not found:
+        names = dict.fromkeys(experiment.name for experiment in registry.values())
         raise ValueError(
-            f"Expected an experiment among {', '.join(registry)}. "
+            f"Expected an experiment among {', '.join(names)}. "
             f"Received: experiment={options.experiment!r}"
         )
-    run(registry[options.experiment], options)
+    chosen = [experiment for experiment in found if experiment.model == options.variant]
+    if not chosen:
+        raise ValueError(
+            f"Expected a variant among {', '.join(experiment.model for experiment in found)}. "
+            f"Received: --variant {options.variant}"
+        )
+    run(chosen[0], options)
+
+
+def _explain(options):
+    from keras_mmil.cli.explain import explain
+
+    print(explain(options.run, options.text, options.format, sys.stdout.isatty()))
 
 
 def _list(options):

@@ -20,9 +20,15 @@ def results_folder():
     return folder if folder.is_dir() else None
 
 
-def variant_of(experiment, source):
-    """The variant of an experiment: where the data come from, if not from the paper's source."""
-    return "" if source == experiment.sources[0] else source
+def variant_of(experiment, settings):
+    """The variant of an experiment: how it is trained, and where its data come from.
+
+    The latter only if it is not the paper's source.
+    """
+    parts = [settings["source"]] if settings["source"] != experiment.sources[0] else []
+    if experiment.adversarial is not None:
+        parts.append("vat" if settings["adversarial"] else "supervised")
+    return "-".join(parts)
 
 
 def record(folder, experiment, settings, metrics):
@@ -34,14 +40,15 @@ def record(folder, experiment, settings, metrics):
     Args:
         folder: where `<experiment>.json` is.
         experiment: the `Experiment`.
-        settings: dict with the run's source, epochs and seed.
+        settings: dict with the run's source, epochs, seed, and whether it is adversarial.
         metrics: dict from metric to figure.
     """
     source, epochs, seed = (settings[name] for name in ("source", "epochs", "seed"))
-    variant = variant_of(experiment, source)
+    variant = variant_of(experiment, settings)
     command = f"keras-mmil run {experiment.name} --epochs {epochs} --seed S"
-    if variant:
-        command += f" --source {source}"
+    command += "" if experiment.model == "mmil" else f" --variant {experiment.model}"
+    command += " --vat" if settings["adversarial"] else ""
+    command += "" if source == experiment.sources[0] else f" --source {source}"
     path = Path(folder) / f"{experiment.name}.json"
     records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     by_key = {tuple(entry[name] for name in _KEY): entry for entry in records}

@@ -9,10 +9,11 @@ import tensorflow as tf
 from keras_mmil import ragged
 from keras_mmil.inputs import check_inputs, complete_inputs
 from keras_mmil.interpretation.graph import bag_nodes, functional
-from keras_mmil.interpretation.nesting import Nesting, concatenate
+from keras_mmil.interpretation.nesting import Nesting
+from keras_mmil.layers import TextBags
 from keras_mmil.layers.graph import call_arguments
 
-__all__ = ["Network", "Observation", "join", "nest", "set_aside"]
+__all__ = ["Network", "Observation", "nest", "set_aside"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +29,6 @@ class Observation:
     nestings: tuple
     representations: tuple
     outputs: np.ndarray
-
-
-def join(observations):
-    """The observations of several batches as one."""
-    if len(observations) == 1:
-        return observations[0]
-    nestings, representations, outputs = zip(
-        *((o.nestings, o.representations, o.outputs) for o in observations), strict=True
-    )
-    return Observation(
-        tuple(map(concatenate, zip(*nestings, strict=True))),
-        tuple(map(np.concatenate, zip(*representations, strict=True))),
-        keras.tree.map_structure(lambda *batches: np.concatenate(batches), *outputs),
-    )
 
 
 def nest(values, occurrences):
@@ -90,6 +77,12 @@ class Network:
             self.model._inputs_struct,
             ([call_arguments(node) for node in nodes], self.model._outputs_struct),
         )
+
+    @property
+    def text_layer(self):
+        """The `TextBags` layer of a model that reads texts, else None."""
+        layers = [layer for layer in self.model.layers if isinstance(layer, TextBags)]
+        return layers[0] if layers else None
 
     @property
     def aggregations(self):

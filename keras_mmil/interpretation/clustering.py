@@ -1,16 +1,64 @@
 """Synthetic labels: clusters of the representations at one level."""
 
 import numpy as np
-from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.cluster import KMeans
 
-__all__ = ["count_distinct", "fit_centroids", "nearest"]
+__all__ = ["RowSample", "count_distinct", "fit_centroids", "nearest", "nearest_of_each"]
+
+
+class RowSample:
+    """A random sample of rows that come in batches, each of them as likely as any other.
+
+    Args:
+        size: number of rows to draw.
+        seed: of the choice.
+
+    Attributes:
+        n_seen: number of rows that came.
+    """
+
+    def __init__(self, size, seed):
+        self.size, self.n_seen = size, 0
+        self._rng = np.random.default_rng(seed)
+        self._parts, self._n_held = [], 0
+
+    def add(self, rows, weights):
+        """Let rows [n, units] come, of weights [n]. Those of weight 0 are not drawn."""
+        self.n_seen += len(rows)
+        # Every row draws a lot; the lowest lots win.
+        lots = self._rng.random(len(rows))
+        drawn = weights > 0
+        self._parts.append((rows[drawn], weights[drawn], lots[drawn]))
+        self._n_held += drawn.sum()
+        if self._n_held > 2 * self.size:
+            self._keep_lowest()
+
+    def draw(self):
+        """The sample: rows [at most size, units] in the order they came in, and their weights."""
+        self._keep_lowest()
+        return self._parts[0][:2]
+
+    def _keep_lowest(self):
+        rows, weights, lots = map(np.concatenate, zip(*self._parts, strict=True))
+        if len(lots) > self.size:
+            kept = np.sort(np.argpartition(lots, self.size - 1)[: self.size])
+            rows, weights, lots = rows[kept], weights[kept], lots[kept]
+        self._parts, self._n_held = [(rows, weights, lots)], len(lots)
 
 
 def nearest(rows, centroids):
     """Index of the centroid closest to each row: float32 [n, units] to int32 [n]."""
+    return nearest_of_each(rows, {len(centroids): centroids})[len(centroids)]
+
+
+def nearest_of_each(rows, clusterings):
+    """The same for several sets of centroids, a dict from any key to [k, units]: dict of [n]."""
+    every = np.concatenate(list(clusterings.values()))
     # |x - c|² without |x|², which is the same for all centroids: one matrix product.
-    distances = np.square(centroids).sum(axis=1) - 2 * (rows @ centroids.T)  # (n, k)
-    return distances.argmin(axis=1).astype(np.int32)
+    distances = np.square(every).sum(axis=1) - 2 * (rows @ every.T)  # (n, all k)
+    ends = np.cumsum([len(centroids) for centroids in clusterings.values()])
+    parts = zip(clusterings, np.split(distances, ends[:-1], axis=1), strict=True)
+    return {key: part.argmin(axis=1).astype(np.int32) for key, part in parts}
 
 
 def count_distinct(rows, at_most):
@@ -20,25 +68,20 @@ def count_distinct(rows, at_most):
     return min(len(distinct), at_most)
 
 
-def fit_centroids(rows, weights, n_clusters, seed, n_init=3, minibatch_above=200_000):
+def fit_centroids(rows, weights, n_clusters, seed, n_init=3):
     """Cluster rows by k-means.
 
     Args:
         rows: float32 [n, units].
-        weights: how often each row occurs, [n]. Rows of weight 0 have no influence.
-        n_clusters: k, at most the number of distinct rows of positive weight.
+        weights: how often each row occurs, > 0, [n].
+        n_clusters: k, at most the number of distinct rows.
         seed: of the random starts.
         n_init: number of random starts.
-        minibatch_above: number of rows above which mini-batches are used.
 
     Returns:
         Centroids, float32 [k, units], the largest cluster first.
     """
-    counted = weights > 0
-    if not counted.all():
-        rows, weights = rows[counted], weights[counted]
-    algorithm = KMeans if len(rows) <= minibatch_above else MiniBatchKMeans
-    model = algorithm(n_clusters, n_init=n_init, random_state=seed)
+    model = KMeans(n_clusters, n_init=n_init, random_state=seed)
     model.fit(rows, sample_weight=weights)
     sizes = np.bincount(model.labels_, weights, minlength=n_clusters)
     order = np.argsort(-sizes, kind="stable")

@@ -1,29 +1,12 @@
-"""What the clusters stand for: their sizes, true labels and representatives."""
+"""What the clusters stand for: their sizes and true labels."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.metrics import pairwise_distances
 
-from keras_mmil.interpretation.clustering import nearest
 from keras_mmil.interpretation.nesting import expand
 
-__all__ = ["Description", "LevelDescription", "Representative", "describe", "representatives"]
-
-
-@dataclass(frozen=True)
-class Representative:
-    """A row that stands for its cluster.
-
-    Attributes:
-        position: index of the top-bag it is in, then of the sub-bag, and so on.
-        separation: distance to the nearest centroid of another cluster, the paper's score.
-        distance: distance to the centroid of its own cluster.
-    """
-
-    position: tuple
-    separation: float
-    distance: float
+__all__ = ["Description", "LevelDescription", "describe"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,57 +156,3 @@ def _table(clusters, n_clusters, truth, n_labels, weights):
         )
     cells = clusters * n_labels + truth
     return np.bincount(cells, weights, minlength=n_clusters * n_labels).reshape(-1, n_labels)
-
-
-def representatives(levels, observation, level, cluster, n, by):
-    """The rows that stand for a cluster best, equal ones only once.
-
-    Args:
-        levels: tuple of `Level`.
-        observation: what the network computed on some top-bags.
-        level, cluster: indices.
-        n: how many at most.
-        by: "separation" from other clusters, decreasing, or "closeness" to the own centroid.
-
-    Returns:
-        List of `Representative`.
-
-    Raises:
-        ValueError: if `by` is neither.
-    """
-    if by not in ("separation", "closeness"):
-        raise ValueError(f"Expected 'separation' or 'closeness'. Received: by={by!r}")
-    rows, centroids = observation.representations[level], levels[level].centroids
-    occurrences = expand(observation.nestings)
-    present, first = np.unique(occurrences[level].rows, return_index=True)
-    is_in = nearest(rows[present], centroids) == cluster
-    present, first = present[is_in], first[is_in]
-    distances = pairwise_distances(rows[present], centroids) if len(present) else np.empty((0, 1))
-    own = distances[:, cluster] if len(present) else np.empty(0)
-    separation = np.delete(distances, cluster, axis=1).min(axis=1, initial=np.inf)
-    order = np.argsort(own if by == "closeness" else -separation, kind="stable")
-    best = order[_first_of_equals(rows[present[order]], n)]
-    return [
-        Representative(_position(occurrences, level, first[i]), float(separation[i]), float(own[i]))
-        for i in best
-    ]
-
-
-def _first_of_equals(rows, n):
-    """Indices of the first n rows that equal none before them, up to rounding."""
-    scale = np.abs(rows).max(initial=0.0) or 1.0
-    for some in (100 * n, len(rows)):  # the former is enough, unless most are equal to others
-        _, first = np.unique(np.round(rows[:some] / scale, 5), axis=0, return_index=True)
-        if len(first) >= n:
-            break
-    return np.sort(first)[:n]
-
-
-def _position(occurrences, level, index):
-    """Indices of the bags around an occurrence, the top-bag's first, and its own."""
-    path = []
-    for here in occurrences[level:]:
-        bag = np.searchsorted(here.row_splits, index, side="right") - 1
-        path.insert(0, int(index - here.row_splits[bag]))
-        index = bag
-    return (int(index), *path)

@@ -1,5 +1,7 @@
 """The explainer: a trained network of bag-layers, read as symbolic rules."""
 
+import functools
+
 import keras
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -7,16 +9,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil import ragged
 from keras_mmil.interpretation import storage
-from keras_mmil.interpretation.capture import Network, join, nest, set_aside
-from keras_mmil.interpretation.describe import describe, representatives
+from keras_mmil.interpretation.capture import Network, nest, set_aside
+from keras_mmil.interpretation.cluster_table import cluster_table
+from keras_mmil.interpretation.describe import describe
 from keras_mmil.interpretation.explanation import explain
 from keras_mmil.interpretation.fitting import Fitted, fit
 from keras_mmil.interpretation.level import find_cluster, find_level, rename
 from keras_mmil.interpretation.nesting import expand
 from keras_mmil.interpretation.options import check_number, make_settings
 from keras_mmil.interpretation.reading import read
+from keras_mmil.interpretation.representatives import representatives
 from keras_mmil.interpretation.rule_book import RuleBook
 from keras_mmil.interpretation.targets import resolve_target
+from keras_mmil.interpretation.text_explanation import annotate
 
 __all__ = ["Explainer"]
 
@@ -50,7 +55,8 @@ class Explainer(BaseEstimator):
         validation_fraction: fraction of the top-bags to set aside for validation where `fit` is
             given no validation data.
         n_init: number of random starts of k-means.
-        minibatch_above: number of rows above which k-means works on mini-batches.
+        max_rows: greatest number of rows of a level that k-means works on; of more, so many are
+            drawn at random, and the network computes all of them a second time to label them.
         batch_size: number of top-bags that the network computes at once.
         random_state: seed, an int, or None for another one each time.
         n_jobs: number of threads; None for one a core. The result does not depend on it.
@@ -87,7 +93,7 @@ class Explainer(BaseEstimator):
         tolerance=0.0,
         validation_fraction=0.2,
         n_init=3,
-        minibatch_above=200_000,
+        max_rows=100_000,
         batch_size=64,
         random_state=0,
         n_jobs=None,
@@ -103,7 +109,7 @@ class Explainer(BaseEstimator):
         self.tolerance = tolerance
         self.validation_fraction = validation_fraction
         self.n_init = n_init
-        self.minibatch_above = minibatch_above
+        self.max_rows = max_rows
         self.batch_size = batch_size
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -133,16 +139,18 @@ class Explainer(BaseEstimator):
             x, x_valid = set_aside(x, self.validation_fraction, settings.seed)
         else:
             x_valid = network.inputs(x_valid, "x_valid")
-        sizes = map(ragged.n_top_bags, (x, x_valid))
-        n_steps = settings.n_tasks + sum(-(-size // self.batch_size) for size in sizes)
-        bar = keras.utils.Progbar(n_steps, verbose=self.verbose, unit_name="step")
+        bar = keras.utils.Progbar(settings.n_tasks, verbose=self.verbose, unit_name="step")
 
         def step():
             bar.add(1)
 
-        observations = [network.batches(part, self.batch_size, step) for part in (x, x_valid)]
-        fitted = fit(network.aggregations, target, *observations, settings, step)
-        bar.update(n_steps, finalize=True)
+        def observe(part):
+            bar.target += -(-ragged.n_top_bags(part) // self.batch_size)
+            return network.batches(part, self.batch_size, step)
+
+        data = [functools.partial(observe, part) for part in (x, x_valid)]
+        fitted = fit(network.aggregations, target, *data, settings, step)
+        bar.update(bar.target, finalize=True)
         return self._set(fitted, network, target)
 
     def predict(self, x):
@@ -193,9 +201,14 @@ class Explainer(BaseEstimator):
         return self
 
     def explain(self, x):
-        """Why each top-bag got its class: a list of `Explanation`; `print` one."""
-        seen = self._read(x)
-        return explain(self.levels_, self.classes_, seen)
+        """Why each top-bag got its class: a list of `Explanation`; `print` one.
+
+        Where the model reads texts, they are `TextExplanation`s, which show it in the text.
+        """
+        explanations = explain(self.levels_, self.classes_, self._read(x))
+        layer = self._network.text_layer
+        texts = self._network.inputs(x).numpy() if layer else ()
+        return annotate(texts, explanations, layer) if layer else explanations
 
     def labels(self, x):
         """The labels by the rules of all instances, sub-bags and so on.
@@ -245,9 +258,18 @@ class Explainer(BaseEstimator):
         check_is_fitted(self, "levels_")
         check_number("n", n, 1)
         level = find_level(self.levels_, level)
-        cluster = find_cluster(self.levels_[level], cluster)
-        seen = join(list(self._batches(x)))
-        return representatives(self.levels_, seen, level, cluster, n, by)
+        key = level, find_cluster(self.levels_[level], cluster)
+        return representatives(self.levels_, [key], self._batches(x), n, by)[key]
+
+    def cluster_table(self, x, n=20, by="separation", show=None):
+        """What stands for each cluster: a `ClusterTable`, to `print` or to write as HTML.
+
+        Args:
+            x, n, by: as for `representatives`.
+            show: function from the position of a row in `x` to str. By default the position itself.
+        """
+        check_number("n", n, 1)
+        return cluster_table(self.levels_, self._batches(x), n, by, show or str)
 
     def save(self, folder):
         """Save to a folder, as JSON and npz. A `target` that is a function is not saved.

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from keras_mmil.interpretation import options, parallel
-from keras_mmil.interpretation.capture import join
-from keras_mmil.interpretation.clustering import count_distinct, fit_centroids, nearest
+from keras_mmil.interpretation.clustering import (
+    RowSample,
+    count_distinct,
+    fit_centroids,
+    nearest_of_each,
+)
 from keras_mmil.interpretation.features import bag_features
 from keras_mmil.interpretation.level import Level, level_symbol, level_word
 from keras_mmil.interpretation.nesting import concatenate, multiplicities
@@ -49,9 +53,9 @@ def fit(aggregations, target, train, validation, settings, on_step):
     Args:
         aggregations: names of the aggregations of each bag-layer, a tuple of sets.
         target: the `Target`.
-        train: iterator over `Observation`s of the training data.
-        validation: iterator over those of the validation data, which starts to run when the
-            clusters are there, and of which only labels are kept.
+        train: function that returns an iterator over `Observation`s of the training data. It is
+            called again where these have too many rows to keep.
+        validation: the same for the validation data.
         settings: `Settings`.
         on_step: called without arguments after each step.
 
@@ -60,18 +64,19 @@ def fit(aggregations, target, train, validation, settings, on_step):
     """
     if target.function is None:  # otherwise only its labels tell how many classes there are
         options.class_names(settings.class_names, target.n_classes())
-    train = join(list(train))
-    member_weights = [nesting.weights for nesting in train.nestings]
+    samples, kept = _draw(train(), settings)
+    ks = _possible(settings, samples)
+    centroids = _clusterings(samples, ks, settings, on_step)
+    del samples
+    nestings, labels, classes = _label(train() if kept is None else kept, centroids, target)
+    del kept
+    held_out_nestings, held_out_labels, held_out_classes = _label(validation(), centroids, target)
+    member_weights = [nesting.weights for nesting in nestings]
     features = options.level_features(settings.features, aggregations, member_weights)
-    weights = multiplicities(train.nestings)
-    clustered = _clustered_weights(train.nestings, weights)
-    ks = _possible(settings, train.representations, clustered)
-    centroids, labels = _clusterings(train.representations, clustered, ks, settings, on_step)
-    classes = target.labels(train.outputs)
-    held_out_nestings, held_out_labels, held_out_classes = _label(validation, centroids, target)
+    weights = multiplicities(nestings)
     n_classes = target.n_classes(classes, held_out_classes)
     names = options.class_names(settings.class_names, n_classes)
-    data = LabelledBags(train.nestings, (*labels, {n_classes: classes}))
+    data = LabelledBags(nestings, (*labels, {n_classes: classes}))
     held_out = LabelledBags(held_out_nestings, (*held_out_labels, {n_classes: held_out_classes}))
 
     trees = _all_trees(data, features, weights, ks, settings, on_step)
@@ -79,9 +84,27 @@ def fit(aggregations, target, train, validation, settings, on_step):
     scores = parallel.run(score, tasks, settings.n_jobs, on_step)
     grid = tuple(point for points in scores for point in points)
     best = choose(grid, settings.tolerance)
-    levels = _levels(data, features, weights, clustered, centroids, trees, best, names)
+    levels = _levels(data, features, weights, centroids, trees, best, names)
     _warn_of_collapse(levels)
     return Fitted(levels, names, grid, best.n_clusters, best.fidelity)
+
+
+def _draw(observations, settings):
+    """Rows to cluster, at most so many for each level, and the observations if they are few."""
+    samples, kept = [], []
+    for batch in observations:
+        if not samples:
+            n_levels = len(batch.nestings)
+            seeds = np.random.SeedSequence(settings.seed).spawn(n_levels)
+            samples = [RowSample(settings.max_rows, seed) for seed in seeds]
+        weights = _clustered_weights(batch.nestings, multiplicities(batch.nestings))
+        for sample, rows, weight in zip(samples, batch.representations, weights, strict=True):
+            sample.add(rows, weight)
+        if kept is not None:
+            kept.append(batch)
+        if any(sample.n_seen > settings.max_rows for sample in samples):
+            kept = None  # too many: the network has to compute them again
+    return [sample.draw() for sample in samples], kept
 
 
 def _clustered_weights(nestings, weights):
@@ -90,12 +113,11 @@ def _clustered_weights(nestings, weights):
     return [w * n for w, n in zip(weights[:-1], not_empty, strict=True)]
 
 
-def _possible(settings, representations, weights):
+def _possible(settings, samples):
     """The numbers of clusters to try that the data allow."""
     possible = []
-    for level, (rows, weight) in enumerate(zip(representations, weights, strict=True)):
+    for level, (rows, _) in enumerate(samples):
         wanted, symbol = settings.options[level], level_symbol(level)
-        rows = rows if (weight > 0).all() else rows[weight > 0]
         if not len(rows) or (settings.fixed and wanted[0] > len(rows)):
             raise ValueError(
                 f"Expected at least {wanted[0]} rows to cluster at level {symbol!r}. "
@@ -112,20 +134,19 @@ def _possible(settings, representations, weights):
     return possible
 
 
-def _clusterings(representations, weights, ks, settings, on_step):
-    """For each level, dicts from k to centroids, and to the labels of the rows."""
-
-    def cluster(rows, weights, k):
-        centroids = fit_centroids(rows, weights, k, **settings.clustering)
-        return centroids, nearest(rows, centroids)
-
+def _clusterings(samples, ks, settings, on_step):
+    """For each level, a dict from k to centroids."""
     keys = [(level, k) for level, options_here in enumerate(ks) for k in options_here]
-    tasks = [(representations[level], weights[level], k) for level, k in keys]
-    centroids, labels = [{} for _ in ks], [{} for _ in ks]
-    results = parallel.run(cluster, tasks, settings.n_jobs, on_step)
+    results = parallel.run(
+        lambda level, k: fit_centroids(*samples[level], k, **settings.clustering),
+        keys,
+        settings.n_jobs,
+        on_step,
+    )
+    centroids = [{} for _ in ks]
     for (level, k), result in zip(keys, results, strict=True):
-        centroids[level][k], labels[level][k] = result
-    return centroids, labels
+        centroids[level][k] = result
+    return centroids
 
 
 def _label(observations, centroids, target):
@@ -133,7 +154,7 @@ def _label(observations, centroids, target):
     nestings, labels, classes = [], [], []
     for batch in observations:
         pairs = zip(batch.representations, centroids, strict=True)
-        labels.append([{k: nearest(rows, c) for k, c in cs.items()} for rows, cs in pairs])
+        labels.append([nearest_of_each(rows, each) for rows, each in pairs])
         nestings.append(batch.nestings)
         classes.append(target.labels(batch.outputs))
     joined = tuple(
@@ -160,7 +181,7 @@ def _all_trees(data, features, weights, ks, settings, on_step):
     }
 
 
-def _levels(data, features, weights, clustered, centroids, trees, best, class_names):
+def _levels(data, features, weights, centroids, trees, best, class_names):
     """The levels of one combination, with their rules."""
     n_levels = len(features)
     counts = (*best.n_clusters, len(class_names))
@@ -168,6 +189,7 @@ def _levels(data, features, weights, clustered, centroids, trees, best, class_na
         *(tuple(f"{level_symbol(i)}{c + 1}" for c in range(k)) for i, k in enumerate(counts[:-1])),
         class_names,
     ]
+    clustered = _clustered_weights(data.nestings, weights)
     needed, levels = (True,) * counts[-1], []
     for i in reversed(range(n_levels)):
         k, n_above = counts[i : i + 2]

@@ -14,7 +14,7 @@ _RANGES = (
     ("ccp_alpha", 0.0, np.inf),
     ("validation_fraction", 0.0, 1.0),
     ("n_init", 1, np.inf),
-    ("minibatch_above", 1, np.inf),
+    ("max_rows", 1, np.inf),
     ("batch_size", 1, np.inf),
 )
 _BINARY = ("negative", "positive")
@@ -29,6 +29,7 @@ class Settings:
         fixed: whether those were asked for, rather than tried.
         features, class_names, tolerance, n_jobs: see `Explainer`.
         seed: decides all that is random.
+        max_rows: number of rows of a level to cluster.
         clustering: further arguments of `fit_centroids`.
         tree: further arguments of `grow`.
     """
@@ -40,6 +41,7 @@ class Settings:
     tolerance: float
     n_jobs: int | None
     seed: int
+    max_rows: int
     clustering: dict
     tree: dict
 
@@ -83,7 +85,8 @@ def make_settings(explainer, n_levels):
         explainer.tolerance,
         explainer.n_jobs,
         seed,
-        {"n_init": explainer.n_init, "minibatch_above": explainer.minibatch_above, "seed": seed},
+        explainer.max_rows,
+        {"n_init": explainer.n_init, "seed": seed},
         {
             "max_depth": explainer.max_depth,
             "ccp_alpha": explainer.ccp_alpha,

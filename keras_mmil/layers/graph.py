@@ -2,7 +2,9 @@
 
 import inspect
 
-__all__ = ["call_arguments", "nodes_under"]
+import keras
+
+__all__ = ["call_arguments", "nodes_under", "ordered_nodes", "reapply", "run_nodes"]
 
 
 def call_arguments(node):
@@ -25,3 +27,43 @@ def nodes_under(tensors, inputs):
             found[id(node)] = node
             pending += node.input_tensors
     return list(found.values())
+
+
+def ordered_nodes(model):
+    """All nodes of a functional model, each after those it depends on, without those of inputs."""
+    by_depth = model._nodes_by_depth
+    nodes = [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
+    return [node for node in nodes if not node.is_input]
+
+
+def run_nodes(nodes, values, training=None):
+    """Compute the outputs of nodes, symbolic or not.
+
+    Args:
+        nodes: list, each behind those it depends on.
+        values: dict from the ids of symbolic tensors to values, to which the outputs are added.
+        training: whether this is training, for layers that want to know; None not to say.
+    """
+    for node in nodes:
+        args, kwargs = node.arguments.fill_in(values)
+        if training is not None and getattr(node.operation, "_call_has_training_arg", False):
+            kwargs["training"] = training
+        outputs = node.operation(*args, **kwargs)
+        for x, value in zip(node.outputs, keras.tree.flatten(outputs), strict=True):
+            values[id(x)] = value
+
+
+def reapply(model, inputs):
+    """The symbolic outputs of a functional model on others than its own symbolic inputs.
+
+    Its layers, and so its weights, are shared, and stand side by side with the layers that
+    `inputs` come from: calling the model would put it as one layer behind them.
+
+    Args:
+        model: a functional Keras model.
+        inputs: symbolic tensors, in the structure of its inputs.
+    """
+    pairs = zip(model.inputs, keras.tree.flatten(inputs), strict=True)
+    values = {id(x): value for x, value in pairs}
+    run_nodes(ordered_nodes(model), values)
+    return keras.tree.map_structure(lambda x: values[id(x)], model._outputs_struct)

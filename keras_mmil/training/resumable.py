@@ -1,28 +1,14 @@
 """Training that goes on after a kill."""
 
-import math
-
 import keras
+import numpy as np
 
+from keras_mmil import ragged
+from keras_mmil.datasets.feeding import batches
+from keras_mmil.inputs import check_inputs
 from keras_mmil.training.checkpoint import Checkpoint
 
-__all__ = ["cosine_decay", "fit_resumable"]
-
-
-def cosine_decay(initial, epochs):
-    """Learning rate of each epoch, from `initial` down to nearly 0 along half a cosine.
-
-    Args:
-        initial: learning rate of the first epoch.
-        epochs: number of epochs.
-
-    Returns:
-        A function of the epoch, for `keras.callbacks.LearningRateScheduler`.
-
-    Reference:
-        Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017.
-    """
-    return lambda epoch: 0.5 * initial * (1.0 + math.cos(math.pi * epoch / epochs))
+__all__ = ["fit_resumable"]
 
 
 def fit_resumable(
@@ -33,21 +19,31 @@ def fit_resumable(
     folder,
     validation_data,
     epochs,
+    batch_size=32,
+    shuffle=True,
+    seed=0,
     resume=False,
+    wrap=None,
     callbacks=(),
     verbose=2,
     **fit_arguments,
 ):
     """Train a model with a checkpoint after every epoch, or go on with such a training.
 
-    A kill at any moment loses the epoch it struck, no more.
+    A kill at any moment loses the epoch it struck, no more. Order of the data and random numbers of
+    an epoch depend on the seed and its number alone: a training that was interrupted goes on as it
+    would have done.
 
     Args:
         build: function without arguments that returns a compiled model.
-        x, y, validation_data, epochs, callbacks, verbose: as in `keras.Model.fit`.
+        x, y, validation_data, epochs, batch_size, shuffle, callbacks, verbose: as in
+            `keras.Model.fit`.
         folder: where the checkpoints are, see `Checkpoint`.
+        seed: of the orders of the data, and of dropout and the like.
         resume: whether to go on with the checkpoints in the folder, if there are any; otherwise
             they are removed.
+        wrap: function from the model to the one that is fitted in its place, such as a
+            `VirtualAdversarialModel`; None for the model itself.
         fit_arguments: further arguments of `keras.Model.fit`.
 
     Returns:
@@ -60,14 +56,32 @@ def fit_resumable(
     model = checkpoint.restore() or build()
     finished = len(checkpoint.history)
     if finished < epochs:
-        model.fit(
-            x,
-            y,
+        x = check_inputs(x, model._inputs_struct)
+        wrapped = model if wrap is None else wrap(model)
+        wrapped.fit(
+            batches(x, y, batch_size, shuffle, seed, first_epoch=finished),
+            steps_per_epoch=-(-ragged.n_top_bags(x) // batch_size),
             validation_data=validation_data,
             epochs=epochs,
             initial_epoch=finished,
-            callbacks=[*callbacks, checkpoint],
+            shuffle=False,  # the dataset does
+            callbacks=[_SeedEachEpoch(seed), *callbacks, checkpoint],
             verbose=verbose,
             **fit_arguments,
         )
     return keras.models.load_model(checkpoint.best_path), checkpoint.history
+
+
+class _SeedEachEpoch(keras.callbacks.Callback):
+    """Before every epoch, sets the state of all random number generators of the model's layers."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.seed = seed
+
+    def on_epoch_begin(self, epoch, logs=None):
+        layers = self.model._flatten_layers()
+        generators = [generator for layer in layers for generator in layer._seed_generators]
+        states = np.random.SeedSequence([self.seed, epoch]).generate_state(2 * len(generators))
+        for generator, state in zip(generators, states.reshape(-1, 2), strict=True):
+            generator.state.assign(state)

@@ -1,0 +1,223 @@
+"""Movie reviews as bags of sentences of trigrams (paper, "Sentiment Analysis").
+
+The Large Movie Review Dataset: 25,000 reviews to train on and 25,000 to test, half of them
+positive, and 50,000 without a label.
+
+Reference: Maas et al., Learning Word Vectors for Sentiment Analysis, 2011.
+"""
+
+import gzip
+import hashlib
+import re
+import tarfile
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from keras_mmil._atomic import replacing
+from keras_mmil._checks import positive_int
+from keras_mmil.datasets import _files, word_vectors
+from keras_mmil.datasets.text import Corpus
+
+__all__ = ["Reviews", "load_mil", "load_mmil", "load_word_vectors", "prepare"]
+
+_NAME = "aclImdb_v1.tar.gz"
+_URL = f"https://ai.stanford.edu/~amaas/data/sentiment/{_NAME}"
+_SHA256 = "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fede7008942e91923d1658fe"
+_REVIEW = re.compile(r"(?:\./)?aclImdb/(train|test)/(pos|neg|unsup)/(\d+)_\d+\.txt")
+_LABELS = {"neg": 0, "pos": 1, "unsup": -1}
+_EXPECTED = {("train", "pos"): 12_500, ("train", "neg"): 12_500, ("train", "unsup"): 50_000}
+_EXPECTED |= {("test", "pos"): 12_500, ("test", "neg"): 12_500}
+_LONGEST = 2**20  # bytes of a review
+_TRUNCATED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
+_VERSION = 1  # of what is cached
+
+
+@dataclass(frozen=True, eq=False)
+class Reviews:
+    """The reviews, split into sentences and tokens.
+
+    Attributes:
+        corpus: a `Corpus` of all reviews, whose vocabulary is that of the training and unlabelled
+            ones.
+        labels: 1 positive, 0 negative, -1 unlabelled; int8 [reviews].
+        is_test: bool [reviews].
+        folder: where they are cached.
+    """
+
+    corpus: Corpus
+    labels: np.ndarray
+    is_test: np.ndarray
+    folder: object
+
+    def rows(self, n_valid=2500, unlabelled=False, seed=0):
+        """Rows of the training, validation and test reviews.
+
+        Args:
+            n_valid: number of reviews that are held out for validation, with the same share of
+                each label; at most a tenth of the labelled ones.
+            unlabelled: whether the unlabelled reviews follow those for training.
+            seed: of the choice.
+        """
+        labelled = np.flatnonzero((self.labels >= 0) & ~self.is_test)
+        train, valid = train_test_split(
+            labelled,
+            test_size=min(n_valid, len(labelled) // 10),
+            stratify=self.labels[labelled],
+            random_state=seed,
+        )
+        if unlabelled:
+            train = np.concatenate([train, np.flatnonzero(self.labels < 0)])
+        return train, valid, np.flatnonzero(self.is_test)
+
+
+def load_mmil(limit=None, n_valid=2500, unlabelled=False, seed=0, splitter=None, verbose=1):
+    """Reviews as bags of sentences of trigrams, with their labels.
+
+    The first call splits the reviews and caches the result (about two minutes).
+
+    Args:
+        limit: at most so many training, as many test and twice as many unlabelled reviews; None for
+            all of them.
+        n_valid: number of reviews held out for validation, at most a tenth of those for training.
+        unlabelled: whether the unlabelled reviews, label -1, follow those for training.
+        seed: of the choice of those held out.
+        splitter: what finds the sentences: "tensorflow-text" (the default) or "core".
+        verbose: 1 for progress bars, 0 for none.
+
+    Returns:
+        `(x_train, y_train), (x_valid, y_valid), (x_test, y_test)`: `x` an int32 RaggedTensor
+        `[B, (sentences), (trigrams), 3]` of the ids of words, `y` an int64 array `[B]` of labels 0
+        (negative) and 1 (positive).
+
+    Raises:
+        FileNotFoundError: if the archive is not there and cannot be downloaded.
+        ValueError: if it is truncated, or holds what it should not.
+    """
+    reviews = prepare(limit, splitter, verbose)
+    return tuple(
+        (reviews.corpus.trigrams(rows), reviews.labels[rows].astype(np.int64))
+        for rows in reviews.rows(n_valid, unlabelled, seed)
+    )
+
+
+def load_mil(*args, **kwargs):
+    """The same as bags of trigrams: `x` is of shape `[B, (trigrams), 3]`. See `load_mmil`."""
+    return tuple((x.merge_dims(1, 2), y) for x, y in load_mmil(*args, **kwargs))
+
+
+def load_word_vectors(limit=None, size=100, splitter=None, seed=0, verbose=1):
+    """Word vectors, trained on the training and unlabelled reviews, and standardised.
+
+    The first call trains and caches them (about seven minutes on two cores).
+
+    Args:
+        limit, splitter, verbose: as for `load_mmil`.
+        size: of a vector.
+        seed: of the initial vectors.
+
+    Returns:
+        float32 [vocabulary, size]; see `word_vectors.train` and `word_vectors.standardize`.
+    """
+    reviews = prepare(limit, splitter, verbose)
+    path = reviews.folder / f"word2vec-{size}-{seed}.npy"
+    if not path.exists():
+        vectors = word_vectors.train(
+            reviews.corpus, ~reviews.is_test, size, seed=seed, verbose=verbose
+        )
+        with replacing(path) as part, open(part, "wb") as file:
+            np.save(file, vectors, allow_pickle=False)
+    return word_vectors.standardize(np.load(path, allow_pickle=False), reviews.corpus.counts)
+
+
+def prepare(limit=None, splitter=None, verbose=1):
+    """Read the archive and split the reviews, or take the result of an earlier call: `Reviews`."""
+    positive_int("limit", limit, optional=True)
+    splitter = splitter or "tensorflow-text"
+    archive = find_archive()
+    with open(archive, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    key = f"imdb-{digest[:12]}-{splitter}-{limit or 'all'}-v{_VERSION}"
+    folder = _files.cache() / key
+    table = folder / "reviews.npz"
+    if not table.exists():
+        _split_and_save(archive, limit, splitter, folder, verbose)
+    with np.load(table, allow_pickle=False) as arrays:
+        return Reviews(Corpus.load(folder), arrays["labels"], arrays["is_test"], folder)
+
+
+def find_archive():
+    """Path of the archive; see `load_mmil` for what it raises."""
+    return _files.find(_NAME, _URL, _SHA256, instructions=f"It is {_URL}.")
+
+
+def read_archive(path, limit=None):
+    """Read the reviews from the archive. Nothing is written to the disk.
+
+    Args:
+        path: the archive.
+        limit: as for `load_mmil`.
+
+    Yields:
+        (part, folder, number, bytes) of every review, as in the archive: "train" or "test"; "pos",
+        "neg" or "unsup".
+
+    Raises:
+        ValueError: if the archive is truncated or damaged, or has links, or paths that lead out of
+            it, or reviews are missing.
+    """
+    found = dict.fromkeys(_EXPECTED, 0)
+    wanted = dict(_EXPECTED)
+    if limit is not None:
+        shares = {"pos": limit - limit // 2, "neg": limit // 2, "unsup": 2 * limit}
+        wanted = {key: min(n, shares[key[1]]) for key, n in wanted.items()}
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                match = _REVIEW.fullmatch(_checked_name(member, path))
+                if not match or not member.isfile():
+                    continue
+                part, folder, number = match.groups()
+                if (part, folder) not in wanted or int(number) >= wanted[part, folder]:
+                    continue
+                found[part, folder] += 1
+                yield part, folder, int(number), archive.extractfile(member).read()
+                if found == wanted and limit is not None:
+                    return
+    except _TRUNCATED as error:
+        raise ValueError(
+            f"Expected the whole archive {_NAME}; delete it and get it again. "
+            f"Received: {path} ({error})"
+        ) from error
+    if found != wanted:
+        raise ValueError(f"Expected {wanted} reviews. Received: {path} with {found}")
+
+
+def _checked_name(member, path):
+    name = member.name
+    if member.issym() or member.islnk() or member.isdev():
+        raise ValueError(f"Expected files and folders only. Received: {path} with link {name!r}")
+    if name.startswith("/") or ".." in name.split("/"):
+        raise ValueError(
+            f"Expected paths within the archive. Received: {path} with a file {name!r}"
+        )
+    if member.size > _LONGEST and _REVIEW.fullmatch(name):
+        raise ValueError(
+            f"Expected reviews of at most {_LONGEST} bytes. "
+            f"Received: {path} with {name!r} of {member.size}"
+        )
+    return name
+
+
+def _split_and_save(archive, limit, splitter, folder, verbose):
+    # In an order that does not depend on the archive's.
+    reviews = sorted(read_archive(archive, limit))
+    parts, labels, _, texts = zip(*reviews, strict=True)
+    is_test = np.array(parts) == "test"
+    corpus = Corpus.from_texts(texts, fit_on=~is_test, splitter=splitter, verbose=verbose)
+    corpus.save(folder)
+    # Last, because its presence says that the rest is complete.
+    with replacing(folder / "reviews.npz") as part, open(part, "wb") as file:
+        np.savez(file, labels=np.array([_LABELS[x] for x in labels], np.int8), is_test=is_test)

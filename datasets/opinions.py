@@ -1,0 +1,64 @@
+"""Made-up reviews whose rule is known: texts for tests and examples that need no download.
+
+A sentence praises, blames, or says nothing; a word or two decide, and a "not" turns them round. A
+review is positive iff more of its sentences praise than blame.
+"""
+
+import numpy as np
+
+from keras_mmil.datasets import _generate
+
+__all__ = ["load_texts"]
+
+_THINGS = ("plot", "acting", "music", "story", "ending", "cast", "camera work", "dialogue")
+_GOOD = ("good", "great", "wonderful", "funny", "clever", "moving")
+_BAD = ("bad", "awful", "boring", "poor", "stupid", "weak")
+_NEUTRAL = (
+    "I saw it with {} friends.",
+    "It runs for {} minutes.",
+    "There are {} songs in it.",
+    "It was made {} years ago.",
+)
+_JUDGEMENTS = ("The {} was {}{}.", "I found the {} {}{}.", "And the {} is {}{}!")
+
+
+def load_texts(n_train=1000, n_valid=300, n_test=300, n_sentences=(1, 7), seed=0):
+    """Balanced sets of reviews.
+
+    Args:
+        n_train, n_valid, n_test: numbers of reviews; of an odd number one more is negative.
+        n_sentences: smallest and largest number of sentences in a review, at least 1.
+        seed: integer; each set is the same for the same seed, whatever the number of others.
+
+    Returns:
+        `(texts_train, y_train), (texts_valid, y_valid), (texts_test, y_test)`: lists of str, and
+        int64 arrays of labels 0 (negative) and 1 (positive).
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+    _generate.check_counts(n_train=n_train, n_valid=n_valid, n_test=n_test)
+    _generate.check_sizes(n_sentences=n_sentences)
+
+    def draw_set(_, n, rng):
+        y = rng.permutation(np.arange(n) % 2)
+        return [_review(label, n_sentences, rng) for label in y], y
+
+    return _generate.draw_sets((n_train, n_valid, n_test), seed, draw_set)
+
+
+def _review(label, n_sentences, rng):
+    """A review of one label: opinions are drawn until they have it."""
+    while True:
+        opinions = rng.choice([-1, 0, 1], size=rng.integers(*n_sentences, endpoint=True))
+        if opinions.sum() != 0 and (opinions.sum() > 0) == label:
+            return " ".join(_sentence(opinion, rng) for opinion in opinions)
+
+
+def _sentence(opinion, rng):
+    if opinion == 0:
+        return rng.choice(_NEUTRAL).format(rng.integers(2, 120))
+    is_negated = rng.random() < 0.4
+    adjectives = _GOOD if (opinion > 0) != is_negated else _BAD
+    negation = rng.choice(("not ", "never ")) if is_negated else ""
+    return rng.choice(_JUDGEMENTS).format(rng.choice(_THINGS), negation, rng.choice(adjectives))

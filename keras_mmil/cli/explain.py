@@ -1,0 +1,54 @@
+"""Texts, explained by trained runs."""
+
+import json
+from pathlib import Path
+
+import keras
+
+from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.text_explanation import beside
+
+__all__ = ["explain"]
+
+
+def explain(runs, texts, form, color):
+    """Explain texts by one run, or by several side by side.
+
+    Args:
+        runs: folders that `run` has written.
+        texts: list of str.
+        form: "terminal", "markdown" or "html".
+        color: whether the terminal shows bold and dim.
+
+    Returns:
+        str.
+
+    Raises:
+        FileNotFoundError: if a folder holds no run on texts.
+    """
+    by_run = [_explainer(run).explain(texts) for run in runs]
+    titles = [_title(run) for run in runs]
+    if form == "html":
+        return "\n".join(beside(row, titles) for row in zip(*by_run, strict=True))
+    shown = []
+    for row in zip(*by_run, strict=True):
+        for title, explanation in zip(titles, row, strict=True):
+            text = explanation.to_markdown() if form == "markdown" else explanation.to_text(color)
+            heading = f"### {title}" if form == "markdown" else f"--- {title}"
+            shown.append(f"{heading}\n\n{text}" if len(runs) > 1 else text)
+    return "\n\n".join(shown)
+
+
+def _explainer(run):
+    path = Path(run) / "text_model.keras"
+    if not path.is_file():
+        raise FileNotFoundError(
+            "Expected the folder of a finished run on texts, such as `keras-mmil run imdb` makes. "
+            f"Received: {run}"
+        )
+    return Explainer.load(Path(run) / "rules", keras.models.load_model(path))
+
+
+def _title(run):
+    settings = json.loads((Path(run) / "settings.json").read_text(encoding="utf-8"))
+    return settings["experiment"]

@@ -1,0 +1,76 @@
+"""Where in a text the tokens stand that a network was given."""
+
+import re
+
+import tensorflow as tf
+
+from keras_mmil import text
+
+__all__ = ["as_str", "sentence_spans", "window_centres", "window_words", "without_breaks"]
+
+_BREAK = re.compile(r"<\s*br\s*/?\s*>", re.IGNORECASE)
+
+
+def as_str(one):
+    """A text, str or bytes, as str; bytes that are not UTF-8 are replaced."""
+    return one.decode("utf-8", errors="replace") if isinstance(one, bytes) else str(one)
+
+
+def without_breaks(content):
+    """A text with its HTML breaks, which are no tokens, turned into blank lines."""
+    return _BREAK.sub("\n\n", content)
+
+
+def sentence_spans(content, splitter):
+    """The places of all tokens.
+
+    Args:
+        content: the text, str, `without_breaks`.
+        splitter: see `keras_mmil.text.tokenize`.
+
+    Returns:
+        A list of sentences, each a list of (start, end) of its tokens in `content`.
+    """
+    # As bytes, in which what cannot be encoded is replaced.
+    encoded = content.encode("utf-8", errors="replace")
+    sentences = text.tokenize(tf.constant([encoded]), splitter).to_list()[0]
+    spans, end = [], 0
+    for sentence in sentences:
+        spans.append([])
+        for token in map(bytes.decode, sentence):
+            # Tokens stand in the text as they are, one behind the other, and what lies between
+            # holds nothing that a token is made of: so this finds each where it is.
+            start = content.index(token, end)
+            end = start + len(token)
+            spans[-1].append((start, end))
+    return spans
+
+
+def window_centres(n_tokens, at_most):
+    """The token in the middle of each window of a sentence: see `keras_mmil.text.windows`."""
+    if at_most is None or n_tokens <= at_most:
+        return list(range(n_tokens))
+    half = at_most // 2
+    return [*range(half), *range(n_tokens - half, n_tokens)]
+
+
+def window_words(x, vocabulary):
+    """What shows the rows of bags of windows over tokens, by their positions.
+
+    Args:
+        x: RaggedTensor of ids [texts, (sentences), (tokens), size], or [texts, (tokens), size].
+        vocabulary: the token of each id.
+
+    Returns:
+        Function from a position to str: the tokens of a window or, of a bag, those in the middle of
+        its windows.
+    """
+
+    def show(position):
+        part = x
+        for index in position:
+            part = part[index]
+        ids = part if part.shape.rank == 1 else part[:, part.shape[-1] // 2]
+        return " ".join(vocabulary[i] for i in ids.numpy())
+
+    return show

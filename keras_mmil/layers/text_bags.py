@@ -1,0 +1,101 @@
+"""Strings to bags."""
+
+import keras
+import tensorflow as tf
+
+from keras_mmil import text
+from keras_mmil._checks import positive_int
+
+__all__ = ["TextBags"]
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class TextBags(keras.Layer):
+    """Turn texts into bags of sentences of windows, such as trigrams, of the ids of their tokens.
+
+    What `datasets.text.Corpus.trigrams` does for a corpus, within a model: so that it takes
+    strings. See `keras_mmil.text` for how texts are split.
+
+    Args:
+        vocabulary: the token of each id, a sequence of str: first what stands for the padding, then
+            for unknown tokens.
+        depth: 2 for bags of sentences, 1 for bags of windows.
+        size: number of tokens in a window, odd.
+        at_most: of a longer sentence only the first and the last `at_most // 2` windows are kept;
+            None for all.
+        splitter: what finds the ends of sentences, "tensorflow-text" or "core".
+
+    Input shape:
+        Strings [batch].
+
+    Output shape:
+        RaggedTensor of int32 [batch, (sentences), (tokens), size], or for depth 1
+        [batch, (tokens), size].
+
+    Raises:
+        ValueError: if an argument is out of range.
+        ImportError: if tensorflow-text is needed and not installed.
+
+    Example:
+
+    >>> layer = keras_mmil.layers.TextBags(["_", "?", "not", "bad"], splitter="core")
+    >>> layer(tf.constant(["Not bad, not bad! Bad?"]))
+    <tf.RaggedTensor [[[[0, 1, 3],
+       [1, 3, 2],
+       [3, 2, 3],
+       [2, 3, 0]], [[0, 1, 0]]]]>
+    """
+
+    def __init__(
+        self,
+        vocabulary,
+        depth=2,
+        size=3,
+        at_most=100,
+        splitter="tensorflow-text",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if depth not in (1, 2):
+            raise ValueError(f"Expected a depth of 1 or 2. Received: depth={depth!r}")
+        text.check_splitter(splitter)
+        self.depth = depth
+        self.size = text.check_window(size)
+        self.at_most = positive_int("at_most", at_most, optional=True)
+        self.splitter = splitter
+        self.supports_jit = False  # strings and ragged structure have no XLA kernels
+        self._convert_input_args = False  # strings are not cast
+        padding, unknown, *tokens = vocabulary
+        self.lookup = keras.layers.StringLookup(
+            mask_token=padding, oov_token=unknown, name="lookup"
+        )
+        if tokens:
+            self.lookup.set_vocabulary(tokens)
+
+    @property
+    def vocabulary(self):
+        """The token of each id, a list of str."""
+        return self.lookup.get_vocabulary()
+
+    def build(self, input_shape=None):
+        """Nothing to create."""
+
+    def call(self, inputs):
+        tokens = text.tokenize(tf.reshape(inputs, [-1]), self.splitter)
+        ids = tf.cast(self.lookup(tokens.flat_values), tf.int32)
+        bags = text.windows(tokens.with_flat_values(ids), self.size, self.at_most)
+        return bags if self.depth == 2 else bags.merge_dims(1, 2)
+
+    def compute_output_spec(self, inputs):
+        shape = (inputs.shape[0], *(None,) * self.depth, self.size)
+        return keras.KerasTensor(shape, dtype="int32", ragged=True)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary": self.vocabulary[:2],  # the rest is an asset of `lookup`
+            "depth": self.depth,
+            "size": self.size,
+            "at_most": self.at_most,
+            "splitter": self.splitter,
+        }

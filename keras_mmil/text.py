@@ -1,0 +1,141 @@
+"""Texts as bags: from strings to sentences of tokens, and windows over tokens. TensorFlow only.
+
+All of it are graph operations, so that the same code prepares a corpus and serves a model that
+reads strings.
+"""
+
+import tensorflow as tf
+
+from keras_mmil._checks import positive_int
+
+__all__ = ["SPLITTERS", "check_splitter", "check_window", "tokenize", "windows"]
+
+_BREAK = r"(?i)<\s*br\s*/?\s*>"
+_PARAGRAPH = "\n\n"
+# What tokens are made of: letters, their marks, numbers, and symbols such as emoji; and what may
+# join them, as in "don't", "well-spent", "8/10", and (put in for a decimal point) "8.5".
+_DECIMAL_POINT = "\ue000"  # of the private use area, so that it ends no sentence
+_JOINERS = rf"\-'\x{{2019}}/{_DECIMAL_POINT}"
+_NOT_TOKEN = rf"[^\pL\pM\pN\p{{So}}{_JOINERS}]+"
+_TITLE = r"\b(Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs)\."  # their point ends no sentence
+_END = r"([.!?…]+[\"'\x{201d}\x{2019})\]]*)\s+"  # of a sentence, for the splitter "core"
+_EDGES = rf"^[{_JOINERS}]+|[{_JOINERS}]+$"
+
+
+def tokenize(texts, splitter="tensorflow-text"):
+    """Split texts into sentences, and these into tokens.
+
+    HTML breaks and blank lines end a sentence. Case is kept, punctuation is not, save where it
+    joins: "don't", "8.5/10". Sentences without a token are dropped. Bytes that are not UTF-8
+    separate tokens.
+
+    Args:
+        texts: strings [texts].
+        splitter: what finds the ends of sentences: "tensorflow-text" (its state-based sentence
+            breaker) or "core", operations of TensorFlow alone.
+
+    Returns:
+        RaggedTensor of strings [texts, (sentences), (tokens)].
+
+    Raises:
+        ValueError: for another splitter.
+        ImportError: if tensorflow-text is asked for and not installed.
+    """
+    split = check_splitter(splitter)
+    texts = tf.strings.unicode_transcode(
+        texts, "UTF-8", "UTF-8", errors="replace", replacement_char=ord(" ")
+    )
+    # The sentence breaker would cut the bytes of a wide space in two.
+    texts = tf.strings.regex_replace(texts, r"[\pZ\x{85}\x{e000}]", " ")
+    texts = tf.strings.regex_replace(texts, _BREAK, _PARAGRAPH)
+    texts = tf.strings.regex_replace(texts, r"\n\s*\n", _PARAGRAPH)
+    texts = tf.strings.regex_replace(texts, r"(\pN)\.(\pN)", rf"\1{_DECIMAL_POINT}\2")
+    texts = tf.strings.regex_replace(texts, _TITLE, r"\1")
+    paragraphs = tf.strings.split(texts, _PARAGRAPH)  # (texts, (paragraphs))
+    sentences = paragraphs.with_values(split(paragraphs.values)).merge_dims(1, 2)
+    tokens = sentences.with_values(_tokens(sentences.values))  # (texts, (sentences), (tokens))
+    return tf.ragged.boolean_mask(tokens, tokens.row_lengths(axis=2) > 0)
+
+
+def windows(ids, size=3, at_most=None, padding=0):
+    """Windows of neighbours: trigrams of words, for instance.
+
+    Both ends of every bag are padded, so that a bag of n ids has n windows (for an odd size).
+
+    Args:
+        ids: RaggedTensor of ints [..., (n)].
+        size: number of neighbours in a window, odd.
+        at_most: if given, of a bag with more windows only the first and the last `at_most // 2`
+            are kept.
+        padding: id that is put before the first and after the last.
+
+    Returns:
+        RaggedTensor of ints [..., (n), size].
+    """
+    half = check_window(size) // 2
+    if isinstance(ids.values, tf.RaggedTensor):
+        return ids.with_values(windows(ids.values, size, at_most, padding))
+    ends = tf.fill(tf.stack([ids.nrows(), half]), tf.constant(padding, ids.dtype))
+    padded = tf.concat([ends, ids, ends], axis=1)
+    # Window i of all begins at id i, and a whole padding later for every bag before.
+    centres = ids.with_values(tf.range(ids.row_splits[-1]))
+    starts = centres + 2 * half * ids.with_values(ids.value_rowids())
+    if at_most is not None:
+        positions = (centres - ids.row_starts()[:, None]).values
+        after = tf.gather(ids.row_lengths(), ids.value_rowids()) - positions
+        short = positions + after <= at_most
+        kept = short | (positions < at_most // 2) | (after <= at_most // 2)
+        starts = tf.ragged.boolean_mask(starts, ids.with_values(kept))
+    flat = starts.values[:, None] + tf.range(size, dtype=starts.dtype)
+    return starts.with_values(tf.gather(padded.values, flat))  # (bags, (windows), size)
+
+
+def check_window(size):
+    """Return `size` if it is an odd int ≥ 1, else raise ValueError."""
+    if positive_int("size", size) % 2 == 0:
+        raise ValueError(f"Expected windows of an odd size. Received: size={size}")
+    return size
+
+
+def check_splitter(name):
+    """The function that splits strings [n] into sentences [n, (sentences)].
+
+    Raises:
+        ValueError: if there is none of this name.
+        ImportError: if it needs what is not installed.
+    """
+    if name not in SPLITTERS:
+        raise ValueError(f"Expected one of {sorted(SPLITTERS)}. Received: splitter={name!r}")
+    return SPLITTERS[name]()
+
+
+def _tensorflow_text():
+    try:
+        import tensorflow_text
+    except ImportError as error:
+        raise ImportError(
+            "Expected tensorflow-text, `pip install keras-mmil[text]`; where there is none for "
+            "the platform, use splitter='core'. Received: splitter='tensorflow-text'"
+        ) from error
+    return tensorflow_text.StateBasedSentenceBreaker().break_sentences
+
+
+def _core():
+    def split(texts):
+        ended = tf.strings.regex_replace(texts, _END, r"\1" + _PARAGRAPH)
+        return tf.strings.split(ended, _PARAGRAPH)
+
+    return split
+
+
+SPLITTERS = {"tensorflow-text": _tensorflow_text, "core": _core}
+
+
+def _tokens(sentences):
+    """Tokens [sentences, (tokens)] of sentences [sentences]."""
+    spaced = tf.strings.regex_replace(sentences, _NOT_TOKEN, " ")
+    tokens = tf.strings.split(spaced, " ")
+    stripped = tf.strings.regex_replace(tokens.values, _EDGES, "")
+    stripped = tf.strings.regex_replace(stripped, _DECIMAL_POINT, ".")
+    tokens = tokens.with_values(stripped)
+    return tf.ragged.boolean_mask(tokens, tokens.with_values(stripped != ""))

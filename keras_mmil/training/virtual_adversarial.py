@@ -1,0 +1,190 @@
+"""Virtual adversarial training."""
+
+import keras
+import tensorflow as tf
+
+from keras_mmil.inputs import complete_inputs
+from keras_mmil.layers.cut import Cut
+from keras_mmil.model import Model
+
+__all__ = ["VirtualAdversarialModel"]
+
+_TINY = 1e-12
+
+
+class VirtualAdversarialModel(Model):
+    """Train a model to keep its predictions where the output of a layer is perturbed.
+
+    To the loss on labelled examples it adds the divergence KL(p(y | h) ‖ p(y | h + r)) on all of
+    them, where h is the output of a layer, such as an embedding, and r = ε g / |g| the perturbation
+    that changes the prediction most, to first order: g = ∂/∂d KL(p(y | h) ‖ p(y | h + d)) at
+    d = ξ u, with u drawn at random and normalised. Each instance of h (a row: a word, a node) has
+    its own r, of norm ε. No label is needed for that: an example whose label is negative is
+    unlabelled, and only the second term of the loss is computed on it.
+
+    This wrapper shares layers, weights and optimizer with the model that it trains. What is saved
+    is that model, and so loads as a plain one.
+
+    Args:
+        model: a compiled functional model, with one output of sigmoid units or a softmax.
+        layer: name of the layer whose output is perturbed.
+        epsilon: ε, the norm of the perturbation of an instance, in units of the layer's output.
+        xi: ξ, the norm at which the direction is looked for.
+        iterations: of the power method, by which the direction is improved.
+        weight: of the divergence in the loss.
+        seed: of the random directions.
+        name: of the wrapper.
+
+    Raises:
+        ValueError: if the model is not compiled, has several outputs or others than probabilities,
+            or has no such layer.
+
+    Example:
+
+    >>> model = zoo.imdb_mmil(vectors)
+    >>> vat = keras_mmil.training.VirtualAdversarialModel(model, layer="word_vectors")
+    >>> vat.fit(x, y)  # y = -1: unlabelled
+    >>> vat.save("model.keras")  # the plain model
+
+    Reference:
+        Miyato, Dai and Goodfellow, Adversarial Training Methods for Semi-Supervised Text
+        Classification, 2017.
+    """
+
+    def __init__(
+        self, model, layer, epsilon=2.2, xi=0.1, iterations=1, weight=1.0, seed=None, name=None
+    ):
+        super().__init__(
+            model._inputs_struct, model._outputs_struct, name=name or f"adversarial_{model.name}"
+        )
+        for argument, value in {"epsilon": epsilon, "xi": xi, "iterations": iterations}.items():
+            if not value > 0:
+                raise ValueError(f"Expected a positive number. Received: {argument}={value!r}")
+        if not model.compiled:
+            raise ValueError(f"Expected a compiled model. Received: model={model.name!r}")
+        self.epsilon, self.xi, self.iterations, self.weight = epsilon, xi, iterations, weight
+        self._divergence = _divergence_of(model)
+        self._cut = Cut(model, layer)
+        self._plain = lambda: model  # hidden from Keras, which would track its variables twice
+        # What dropout and the like draw by, so that all passes of a step draw the same.
+        drawn_by = [generator for part in _flatten(model) for generator in part._seed_generators]
+        self._random_states = [generator.state for generator in drawn_by]
+        self._directions = keras.random.SeedGenerator(seed)
+        self._supervised_mean = keras.metrics.Mean(name="supervised_loss")
+        self._adversarial_mean = keras.metrics.Mean(name="adversarial_loss")
+        self.compile_from_config(model.get_compile_config())
+        self.optimizer = model.optimizer
+
+    def train_step(self, data):
+        """One step on a batch, of which some examples may be unlabelled."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        inputs = complete_inputs(x, self._inputs_struct)
+        states = [tf.identity(state) for state in self._random_states]
+        n = tf.shape(y)[0]
+        labelled = tf.reduce_all(tf.reshape(y, [n, -1]) >= 0, axis=1)
+        with tf.GradientTape() as tape:
+            h, values = self._cut.below(inputs, training=True)
+
+            def predict(perturbation=None):
+                for state, before in zip(self._random_states, states, strict=True):
+                    state.assign(before)
+                perturbed = h if perturbation is None else _add(h, perturbation)
+                return self._cut.above(perturbed, values, training=True)
+
+            y_pred = predict()
+            supervised = self._supervised_loss(x, y, y_pred, sample_weight, labelled)
+            adversarial = self._adversarial_loss(predict, h, y_pred)
+            loss = supervised + self.weight * adversarial
+            scaled = self.optimizer.scale_loss(loss)
+        gradients = tape.gradient(scaled, self.trainable_variables)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        self._loss_tracker.update_state(loss, sample_weight=n)
+        n_labelled = tf.math.count_nonzero(labelled)
+        self._supervised_mean.update_state(supervised, sample_weight=n_labelled)
+        self._adversarial_mean.update_state(adversarial, sample_weight=n)
+        known = [
+            None if part is None else tf.boolean_mask(part, labelled)
+            for part in (y, y_pred, sample_weight)
+        ]
+        return self.compute_metrics(x, *known)
+
+    def test_step(self, data):
+        """As in Keras: the supervised loss and the metrics."""
+        logs = super().test_step(data)
+        terms = (self._supervised_mean.name, self._adversarial_mean.name)
+        return {name: value for name, value in logs.items() if name not in terms}
+
+    def save(self, filepath, **kwargs):
+        """Save the plain model, with the state of the optimizer."""
+        model = self._plain()
+        model.compile_from_config(self.get_compile_config())
+        model.optimizer = self.optimizer
+        model.save(filepath, **kwargs)
+
+    def _supervised_loss(self, x, y, y_pred, sample_weight, labelled):
+        """The compiled loss, averaged over the labelled examples; 0 if there are none."""
+        weights = tf.cast(labelled, y_pred.dtype)
+        weights *= tf.cast(tf.size(labelled), weights.dtype) / tf.maximum(tf.reduce_sum(weights), 1)
+        if sample_weight is not None:
+            weights *= tf.cast(sample_weight, weights.dtype)
+        # A negative label would be an error to some losses, however small its weight.
+        return self.compute_loss(x, tf.maximum(y, tf.zeros_like(y)), y_pred, weights)
+
+    def _adversarial_loss(self, predict, h, y_pred):
+        """KL between the predictions and those at the worst perturbation, averaged."""
+        target = tf.stop_gradient(y_pred)
+        flat = h.flat_values if isinstance(h, tf.RaggedTensor) else h
+        direction = _normalized(
+            keras.random.normal(tf.shape(flat), dtype=flat.dtype, seed=self._directions)
+        )
+        for _ in range(self.iterations):
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(direction)
+                divergence = tf.reduce_sum(self._divergence(target, predict(self.xi * direction)))
+            direction = _normalized(tf.stop_gradient(tape.gradient(divergence, direction)))
+        return tf.reduce_mean(self._divergence(target, predict(self.epsilon * direction)))
+
+
+def _flatten(model):
+    return model._flatten_layers()
+
+
+def _add(h, perturbation):
+    if isinstance(h, tf.RaggedTensor):
+        return h.with_flat_values(h.flat_values + perturbation)
+    return h + perturbation
+
+
+def _normalized(x):
+    """Each row of x, of whatever rank, scaled to norm 1; rows of zeros stay."""
+    axes = list(range(1, x.shape.rank))
+    largest = tf.reduce_max(tf.abs(x), axis=axes, keepdims=True)
+    x = x / (largest + _TINY)  # squares of what is left are representable
+    return x / tf.sqrt(tf.reduce_sum(tf.square(x), axis=axes, keepdims=True) + _TINY)
+
+
+def _divergence_of(model):
+    """The function (p, q) → KL(p ‖ q) of each example, for a model's outputs.
+
+    Raises:
+        ValueError: if they are not probabilities.
+    """
+    outputs = keras.tree.flatten(model._outputs_struct)
+    activation = getattr(outputs[0]._keras_history.operation, "activation", None)
+    if len(outputs) == 1 and activation is keras.activations.sigmoid:
+        return _bernoulli
+    if len(outputs) == 1 and activation is keras.activations.softmax:
+        return _categorical
+    raise ValueError(
+        "Expected one output of sigmoid units or of a softmax. "
+        f"Received: {len(outputs)} outputs, the first with activation={activation!r}"
+    )
+
+
+def _bernoulli(p, q):
+    return _categorical(p, q) + _categorical(1 - p, 1 - q)
+
+
+def _categorical(p, q):
+    p, q = (tf.clip_by_value(x, keras.config.epsilon(), 1.0) for x in (p, q))
+    return tf.reduce_sum(p * (tf.math.log(p) - tf.math.log(q)), axis=-1)

@@ -1,0 +1,117 @@
+"""The networks of the paper's experiment "Sentiment Analysis"."""
+
+import keras
+import numpy as np
+
+from keras_mmil.layers import BagLayer, Distinct, TextBags
+from keras_mmil.layers.graph import reapply
+from keras_mmil.model import Model
+from keras_mmil.zoo._compile import compile_binary
+
+__all__ = ["imdb_mil", "imdb_mmil", "with_text"]
+
+_SIZE = 100  # of word vectors that are learned here
+
+
+def imdb_mmil(
+    vectors,
+    filters=300,
+    bag_units=(500, 500),
+    positions=3,
+    aggregation="max|mean",
+    dropout=0.3,
+    learning_rate=0.001,
+    name="imdb_mmil",
+):
+    """Network for texts as bags of sentences of trigrams, compiled.
+
+    Each word of a trigram has its frozen vector, of which a layer of ReLU units, the same for every
+    word, is computed: a convolution over the words, each on its own. The three side by side are the
+    instance. A bag-layer for each level of bags, and a sigmoid unit follow. Each distinct word of a
+    batch is computed once.
+
+    Args:
+        vectors: the vectors of the words, float [vocabulary, size], which stay as they are; or the
+            size of the vocabulary, for vectors of size 100 that are learned.
+        filters: units computed of each word.
+        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        positions: words in an instance.
+        aggregation: of the bag-layers.
+        dropout: rate of the dropout of what is computed of a word, and before the output. Not in
+            the paper, which is 0.
+        learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        name: of the model.
+
+    Returns:
+        A compiled `keras_mmil.Model` for RaggedTensors of ids [batch, (n), (m), positions].
+
+    Source:
+        Paper, section "Sentiment Analysis"; without `dropout`.
+    """
+    bags = keras.Input(
+        (None,) * len(bag_units) + (positions,), dtype="int32", ragged=True, name="bags"
+    )
+    ids, *levels = Distinct(name="distinct")({"bags": bags})
+    x = _embedding(vectors)(ids)  # (words, size)
+    x = keras.layers.Dense(
+        filters, activation="relu", kernel_initializer="he_normal", name="words"
+    )(x)
+    x = keras.layers.Dropout(dropout)(x)
+    for level, (units, (members, weights)) in enumerate(
+        zip(bag_units, levels, strict=True), start=1
+    ):
+        x = BagLayer(
+            units,
+            aggregation=aggregation,
+            positions=positions if level == 1 else None,
+            kernel_initializer="he_normal",
+            name=f"bag_layer_{level}",
+        )(x, members, weights)
+    x = keras.layers.Dropout(dropout)(x)
+    outputs = keras.layers.Dense(1, activation="sigmoid", name="label")(x)
+    return compile_binary(Model(bags, outputs, name=name), learning_rate)
+
+
+def imdb_mil(vectors, bag_units=(500,), name="imdb_mil", **arguments):
+    """The same for texts as bags of trigrams: RaggedTensors of ids [batch, (n), positions].
+
+    Args:
+        vectors, bag_units, name: as for `imdb_mmil`.
+        arguments: the others.
+    """
+    return imdb_mmil(vectors, bag_units=bag_units, name=name, **arguments)
+
+
+def with_text(model, vocabulary, splitter="tensorflow-text", name=None):
+    """The same model for strings: texts in, label out.
+
+    Args:
+        model: one of these models, or another that reads a RaggedTensor of ids [batch, (sentences),
+            (tokens), positions] or [batch, (tokens), positions].
+        vocabulary: the token of each id, that of the `Corpus` that the model was trained on.
+        splitter: what finds the ends of sentences, that of the `Corpus`.
+        name: of the new model, which shares the layers of `model`.
+
+    Returns:
+        `keras_mmil.Model` for strings [batch], a list of str or a tensor; compiled if `model` is.
+    """
+    bags = model._inputs_struct
+    texts = keras.Input((), dtype="string", name="texts")
+    *_, size = bags.shape
+    depth = len(bags.shape) - 2
+    to_bags = TextBags(vocabulary, depth=depth, size=size, splitter=splitter, name="to_bags")
+    outputs = reapply(model, to_bags(texts))
+    text_model = Model(texts, outputs, name=name or f"{model.name}_with_text")
+    if model.compiled:
+        text_model.compile_from_config(model.get_compile_config())
+    return text_model
+
+
+def _embedding(vectors):
+    if isinstance(vectors, int):
+        return keras.layers.Embedding(vectors, _SIZE, name="word_vectors")
+    vectors = np.asarray(vectors, np.float32)
+    layer = keras.layers.Embedding(*vectors.shape, trainable=False, name="word_vectors")
+    layer.build()
+    layer.set_weights([vectors])
+    return layer
