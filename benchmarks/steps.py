@@ -24,8 +24,10 @@ COMPETITORS = {
     "pyg-index": "pytorch_geometric.ByIndex",
     "pyg-pointer": "pytorch_geometric.ByPointer",
 }
-# Padded to its largest sub-bags, COLLAB takes more memory than the machines we know have.
-IMPOSSIBLE = {("collab", "padded")}
+# Padded to their largest sub-bags, these take more memory than the machines we know have.
+IMPOSSIBLE = {("collab", "padded"), ("imdb", "padded")}
+# Nobody else has written it.
+IMPOSSIBLE |= {("imdb_vat", name) for name in COMPETITORS if name not in (OURS, REFERENCE)}
 
 
 def main():
@@ -108,6 +110,7 @@ def work(workload, name, options):
     """What a competitor's process does: a turn is a step on every batch."""
     module, step_class = COMPETITORS[name].split(".")
     data = WORKLOADS[workload](options.bag_scale, options.batch_scale)
+    step_class = f"Adversarial{step_class}" if data.adversarial else step_class
     make = getattr(importlib.import_module(f"competitors.{module}"), step_class)
     mark = mark_memory()
     step = make(data)

@@ -6,7 +6,7 @@ Every workload is the same network with another encoder: instances are encoded, 
 
 import os
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +49,7 @@ class Workload:
         batches: list of `Batch`.
         multisets: whether equal instances and equal sub-bags are common, so that it pays to merge
             them before training.
+        adversarial: whether training is virtually adversarial.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Workload:
     weights: dict
     batches: list
     multisets: bool = False
+    adversarial: bool = False
 
 
 def mnist(bag_scale=1, batch_scale=1):
@@ -165,7 +167,35 @@ def collab(bag_scale=1, batch_scale=1):
     )
 
 
-WORKLOADS = {make.__name__: make for make in (mnist, text, ego, collab)}
+def imdb(bag_scale=1, batch_scale=1):
+    """128 real movie reviews, their words' vectors trained on them; 250 max + 250 mean."""
+    if bag_scale != 1:
+        raise ValueError(f"Expected real bags as they are. Received: bag_scale={bag_scale}")
+    # They load TensorFlow, which not every competitor needs.
+    from keras_mmil import ragged
+    from keras_mmil.datasets import imdb as data
+
+    rng = np.random.default_rng(0)
+    (x, y), *_ = data.load_mmil()
+    table = data.load_word_vectors()
+    chosen = rng.permutation(len(y))[: 128 * batch_scale * N_BATCHES].reshape(N_BATCHES, -1)
+    batches = []
+    for rows in chosen:
+        part = ragged.take(x, rows)
+        trigrams = part.flat_values.numpy()
+        top_splits, sub_splits = (splits.numpy() for splits in part.nested_row_splits)
+        labels = y[rows].astype(np.float32)[:, None]
+        batches.append(Batch(trigrams, sub_splits, top_splits, labels))
+    shapes = {"kernel_1": (table.shape[1], 300), "bias_1": (300,), **_bag_shapes(900, 500)}
+    return Workload("imdb", "words", ("max", "mean"), table, _draw(shapes, rng), batches)
+
+
+def imdb_vat(bag_scale=1, batch_scale=1):
+    """The same reviews, and virtual adversarial training on all of them."""
+    return replace(imdb(bag_scale, batch_scale), name="imdb_vat", adversarial=True)
+
+
+WORKLOADS = {make.__name__: make for make in (mnist, text, ego, collab, imdb, imdb_vat)}
 
 
 def _batch(instances, sub, top, rng):

@@ -33,7 +33,7 @@ _READ_ERRORS = (
 )
 
 
-def find(name, url=None, sha256=None, instructions=""):
+def find(name, url=None, checksum=None, instructions=""):
     """Path of a data set's file.
 
     The file is looked for in the folder that the environment variable `KERAS_MMIL_DATA` names, and
@@ -43,7 +43,8 @@ def find(name, url=None, sha256=None, instructions=""):
     Args:
         name: path of the file within the folder.
         url: where to download the file from; None if it cannot be downloaded.
-        sha256: hexadecimal checksum that a download must have.
+        checksum: what a download must have, as "sha256:" and hexadecimal digits; or of another of
+            hashlib's algorithms, where that is what is published.
         instructions: how to get the file by hand, a sentence for the error message.
 
     Raises:
@@ -63,7 +64,7 @@ def find(name, url=None, sha256=None, instructions=""):
     if url is None:
         raise FileNotFoundError(f"Expected the file {path}, which cannot be downloaded. {by_hand}")
     try:
-        _download(url, path, sha256)
+        _download(url, path, checksum)
     except _NETWORK_ERRORS as error:
         raise FileNotFoundError(
             f"Expected the file {path}, and could not download it from {url} ({error}). {by_hand}"
@@ -108,10 +109,11 @@ def cache():
     return Path(home) / "datasets"
 
 
-def _download(url, path, sha256):
+def _download(url, path, checksum):
     """Downloads to a temporary file beside `path`, and moves it there only when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
+    algorithm, _, expected = (checksum or "sha256:").partition(":")
+    digest = hashlib.new(algorithm)
     with replacing(path) as part:
         with urllib.request.urlopen(url, timeout=60) as response, open(part, "wb") as file:
             while chunk := response.read(_CHUNK):
@@ -120,8 +122,8 @@ def _download(url, path, sha256):
             missing = int(response.headers.get("Content-Length", file.tell())) - file.tell()
         if missing:
             raise ConnectionError(f"the connection ended {missing} bytes early")
-        if sha256 is not None and digest.hexdigest() != sha256:
+        if expected and digest.hexdigest() != expected:
             raise ValueError(
-                f"Expected sha256={sha256} of {url}, to be saved as {path}. "
-                f"Received: sha256={digest.hexdigest()}"
+                f"Expected {checksum} of {url}, to be saved as {path}. "
+                f"Received: {algorithm}:{digest.hexdigest()}"
             )

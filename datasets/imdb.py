@@ -25,12 +25,13 @@ __all__ = ["Reviews", "load_mil", "load_mmil", "load_word_vectors", "prepare"]
 
 _NAME = "aclImdb_v1.tar.gz"
 _URL = f"https://ai.stanford.edu/~amaas/data/sentiment/{_NAME}"
-_SHA256 = "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fede7008942e91923d1658fe"
+_CHECKSUM = "md5:7c2ac02c03563afcf9b574c7e56c153a"  # the published one
 _REVIEW = re.compile(r"(?:\./)?aclImdb/(train|test)/(pos|neg|unsup)/(\d+)_\d+\.txt")
 _LABELS = {"neg": 0, "pos": 1, "unsup": -1}
 _EXPECTED = {("train", "pos"): 12_500, ("train", "neg"): 12_500, ("train", "unsup"): 50_000}
 _EXPECTED |= {("test", "pos"): 12_500, ("test", "neg"): 12_500}
 _LONGEST = 2**20  # bytes of a review
+_FEWEST = 20  # a tenth of them is held out: one of each label at least
 _TRUNCATED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 _VERSION = 1  # of what is cached
 
@@ -61,6 +62,7 @@ class Reviews:
             unlabelled: whether the unlabelled reviews follow those for training.
             seed: of the choice.
         """
+        positive_int("n_valid", n_valid)
         labelled = np.flatnonzero((self.labels >= 0) & ~self.is_test)
         train, valid = train_test_split(
             labelled,
@@ -135,6 +137,8 @@ def load_word_vectors(limit=None, size=100, splitter=None, seed=0, verbose=1):
 def prepare(limit=None, splitter=None, verbose=1):
     """Read the archive and split the reviews, or take the result of an earlier call: `Reviews`."""
     positive_int("limit", limit, optional=True)
+    if limit is not None and limit < _FEWEST:
+        raise ValueError(f"Expected at least {_FEWEST} reviews. Received: limit={limit}")
     splitter = splitter or "tensorflow-text"
     archive = find_archive()
     with open(archive, "rb") as file:
@@ -150,7 +154,7 @@ def prepare(limit=None, splitter=None, verbose=1):
 
 def find_archive():
     """Path of the archive; see `load_mmil` for what it raises."""
-    return _files.find(_NAME, _URL, _SHA256, instructions=f"It is {_URL}.")
+    return _files.find(_NAME, _URL, _CHECKSUM, instructions=f"It is {_URL}.")
 
 
 def read_archive(path, limit=None):
@@ -168,13 +172,13 @@ def read_archive(path, limit=None):
         ValueError: if the archive is truncated or damaged, or has links, or paths that lead out of
             it, or reviews are missing.
     """
-    found = dict.fromkeys(_EXPECTED, 0)
+    numbers = {key: set() for key in _EXPECTED}  # of the reviews that were found
     wanted = dict(_EXPECTED)
     if limit is not None:
         shares = {"pos": limit - limit // 2, "neg": limit // 2, "unsup": 2 * limit}
         wanted = {key: min(n, shares[key[1]]) for key, n in wanted.items()}
     try:
-        with tarfile.open(path, "r:gz") as archive:
+        with gzip.open(path) as unzipped, tarfile.open(fileobj=unzipped, mode="r:") as archive:
             for member in archive:
                 match = _REVIEW.fullmatch(_checked_name(member, path))
                 if not match or not member.isfile():
@@ -182,15 +186,18 @@ def read_archive(path, limit=None):
                 part, folder, number = match.groups()
                 if (part, folder) not in wanted or int(number) >= wanted[part, folder]:
                     continue
-                found[part, folder] += 1
+                numbers[part, folder].add(int(number))
                 yield part, folder, int(number), archive.extractfile(member).read()
-                if found == wanted and limit is not None:
+                if limit is not None and all(len(numbers[key]) == wanted[key] for key in wanted):
                     return
+            while unzipped.read(2**20):  # to the end, where the checksum is
+                pass
     except _TRUNCATED as error:
         raise ValueError(
             f"Expected the whole archive {_NAME}; delete it and get it again. "
             f"Received: {path} ({error})"
         ) from error
+    found = {key: len(some) for key, some in numbers.items()}
     if found != wanted:
         raise ValueError(f"Expected {wanted} reviews. Received: {path} with {found}")
 

@@ -14,7 +14,7 @@ from keras_mmil.datasets import _files, _generate
 __all__ = ["load_mmil", "sub_bag_labels", "top_bag_labels"]
 
 _URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
-_SHA256 = "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1"
+_CHECKSUM = "sha256:731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1"
 _SHAPES = {
     "x_train": (60_000, 28, 28),
     "y_train": (60_000,),
@@ -106,7 +106,7 @@ def _look_up(table, ids):
 
 def _mnist(seed):
     """Pools of images and digits of MNIST: training, validation, test."""
-    path = _files.find("mnist.npz", _URL, _SHA256, instructions=f"It is {_URL}.")
+    path = _files.find("mnist.npz", _URL, _CHECKSUM, instructions=f"It is {_URL}.")
     arrays = _files.read_npz(path, _SHAPES)
     for name, array in arrays.items():
         highest = 9 if name.startswith("y") else 255

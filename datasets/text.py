@@ -192,17 +192,26 @@ def _split_batches(texts, splitter):
         distinct, index = tf.unique(tokens.flat_values)
         return distinct, index, tokens.values.row_lengths(), tokens.row_lengths()
 
-    dataset = tf.data.Dataset.from_generator(
-        lambda: map(_checked, texts), output_signature=tf.TensorSpec((), tf.string)
-    )
+    errors = []
+
+    def checked():
+        try:
+            yield from map(_checked, texts)
+        except Exception as error:  # which TensorFlow would turn into one of its own
+            errors.append(error)
+
+    dataset = tf.data.Dataset.from_generator(checked, output_signature=tf.TensorSpec((), tf.string))
     dataset = dataset.batch(_BATCH).map(split, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
-    return dataset.as_numpy_iterator()
+    yield from dataset.as_numpy_iterator()
+    if errors:
+        raise errors[0]
 
 
 def _checked(one):
     if not isinstance(one, (str, bytes)):
         raise TypeError(f"Expected a text, str or bytes. Received: {type(one).__name__}: {one!r}")
-    return one
+    # What UTF-8 cannot encode, such as half of a surrogate pair, becomes a question mark.
+    return one.encode("utf-8", "replace") if isinstance(one, str) else one
 
 
 def _number(tokens, occurrences, min_count):

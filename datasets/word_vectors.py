@@ -98,7 +98,7 @@ def read(path, vocabulary, size=100, binary=False, verbose=1):
         found = gensim.models.KeyedVectors.load_word2vec_format(
             str(path), binary=binary, no_header=not (binary or _has_header(path))
         )
-    except (ValueError, EOFError, UnicodeDecodeError, IndexError) as error:
+    except (ValueError, TypeError, EOFError, IndexError, MemoryError) as error:
         raise ValueError(
             f"Expected a file of word vectors, in the format of GloVe or of word2vec. "
             f"Received: {path} ({error})"
@@ -112,6 +112,8 @@ def read(path, vocabulary, size=100, binary=False, verbose=1):
         raise ValueError(f"Expected words of the vocabulary. Received: {path} with none of them")
     vectors = np.zeros((len(vocabulary), size), np.float32)
     vectors[ids] = found[[vocabulary[i] for i in ids]]
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"Expected finite vectors. Received: {path} with NaN or infinity")
     if verbose:
         print(f"{len(ids):,} of {len(vocabulary) - 2:,} words have a vector in {path}")
     return _complete(vectors, np.isin(np.arange(len(vocabulary)), ids))

@@ -60,8 +60,8 @@ def complete_inputs(x, expected):
     if isinstance(x, Bags):
         x = x.inputs
     if not isinstance(expected, dict):
-        is_list = isinstance(x, (list, tuple, np.ndarray))
-        is_text = is_list and getattr(expected, "dtype", None) == "string"
+        is_plain = isinstance(x, (list, tuple, np.ndarray, str, bytes))
+        is_text = is_plain and getattr(expected, "dtype", None) == "string"
         return _strings(x, "inputs") if is_text else x
     x = _by_name(x, expected, "inputs")
     return {key: x.get(key) for key in expected}
@@ -85,8 +85,9 @@ def _checked(x, spec, name):
             f"makes the first of nested lists. Received: {name} of type {type(x).__name__}"
         )
     dtype = tf.as_dtype(x.dtype)  # a string also for NumPy's objects
-    if dtype == tf.string and spec.dtype != "string":
-        raise TypeError(f"Expected numbers. Received: {name} of dtype {x.dtype.name}")
+    if (dtype == tf.string) != (spec.dtype == "string"):
+        expected = "texts" if spec.dtype == "string" else "numbers"
+        raise TypeError(f"Expected {expected}. Received: {name} of dtype {dtype.name}")
     if len(x.shape) != len(spec.shape):
         raise ValueError(
             f"Expected the nesting of the model's input, shape {spec.shape}. "

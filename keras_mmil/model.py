@@ -118,7 +118,7 @@ class Model(keras.Model):
 
     def _checked(self, x, y=None, argument="x"):
         """Raise a clear error where `x` or `y` does not fit; turn `Bags` into their inputs."""
-        is_data = isinstance(x, (Bags, dict, list, tuple, str)) or hasattr(x, "shape")
+        is_data = isinstance(x, (Bags, dict, list, tuple, str, bytes)) or hasattr(x, "shape")
         if not is_data:
             return x  # a Dataset or generator, which only Keras can look into
         x = check_inputs(x, self._inputs_struct, argument)

@@ -46,6 +46,18 @@ def test_all_start_with_the_same_losses(load, name):
         np.testing.assert_allclose(both, losses["flat"], rtol=1e-4)
 
 
+def test_adversarial_steps_start_with_the_same_supervised_loss(load):
+    workload = first_top_bags(load("workloads").WORKLOADS["text"]())
+    losses = []
+    for competitor in ("ours", "flat"):
+        plain = load(f"competitors.{competitor}").Step(workload)
+        step = load(f"competitors.{competitor}").AdversarialStep(workload)
+        losses.append(step(0))
+        np.testing.assert_allclose(losses[-1], plain(0), rtol=1e-4)
+        assert step(0) != losses[-1]  # it does train
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
 def test_ratios_of_times(load):
     ratios = load("records").ratios([2.0, 1.0, 4.0], [4.0, 4.0, 4.0])
     assert ratios == {"ratio": 0.25, "median_ratio": 0.5}

@@ -1,5 +1,6 @@
 """The command line."""
 
+import csv
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from keras_mmil.cli.main import main
 
 # Short runs end with networks, and so rules, of a single class.
 pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
+PROGRAM = [sys.executable, "-m", "keras_mmil.cli"]
 SHORT = ["--limit", "12", "--epochs", "2", "--max-clusters", "2", "--verbose", "0"]
 
 
@@ -81,12 +83,11 @@ def test_resume_needs_the_same_settings(tmp_path, capsys):
     assert "'seed': 1" in capsys.readouterr().err
 
 
-def test_a_killed_run_is_resumed(tmp_path):
-    """`kill -9` in mid-training, then --resume: as many epochs, and all results."""
-    out = tmp_path / "run"
-    command = [sys.executable, "-m", "keras_mmil.cli", "run", "mnist", "--source", "digits"]
-    command += ["--out", str(out), "--limit", "40", "--epochs", "6", "--max-clusters", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def start_and_kill(command, out):
+    """`kill -9` in mid-training, after an epoch or some."""
+    process = subprocess.Popen(
+        [*PROGRAM, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + 120
     while not list(out.glob("epoch-*.keras")) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -94,9 +95,111 @@ def test_a_killed_run_is_resumed(tmp_path):
     process.wait()
     assert list(out.glob("epoch-*.keras"))
     assert not (out / "metrics.json").exists()
-    subprocess.run([*command, "--resume"], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_killed_run_is_resumed(tmp_path):
+    """`kill -9` in mid-training, then --resume: as many epochs, and all results."""
+    out = tmp_path / "run"
+    command = ["run", "mnist", "--source", "digits", "--out", str(out)]
+    command += ["--limit", "40", "--epochs", "6", "--max-clusters", "2"]
+    start_and_kill(command, out)
+    subprocess.run([*PROGRAM, *command, "--resume"], check=True, stdout=subprocess.DEVNULL)
     assert len((out / "history.csv").read_text().splitlines()) == 1 + 6
     assert (out / "metrics.json").exists()
+
+
+def test_a_killed_adversarial_run_ends_as_if_it_had_not_been(tmp_path):
+    def command(name):
+        arguments = ["run", "imdb", "--source", "opinions", "--limit", "40", "--vat"]
+        return [*arguments, "--epochs", "6", "--max-clusters", "2", "--out", str(tmp_path / name)]
+
+    def outcome(name):
+        with open(tmp_path / name / "history.csv", newline="") as file:
+            history = list(csv.DictReader(file))
+        assert len(history) == 6
+        assert all(float(epoch["adversarial_loss"]) > 0 for epoch in history)
+        metrics = json.loads((tmp_path / name / "metrics.json").read_text())
+        return metrics["test_accuracy"], [float(epoch["val_loss"]) for epoch in history]
+
+    start_and_kill(command("killed"), tmp_path / "killed")
+    assert main([*command("killed"), "--resume"]) == 0
+    assert main(command("whole")) == 0
+    (accuracy, losses), (expected_accuracy, expected_losses) = map(outcome, ("killed", "whole"))
+    np.testing.assert_allclose(accuracy, expected_accuracy, atol=0.003)
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def review_runs(tmp_path_factory):
+    """Folders of a run on texts as bags of sentences, and of one as bags of trigrams."""
+    folders = []
+    for variant in ("mmil", "mil"):
+        folders.append(str(tmp_path_factory.mktemp("runs") / variant))
+        command = ["run", "imdb", "--source", "opinions", "--variant", variant, "--limit", "20"]
+        command += ["--epochs", "1", "--max-clusters", "2", "--verbose", "0", "--out", folders[-1]]
+        assert main(command) == 0
+    return folders
+
+
+TEXT = "The plot was <great>. And the cast is not good!"
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
+def test_explain(review_runs, form, capsys):
+    capsys.readouterr()
+    other = "I saw it. It was awful."
+    command = ["explain", review_runs[0], "--format", form, "--text", TEXT, "--text", other]
+    assert main(command) == 0
+    printed = capsys.readouterr().out.rstrip("\n")
+    model = keras.models.load_model(f"{review_runs[0]}/text_model.keras")
+    explainer = Explainer.load(f"{review_runs[0]}/rules", model)
+    for explanation, label in zip(
+        explainer.explain([TEXT, other]), explainer.predict([TEXT, other]), strict=True
+    ):
+        method = {"terminal": "to_text", "markdown": "to_markdown", "html": "to_html"}[form]
+        assert explanation.label == label
+        assert getattr(explanation, method)() in printed
+    assert ("<table" in printed) == (form == "html")
+    assert ("\\<" in printed) == (form == "markdown")
+    assert printed.index("plot") < printed.index("awful")
+
+
+@pytest.mark.parametrize(
+    ("form", "titles"),
+    [
+        ("terminal", ["--- imdb", "--- imdb-mil"]),
+        ("markdown", ["### imdb", "### imdb-mil"]),
+        ("html", ["<th>imdb</th>", "<th>imdb-mil</th>"]),
+    ],
+)
+def test_explain_by_two_runs(review_runs, form, titles, capsys):
+    capsys.readouterr()
+    assert main(["explain", *review_runs, "--format", form, "--text", TEXT]) == 0
+    printed = capsys.readouterr().out
+    assert [printed.count(title + ("" if form == "html" else "\n")) for title in titles] == [1, 1]
+    assert printed.index(titles[0]) < printed.index(titles[1])
+    for run, depth in zip(review_runs, (2, 1), strict=True):
+        rules = Explainer.load(f"{run}/rules", keras.models.load_model(f"{run}/text_model.keras"))
+        (explanation,) = rules.explain([TEXT])
+        shown = {"terminal": "to_text", "markdown": "to_markdown", "html": "to_html"}[form]
+        assert explanation.top_bag.level == depth
+        assert getattr(explanation, shown)() in printed
+
+
+def test_runs_on_texts_tell_what_stands_for_their_clusters(review_runs):
+    for run, words in zip(review_runs, (("instance", "sub-bag"), ("instance",)), strict=True):
+        with open(f"{run}/clusters.md", encoding="utf-8") as file:
+            table = file.read()
+        assert table.count("Clusters of ") == len(words)
+        assert all(f"Clusters of {word}s" in table for word in words)
+        assert "plot" in table
+
+
+def test_explain_needs_a_finished_run(tmp_path, capsys):
+    assert main(["explain", str(tmp_path), "--text", "Good."]) == 2
+    error = capsys.readouterr().err
+    assert "Expected the folder of a finished run on texts" in error
+    assert str(tmp_path) in error
 
 
 def test_records(tmp_path):

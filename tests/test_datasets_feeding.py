@@ -105,6 +105,27 @@ def test_fit_evaluate_and_predict():
     )
 
 
+def orders(n_epochs, **arguments):
+    """The labels, and so the top-bags, in the order of each of the first epochs."""
+    x, y = example()
+    endless = datasets.batches(x, y, batch_size=4, **arguments)
+    got = lists_of(endless.take(3 * n_epochs))  # batches of 4, 4 and 3
+    assert [len(batch) for batch in got] == [4, 4, 3] * n_epochs
+    pairs = joined(got)
+    assert [bag for bag, _ in pairs] == [x[label].to_list() for _, label in pairs]
+    return np.array([label for _, label in pairs]).reshape(n_epochs, N).tolist()
+
+
+def test_endless_epochs_depend_on_seed_and_number():
+    epochs = orders(8, seed=5, first_epoch=0)
+    assert all(sorted(epoch) == list(range(N)) for epoch in epochs)
+    assert len(set(map(tuple, epochs))) == 8
+    assert orders(5, seed=5, first_epoch=3) == epochs[3:]
+    assert orders(8, seed=6, first_epoch=0) != epochs
+    assert orders(2, first_epoch=0) == orders(2, seed=0, first_epoch=0)
+    assert orders(3, shuffle=False, first_epoch=2) == [list(range(N))] * 3
+
+
 @pytest.mark.parametrize("batch_size", [0, -1, 2.5, True])
 def test_bad_batch_size(batch_size):
     with pytest.raises(ValueError, match=f"batch_size={batch_size}"):

@@ -10,7 +10,8 @@ import pytest
 from keras_mmil.datasets import _files
 
 CONTENT = b"bags of bags" * 1000
-SHA256 = hashlib.sha256(CONTENT).hexdigest()
+SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+MD5 = f"md5:{hashlib.md5(CONTENT).hexdigest()}"
 
 
 @pytest.fixture
@@ -83,7 +84,8 @@ def test_default_cache(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        ({"sha256": "0" * 64}, ValueError, f"sha256=0+ of http.*Received: sha256={SHA256}"),
+        ({"checksum": f"sha256:{'0' * 64}"}, ValueError, f"sha256:0+ of http.*Received: {SHA256}"),
+        ({"checksum": f"md5:{'0' * 32}"}, ValueError, f"md5:0+ of http.*Received: {MD5}"),
         ({"missing": 5}, FileNotFoundError, r"a\.bin.*ended 5 bytes early.*Put the file there"),
         ({"path": "/elsewhere"}, FileNotFoundError, r"a\.bin.*404.*By mail\."),
     ],
@@ -91,7 +93,7 @@ def test_default_cache(monkeypatch, tmp_path):
 def test_bad_downloads_leave_nothing(cache, serve, change, error, match):
     url = serve(len(CONTENT) + change.get("missing", 0)) + change.get("path", "")
     with pytest.raises(error, match=match):
-        _files.find("a.bin", url, change.get("sha256", SHA256), "By mail.")
+        _files.find("a.bin", url, change.get("checksum", SHA256), "By mail.")
     assert list(cache.iterdir()) == []
 
 

@@ -7,7 +7,13 @@ import pytest
 import keras_mmil
 from keras_mmil import ragged
 from keras_mmil.layers import BagLayer
-from keras_mmil.training import Checkpoint, cosine_decay, fit_resumable
+from keras_mmil.training import (
+    Checkpoint,
+    VirtualAdversarialModel,
+    cosine_decay,
+    fit_resumable,
+    piecewise_constant,
+)
 
 
 def build():
@@ -15,6 +21,15 @@ def build():
     outputs = keras.layers.Dense(1, activation="sigmoid")(BagLayer(4)(bags))
     model = keras_mmil.Model(bags, outputs)
     model.compile("adam", "binary_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def build_with_dropout():
+    bags = keras.Input((None, 2), ragged=True)
+    x = BagLayer(8, name="bag_layer")(bags)
+    x = keras.layers.Dropout(0.3)(keras.layers.Dense(8, activation="tanh")(x))
+    model = keras_mmil.Model(bags, keras.layers.Dense(1, activation="sigmoid")(x))
+    model.compile(keras.optimizers.Adam(0.02), "binary_crossentropy", metrics=["accuracy"])
     return model
 
 
@@ -40,8 +55,9 @@ class Kill(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def fit(folder, epochs=5, **arguments):
+def fit(folder, epochs=5, build=build, **arguments):
     x, y = data()
+    arguments = {"batch_size": 20, "shuffle": False, **arguments}
     return fit_resumable(
         build,
         x,
@@ -49,8 +65,6 @@ def fit(folder, epochs=5, **arguments):
         folder=folder,
         validation_data=(x, y),
         epochs=epochs,
-        batch_size=20,
-        shuffle=False,
         verbose=0,
         **arguments,
     )
@@ -68,6 +82,35 @@ def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path):
         np.testing.assert_allclose(a["val_loss"], b["val_loss"], rtol=1e-5)
     for a, b in zip(whole.get_weights(), resumed.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def adversarial(model):
+    return VirtualAdversarialModel(model, "bag_layer", epsilon=0.5, seed=4)
+
+
+@pytest.mark.parametrize(("wrap", "tolerance"), [(None, 1e-6), (adversarial, 1e-5)])
+def test_random_numbers_are_those_of_the_seed_and_the_epoch(tmp_path, wrap, tolerance):
+    """With dropout, shuffling, and an adversary; several batches in an epoch, one of them short."""
+    arguments = {"build": build_with_dropout, "batch_size": 6, "shuffle": True, "wrap": wrap}
+
+    def train(name, initial_seed=0, **further):
+        keras.utils.set_random_seed(initial_seed)
+        return fit(tmp_path / name, **arguments, **further)
+
+    def state(name):
+        """All weights after the last epoch, and those of the optimizer."""
+        model = keras.models.load_model(tmp_path / name / "epoch-0005.keras")
+        return [v.numpy() for v in (*model.trainable_variables, *model.optimizer.variables)]
+
+    train("whole", seed=7)
+    with pytest.raises(KeyboardInterrupt):
+        train("killed", seed=7, callbacks=[Kill(2)])
+    train("killed", initial_seed=99, seed=7, resume=True)
+    for a, b in zip(state("whole"), state("killed"), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
+    train("other", seed=8)
+    kernels = [state(name)[0] for name in ("whole", "other")]
+    assert np.abs(np.subtract(*kernels)).max() > 1e-3
 
 
 def test_resume_after_the_end_trains_no_more(tmp_path):
@@ -115,3 +158,12 @@ def test_monitor_must_be_logged(tmp_path):
 def test_cosine_decay():
     rates = [cosine_decay(0.1, 4)(epoch) for epoch in range(4)]
     np.testing.assert_allclose(rates, [0.1, 0.0853553, 0.05, 0.0146447], rtol=1e-5)
+
+
+def test_piecewise_constant():
+    rate = piecewise_constant({7: 1e-4, 0: 1e-3, 10: 1e-5})
+    assert [rate(epoch) for epoch in (0, 1, 6, 7, 9, 10, 500)] == [1e-3] * 3 + [1e-4] * 2 + [
+        1e-5
+    ] * 2
+    with pytest.raises(ValueError, match=r"for epoch 0. Received: rates=\{1: 0.1\}"):
+        piecewise_constant({1: 0.1})

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-__all__ = ["TensorFlowStep", "to_tensors", "train_step"]
+__all__ = ["TensorFlowStep", "loss_of", "signature_of", "to_tensors", "train_step"]
 
 
 def train_step(forward, variables, example, unknown_axes=1):
@@ -20,7 +20,7 @@ def train_step(forward, variables, example, unknown_axes=1):
     """
     optimizer = keras.optimizers.Adam(0.001)
     optimizer.build(variables)
-    signature = tf.nest.map_structure(lambda x: _spec_of(x, unknown_axes), example)
+    signature = signature_of(example, unknown_axes)
 
     @tf.function(input_signature=[signature])
     def step(batch):
@@ -30,6 +30,11 @@ def train_step(forward, variables, example, unknown_axes=1):
         return loss
 
     return step
+
+
+def signature_of(example, unknown_axes=1):
+    """What a compiled step reads: see `train_step`."""
+    return tf.nest.map_structure(lambda x: _spec_of(x, unknown_axes), example)
 
 
 def to_tensors(batch):
@@ -69,10 +74,14 @@ class TensorFlowStep:
         self._batches = [
             to_tensors({**self.read(batch), "y": batch.y}) for batch in workload.batches
         ]
-        self._step = train_step(self.forward, variables, self._batches[0], self.unknown_axes)
+        self._step = self.make_step(variables, self._batches[0])
 
     def __call__(self, i):
         return float(self._step(self._batches[i % len(self._batches)]))
+
+    def make_step(self, variables, example):
+        """The compiled step; see `train_step`."""
+        return train_step(self.forward, variables, example, self.unknown_axes)
 
     def read(self, batch):
         """Dict of arrays or tensors that `forward` reads of a `Batch`."""
@@ -100,9 +109,13 @@ class TensorFlowStep:
                 x = pool(activate(normalise(x, training=True, mask=here)))
             x = tf.reshape(x, [-1, 256])
             return tf.nn.relu(x @ w["kernel_3"] + w["bias_3"])
-        x = tf.gather(self.table, x)  # (instances, features), or (instances, 3, features)
-        x = tf.nn.relu(tf.tensordot(x, w["kernel_1"], 1) + w["bias_1"])
-        return tf.reshape(x, [-1, w["bag_kernel_1"].shape[0]])
+        # (instances, features), or (instances, 3, features)
+        return self.encode_features(tf.gather(self.table, x))
+
+    def encode_features(self, x):
+        """The encoder on the features that the table has of instances."""
+        x = tf.nn.relu(tf.tensordot(x, self.weights["kernel_1"], 1) + self.weights["bias_1"])
+        return tf.reshape(x, [-1, self.weights["bag_kernel_1"].shape[0]])
 
     def transform(self, x, level):
         """ρ = ReLU(w x + b) of a bag-layer."""

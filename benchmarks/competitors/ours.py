@@ -2,13 +2,15 @@
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 import keras_mmil
-from competitors._tensorflow import to_tensors, train_step
+from competitors._tensorflow import signature_of, to_tensors, train_step
 from keras_mmil import ragged
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, bag_inputs
+from keras_mmil.training import VirtualAdversarialModel
 
-__all__ = ["Step", "build", "inputs_of"]
+__all__ = ["AdversarialStep", "Step", "build", "inputs_of"]
 
 
 class Step:
@@ -26,6 +28,31 @@ class Step:
         self.step = train_step(forward, model.trainable_variables, self.batches[0])
 
     def __call__(self, i):
+        return float(self.step(self.batches[i % len(self.batches)]))
+
+
+class AdversarialStep:
+    """The same trained by a `VirtualAdversarialModel`: a perturbation for each distinct word."""
+
+    def __init__(self, workload):
+        model = build(workload)
+        outputs = keras.layers.Activation("sigmoid")(model.outputs[0])
+        model = keras_mmil.Model(model._inputs_struct, outputs)
+        model.compile(keras.optimizers.Adam(0.001), "binary_crossentropy")
+        self.model = VirtualAdversarialModel(model, "word_vectors")
+        self.batches = [
+            to_tensors({**inputs_of(workload, batch), "y": batch.y}) for batch in workload.batches
+        ]
+
+        @tf.function(input_signature=[signature_of(self.batches[0])])
+        def step(batch):
+            x = {name: part for name, part in batch.items() if name != "y"}
+            return self.model.train_step((x, batch["y"]))["supervised_loss"]
+
+        self.step = step
+
+    def __call__(self, i):
+        self.model.reset_metrics()
         return float(self.step(self.batches[i % len(self.batches)]))
 
 
@@ -75,9 +102,10 @@ def _ids(workload):
     positions = 3 if workload.encoder == "words" else None
     inputs = bag_inputs(2, positions=positions)
     ids, sub_bags, top_bags = Distinct()(inputs)
-    x = keras.layers.Embedding(*workload.table.shape, weights=[workload.table], trainable=False)(
-        ids
+    embed = keras.layers.Embedding(
+        *workload.table.shape, weights=[workload.table], trainable=False, name="word_vectors"
     )
+    x = embed(ids)
     units = workload.weights["kernel_1"].shape[1]
     x = keras.layers.Dense(units, activation="relu", name="encoder_1")(x)
     x = _bag_layer(workload, 1, positions=positions)(x, *sub_bags)

@@ -29,7 +29,8 @@ def explain(runs, texts, form, color):
     by_run = [_explainer(run).explain(texts) for run in runs]
     titles = [_title(run) for run in runs]
     if form == "html":
-        return "\n".join(beside(row, titles) for row in zip(*by_run, strict=True))
+        tables = "\n".join(beside(row, titles) for row in zip(*by_run, strict=True))
+        return f'<!doctype html>\n<meta charset="utf-8">\n<title>Explanations</title>\n{tables}'
     shown = []
     for row in zip(*by_run, strict=True):
         for title, explanation in zip(titles, row, strict=True):

@@ -41,7 +41,7 @@ class ClusterTable:
         """One table for each level; clusters that no needed rule speaks of are small."""
 
         def cell(text, needed):
-            text = text.replace("|", "\\|")
+            text = text.replace("|", "\\|").replace("<", "\\<")  # "<unknown>" is no tag
             return text if needed or not text else f"<sub>{text}</sub>"
 
         return "\n\n".join(

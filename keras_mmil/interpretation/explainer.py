@@ -140,15 +140,13 @@ class Explainer(BaseEstimator):
         else:
             x_valid = network.inputs(x_valid, "x_valid")
         bar = keras.utils.Progbar(settings.n_tasks, verbose=self.verbose, unit_name="step")
-
-        def step():
-            bar.add(1)
+        step = functools.partial(bar.add, 1)
 
         def observe(part):
             bar.target += -(-ragged.n_top_bags(part) // self.batch_size)
             return network.batches(part, self.batch_size, step)
 
-        data = [functools.partial(observe, part) for part in (x, x_valid)]
+        data = (functools.partial(observe, part) for part in (x, x_valid))
         fitted = fit(network.aggregations, target, *data, settings, step)
         bar.update(bar.target, finalize=True)
         return self._set(fitted, network, target)
@@ -205,10 +203,11 @@ class Explainer(BaseEstimator):
 
         Where the model reads texts, they are `TextExplanation`s, which show it in the text.
         """
-        explanations = explain(self.levels_, self.classes_, self._read(x))
-        layer = self._network.text_layer
-        texts = self._network.inputs(x).numpy() if layer else ()
-        return annotate(texts, explanations, layer) if layer else explanations
+        seen = self._read(x)
+        explanations = explain(self.levels_, self.classes_, seen)
+        if (layer := self._network.text_layer) is None:
+            return explanations
+        return annotate(self._network.inputs(x).numpy(), explanations, layer)
 
     def labels(self, x):
         """The labels by the rules of all instances, sub-bags and so on.
@@ -237,9 +236,8 @@ class Explainer(BaseEstimator):
             ValueError: if labels are not nested like `x`, or given without it.
         """
         check_is_fitted(self, "levels_")
-        seen = None if x is None else self._read(x)
         truths = {0: instance_labels, 1: sub_bag_labels}
-        return describe(self.levels_, seen, truths, label_names or {})
+        return describe(self.levels_, x if x is None else self._read(x), truths, label_names or {})
 
     def representatives(self, x, level, cluster, n=10, by="separation"):
         """The rows of `x` that stand for a cluster best.
@@ -266,10 +264,11 @@ class Explainer(BaseEstimator):
 
         Args:
             x, n, by: as for `representatives`.
-            show: function from the position of a row in `x` to str. By default the position itself.
+            show: function from the position of a row in `x` to str; by default it is the position.
         """
         check_number("n", n, 1)
-        return cluster_table(self.levels_, self._batches(x), n, by, show or str)
+        batches = self._batches(x)
+        return cluster_table(self.levels_, batches, n, by, show or str)
 
     def save(self, folder):
         """Save to a folder, as JSON and npz. A `target` that is a function is not saved.

@@ -15,11 +15,8 @@ __all__ = ["Phrase", "Sentence", "TextExplanation", "annotate", "beside"]
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>#|"})
-_CSS = {
-    "dim": "color:#9a9a9a",
-    "label": "font-weight:bold;color:#0b5394",
-    "phrase": "font-weight:bold",
-}
+_FRAME, _DIM = "font-family:sans-serif;line-height:1.5", "color:#9a9a9a"
+_LABEL, _RAISED = "font-weight:bold;color:#0b5394", "line-height:0;color:#0b5394"
 
 
 @dataclass(frozen=True)
@@ -123,23 +120,24 @@ class TextExplanation(Explanation):
         """As a piece of HTML."""
 
         def phrase(piece, cluster):
-            return f'<b style="{_CSS["phrase"]}">{piece}</b><sup>{_number(cluster)}</sup>'
+            return f'<b>{piece}</b><sup style="{_RAISED}">{_number(cluster)}</sup>'
 
         def sentence(body, label, relevant):
             if not relevant:
-                return f'<span style="{_CSS["dim"]}">{body}</span>'
-            return f'<span style="{_CSS["label"]}">[{label}]</span> {body}' if label else body
+                return f'<span style="{_DIM}">{body}</span>'
+            return f'<span style="{_LABEL}">[{label}]</span> {body}' if label else body
 
         lines = self._render(html.escape, phrase, sentence, lambda line: f"<b>{line}</b>")
-        return "<div>" + "".join(f"<p>{line}</p>" for line in lines.split("\n\n")) + "</div>"
+        paragraphs = "".join(f"<p>{line}</p>" for line in lines.split("\n\n"))
+        return f'<div style="{_FRAME}">{paragraphs}</div>'
 
     def _render(self, escape, phrase, sentence, heading):
         body = " ".join(
             sentence(
-                "".join(
+                _on_one_line(
                     escape(p.text) if p.cluster is None else _bold(p, escape, phrase)
                     for p in one.phrases
-                ).strip(),
+                ),
                 one.label and escape(one.label),
                 one.relevant,
             )
@@ -214,7 +212,7 @@ def beside(explanations, titles):
         f'<td style="vertical-align:top;padding:0 1em">{explanation.to_html()}</td>'
         for explanation in explanations
     )
-    return f"<table><tr>{heads}</tr><tr>{cells}</tr></table>"
+    return f'<table style="{_FRAME}"><tr>{heads}</tr><tr>{cells}</tr></table>'
 
 
 def _is_relevant(part):
@@ -225,6 +223,11 @@ def _number(cluster):
     """The number of a cluster, or the name that it was given."""
     digits = cluster.lstrip("uvwxyz")
     return digits if digits.isdigit() else f" {cluster}"
+
+
+def _on_one_line(pieces):
+    """Pieces of a sentence, which may have blank lines in it, as before a quotation."""
+    return " ".join("".join(pieces).split())
 
 
 def _bold(phrase, escape, render):

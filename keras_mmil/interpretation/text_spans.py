@@ -8,12 +8,16 @@ from keras_mmil import text
 
 __all__ = ["as_str", "sentence_spans", "window_centres", "window_words", "without_breaks"]
 
-_BREAK = re.compile(r"<\s*br\s*/?\s*>", re.IGNORECASE)
+# As `text.tokenize` has it, to which vertical tabs and the separators of ASCII are no spaces.
+_BREAK = re.compile(r"<\s*br\s*/?\s*>".replace(r"\s", r"[^\S\v\x1c-\x1f]"), re.IGNORECASE)
+_INVALID = re.compile(r"[\ud800-\udfff]")
 
 
 def as_str(one):
-    """A text, str or bytes, as str; bytes that are not UTF-8 are replaced."""
-    return one.decode("utf-8", errors="replace") if isinstance(one, bytes) else str(one)
+    """A text, str or bytes, as str; bytes that are not UTF-8 are spaces, as to `text.tokenize`."""
+    if isinstance(one, bytes):
+        return _INVALID.sub(" ", one.decode("utf-8", errors="surrogateescape"))
+    return str(one)
 
 
 def without_breaks(content):
@@ -31,17 +35,20 @@ def sentence_spans(content, splitter):
     Returns:
         A list of sentences, each a list of (start, end) of its tokens in `content`.
     """
+    # What looks like a break now was none, but had one in it: "<<br>br>".
+    opened = _BREAK.sub(lambda found: "^" + found[0][1:], content)
     # As bytes, in which what cannot be encoded is replaced.
-    encoded = content.encode("utf-8", errors="replace")
+    encoded = opened.encode("utf-8", errors="replace")
     sentences = text.tokenize(tf.constant([encoded]), splitter).to_list()[0]
     spans, end = [], 0
     for sentence in sentences:
         spans.append([])
         for token in map(bytes.decode, sentence):
-            # Tokens stand in the text as they are, one behind the other, and what lies between
-            # holds nothing that a token is made of: so this finds each where it is.
-            start = content.index(token, end)
-            end = start + len(token)
+            # Tokens stand in the text as they are, but for the point of a title ("Mr.Smith"), one
+            # behind the other, and what lies between holds nothing that a token is made of: so this
+            # finds each where it is.
+            found = re.compile(r"\.?".join(map(re.escape, token))).search(content, end)
+            start, end = found.span()
             spans[-1].append((start, end))
     return spans
 

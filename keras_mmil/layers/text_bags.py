@@ -18,7 +18,7 @@ class TextBags(keras.Layer):
 
     Args:
         vocabulary: the token of each id, a sequence of str: first what stands for the padding, then
-            for unknown tokens.
+            for unknown tokens, then at least one token.
         depth: 2 for bags of sentences, 1 for bags of windows.
         size: number of tokens in a window, odd.
         at_most: of a longer sentence only the first and the last `at_most // 2` windows are kept;
@@ -65,17 +65,21 @@ class TextBags(keras.Layer):
         self.splitter = splitter
         self.supports_jit = False  # strings and ragged structure have no XLA kernels
         self._convert_input_args = False  # strings are not cast
+        if len(vocabulary) < 3:
+            raise ValueError(
+                "Expected padding, unknown, and at least one token. "
+                f"Received: vocabulary={vocabulary!r}"
+            )
         padding, unknown, *tokens = vocabulary
         self.lookup = keras.layers.StringLookup(
             mask_token=padding, oov_token=unknown, name="lookup"
         )
-        if tokens:
-            self.lookup.set_vocabulary(tokens)
+        self.lookup.set_vocabulary(tokens)
 
     @property
     def vocabulary(self):
         """The token of each id, a list of str."""
-        return self.lookup.get_vocabulary()
+        return list(map(str, self.lookup.get_vocabulary()))
 
     def build(self, input_shape=None):
         """Nothing to create."""
@@ -93,7 +97,7 @@ class TextBags(keras.Layer):
     def get_config(self):
         return {
             **super().get_config(),
-            "vocabulary": self.vocabulary[:2],  # the rest is an asset of `lookup`
+            "vocabulary": self.vocabulary,
             "depth": self.depth,
             "size": self.size,
             "at_most": self.at_most,

@@ -78,6 +78,8 @@ class VirtualAdversarialModel(Model):
     def train_step(self, data):
         """One step on a batch, of which some examples may be unlabelled."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        if y is None:
+            raise ValueError("Expected labels, negative for unlabelled examples. Received: y=None")
         inputs = complete_inputs(x, self._inputs_struct)
         states = [tf.identity(state) for state in self._random_states]
         n = tf.shape(y)[0]
@@ -93,7 +95,7 @@ class VirtualAdversarialModel(Model):
 
             y_pred = predict()
             supervised = self._supervised_loss(x, y, y_pred, sample_weight, labelled)
-            adversarial = self._adversarial_loss(predict, h, y_pred)
+            adversarial = tf.cast(self._adversarial_loss(predict, h, y_pred), supervised.dtype)
             loss = supervised + self.weight * adversarial
             scaled = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled, self.trainable_variables)
@@ -134,8 +136,9 @@ class VirtualAdversarialModel(Model):
         """KL between the predictions and those at the worst perturbation, averaged."""
         target = tf.stop_gradient(y_pred)
         flat = h.flat_values if isinstance(h, tf.RaggedTensor) else h
+        dtype = _at_least_float32(flat)
         direction = _normalized(
-            keras.random.normal(tf.shape(flat), dtype=flat.dtype, seed=self._directions)
+            keras.random.normal(tf.shape(flat), dtype=dtype, seed=self._directions)
         )
         for _ in range(self.iterations):
             with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -151,8 +154,12 @@ def _flatten(model):
 
 def _add(h, perturbation):
     if isinstance(h, tf.RaggedTensor):
-        return h.with_flat_values(h.flat_values + perturbation)
-    return h + perturbation
+        return h.with_flat_values(_add(h.flat_values, perturbation))
+    return h + tf.cast(perturbation, h.dtype)
+
+
+def _at_least_float32(x):
+    return keras.backend.result_type(x.dtype, "float32")
 
 
 def _normalized(x):
@@ -186,5 +193,6 @@ def _bernoulli(p, q):
 
 
 def _categorical(p, q):
+    p, q = (tf.cast(x, _at_least_float32(x)) for x in (p, q))
     p, q = (tf.clip_by_value(x, keras.config.epsilon(), 1.0) for x in (p, q))
     return tf.reduce_sum(p * (tf.math.log(p) - tf.math.log(q)), axis=-1)

@@ -1,0 +1,54 @@
+"""Texts of your own: a list of strings and their labels; strings in, label and reasons out.
+
+The reviews here are made up (`datasets.opinions`): positive iff more of their sentences praise than
+blame, where a "not" turns praise into blame. Put your own lists in their place.
+
+    python examples/own_texts.py [--quick]
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import keras
+
+import keras_mmil
+from keras_mmil import datasets, zoo
+from keras_mmil.datasets.text import Corpus
+
+QUICK = "--quick" in sys.argv
+
+keras.utils.set_random_seed(0)
+(texts, y), (texts_valid, y_valid), (texts_test, y_test) = datasets.opinions.load_texts(
+    n_train=200 if QUICK else 2000
+)
+
+# Sentences of trigrams of ids; "tensorflow-text" finds sentences better, where it is installed.
+corpus = Corpus.from_texts(texts, splitter="core", verbose=0)
+print(corpus)
+# Vectors of words are learned here. With more texts, train them on all texts that you have, also
+# those without labels: vectors = datasets.word_vectors.train(corpus)
+vectors = len(corpus.vocabulary)
+model = zoo.imdb_mmil(vectors, filters=50, bag_units=(50, 50), learning_rate=0.003)
+model.fit(corpus.trigrams(), y, epochs=2 if QUICK else 15, batch_size=32, verbose=0)
+
+# From here on it takes strings.
+model = zoo.imdb.with_text(model, corpus.vocabulary, corpus.splitter)
+accuracy = model.evaluate(texts_test, y_test, verbose=0, return_dict=True)["accuracy"]
+print(f"accuracy of the network {accuracy:.2%}\n")
+
+explainer = keras_mmil.Explainer(max_clusters=3 if QUICK else 6, verbose=0)
+explainer.fit(model, texts, texts_valid)
+print(explainer.rules_)
+print(f"fidelity {explainer.fidelity(texts_test):.2%}\n")
+
+mine = [
+    "The music was not bad. I saw it with 5 friends. The story is wonderful, the cast was great!"
+]
+print(explainer.explain(mine)[0], "\n")
+
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "reviews.keras"
+    model.save(path)  # one file, with the vocabulary
+    again = keras.models.load_model(path)  # in a fresh process: `import keras_mmil` first
+    print(f"probability that it is positive: {again.predict(mine, verbose=0)[0, 0]:.3f}")
