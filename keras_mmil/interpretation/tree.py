@@ -96,7 +96,12 @@ def grow(features, labels, weights, max_depth=None, ccp_alpha=0.0, random_state=
         A `Tree`, without splits that do not change the class.
     """
     fitted = DecisionTreeClassifier(
-        max_depth=max_depth, ccp_alpha=ccp_alpha, random_state=random_state
+        max_depth=max_depth,
+        ccp_alpha=ccp_alpha,
+        # To grow leaves far too small to survive the pruning, whose time is quadratic in their
+        # number, would take minutes for some hundred thousand bags.
+        min_weight_fraction_leaf=min(ccp_alpha / 4, 0.5),
+        random_state=random_state,
     ).fit(features, labels, sample_weight=weights)
     tree = fitted.tree_
     label = fitted.classes_[tree.value[:, 0].argmax(axis=1)].astype(np.int32)
