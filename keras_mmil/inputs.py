@@ -87,7 +87,7 @@ def _checked(x, spec, name):
     dtype = tf.as_dtype(x.dtype)  # a string also for NumPy's objects
     if (dtype == tf.string) != (spec.dtype == "string"):
         expected = "texts" if spec.dtype == "string" else "numbers"
-        raise TypeError(f"Expected {expected}. Received: {name} of dtype {dtype.name}")
+        raise TypeError(f"Expected {expected}. Received: {name} of dtype {x.dtype.name}")
     if len(x.shape) != len(spec.shape):
         raise ValueError(
             f"Expected the nesting of the model's input, shape {spec.shape}. "

@@ -16,14 +16,7 @@ from keras_mmil.interpretation.features import bag_features
 from keras_mmil.interpretation.level import Level, level_symbol, level_word
 from keras_mmil.interpretation.nesting import concatenate, multiplicities
 from keras_mmil.interpretation.rules import RuleSet, learn_rules
-from keras_mmil.interpretation.search import (
-    LabelledBags,
-    choose,
-    grow_trees,
-    merge,
-    score,
-    tally,
-)
+from keras_mmil.interpretation.search import LabelledBags, choose, explore, merge, tally
 
 __all__ = ["Fitted", "fit"]
 
@@ -79,14 +72,13 @@ def fit(aggregations, target, train, validation, settings, on_step):
     data = LabelledBags(nestings, (*labels, {n_classes: classes}))
     held_out = LabelledBags(held_out_nestings, (*held_out_labels, {n_classes: held_out_classes}))
 
-    trees = _all_trees(data, features, weights, ks, settings, on_step)
-    tasks = [(held_out, features, trees, k) for k in ks[0]]
-    scores = parallel.run(score, tasks, settings.n_jobs, on_step)
-    grid = tuple(point for points in scores for point in points)
-    best = choose(grid, settings.tolerance)
-    levels = _levels(data, features, weights, centroids, trees, best, names)
+    tasks = [(data, held_out, features, weights, k, settings.tree) for k in ks[0]]
+    explored = parallel.run(explore, tasks, settings.n_jobs, on_step)
+    trees = {point: trees for pairs in explored for point, trees in pairs}
+    best = choose(tuple(trees), settings.tolerance)
+    levels = _levels(data, features, weights, centroids, trees[best], best, names)
     _warn_of_collapse(levels)
-    return Fitted(levels, names, grid, best.n_clusters, best.fidelity)
+    return Fitted(levels, names, tuple(trees), best.n_clusters, best.fidelity)
 
 
 def _draw(observations, settings):
@@ -165,22 +157,6 @@ def _label(observations, centroids, target):
     return nestings, joined, np.concatenate(classes)
 
 
-def _all_trees(data, features, weights, ks, settings, on_step):
-    """All trees by (level, k, k above)."""
-    tasks = [(level, k) for level, options_here in enumerate(ks) for k in options_here]
-    grown = parallel.run(
-        lambda level, k: grow_trees(data, features, weights, level, k, settings.tree),
-        tasks,
-        settings.n_jobs,
-        on_step,
-    )
-    return {
-        (*task, n_above): tree
-        for task, trees in zip(tasks, grown, strict=True)
-        for n_above, tree in trees.items()
-    }
-
-
 def _levels(data, features, weights, centroids, trees, best, class_names):
     """The levels of one combination, with their rules."""
     n_levels = len(features)
@@ -189,18 +165,20 @@ def _levels(data, features, weights, centroids, trees, best, class_names):
         *(tuple(f"{level_symbol(i)}{c + 1}" for c in range(k)) for i, k in enumerate(counts[:-1])),
         class_names,
     ]
+    examples, labels = [], data.labels[0][counts[0]]
+    for i, tree in enumerate(trees):  # what each tree has learned from
+        bags = bag_features(features[i], labels, counts[i], data.nestings[i])
+        examples.append(tally(*merge(bags), data.labels[i + 1][counts[i + 1]], weights[i + 1]))
+        labels = tree.predict(bags)
     clustered = _clustered_weights(data.nestings, weights)
     needed, levels = (True,) * counts[-1], []
     for i in reversed(range(n_levels)):
-        k, n_above = counts[i : i + 2]
-        labels, tree = data.labels[i][k], trees[i, k, n_above]
-        bags = merge(bag_features(features[i], labels, k, data.nestings[i]))
-        examples = tally(*bags, data.labels[i + 1][n_above], weights[i + 1])
-        rules = learn_rules(tree, features[i], i, *examples)
+        rules = learn_rules(trees[i], features[i], i, *examples[i])
         rules = RuleSet(rules, names[i], names[i + 1], needed)
-        sizes = np.bincount(labels, clustered[i], minlength=k) / clustered[i].sum()
+        k = counts[i]
+        sizes = np.bincount(data.labels[i][k], clustered[i], minlength=k) / clustered[i].sum()
         words = level_word(i, n_levels), level_word(i + 1, n_levels)
-        levels.insert(0, Level(*words, centroids[i][k], sizes, features[i], tree, rules))
+        levels.insert(0, Level(*words, centroids[i][k], sizes, features[i], trees[i], rules))
         needed = rules.needed_members
     return tuple(levels)
 

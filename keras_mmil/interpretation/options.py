@@ -48,7 +48,7 @@ class Settings:
     @property
     def n_tasks(self):
         """How many steps fitting takes, where the data allow every number of clusters."""
-        return 2 * sum(map(len, self.options)) + len(self.options[0])
+        return sum(map(len, self.options)) + len(self.options[0])
 
 
 def make_settings(explainer, n_levels):

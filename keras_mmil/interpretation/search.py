@@ -7,7 +7,7 @@ import numpy as np
 from keras_mmil.interpretation.features import bag_features
 from keras_mmil.interpretation.tree import grow
 
-__all__ = ["GridPoint", "LabelledBags", "choose", "grow_trees", "merge", "score", "tally"]
+__all__ = ["GridPoint", "LabelledBags", "choose", "explore", "merge", "tally"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,57 +61,45 @@ def tally(distinct, index, labels, weights):
     return distinct[present // n_labels], present % n_labels, weights[present]
 
 
-def grow_trees(data, features, weights, level, n_clusters, settings):
-    """One level's trees for one number of clusters, and every number of clusters above.
+def explore(train, held_out, features, weights, n_instance_clusters, settings):
+    """Every combination with one number of clusters of instances.
+
+    The labels of instances are those of the nearest centroids, all labels above those that the
+    trees below predict: on validation data, as fidelity is of the rules as a whole, and on training
+    data, too, so that a tree learns from what it will be given.
 
     Args:
-        data: the training data, `LabelledBags`.
+        train, held_out: the training and validation data, `LabelledBags`.
         features: a `Feature` for each level.
-        weights: how often each row, and each top-bag, occurs; see `multiplicities`.
-        level: index of the level.
-        n_clusters: k at this level.
+        weights: how often each row, and each top-bag, of the training data occurs; see
+            `multiplicities`.
+        n_instance_clusters: k of level 0.
         settings: arguments of `grow`.
 
     Returns:
-        Dict from the number of clusters of the level above to a `Tree`.
+        List of pairs: a `GridPoint`, and its `Tree`s, one for each level.
     """
-    labels = data.labels[level][n_clusters]
-    bags = merge(bag_features(features[level], labels, n_clusters, data.nestings[level]))
-    return {
-        n_above: grow(*tally(*bags, labels_above, weights[level + 1]), **settings)
-        for n_above, labels_above in data.labels[level + 1].items()
-    }
+    top = len(train.nestings)
 
-
-def score(data, features, trees, n_instance_clusters):
-    """The fidelity of every combination with one number of clusters of instances.
-
-    The labels of instances are those of the nearest centroids; all labels above are predicted by
-    the trees below. Combinations share what they have in common.
-
-    Args:
-        data: the validation data, `LabelledBags`.
-        features: a `Feature` for each level.
-        trees: trees by (level, k, k above).
-        n_instance_clusters: k of level 0.
-
-    Returns:
-        List of `GridPoint`.
-    """
-    top = len(data.nestings)
-
-    def climb(chosen, labels, n_leaves):
-        level, n_clusters = len(chosen) - 1, chosen[-1]
+    def climb(chosen, trees, labels, held_out_labels):
+        level, k = len(chosen) - 1, chosen[-1]
         if level == top:
-            fidelity = np.mean(labels == data.labels[top][n_clusters])
-            yield GridPoint(chosen[:-1], float(fidelity), n_leaves)
+            fidelity = np.mean(held_out_labels == held_out.labels[top][k])
+            n_leaves = sum(tree.n_leaves for tree in trees)
+            yield GridPoint(chosen[:-1], float(fidelity), n_leaves), trees
             return
-        bags = bag_features(features[level], labels, n_clusters, data.nestings[level])
-        for n_above in data.labels[level + 1]:
-            tree = trees[level, n_clusters, n_above]
-            yield from climb((*chosen, n_above), tree.predict(bags), n_leaves + tree.n_leaves)
+        bags, held_out_bags = (
+            bag_features(features[level], here, k, data.nestings[level])
+            for here, data in ((labels, train), (held_out_labels, held_out))
+        )
+        merged = merge(bags)
+        for n_above, labels_above in train.labels[level + 1].items():
+            tree = grow(*tally(*merged, labels_above, weights[level + 1]), **settings)
+            predicted = tree.predict(bags), tree.predict(held_out_bags)
+            yield from climb((*chosen, n_above), (*trees, tree), *predicted)
 
-    return list(climb((n_instance_clusters,), data.labels[0][n_instance_clusters], 0))
+    k = n_instance_clusters
+    return list(climb((k,), (), train.labels[0][k], held_out.labels[0][k]))
 
 
 def choose(grid, tolerance=0.0):

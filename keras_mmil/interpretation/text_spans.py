@@ -61,12 +61,13 @@ def window_centres(n_tokens, at_most):
     return [*range(half), *range(n_tokens - half, n_tokens)]
 
 
-def window_words(x, vocabulary):
+def window_words(x, vocabulary, n_words=25):
     """What shows the rows of bags of windows over tokens, by their positions.
 
     Args:
         x: RaggedTensor of ids [texts, (sentences), (tokens), size], or [texts, (tokens), size].
         vocabulary: the token of each id.
+        n_words: of a longer bag only so many tokens are shown.
 
     Returns:
         Function from a position to str: the tokens of a window or, of a bag, those in the middle of
@@ -78,6 +79,7 @@ def window_words(x, vocabulary):
         for index in position:
             part = part[index]
         ids = part if part.shape.rank == 1 else part[:, part.shape[-1] // 2]
-        return " ".join(vocabulary[i] for i in ids.numpy())
+        words = [vocabulary[i] for i in ids.numpy()]
+        return " ".join(words[:n_words] + ["…"] * (len(words) > n_words))
 
     return show
