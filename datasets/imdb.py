@@ -129,8 +129,8 @@ def load_word_vectors(limit=None, size=100, splitter=None, seed=0, verbose=1):
         vectors = word_vectors.train(
             reviews.corpus, ~reviews.is_test, size, seed=seed, verbose=verbose
         )
-        with replacing(path) as part, open(part, "wb") as file:
-            np.save(file, vectors, allow_pickle=False)
+        with replacing(path) as part:
+            np.save(part, vectors, allow_pickle=False)
     return word_vectors.standardize(np.load(path, allow_pickle=False), reviews.corpus.counts)
 
 
@@ -226,5 +226,5 @@ def _split_and_save(archive, limit, splitter, folder, verbose):
     corpus = Corpus.from_texts(texts, fit_on=~is_test, splitter=splitter, verbose=verbose)
     corpus.save(folder)
     # Last, because its presence says that the rest is complete.
-    with replacing(folder / "reviews.npz") as part, open(part, "wb") as file:
-        np.savez(file, labels=np.array([_LABELS[x] for x in labels], np.int8), is_test=is_test)
+    with replacing(folder / "reviews.npz") as part:
+        np.savez(part, labels=np.array([_LABELS[x] for x in labels], np.int8), is_test=is_test)

@@ -144,8 +144,8 @@ class Corpus:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name in _ARRAYS:
-            with replacing(folder / f"{name}.npy") as part, open(part, "wb") as file:
-                np.save(file, getattr(self, name), allow_pickle=False)
+            with replacing(folder / f"{name}.npy") as part:
+                np.save(part, getattr(self, name), allow_pickle=False)
         # Last, because its presence says that the rest is complete.
         about = {"format": _FORMAT, "splitter": self.splitter, "vocabulary": self.vocabulary}
         write_json(folder / "corpus.json", about)

@@ -40,7 +40,7 @@ def make_sentence(n, fired=(), role=DECIDES, name="v1", clause="v1 ← o_u1=1.")
 
 def explain(content, *sentences, clause="positive ← o_v1=1.", network="positive", size=3):
     top = Part(2, "top-bag", (0,), 1, "positive", None, 1.0, None, None, clause, (), (), sentences)
-    layer = TextBags(["_", "?"], size=size, splitter="core")
+    layer = TextBags(["_", "?", "word"], size=size, splitter="core")
     return annotate([content], [Explanation(top, int(network == "positive"), network)], layer)[0]
 
 
@@ -71,7 +71,7 @@ def test_phrases(fired, expected):
     trigrams = [*make_sentence(2).children, *make_sentence(7, fired).children]
     trigrams += make_sentence(1).children
     top = Part(1, "top-bag", (0,), 0, "n", None, 1.0, None, clause="n.", children=tuple(trigrams))
-    layer = TextBags(["_", "?"], depth=1, splitter="core")
+    layer = TextBags(["_", "?", "word"], depth=1, splitter="core")
     (flat,) = annotate([f"x y. {content} z"], [Explanation(top, 0, "n")], layer)
     expected[-1] = (f"{expected[-1][0]} ", None)
     assert phrases(flat) == [[("x y. ", None)], expected, [("z", None)]]

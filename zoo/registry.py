@@ -78,9 +78,7 @@ class Experiment:
 
 
 def _load_mnist(seed=0, limit=None, source="mnist", unlabelled=False):
-    sizes = {"n_train": 5000, "n_valid": 1000, "n_test": 5000}
-    if limit is not None:
-        sizes = {name: min(size, limit) for name, size in sizes.items()}
+    sizes = _at_most(limit, n_train=5000, n_valid=1000, n_test=5000)
     return Data(*mnist_data.load_mmil(**sizes, source=source, seed=seed, instance_labels=True))
 
 
@@ -98,15 +96,18 @@ def _load_reviews(seed=0, limit=None, source="imdb", unlabelled=False):
 
 
 def _load_opinions(seed, limit):
-    sizes = {"n_train": 1000, "n_valid": 300, "n_test": 300}
-    if limit is not None:
-        sizes = {name: min(size, limit) for name, size in sizes.items()}
+    sizes = _at_most(limit, n_train=1000, n_valid=300, n_test=300)
     parts = opinions.load_texts(**sizes, seed=seed)
     train = Corpus.from_texts(parts[0][0], splitter="core", verbose=0)
-    bags = [Corpus.from_texts(texts, like=train, verbose=0).trigrams() for texts, _ in parts]
-    labelled = ((x, y, None) for x, (_, y) in zip(bags, parts, strict=True))
+    others = (Corpus.from_texts(texts, like=train, verbose=0) for texts, _ in parts[1:])
+    pairs = zip((train, *others), parts, strict=True)
+    labelled = ((corpus.trigrams(), y, None) for corpus, (_, y) in pairs)
     size = len(train.vocabulary)
     return Data(*labelled, {"vectors": size}, train.vocabulary, train.splitter)
+
+
+def _at_most(limit, **sizes):
+    return {name: size if limit is None else min(size, limit) for name, size in sizes.items()}
 
 
 def _load_flat_reviews(**arguments):

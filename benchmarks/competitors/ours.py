@@ -17,43 +17,45 @@ class Step:
     """A `keras_mmil.Model`; equal instances and sub-bags merged beforehand where that pays."""
 
     def __init__(self, workload):
-        model = build(workload)
         self.batches = [
             to_tensors({**inputs_of(workload, batch), "y": batch.y}) for batch in workload.batches
         ]
+        self.step = self.make_step(build(workload), self.batches[0])
+
+    def make_step(self, model, example):
+        """The compiled step of a model, for batches such as an example."""
 
         def forward(batch):
-            return model({name: x for name, x in batch.items() if name != "y"}, training=True)
+            return model(_without_labels(batch), training=True)
 
-        self.step = train_step(forward, model.trainable_variables, self.batches[0])
+        return train_step(forward, model.trainable_variables, example)
 
     def __call__(self, i):
         return float(self.step(self.batches[i % len(self.batches)]))
 
 
-class AdversarialStep:
+class AdversarialStep(Step):
     """The same trained by a `VirtualAdversarialModel`: a perturbation for each distinct word."""
 
-    def __init__(self, workload):
-        model = build(workload)
+    def make_step(self, model, example):
         outputs = keras.layers.Activation("sigmoid")(model.outputs[0])
         model = keras_mmil.Model(model._inputs_struct, outputs)
         model.compile(keras.optimizers.Adam(0.001), "binary_crossentropy")
         self.model = VirtualAdversarialModel(model, "word_vectors")
-        self.batches = [
-            to_tensors({**inputs_of(workload, batch), "y": batch.y}) for batch in workload.batches
-        ]
 
-        @tf.function(input_signature=[signature_of(self.batches[0])])
+        @tf.function(input_signature=[signature_of(example)])
         def step(batch):
-            x = {name: part for name, part in batch.items() if name != "y"}
-            return self.model.train_step((x, batch["y"]))["supervised_loss"]
+            return self.model.train_step((_without_labels(batch), batch["y"]))["supervised_loss"]
 
-        self.step = step
+        return step
 
     def __call__(self, i):
         self.model.reset_metrics()
-        return float(self.step(self.batches[i % len(self.batches)]))
+        return super().__call__(i)
+
+
+def _without_labels(batch):
+    return {name: x for name, x in batch.items() if name != "y"}
 
 
 def build(workload, distinct=True):

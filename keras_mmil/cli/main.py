@@ -39,7 +39,7 @@ def _parser():
         "demo", help="train on bags of bags of digits, print the rules and one explanation"
     )
     _add_training_options(demo, out="runs/demo")
-    demo.set_defaults(command=_demo, replace=True)
+    demo.set_defaults(command=_demo, replace=True, vat=False)
 
     run = commands.add_parser("run", help="reproduce an experiment of the paper")
     run.add_argument("experiment", help="one of those that `keras-mmil list` prints")

@@ -106,15 +106,14 @@ def _settings(experiment, options):
         raise ValueError(f"Expected at least one epoch. Received: --epochs {epochs}")
     if options.limit is not None and options.limit < 2:
         raise ValueError(f"Expected at least two top-bags. Received: --limit {options.limit}")
-    adversarial = getattr(options, "vat", False)
-    if adversarial and experiment.adversarial is None:
+    if options.vat and experiment.adversarial is None:
         raise ValueError(
             f"Expected an experiment with virtual adversarial training. "
             f"Received: --vat for {experiment.name}"
         )
     return {
         "experiment": experiment.key,
-        "adversarial": adversarial,
+        "adversarial": options.vat,
         "source": source,
         "seed": options.seed,
         "epochs": epochs,

@@ -87,63 +87,50 @@ class TextExplanation(Explanation):
             color: whether to use the escape sequences for bold and dim; else phrases stand between
                 asterisks, and sentences that do not matter in parentheses.
         """
-        bold, dim = (("\033[1m", "\033[0m"), ("\033[2m", "\033[0m"))
-        if not color:
-            bold, dim = ("*", "*"), ("(", ")")
-
-        def phrase(piece, cluster):
-            return f"{bold[0]}{piece}{bold[1]}{_number(cluster).translate(_SUPERSCRIPTS)}"
-
-        def sentence(body, label, relevant):
-            if not relevant:
-                return f"{dim[0]}{body}{dim[1]}"
-            return f"[{label}] {body}" if label else body
-
-        return self._render(str, phrase, sentence, heading=str)
+        bold, dim = ("\033[1m{}\033[0m", "\033[2m{}\033[0m") if color else ("*{}*", "({})")
+        return self._render(
+            escape=str,
+            heading="{}".format,
+            label="[{}]".format,
+            dim=dim.format,
+            phrase=lambda piece, number: bold.format(piece) + number.translate(_SUPERSCRIPTS),
+        )
 
     def to_markdown(self):
         """As Markdown, as GitHub shows it; what does not matter is small."""
-
-        def phrase(piece, cluster):
-            return f"**{piece}**<sup>{_number(cluster)}</sup>"
-
-        def sentence(body, label, relevant):
-            if not relevant:
-                return f"<sub>{body}</sub>"
-            return f"[{label}] {body}" if label else body
-
         return self._render(
-            lambda piece: piece.translate(_MARKDOWN), phrase, sentence, lambda line: f"**{line}**"
+            escape=lambda piece: piece.translate(_MARKDOWN),
+            heading="**{}**".format,
+            label="[{}]".format,
+            dim="<sub>{}</sub>".format,
+            phrase="**{}**<sup>{}</sup>".format,
         )
 
     def to_html(self):
         """As a piece of HTML."""
-
-        def phrase(piece, cluster):
-            return f'<b>{piece}</b><sup style="{_RAISED}">{_number(cluster)}</sup>'
-
-        def sentence(body, label, relevant):
-            if not relevant:
-                return f'<span style="{_DIM}">{body}</span>'
-            return f'<span style="{_LABEL}">[{label}]</span> {body}' if label else body
-
-        lines = self._render(html.escape, phrase, sentence, lambda line: f"<b>{line}</b>")
+        lines = self._render(
+            escape=html.escape,
+            heading="<b>{}</b>".format,
+            label=f'<span style="{_LABEL}">[{{}}]</span>'.format,
+            dim=f'<span style="{_DIM}">{{}}</span>'.format,
+            phrase=f'<b>{{}}</b><sup style="{_RAISED}">{{}}</sup>'.format,
+        )
         paragraphs = "".join(f"<p>{line}</p>" for line in lines.split("\n\n"))
         return f'<div style="{_FRAME}">{paragraphs}</div>'
 
-    def _render(self, escape, phrase, sentence, heading):
-        body = " ".join(
-            sentence(
-                _on_one_line(
-                    escape(p.text) if p.cluster is None else _bold(p, escape, phrase)
-                    for p in one.phrases
-                ),
-                one.label and escape(one.label),
-                one.relevant,
+    def _render(self, escape, heading, label, dim, phrase):
+        """Paragraphs, of functions from an escaped piece (and the number of its cluster) to str."""
+
+        def sentence(one):
+            body = _on_one_line(
+                escape(p.text) if p.cluster is None else _bold(p, escape, phrase)
+                for p in one.phrases
             )
-            for one in self.sentences
-        )
-        paragraphs = [heading(escape(self.verdict)), body]
+            if not one.relevant:
+                return dim(body)
+            return f"{label(escape(one.label))} {body}" if one.label else body
+
+        paragraphs = [heading(escape(self.verdict)), " ".join(map(sentence, self.sentences))]
         paragraphs += [escape(clause) for _, clause in self.clauses]
         return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
@@ -234,7 +221,7 @@ def _bold(phrase, escape, render):
     """A phrase in bold, without the spaces around it."""
     inner = phrase.text.strip()
     before, _, after = phrase.text.partition(inner)
-    return f"{before}{render(escape(inner), escape(phrase.cluster))}{after}"
+    return f"{before}{render(escape(inner), _number(escape(phrase.cluster)))}{after}"
 
 
 def _sentences_of(parts, windows):

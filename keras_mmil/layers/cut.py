@@ -16,7 +16,7 @@ class Cut:
 
     Raises:
         ValueError: if there is no such layer, or it is called several times, or has several
-            outputs, or the model's outputs do not depend on it.
+            outputs.
     """
 
     def __init__(self, model, layer):
@@ -35,10 +35,6 @@ class Cut:
             depends = any(id(x) in dependent for x in node.input_tensors)
             dependent |= {id(x) for x in node.outputs if depends}
             (self._above if depends else self._below).append(node)
-        if not any(id(x) in dependent for x in model.outputs):
-            raise ValueError(
-                f"Expected a layer that the outputs depend on. Received: layer={layer!r}"
-            )
         self._model, self._output = model, output
 
     def below(self, inputs, training):

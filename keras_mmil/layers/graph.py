@@ -4,7 +4,14 @@ import inspect
 
 import keras
 
-__all__ = ["call_arguments", "nodes_under", "ordered_nodes", "reapply", "run_nodes"]
+__all__ = [
+    "call_arguments",
+    "nodes_under",
+    "ordered_nodes",
+    "reapply",
+    "run_nodes",
+    "seed_generators",
+]
 
 
 def call_arguments(node):
@@ -67,3 +74,8 @@ def reapply(model, inputs):
     values = {id(x): value for x, value in pairs}
     run_nodes(ordered_nodes(model), values)
     return keras.tree.map_structure(lambda x: values[id(x)], model._outputs_struct)
+
+
+def seed_generators(model):
+    """All random number generators of a model's layers, such as that of a `Dropout`."""
+    return [generator for layer in model._flatten_layers() for generator in layer._seed_generators]

@@ -6,6 +6,7 @@ import numpy as np
 from keras_mmil import ragged
 from keras_mmil.datasets.feeding import batches
 from keras_mmil.inputs import check_inputs
+from keras_mmil.layers.graph import seed_generators
 from keras_mmil.training.checkpoint import Checkpoint
 
 __all__ = ["fit_resumable"]
@@ -80,8 +81,7 @@ class _SeedEachEpoch(keras.callbacks.Callback):
         self.seed = seed
 
     def on_epoch_begin(self, epoch, logs=None):
-        layers = self.model._flatten_layers()
-        generators = [generator for layer in layers for generator in layer._seed_generators]
+        generators = seed_generators(self.model)
         states = np.random.SeedSequence([self.seed, epoch]).generate_state(2 * len(generators))
         for generator, state in zip(generators, states.reshape(-1, 2), strict=True):
             generator.state.assign(state)

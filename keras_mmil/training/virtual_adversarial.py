@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.layers.cut import Cut
+from keras_mmil.layers.graph import seed_generators
 from keras_mmil.model import Model
 
 __all__ = ["VirtualAdversarialModel"]
@@ -67,8 +68,7 @@ class VirtualAdversarialModel(Model):
         self._cut = Cut(model, layer)
         self._plain = lambda: model  # hidden from Keras, which would track its variables twice
         # What dropout and the like draw by, so that all passes of a step draw the same.
-        drawn_by = [generator for part in _flatten(model) for generator in part._seed_generators]
-        self._random_states = [generator.state for generator in drawn_by]
+        self._random_states = [generator.state for generator in seed_generators(model)]
         self._directions = keras.random.SeedGenerator(seed)
         self._supervised_mean = keras.metrics.Mean(name="supervised_loss")
         self._adversarial_mean = keras.metrics.Mean(name="adversarial_loss")
@@ -146,10 +146,6 @@ class VirtualAdversarialModel(Model):
                 divergence = tf.reduce_sum(self._divergence(target, predict(self.xi * direction)))
             direction = _normalized(tf.stop_gradient(tape.gradient(divergence, direction)))
         return tf.reduce_mean(self._divergence(target, predict(self.epsilon * direction)))
-
-
-def _flatten(model):
-    return model._flatten_layers()
 
 
 def _add(h, perturbation):
