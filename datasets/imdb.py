@@ -74,6 +74,24 @@ class Reviews:
             train = np.concatenate([train, np.flatnonzero(self.labels < 0)])
         return train, valid, np.flatnonzero(self.is_test)
 
+    def parts(self, n_valid=2500, unlabelled=False, seed=0):
+        """Training, validation and test reviews as bags, with labels; see `load_mmil`."""
+        return tuple(
+            (self.corpus.trigrams(rows), self.labels[rows].astype(np.int64))
+            for rows in self.rows(n_valid, unlabelled, seed)
+        )
+
+    def word_vectors(self, size=100, seed=0, verbose=1):
+        """Vectors of the vocabulary; see `load_word_vectors`."""
+        path = self.folder / f"word2vec-{size}-{seed}.npy"
+        if not path.exists():
+            vectors = word_vectors.train(
+                self.corpus, ~self.is_test, size, seed=seed, verbose=verbose
+            )
+            with replacing(path) as part:
+                np.save(part, vectors, allow_pickle=False)
+        return word_vectors.standardize(np.load(path, allow_pickle=False), self.corpus.counts)
+
 
 def load_mmil(limit=None, n_valid=2500, unlabelled=False, seed=0, splitter=None, verbose=1):
     """Reviews as bags of sentences of trigrams, with their labels.
@@ -98,11 +116,7 @@ def load_mmil(limit=None, n_valid=2500, unlabelled=False, seed=0, splitter=None,
         FileNotFoundError: if the archive is not there and cannot be downloaded.
         ValueError: if it is truncated, or holds what it should not.
     """
-    reviews = prepare(limit, splitter, verbose)
-    return tuple(
-        (reviews.corpus.trigrams(rows), reviews.labels[rows].astype(np.int64))
-        for rows in reviews.rows(n_valid, unlabelled, seed)
-    )
+    return prepare(limit, splitter, verbose).parts(n_valid, unlabelled, seed)
 
 
 def load_mil(*args, **kwargs):
@@ -123,15 +137,7 @@ def load_word_vectors(limit=None, size=100, splitter=None, seed=0, verbose=1):
     Returns:
         float32 [vocabulary, size]; see `word_vectors.train` and `word_vectors.standardize`.
     """
-    reviews = prepare(limit, splitter, verbose)
-    path = reviews.folder / f"word2vec-{size}-{seed}.npy"
-    if not path.exists():
-        vectors = word_vectors.train(
-            reviews.corpus, ~reviews.is_test, size, seed=seed, verbose=verbose
-        )
-        with replacing(path) as part:
-            np.save(part, vectors, allow_pickle=False)
-    return word_vectors.standardize(np.load(path, allow_pickle=False), reviews.corpus.counts)
+    return prepare(limit, splitter, verbose).word_vectors(size, seed, verbose)
 
 
 def prepare(limit=None, splitter=None, verbose=1):

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_mmil import text
 from keras_mmil._atomic import replacing, write_json
 from keras_mmil._checks import positive_int
+from keras_mmil._nested_lists import members_of, row_splits
 
 __all__ = ["PADDING", "UNKNOWN", "Corpus"]
 
@@ -87,7 +88,7 @@ class Corpus:
         tokens, sentence_sizes, text_sizes = map(np.concatenate, zip(*parts, strict=True))
         n_texts = len(text_sizes)
         bar.update(n_texts, finalize=True)
-        sentence_splits, text_splits = map(_splits, (sentence_sizes, text_sizes))
+        sentence_splits, text_splits = map(row_splits, (sentence_sizes, text_sizes))
         if like is not None:
             ids = _look_up(list(table), like.vocabulary)
             vocabulary, counts = like.vocabulary, like.counts
@@ -123,10 +124,10 @@ class Corpus:
 
     def ids(self, rows=None):
         """The ids of the tokens: int32 RaggedTensor [texts, (sentences), (tokens)]."""
-        sentences, text_sizes = _ranges(self.text_splits, self._indices(rows))
-        tokens, sentence_sizes = _ranges(self.sentence_splits, sentences)
-        return tf.RaggedTensor.from_nested_row_lengths(
-            self.tokens[tokens], [text_sizes, sentence_sizes], validate=False
+        sentences, text_splits = members_of(self.text_splits, self._indices(rows))
+        tokens, sentence_splits = members_of(self.sentence_splits, sentences)
+        return tf.RaggedTensor.from_nested_row_splits(
+            self.tokens[tokens], [text_splits, sentence_splits], validate=False
         )
 
     def flat_ids(self, rows=None):
@@ -196,7 +197,7 @@ def _split_batches(texts, splitter):
 
     def checked():
         try:
-            yield from map(_checked, texts)
+            yield from map(text.as_bytes, texts)
         except Exception as error:  # which TensorFlow would turn into one of its own
             errors.append(error)
 
@@ -205,13 +206,6 @@ def _split_batches(texts, splitter):
     yield from dataset.as_numpy_iterator()
     if errors:
         raise errors[0]
-
-
-def _checked(one):
-    if not isinstance(one, (str, bytes)):
-        raise TypeError(f"Expected a text, str or bytes. Received: {type(one).__name__}: {one!r}")
-    # What UTF-8 cannot encode, such as half of a surrogate pair, becomes a question mark.
-    return one.encode("utf-8", "replace") if isinstance(one, str) else one
 
 
 def _number(tokens, occurrences, min_count):
@@ -230,14 +224,3 @@ def _look_up(tokens, vocabulary):
     """The id of each of `tokens`, which are bytes."""
     known = {token.encode(): i for i, token in enumerate(vocabulary)}
     return np.array([known.get(token, 1) for token in tokens], np.int32)
-
-
-def _splits(sizes):
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-
-
-def _ranges(splits, rows):
-    """The members of some bags, one bag after the other, and the sizes of these."""
-    sizes = np.diff(splits)[rows]
-    starts = np.repeat(splits[:-1][rows] - _splits(sizes)[:-1], sizes)
-    return starts + np.arange(len(starts)), sizes

@@ -1,16 +1,29 @@
-"""Nested Python lists taken apart into flat values and the lengths of all lists."""
+"""Nested Python lists taken apart into flat values and the lengths of all lists; row splits."""
 
 from itertools import chain
 
 import keras
 import numpy as np
 
-__all__ = ["flatten", "position", "row_splits"]
+__all__ = ["flatten", "members_of", "position", "row_splits"]
 
 
 def row_splits(lengths):
     """Row splits, int64 `[bags + 1]`, of bags with these lengths, `[bags]`."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def members_of(splits, bags):
+    """The members of some bags, one bag after the other, int64 `[members]`, and their row splits.
+
+    Args:
+        splits: members `splits[b]` to `splits[b + 1]` are in bag b.
+        bags: indices of bags.
+    """
+    lengths = np.diff(splits)[bags]
+    taken = row_splits(lengths)
+    shift = np.repeat(splits[:-1][bags] - taken[:-1], lengths)
+    return shift + np.arange(taken[-1]), taken
 
 
 def flatten(x, inner_shape=None, depth=None):

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil import ragged
+from keras_mmil import ragged, text
 from keras_mmil.bags import Bags
 
 __all__ = ["check_inputs", "complete_inputs"]
@@ -104,11 +104,5 @@ def _strings(x, name):
     """Texts [n] as a tensor."""
     if isinstance(x, (str, bytes)):
         raise TypeError(f"Expected a list of texts. Received: {name}={x!r}")
-    for one in x:
-        if not isinstance(one, (str, bytes)):
-            raise TypeError(
-                f"Expected texts, str or bytes. Received: {name} with {type(one).__name__} {one!r}"
-            )
-    # What UTF-8 cannot encode, such as half of a surrogate pair, becomes a question mark.
-    encoded = [one.encode("utf-8", "replace") if isinstance(one, str) else one for one in x]
+    encoded = list(map(text.as_bytes, x))
     return tf.constant(encoded, tf.string, shape=(len(encoded),))

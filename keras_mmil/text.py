@@ -8,9 +8,17 @@ import tensorflow as tf
 
 from keras_mmil._checks import positive_int
 
-__all__ = ["SPLITTERS", "check_splitter", "check_window", "tokenize", "windows"]
+__all__ = [
+    "BREAK",
+    "SPLITTERS",
+    "as_bytes",
+    "check_splitter",
+    "check_window",
+    "tokenize",
+    "windows",
+]
 
-_BREAK = r"(?i)<\s*br\s*/?\s*>"
+BREAK = r"(?i)<\s*br\s*/?\s*>"
 _PARAGRAPH = "\n\n"
 # What tokens are made of: letters, their marks, numbers, and symbols such as emoji; and what may
 # join them, as in "don't", "well-spent", "8/10", and (put in for a decimal point) "8.5".
@@ -47,7 +55,7 @@ def tokenize(texts, splitter="tensorflow-text"):
     )
     # The sentence breaker would cut the bytes of a wide space in two.
     texts = tf.strings.regex_replace(texts, r"[\pZ\x{85}\x{e000}]", " ")
-    texts = tf.strings.regex_replace(texts, _BREAK, _PARAGRAPH)
+    texts = tf.strings.regex_replace(texts, BREAK, _PARAGRAPH)
     texts = tf.strings.regex_replace(texts, r"\n\s*\n", _PARAGRAPH)
     texts = tf.strings.regex_replace(texts, r"(\pN)\.(\pN)", rf"\1{_DECIMAL_POINT}\2")
     texts = tf.strings.regex_replace(texts, _TITLE, r"\1")
@@ -88,6 +96,17 @@ def windows(ids, size=3, at_most=None, padding=0):
         starts = tf.ragged.boolean_mask(starts, ids.with_values(kept))
     flat = starts.values[:, None] + tf.range(size, dtype=starts.dtype)
     return starts.with_values(tf.gather(padded.values, flat))  # (bags, (windows), size)
+
+
+def as_bytes(one):
+    """A text, str or bytes, as bytes; what UTF-8 cannot encode becomes a question mark.
+
+    Raises:
+        TypeError: if it is neither.
+    """
+    if not isinstance(one, (str, bytes)):
+        raise TypeError(f"Expected a text, str or bytes. Received: {type(one).__name__} {one!r}")
+    return one.encode("utf-8", "replace") if isinstance(one, str) else one
 
 
 def check_window(size):

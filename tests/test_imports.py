@@ -16,7 +16,7 @@ FOLDERS = {"keras_mmil": "keras_mmil", "zoo": "keras_mmil.zoo", "datasets": "ker
 
 # What each part of the library may import of the others. All may import those at the bottom, too,
 # and the private modules `keras_mmil._*`, which import none.
-BOTTOM = {"ragged": set(), "text": set(), "bags": {"ragged"}, "inputs": {"ragged", "bags"}}
+BOTTOM = {"ragged": set(), "text": set(), "bags": {"ragged"}, "inputs": {"ragged", "text", "bags"}}
 DIRECTIONS = {
     "layers": set(),
     "model": {"layers"},

@@ -315,6 +315,7 @@ def test_weights_that_changed():
         ({"validation_fraction": 2}, "validation_fraction=2"),
         ({"ccp_alpha": -1}, "ccp_alpha=-1"),
         ({"n_init": 0}, "n_init=0"),
+        ({"metric": "cosine"}, "metric='cosine'"),
         ({"max_rows": 0}, "max_rows=0"),
         ({"batch_size": 0.5}, "batch_size=0.5"),
         ({"batch_size": True}, "batch_size=True"),

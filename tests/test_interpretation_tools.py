@@ -128,7 +128,7 @@ def spoil(folder, change):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda m: m.update(version=2), r"version 1.*Received: version=2 in .*manifest.json"),
+        (lambda m: m.update(version=1), r"version 2.*Received: version=1 in .*manifest.json"),
         (lambda m: m.update(format="other"), "a manifest of saved rules"),
         (lambda m: m.pop("levels"), "manifest.json.*damaged: KeyError.*levels"),
         (lambda m: m.update(arrays=3), "damaged: TypeError"),

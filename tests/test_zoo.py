@@ -23,9 +23,8 @@ def test_experiment(name, tmp_path):
     model = experiment.build(**data.build_arguments)
     assert isinstance(model, keras_mmil.Model)
     before = [w.numpy() for w in model.trainable_weights]
-    extractor = keras_mmil.RuleExtractor(
-        x, validation_data=(x_valid, y_valid), max_clusters=3, verbose=0
-    )
+    arguments = {**experiment.explainer, "max_clusters": 3, "verbose": 0}
+    extractor = keras_mmil.RuleExtractor(x, validation_data=(x_valid, y_valid), **arguments)
     with warnings.catch_warnings():
         # One epoch may leave the network, and so the rules, with a single class.
         warnings.filterwarnings("ignore", message=".*one class")

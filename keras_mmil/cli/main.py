@@ -76,7 +76,9 @@ def _add_training_options(parser, out=None):
     )
     parser.add_argument("--out", default=out, help="folder for all that is made")
     parser.add_argument("--resume", action="store_true", help="go on with what is in the folder")
-    parser.add_argument("--max-clusters", type=int, default=10, help="to try at each level")
+    parser.add_argument(
+        "--max-clusters", type=int, help="to try at each level; the experiment's own by default"
+    )
     parser.add_argument("--verbose", type=int, choices=(0, 1, 2), default=2, help="as in Keras")
 
 

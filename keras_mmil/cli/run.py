@@ -71,10 +71,10 @@ def run(experiment, options):
 
     started = time.perf_counter()
     explainer = Explainer(
-        max_clusters=options.max_clusters,
         class_names=experiment.class_names,
         random_state=options.seed,
         verbose=min(options.verbose, 1),
+        **_explainer_arguments(experiment, options),
     ).fit(model, x, data.valid[0])
     extract_seconds = time.perf_counter() - started
     metrics = {
@@ -128,6 +128,12 @@ def _name(experiment, settings):
 
 def _adversarial(experiment, seed):
     return lambda model: VirtualAdversarialModel(model, seed=seed, **experiment.adversarial)
+
+
+def _explainer_arguments(experiment, options):
+    if options.max_clusters is None:
+        return experiment.explainer
+    return {**experiment.explainer, "max_clusters": options.max_clusters}
 
 
 def _test(model, explainer, x, y):

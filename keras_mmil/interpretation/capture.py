@@ -1,6 +1,6 @@
 """What a trained network computes at its bag-layers. The one place where the network runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import keras
 import numpy as np
@@ -29,6 +29,12 @@ class Observation:
     nestings: tuple
     representations: tuple
     outputs: np.ndarray
+
+    def projected(self, projections):
+        """The same with the rows of each level multiplied by a matrix, where there is one."""
+        pairs = zip(self.representations, projections, strict=True)
+        rows = tuple(rows if matrix is None else rows @ matrix for rows, matrix in pairs)
+        return replace(self, representations=rows)
 
 
 def nest(values, occurrences):
@@ -114,14 +120,19 @@ class Network:
             batch_size: number of top-bags in a batch.
             on_batch: called without arguments after each batch.
         """
-        for start in range(0, ragged.n_top_bags(x), batch_size):
-            yield self._observe(ragged.take(x, slice(start, start + batch_size)))
+        for batch in self.inputs_of_batches(x, batch_size):
+            yield self._observe(batch)
             if on_batch:
                 on_batch()
 
+    def inputs_of_batches(self, x, batch_size):
+        """Yield what the model itself takes, for each batch of checked inputs."""
+        for start in range(0, ragged.n_top_bags(x), batch_size):
+            batch = ragged.take(x, slice(start, start + batch_size))
+            batch = tf.nest.map_structure(_to_tensor, batch)
+            yield complete_inputs(batch, self.model._inputs_struct)
+
     def _observe(self, batch):
-        batch = tf.nest.map_structure(_to_tensor, batch)
-        batch = complete_inputs(batch, self.model._inputs_struct)
         arguments, outputs = self._capture(batch, training=False)
         pairs = zip(self.layers, arguments, strict=True)
         captured = [_to_numpy(layer.capture(**tensors)) for layer, tensors in pairs]

@@ -1,13 +1,9 @@
 """The explainer: a trained network of bag-layers, read as symbolic rules."""
 
-import functools
-
-import keras
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from keras_mmil import ragged
 from keras_mmil.interpretation import storage
 from keras_mmil.interpretation.capture import Network, nest, set_aside
 from keras_mmil.interpretation.cluster_table import cluster_table
@@ -39,6 +35,9 @@ class Explainer(BaseEstimator):
         max_clusters: greatest number of clusters to try (from 2 upwards); an int, or a tuple of one
             for each level, from the instances upwards.
         n_clusters: the numbers of clusters, instead of a search: an int or a tuple like that.
+        metric: distance of rows in clustering. "euclidean", that of the representations (the
+            paper's), or "sensitivity", in which rows are far apart if they make a difference to
+            the network's output: fewer clusters say more, but less of what is alike in the data.
         features: what rules speak of: "occurrence", "frequency" or "count" of clusters, a tuple of
             one a level, or "auto": occurrence where the bag-layer only takes maxima, count
             where it takes sums, else frequency.
@@ -85,6 +84,7 @@ class Explainer(BaseEstimator):
         self,
         max_clusters=10,
         n_clusters=None,
+        metric="euclidean",
         features="auto",
         target=None,
         class_names=None,
@@ -101,6 +101,7 @@ class Explainer(BaseEstimator):
     ):
         self.max_clusters = max_clusters
         self.n_clusters = n_clusters
+        self.metric = metric
         self.features = features
         self.target = target
         self.class_names = class_names
@@ -139,16 +140,7 @@ class Explainer(BaseEstimator):
             x, x_valid = set_aside(x, self.validation_fraction, settings.seed)
         else:
             x_valid = network.inputs(x_valid, "x_valid")
-        bar = keras.utils.Progbar(settings.n_tasks, verbose=self.verbose, unit_name="step")
-        step = functools.partial(bar.add, 1)
-
-        def observe(part):
-            bar.target += -(-ragged.n_top_bags(part) // self.batch_size)
-            return network.batches(part, self.batch_size, step)
-
-        data = (functools.partial(observe, part) for part in (x, x_valid))
-        fitted = fit(network.aggregations, target, *data, settings, step)
-        bar.update(bar.target, finalize=True)
+        fitted = fit(network, target, x, x_valid, settings, self.verbose)
         return self._set(fitted, network, target)
 
     def predict(self, x):
@@ -313,7 +305,9 @@ class Explainer(BaseEstimator):
                 "Expected the weights that the model had when its rules were learned: fit again. "
                 f"Received: model={self._network.model.name!r} with other weights"
             )
-        return self._network.batches(x, self.batch_size)
+        projections = [level.projection for level in self.levels_]
+        batches = self._network.batches(x, self.batch_size)
+        return (batch.projected(projections) for batch in batches)
 
     def _read(self, x):
         batches = self._batches(x)

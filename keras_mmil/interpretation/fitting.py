@@ -1,11 +1,14 @@
 """From what a network computes on training and validation data to the levels of an explainer."""
 
+import functools
 import warnings
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 
-from keras_mmil.interpretation import options, parallel
+from keras_mmil import ragged
+from keras_mmil.interpretation import options, parallel, sensitivity
 from keras_mmil.interpretation.clustering import (
     RowSample,
     count_distinct,
@@ -40,32 +43,49 @@ class Fitted:
     fidelity: float
 
 
-def fit(aggregations, target, train, validation, settings, on_step):
+def fit(network, target, x, x_valid, settings, verbose=0):
     """Fit an explainer: algorithm 3 of the paper.
 
     Args:
-        aggregations: names of the aggregations of each bag-layer, a tuple of sets.
+        network: the `Network`.
         target: the `Target`.
-        train: function that returns an iterator over `Observation`s of the training data. It is
-            called again where these have too many rows to keep.
-        validation: the same for the validation data.
+        x: the training data, checked.
+        x_valid: the validation data, checked.
         settings: `Settings`.
-        on_step: called without arguments after each step.
+        verbose: 1 for a progress bar, 0 for none.
 
     Returns:
         `Fitted`.
     """
     if target.function is None:  # otherwise only its labels tell how many classes there are
         options.class_names(settings.class_names, target.n_classes())
-    samples, kept = _draw(train(), settings)
+    bar = keras.utils.Progbar(settings.n_tasks, verbose=verbose, unit_name="step")
+    on_step = functools.partial(bar.add, 1)
+
+    def in_batches(part):
+        bar.target += -(-ragged.n_top_bags(part) // settings.batch_size)
+        return part, settings.batch_size, on_step
+
+    projections = (None,) * len(network.layers)
+    if settings.metric == "sensitivity":
+        some = sensitivity.draw(x, settings.seed)
+        projections = sensitivity.projections(network, target, *in_batches(some))
+
+    def observe(part):
+        batches = network.batches(*in_batches(part))
+        return (batch.projected(projections) for batch in batches)
+
+    samples, kept = _draw(observe(x), settings)
     ks = _possible(settings, samples)
     centroids = _clusterings(samples, ks, settings, on_step)
     del samples
-    nestings, labels, classes = _label(train() if kept is None else kept, centroids, target)
+    nestings, labels, classes = _label(observe(x) if kept is None else kept, centroids, target)
     del kept
-    held_out_nestings, held_out_labels, held_out_classes = _label(validation(), centroids, target)
+    held_out_nestings, held_out_labels, held_out_classes = _label(
+        observe(x_valid), centroids, target
+    )
     member_weights = [nesting.weights for nesting in nestings]
-    features = options.level_features(settings.features, aggregations, member_weights)
+    features = options.level_features(settings.features, network.aggregations, member_weights)
     weights = multiplicities(nestings)
     n_classes = target.n_classes(classes, held_out_classes)
     names = options.class_names(settings.class_names, n_classes)
@@ -76,8 +96,9 @@ def fit(aggregations, target, train, validation, settings, on_step):
     explored = parallel.run(explore, tasks, settings.n_jobs, on_step)
     trees = {point: trees for pairs in explored for point, trees in pairs}
     best = choose(tuple(trees), settings.tolerance)
-    levels = _levels(data, features, weights, centroids, trees[best], best, names)
+    levels = _levels(data, features, weights, projections, centroids, trees[best], best, names)
     _warn_of_collapse(levels)
+    bar.update(bar.target, finalize=True)
     return Fitted(levels, names, tuple(trees), best.n_clusters, best.fidelity)
 
 
@@ -157,7 +178,7 @@ def _label(observations, centroids, target):
     return nestings, joined, np.concatenate(classes)
 
 
-def _levels(data, features, weights, centroids, trees, best, class_names):
+def _levels(data, features, weights, projections, centroids, trees, best, class_names):
     """The levels of one combination, with their rules."""
     n_levels = len(features)
     counts = (*best.n_clusters, len(class_names))
@@ -178,7 +199,8 @@ def _levels(data, features, weights, centroids, trees, best, class_names):
         k = counts[i]
         sizes = np.bincount(data.labels[i][k], clustered[i], minlength=k) / clustered[i].sum()
         words = level_word(i, n_levels), level_word(i + 1, n_levels)
-        levels.insert(0, Level(*words, centroids[i][k], sizes, features[i], trees[i], rules))
+        clusters = projections[i], centroids[i][k], sizes
+        levels.insert(0, Level(*words, *clusters, features[i], trees[i], rules))
         needed = rules.needed_members
     return tuple(levels)
 

@@ -39,7 +39,9 @@ class Level:
     Attributes:
         word: what its rows are called: "instance", "sub-bag", ...
         bag_word: what its bags are called: "sub-bag", ..., "top-bag".
-        centroids: float32 [k, units].
+        projection: matrix that rows are multiplied by before they are clustered, float32 [units,
+            directions]; None where they are clustered as they are.
+        centroids: float32 [k, units], or [k, directions].
         sizes: fraction of the training rows in each cluster, [k].
         feature: the `Feature` that describes a bag.
         tree: maps the features of a bag to its label.
@@ -48,6 +50,7 @@ class Level:
 
     word: str
     bag_word: str
+    projection: np.ndarray | None
     centroids: np.ndarray
     sizes: np.ndarray
     feature: Feature

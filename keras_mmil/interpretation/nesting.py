@@ -5,6 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
+from keras_mmil._nested_lists import members_of
+
 __all__ = ["Nesting", "Occurrences", "concatenate", "expand", "multiplicities"]
 
 
@@ -98,11 +100,8 @@ def expand(nestings):
     levels = []
     bags, around = np.arange(nestings[-1].n_bags), np.ones(nestings[-1].n_bags)
     for nesting in reversed(nestings):
-        sizes = np.diff(nesting.row_splits)[bags]
-        row_splits = np.append(0, np.cumsum(sizes))
-        shift = np.repeat(nesting.row_splits[bags] - row_splits[:-1], sizes)
-        index = shift + np.arange(row_splits[-1])  # (occurrences,) into members
+        index, row_splits = members_of(nesting.row_splits, bags)  # (occurrences,) into members
         weights = nesting.weights[index]
-        bags, around = nesting.members[index], np.repeat(around, sizes) * weights
+        bags, around = nesting.members[index], np.repeat(around, np.diff(row_splits)) * weights
         levels.insert(0, Occurrences(bags, row_splits, weights, around))
     return tuple(levels)

@@ -17,6 +17,7 @@ _RANGES = (
     ("max_rows", 1, np.inf),
     ("batch_size", 1, np.inf),
 )
+_METRICS = ("euclidean", "sensitivity")
 _BINARY = ("negative", "positive")
 
 
@@ -27,7 +28,7 @@ class Settings:
     Attributes:
         options: numbers of clusters to try, a tuple of ints for each level.
         fixed: whether those were asked for, rather than tried.
-        features, class_names, tolerance, n_jobs: see `Explainer`.
+        metric, features, class_names, tolerance, n_jobs, batch_size: see `Explainer`.
         seed: decides all that is random.
         max_rows: number of rows of a level to cluster.
         clustering: further arguments of `fit_centroids`.
@@ -36,10 +37,12 @@ class Settings:
 
     options: tuple
     fixed: bool
+    metric: str
     features: object
     class_names: object
     tolerance: float
     n_jobs: int | None
+    batch_size: int
     seed: int
     max_rows: int
     clustering: dict
@@ -59,6 +62,8 @@ def make_settings(explainer, n_levels):
     """
     for name, least, greatest in _RANGES:
         check_number(name, getattr(explainer, name), least, greatest)
+    if explainer.metric not in _METRICS:
+        raise ValueError(f"Expected one of {_METRICS}. Received: metric={explainer.metric!r}")
     for name in ("max_depth", "n_jobs", "random_state"):
         value = getattr(explainer, name)
         if value is not None and not _is_int(value):
@@ -80,10 +85,12 @@ def make_settings(explainer, n_levels):
     return Settings(
         ks,
         fixed,
+        explainer.metric,
         explainer.features,
         explainer.class_names,
         explainer.tolerance,
         explainer.n_jobs,
+        explainer.batch_size,
         seed,
         explainer.max_rows,
         {"n_init": explainer.n_init, "seed": seed},

@@ -22,7 +22,7 @@ from keras_mmil.interpretation.tree import Tree
 __all__ = ["fingerprint", "read", "write"]
 
 _FORMAT = "keras-mmil rules"
-_VERSION = 1
+_VERSION = 2
 _MANIFEST = "manifest.json"
 _TREE_ARRAYS = ("feature", "threshold", "children", "label")
 
@@ -189,6 +189,8 @@ def _arrays(levels):
     arrays = {}
     for index, level in enumerate(levels):
         arrays[f"centroids_{index}"] = level.centroids
+        if level.projection is not None:
+            arrays[f"projection_{index}"] = level.projection
         arrays[f"sizes_{index}"] = level.sizes
         arrays |= {f"tree_{name}_{index}": getattr(level.tree, name) for name in _TREE_ARRAYS}
     return arrays
@@ -217,7 +219,8 @@ def _level_from_dict(data, arrays, index):
     )
     feature = features.get(data["feature"])
     words = data["word"], data["bag_word"]
-    return Level(*words, centroids, arrays[f"sizes_{index}"], feature, tree, rules)
+    projection = arrays.get(f"projection_{index}")
+    return Level(*words, projection, centroids, arrays[f"sizes_{index}"], feature, tree, rules)
 
 
 def _plain(number):

@@ -7,7 +7,9 @@ from numbers import Integral, Real
 import keras
 import numpy as np
 
-__all__ = ["Target", "resolve_target"]
+__all__ = ["PROBABILITIES", "Target", "link", "resolve_target"]
+
+PROBABILITIES = ("sigmoid", "hard_sigmoid", "softmax")  # what `link` says of such outputs
 
 
 @dataclass(frozen=True)
@@ -118,27 +120,27 @@ def resolve_target(model, target=None):
         )
     shape = model.outputs[0].shape
     units = 1 if len(shape) == 1 else shape[-1]
-    link = _link(model)
+    kind = link(model)
     if len(shape) > 2:
         raise ValueError(f"Expected one vector of outputs a top-bag. Received: shape {shape}")
     if target is None:
-        if units == 1 and link in _THRESHOLDS:
-            return Target("threshold", 1, 0, _THRESHOLDS[link])
-        if units > 1 and link == "softmax":
+        if units == 1 and kind in _THRESHOLDS:
+            return Target("threshold", 1, 0, _THRESHOLDS[kind])
+        if units > 1 and kind == "softmax":
             return Target("argmax", units)
         raise ValueError(
             "Expected a target: the index of an output, (index, threshold), or a function, where "
             "the outputs are not those of one sigmoid unit or a softmax. "
-            f"Received: target=None, {units} outputs, {link or 'no'} activation known"
+            f"Received: target=None, {units} outputs, {kind or 'no'} activation known"
         )
     if isinstance(target, tuple) and len(target) == 2 and isinstance(target[1], Real):
         index, threshold = target
         return Target("threshold", units, _checked_index(index, units), float(threshold))
     index = _checked_index(target, units)
-    if link == "softmax":
+    if kind == "softmax":
         return Target("is_argmax", units, index)
-    if link in _THRESHOLDS:
-        return Target("threshold", units, index, _THRESHOLDS[link])
+    if kind in _THRESHOLDS:
+        return Target("threshold", units, index, _THRESHOLDS[kind])
     raise ValueError(
         "Expected target=(index, threshold) for outputs that are not probabilities or logits. "
         f"Received: target={target!r}"
@@ -150,7 +152,7 @@ _THRESHOLDS = {"sigmoid": 0.5, "hard_sigmoid": 0.5, "logit": 0.0}
 _BINARY_LOSSES = (keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy)
 
 
-def _link(model):
+def link(model):
     """What the outputs are: "sigmoid", "softmax", "logit" (binary), or another activation."""
     layer = model.outputs[0]._keras_history.operation
     if isinstance(layer, keras.layers.Softmax):

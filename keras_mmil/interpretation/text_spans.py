@@ -9,7 +9,7 @@ from keras_mmil import text
 __all__ = ["as_str", "sentence_spans", "window_centres", "window_words", "without_breaks"]
 
 # As `text.tokenize` has it, to which vertical tabs and the separators of ASCII are no spaces.
-_BREAK = re.compile(r"<\s*br\s*/?\s*>".replace(r"\s", r"[^\S\v\x1c-\x1f]"), re.IGNORECASE)
+_BREAK = re.compile(text.BREAK.replace(r"\s", r"[^\S\v\x1c-\x1f]"))
 _INVALID = re.compile(r"[\ud800-\udfff]")
 
 
