@@ -117,6 +117,17 @@ def test_of_one_of_several_outputs():
     np.testing.assert_allclose(matrix @ matrix.T, mean_square(kernel.T), atol=2e-3)
 
 
+@pytest.mark.parametrize("units", [1, 3])
+def test_of_logits(units):
+    output = keras.layers.Dense(units)
+    model = network_of(output)
+    losses = keras.losses
+    loss = losses.SparseCategoricalCrossentropy if units > 1 else losses.BinaryCrossentropy
+    model.compile(loss=loss(from_logits=True))
+    (matrix,) = projections_of(model, bags(20))
+    np.testing.assert_allclose(matrix @ matrix.T, mean_square(output.kernel.numpy().T), atol=2e-3)
+
+
 def test_of_a_softmax_ignores_what_moves_all_logits():
     output = keras.layers.Dense(3, activation="softmax")
     model = network_of(output)

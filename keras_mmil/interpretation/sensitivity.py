@@ -5,13 +5,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil.interpretation.targets import PROBABILITIES, link
+from keras_mmil.interpretation.targets import activation
 from keras_mmil.layers.cut import Cut
 
 __all__ = ["draw", "projections"]
 
 _AT_MOST = 2048  # top-bags whose gradients are averaged
 _KEPT = 0.999  # share of the mean square gradient that the directions kept make up
+_PROBABILITIES = ("sigmoid", "hard_sigmoid", "softmax")
 _TINY = 1e-7
 
 
@@ -78,7 +79,7 @@ def _scores(model, outputs, index):
     """Outputs [top-bags, n], all or one; log-odds where they are probabilities."""
     parts = [tf.reshape(part, (tf.shape(part)[0], -1)) for part in keras.tree.flatten(outputs)]
     scores = tf.concat(parts, axis=1)
-    if len(model.outputs) == 1 and link(model) in PROBABILITIES:
+    if len(model.outputs) == 1 and activation(model) in _PROBABILITIES:
         scores = tf.math.log(scores + _TINY) - tf.math.log(1 - scores + _TINY)
     return scores if index is None else scores[:, index : index + 1]
 

@@ -7,9 +7,7 @@ from numbers import Integral, Real
 import keras
 import numpy as np
 
-__all__ = ["PROBABILITIES", "Target", "link", "resolve_target"]
-
-PROBABILITIES = ("sigmoid", "hard_sigmoid", "softmax")  # what `link` says of such outputs
+__all__ = ["Target", "activation", "resolve_target"]
 
 
 @dataclass(frozen=True)
@@ -120,27 +118,27 @@ def resolve_target(model, target=None):
         )
     shape = model.outputs[0].shape
     units = 1 if len(shape) == 1 else shape[-1]
-    kind = link(model)
+    link = _link(model)
     if len(shape) > 2:
         raise ValueError(f"Expected one vector of outputs a top-bag. Received: shape {shape}")
     if target is None:
-        if units == 1 and kind in _THRESHOLDS:
-            return Target("threshold", 1, 0, _THRESHOLDS[kind])
-        if units > 1 and kind == "softmax":
+        if units == 1 and link in _THRESHOLDS:
+            return Target("threshold", 1, 0, _THRESHOLDS[link])
+        if units > 1 and link == "softmax":
             return Target("argmax", units)
         raise ValueError(
             "Expected a target: the index of an output, (index, threshold), or a function, where "
             "the outputs are not those of one sigmoid unit or a softmax. "
-            f"Received: target=None, {units} outputs, {kind or 'no'} activation known"
+            f"Received: target=None, {units} outputs, {link or 'no'} activation known"
         )
     if isinstance(target, tuple) and len(target) == 2 and isinstance(target[1], Real):
         index, threshold = target
         return Target("threshold", units, _checked_index(index, units), float(threshold))
     index = _checked_index(target, units)
-    if kind == "softmax":
+    if link == "softmax":
         return Target("is_argmax", units, index)
-    if kind in _THRESHOLDS:
-        return Target("threshold", units, index, _THRESHOLDS[kind])
+    if link in _THRESHOLDS:
+        return Target("threshold", units, index, _THRESHOLDS[link])
     raise ValueError(
         "Expected target=(index, threshold) for outputs that are not probabilities or logits. "
         f"Received: target={target!r}"
@@ -152,16 +150,23 @@ _THRESHOLDS = {"sigmoid": 0.5, "hard_sigmoid": 0.5, "logit": 0.0}
 _BINARY_LOSSES = (keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy)
 
 
-def link(model):
-    """What the outputs are: "sigmoid", "softmax", "logit" (binary), or another activation."""
+def activation(model):
+    """Name of the activation that a model's outputs come from; None if there is none."""
     layer = model.outputs[0]._keras_history.operation
     if isinstance(layer, keras.layers.Softmax):
         return "softmax"
     if not hasattr(layer, "activation"):
-        name = type(layer).__name__.lower()  # an operation such as keras.ops.sigmoid
-    else:
-        name = getattr(layer.activation, "__name__", None)
-    if name not in (None, "linear"):
+        return type(layer).__name__.lower()  # an operation such as keras.ops.sigmoid
+    name = getattr(layer.activation, "__name__", None)
+    return None if name == "linear" else name
+
+
+def _link(model):
+    """What the outputs are: "sigmoid", "softmax", "logit" (binary), or another activation.
+
+    Logits of a softmax, as the loss says, count as one.
+    """
+    if (name := activation(model)) is not None:
         return name
     loss = getattr(model, "loss", None)
     if not getattr(loss, "from_logits", False):
