@@ -12,10 +12,13 @@ import importlib
 
 __all__ = [
     "batches",
+    "citations",
+    "graphs",
     "imdb",
     "mnist",
     "opinions",
     "pictures",
+    "social",
     "synthetic",
     "tables",
     "text",

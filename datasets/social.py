@@ -1,0 +1,153 @@
+"""Social networks as bags of neighbourhoods (paper, "Social Network Datasets").
+
+Graphs in the form of the TU collection, whose nodes have nothing but a degree: a graph is a bag of
+its nodes' neighbourhoods, and an instance is the degree of a node. So all instances of a data set
+are a few dozen to a few thousand different ones, and many neighbourhoods are the same multiset.
+
+Reference: Yanardag and Vishwanathan, Deep Graph Kernels, 2015; Morris et al., TUDataset, 2020.
+"""
+
+import hashlib
+import warnings
+import zipfile
+from dataclasses import dataclass
+from lzma import LZMAError
+from zlib import error as ZlibError
+
+import numpy as np
+import scipy.sparse as sparse
+import tensorflow as tf
+
+from keras_mmil._atomic import replacing
+from keras_mmil.datasets import _files, graphs
+
+__all__ = ["NAMES", "Networks", "load"]
+
+NAMES = (
+    "IMDB-BINARY",
+    "IMDB-MULTI",
+    "COLLAB",
+    "REDDIT-BINARY",
+    "REDDIT-MULTI-5K",
+    "REDDIT-MULTI-12K",
+)
+_URL = "https://www.chrsmrrs.com/graphkerneldatasets"
+_VERSION = 1  # of what is cached
+_ARRAYS = ("indices", "indptr", "sizes", "labels")
+_DAMAGED = (zipfile.BadZipFile, LZMAError, ZlibError, EOFError, NotImplementedError)
+
+
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """Graphs side by side.
+
+    Attributes:
+        links: CSR array of bool [nodes, nodes] of all graphs, one after the other.
+        sizes: number of nodes of each graph, int64 [graphs].
+        labels: class of each graph, int64 [graphs], from 0.
+    """
+
+    links: sparse.csr_array
+    sizes: np.ndarray
+    labels: np.ndarray
+
+    def __len__(self):
+        return len(self.sizes)
+
+    @property
+    def degrees(self):
+        """The degree of each node, int64 [nodes]."""
+        return graphs.degrees(self.links)
+
+    def bags(self):
+        """Each graph as the bag of its nodes' neighbourhoods, and a node as its degree.
+
+        Returns:
+            int32 RaggedTensor [graphs, (nodes), (members)] of degrees. `keras_mmil.Bags` stores
+            equal neighbourhoods once.
+        """
+        members = graphs.neighbourhoods(self.links)
+        known = self.degrees.astype(np.int32)[members.values.numpy()]
+        return graphs.of_graphs(members.with_values(tf.constant(known)), self.sizes)
+
+
+def load(name):
+    """Read a data set; the first call caches what it makes of the text files.
+
+    Args:
+        name: one of `NAMES`, in any case.
+
+    Returns:
+        `Networks`.
+
+    Raises:
+        FileNotFoundError: if the archive is not there and cannot be downloaded.
+        ValueError: if there is no such data set, or the archive is damaged, lacks a file, or its
+            numbers do not fit together.
+    """
+    if not isinstance(name, str) or name.upper() not in NAMES:
+        raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
+    name = name.upper()
+    archive = _files.find(f"tu/{name}.zip", f"{_URL}/{name}.zip")
+    with open(archive, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    path = _files.cache() / f"{name.lower()}-{digest[:12]}-v{_VERSION}.npz"
+    if not path.exists():
+        networks = _parse(archive, name)
+        arrays = networks.links.indices, networks.links.indptr, networks.sizes, networks.labels
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part, open(part, "wb") as stream:
+            np.savez(stream, **dict(zip(_ARRAYS, arrays, strict=True)))
+        return networks
+    with np.load(path, allow_pickle=False) as arrays:
+        indices, indptr, sizes, labels = (arrays[key] for key in _ARRAYS)
+    n = len(indptr) - 1
+    links = sparse.csr_array((np.ones(len(indices), bool), indices, indptr), shape=(n, n))
+    return Networks(links, sizes, labels)
+
+
+def _parse(archive, name):
+    """Read the text files of an archive."""
+    links = _numbers(archive, name, "A").reshape(-1, 2) - 1
+    graph_of = _numbers(archive, name, "graph_indicator") - 1
+    given = _numbers(archive, name, "graph_labels")
+    n, n_graphs = len(graph_of), len(given)
+    sizes = np.bincount(np.maximum(graph_of, 0), minlength=n_graphs)
+    if len(sizes) != n_graphs or not n or graph_of.min() < 0 or (np.diff(graph_of) < 0).any():
+        raise ValueError(
+            f"Expected nodes of graphs 1 to {n_graphs}, one graph after the other. "
+            f"Received: {archive} with nodes of graphs "
+            f"{graph_of.min(initial=0) + 1} to {graph_of.max(initial=-1) + 1}"
+        )
+    if links.size and not 0 <= links.min() <= links.max() < n:
+        raise ValueError(
+            f"Expected links between nodes 1 to {n}. "
+            f"Received: {archive} with nodes {links.min() + 1} to {links.max() + 1}"
+        )
+    if (graph_of[links[:, 0]] != graph_of[links[:, 1]]).any():
+        raise ValueError(f"Expected links within graphs. Received: {archive} with others")
+    labels = np.unique(given, return_inverse=True)[1].reshape(-1)
+    return Networks(graphs.adjacency(links, n_nodes=n), sizes, labels.astype(np.int64))
+
+
+def _numbers(archive, name, part):
+    """The ints of a text file, separated by commas or white space: int64 [n]."""
+    member = f"{name}/{name}_{part}.txt"
+    try:
+        with zipfile.ZipFile(archive) as files:
+            text = files.read(member)
+    except KeyError as error:
+        raise ValueError(f"Expected a file {member}. Received: {archive} without it") from error
+    except _DAMAGED as error:
+        raise ValueError(
+            f"Expected a whole archive; delete it and get it again. Received: {archive} ({error})"
+        ) from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)  # how NumPy says that it is no number
+        try:
+            found = np.fromstring(text.replace(b",", b" "), dtype=np.int64, sep=" ")
+        except (DeprecationWarning, ValueError) as error:
+            raise ValueError(f"Expected ints. Received: {member} of {archive}") from error
+    if part == "A" and len(found) % 2:
+        raise ValueError(f"Expected pairs. Received: {member} of {archive} with {len(found)} ints")
+    return found

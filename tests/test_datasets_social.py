@@ -1,0 +1,133 @@
+"""Social networks: small archives in the TU form, damaged ones, and the real ones."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+import keras_mmil
+from keras_mmil.datasets import social
+
+# A triangle with a tail, one link, and a node alone; lines repeat, and there is a loop.
+LINKS = [(1, 2), (2, 1), (2, 3), (3, 2), (1, 3), (3, 1), (3, 4), (4, 3), (5, 6), (6, 5)]
+FILES = {
+    "A": "".join(f"{a}, {b}\n" for a, b in [*LINKS, *LINKS, (4, 4)]),
+    "graph_indicator": "".join(f"{g}\n" for g in (1, 1, 1, 1, 2, 2, 3)),
+    "graph_labels": "1\n-1\n1\n",
+}
+BAGS = [[[2, 2, 3], [2, 2, 3], [3, 2, 2, 1], [1, 3]], [[1, 1], [1, 1]], [[0]]]
+
+
+def write(folder, name="COLLAB", method=zipfile.ZIP_LZMA, **changed):
+    (folder / "tu").mkdir(exist_ok=True)
+    path = folder / "tu" / f"{name}.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for part, text in {**FILES, **changed}.items():
+            if text is not None:
+                archive.writestr(f"{name}/{name}_{part}.txt", text)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
+def test_load(folder, method):
+    write(folder, method=method)
+    for found in (social.load("collab"), social.load("COLLAB")):  # read, and from the cache
+        assert found.sizes.tolist() == [4, 2, 1]
+        assert found.labels.tolist() == [1, 0, 1]
+        assert found.degrees.tolist() == [2, 2, 3, 1, 1, 1, 0]
+        assert found.bags().to_list() == BAGS
+        assert found.bags().dtype == "int32"
+        assert len(found) == 3
+
+
+def test_bags_can_be_compressed(folder):
+    write(folder)
+    x = social.load("COLLAB").bags()
+    packed = keras_mmil.Bags.from_ragged(x)
+    multisets = [[sorted(bag) for bag in graph] for graph in packed.to_ragged().to_list()]
+    assert [sorted(graph) for graph in multisets] == [
+        sorted(sorted(bag) for bag in graph) for graph in BAGS
+    ]
+
+
+def test_another_archive_is_not_taken_from_the_cache(folder):
+    write(folder)
+    assert len(social.load("COLLAB")) == 3
+    write(folder, A="5, 6\n")
+    assert social.load("COLLAB").links.nnz == 2
+
+
+def test_graphs_without_links(folder):
+    write(folder, A="")
+    assert social.load("COLLAB").bags().to_list() == [[[0]] * 4, [[0]] * 2, [[0]]]
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"A": None}, r"Expected a file COLLAB/COLLAB_A\.txt"),
+        ({"graph_labels": None}, r"Expected a file COLLAB/COLLAB_graph_labels\.txt"),
+        ({"A": "1, 8\n"}, "between nodes 1 to 7.*with nodes 1 to 8"),
+        ({"A": "0, 1\n"}, "with nodes 0 to 1"),
+        ({"A": "1, 5\n"}, "links within graphs"),
+        ({"A": "1, 2, 3\n"}, r"COLLAB_A\.txt.* with 3 ints"),
+        ({"A": "1, two\n"}, r"Expected ints\. Received: COLLAB/COLLAB_A\.txt"),
+        ({"graph_labels": "1\n1.5\n2\n"}, r"Expected ints.*graph_labels"),
+        ({"graph_labels": "1\n2\n"}, "graphs 1 to 2,.*graphs 1 to 3"),
+        ({"graph_indicator": "1\n2\n1\n3\n"}, "one graph after the other"),
+        ({"graph_indicator": "0\n1\n"}, "graphs 0 to 1"),
+        ({"graph_indicator": ""}, "one graph after the other"),
+    ],
+)
+def test_numbers_that_do_not_fit(folder, changed, match):
+    write(folder, **changed)
+    with pytest.raises(ValueError, match=match):
+        social.load("COLLAB")
+
+
+def test_damaged_archive(folder):
+    path = write(folder)
+    content = path.read_bytes()
+    path.write_bytes(content[:-30])
+    with pytest.raises(ValueError, match=r"a whole archive; .*COLLAB\.zip"):
+        social.load("COLLAB")
+    start = content.index(b"COLLAB_A.txt") + 40
+    path.write_bytes(content[:start] + bytes(20) + content[start + 20 :])
+    with pytest.raises(ValueError, match=r"a whole archive; .*COLLAB\.zip"):
+        social.load("COLLAB")
+    assert not list((folder / "keras").rglob("*.npz"))
+
+
+def test_unknown_names(folder):
+    for name in ("ENZYMES", 3):
+        with pytest.raises(ValueError, match=f"REDDIT-MULTI-12K. Received: name={name!r}"):
+            social.load(name)
+    with pytest.raises(FileNotFoundError, match=r"tu/REDDIT-MULTI-5K\.zip"):
+        social.load("REDDIT-MULTI-5K")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "nodes", "links", "distinct", "classes"),
+    [
+        ("IMDB-BINARY", 19_773, 96_531, 65, [500, 500]),
+        ("IMDB-MULTI", 19_502, 98_903, 59, [500, 500, 500]),
+        ("REDDIT-BINARY", 859_254, 995_508, 566, [1000, 1000]),
+        ("COLLAB", 372_474, 12_286_079, 369, [2600, 775, 1625]),
+    ],
+)
+def test_real_networks(data_dir, tmp_path, monkeypatch, name, nodes, links, distinct, classes):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    found = social.load(name)
+    assert found.links.shape == (nodes, nodes)
+    assert found.links.nnz == 2 * links
+    assert found.sizes.sum() == nodes
+    assert np.bincount(found.labels).tolist() == classes
+    assert len(np.unique(found.degrees)) == distinct
