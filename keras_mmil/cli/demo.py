@@ -22,7 +22,9 @@ def demo(options):
     """
     print("Bags of bags of digits. The outer bag is positive iff one in it holds a 7 and no 3;")
     print("nobody tells the network which digit is which, nor which inner bag is positive.\n")
-    experiment = dataclasses.replace(registry["mnist"], epochs=_EPOCHS, paper={})
+    experiment = dataclasses.replace(
+        registry["mnist"], epochs=_EPOCHS, paper={}, explainer={"metric": "sensitivity"}
+    )
     limit = _TOP_BAGS if options.limit is None else options.limit
     settings = argparse.Namespace(**{**vars(options), "source": "digits", "limit": limit})
     explainer, (x, y, digits), _ = run(experiment, settings)
