@@ -128,6 +128,7 @@ def test_extras(metadata):
         "all",
         "bench",
         "dev",
+        "graphs",
         "report",
         "test",
         "text",
