@@ -36,11 +36,12 @@ def tokens_of(content):
 @given(st.lists(st.sampled_from([*WORDS, *SPACES, *MARKS]), max_size=25).map("".join))
 @example("a film<<br />br>")
 @example("Mr.film vs.8.5 <\vbr>")
+@example("éMr.a")
 def test_spans_are_those_of_the_tokens(content):
     plain = without_breaks(content)
-    found = [
-        [re.sub(r"\b(Mr|vs)\.", r"\1", token) for token in sentence] for sentence in cut(plain)
-    ]
+    # To RE2, which tokenizes, only ASCII is in words: "éMr." ends in a title.
+    title = re.compile(r"\b(Mr|vs)\.", re.ASCII)
+    found = [[title.sub(r"\1", token) for token in sentence] for sentence in cut(plain)]
     assert found == tokens_of(content)  # which has the breaks still
     places = [place for one in sentence_spans(plain, "core") for span in one for place in span]
     assert places == sorted(places)
