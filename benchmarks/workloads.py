@@ -4,10 +4,7 @@ Every workload is the same network with another encoder: instances are encoded, 
 (ReLU) reduce them to sub-bags and top-bags, and one sigmoid unit says the label.
 """
 
-import os
-import zipfile
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -130,37 +127,26 @@ def collab(bag_scale=1, batch_scale=1):
     """20 graphs of COLLAB; an instance is the degree of a neighbour, coded as in the paper."""
     if bag_scale != 1:
         raise ValueError(f"Expected real bags as they are. Received: bag_scale={bag_scale}")
+    # They load TensorFlow, which not every competitor needs.
+    from keras_mmil import ragged
+    from keras_mmil.datasets import graphs, social
+
     rng = np.random.default_rng(0)
-    graph_of, links = _read_collab()
-    degrees = np.bincount(links[:, 0], minlength=len(graph_of))
-    n_graphs = graph_of[-1] + 1
-    chosen = rng.permutation(n_graphs)[: 20 * batch_scale * N_BATCHES].reshape(N_BATCHES, -1)
-    is_chosen = np.isin(graph_of, chosen)
-    links = links[is_chosen[links[:, 0]]]
-    nodes = np.flatnonzero(is_chosen)
-    # A neighbourhood holds the node itself, which is no neighbour of its own.
-    links = np.concatenate([links, np.stack([nodes, nodes], axis=1)])
-    links = links[np.argsort(links[:, 0], kind="stable")]
-    node_splits = np.searchsorted(graph_of, np.arange(n_graphs + 1))
-    link_splits = np.searchsorted(links[:, 0], np.arange(len(graph_of) + 1))
+    networks = social.load("COLLAB")
+    bags = networks.bags()
+    chosen = rng.permutation(len(networks))[: 20 * batch_scale * N_BATCHES]
     batches = []
-    for graphs in chosen:
-        of_graphs = np.concatenate(
-            [np.arange(*link_splits[node_splits[g : g + 2]]) for g in graphs]
-        )
-        nodes = np.concatenate([np.arange(*node_splits[g : g + 2]) for g in graphs])
-        top = np.diff(node_splits)[graphs]
-        ids = degrees[links[of_graphs, 1]].astype(np.int32)
-        batches.append(_batch(ids, degrees[nodes] + 1, top, rng))
-    highest = degrees.max()
-    below = np.arange(1, highest + 1) < np.arange(highest + 1)[:, None]
-    table = below / np.sqrt(np.maximum(np.arange(highest + 1), 1))[:, None]  # (degree, features)
-    shapes = {"kernel_1": (highest, 500), "bias_1": (500,), **_bag_shapes(500, 500)}
+    for rows in chosen.reshape(N_BATCHES, -1):
+        part = ragged.take(bags, rows)
+        top, sub = ragged.nested_lengths(part)
+        batches.append(_batch(part.flat_values.numpy(), sub, top, rng))
+    table = graphs.degree_features(int(networks.degrees.max()))
+    shapes = {"kernel_1": (table.shape[1], 500), "bias_1": (500,), **_bag_shapes(500, 500)}
     return Workload(
         "collab",
         "dense",
         ("max", "mean"),
-        table.astype(np.float32),
+        table,
         _draw(shapes, rng),
         batches,
         multisets=True,
@@ -223,13 +209,3 @@ def _draw(shapes, rng):
         else rng.normal(0, np.sqrt(2 / np.prod(shape[:-1])), shape).astype(np.float32)
         for name, shape in shapes.items()
     }
-
-
-def _read_collab():
-    """Graph of each node [nodes]; links between two nodes, in both directions [links, 2]."""
-    path = Path(os.environ["KERAS_MMIL_DATA"]) / "tu" / "COLLAB.zip"
-    with zipfile.ZipFile(path) as archive:
-        texts = (archive.read(f"COLLAB/COLLAB_{part}.txt") for part in ("A", "graph_indicator"))
-        ends, graph_of = (np.fromstring(text.replace(b",", b" "), int, sep=" ") for text in texts)
-    links = ends.reshape(-1, 2) - 1
-    return graph_of - 1, links[links[:, 0] != links[:, 1]]

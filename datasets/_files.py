@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_mmil._atomic import replacing
 
-__all__ = ["cache", "find", "read_npz"]
+__all__ = ["cache", "find", "read_npz", "short_digest"]
 
 _CHUNK = 2**20  # bytes
 _NETWORK_ERRORS = (
@@ -101,6 +101,12 @@ def read_npz(path, shapes):
                 f"Received: shape={arrays[name].shape}"
             )
     return arrays
+
+
+def short_digest(path):
+    """Some hexadecimal digits of a file's SHA-256, for the names of what is cached of it."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:12]
 
 
 def cache():

@@ -117,6 +117,6 @@ def _links(graph, n_nodes):
                 "Expected a SciPy sparse matrix, a networkx graph, or int links [n, 2]. "
                 f"Received: graph of type {type(graph).__name__}, shape {links.shape}"
             )
-        n = int(links.max(initial=-1)) + 1 if n_nodes is None else n_nodes
+        n = int(links.max(initial=-1)) + 1
     n = n if n_nodes is None else n_nodes
     return checked_nodes("graph", links.reshape(-1), n).reshape(-1, 2), n

@@ -126,17 +126,14 @@ def of_graphs(bags, sizes):
     Raises:
         ValueError: if the sizes do not add up to the number of nodes.
     """
-    sizes, n = np.asarray(sizes), int(bags.nrows())
-    if sizes.ndim != 1 or (sizes < 0).any() or sizes.sum() != n:
-        raise ValueError(f"Expected sizes that add up to {n} nodes. Received: sizes={sizes}")
+    sizes = _checked_sizes(sizes, int(bags.nrows()))
     return tf.RaggedTensor.from_row_splits(bags, row_splits(sizes), validate=False)
 
 
-def link_values(graph, bags, values, itself=0):
+def link_values(bags, values, itself=0):
     """What is known of the link to each member of a bag, such as its kind or direction.
 
     Args:
-        graph: see `adjacency`; only for its number of nodes.
         bags: RaggedTensor [n, (members)] of `neighbourhoods`, of all nodes, each the first of its
             own bag.
         values: SciPy sparse matrix or array [nodes, nodes] of the links' values.
@@ -145,11 +142,11 @@ def link_values(graph, bags, values, itself=0):
     Returns:
         RaggedTensor [n, (members)] of the values; 0 where `values` has none.
     """
-    n = as_adjacency(graph).shape[0]
-    if values.shape != (n, n) or int(bags.nrows()) != n:
+    n = int(bags.nrows())
+    if values.shape != (n, n):
         raise ValueError(
-            f"Expected values [{n}, {n}], and the bags of all nodes. "
-            f"Received: values.shape={values.shape}, {int(bags.nrows())} bags"
+            f"Expected values [{n}, {n}] for the bags of {n} nodes. "
+            f"Received: values.shape={values.shape}"
         )
     rows = np.repeat(np.arange(n), bags.row_lengths().numpy())
     members = bags.values.numpy()
@@ -194,14 +191,14 @@ def neighbour_pairs(graph, sizes):
         int64 RaggedTensor [graphs, (2), (parts), (nodes)].
     """
     links = as_adjacency(graph)
-    bags = neighbourhoods(links)
+    sizes = _checked_sizes(sizes, links.shape[0])
     starts, ends = links.nonzero()
     once = starts < ends
     pairs = np.stack([starts, ends], axis=1)[once].astype(np.int64)
     graph_of = np.repeat(np.arange(len(sizes)), sizes)
     n_pairs = np.bincount(graph_of[starts[once]], minlength=len(sizes))
     return _interleave(
-        of_graphs(bags, sizes),
+        of_graphs(neighbourhoods(links), sizes),
         ragged.from_flat(pairs.reshape(-1), [n_pairs, np.full(len(pairs), 2)]),
     )
 
@@ -226,9 +223,8 @@ def cycles_and_trees(graph, sizes):
     """
     networkx = _networkx()
     whole = networkx.from_scipy_sparse_array(as_adjacency(graph))
+    sizes = _checked_sizes(sizes, len(whole))
     graph_of = np.repeat(np.arange(len(sizes)), sizes)
-    if len(graph_of) != len(whole):
-        raise ValueError(f"Expected sizes that add up to {len(whole)} nodes. Received: {sizes}")
     cycles = [sorted(cycle) for cycle in networkx.cycle_basis(whole)]
     forest = networkx.Graph(networkx.bridges(whole))
     trees = [sorted(tree) for tree in networkx.connected_components(forest)]
@@ -246,6 +242,14 @@ def _networkx():
             "Expected networkx, `pip install keras-mmil[graphs]`. Received: no networkx"
         ) from error
     return networkx
+
+
+def _checked_sizes(sizes, n):
+    """Numbers of nodes of graphs that have n together, [graphs]."""
+    sizes = np.asarray(sizes)
+    if sizes.ndim != 1 or (sizes < 0).any() or sizes.sum() != n:
+        raise ValueError(f"Expected sizes that add up to {n} nodes. Received: sizes={sizes}")
+    return sizes
 
 
 def _draw(members, splits, at_most, rng):

@@ -7,7 +7,6 @@ Reference: Maas et al., Learning Word Vectors for Sentiment Analysis, 2011.
 """
 
 import gzip
-import hashlib
 import re
 import tarfile
 import zlib
@@ -147,9 +146,7 @@ def prepare(limit=None, splitter=None, verbose=1):
         raise ValueError(f"Expected at least {_FEWEST} reviews. Received: limit={limit}")
     splitter = splitter or "tensorflow-text"
     archive = find_archive()
-    with open(archive, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    key = f"imdb-{digest[:12]}-{splitter}-{limit or 'all'}-v{_VERSION}"
+    key = f"imdb-{_files.short_digest(archive)}-{splitter}-{limit or 'all'}-v{_VERSION}"
     folder = _files.cache() / key
     table = folder / "reviews.npz"
     if not table.exists():

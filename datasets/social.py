@@ -7,7 +7,6 @@ are a few dozen to a few thousand different ones, and many neighbourhoods are th
 Reference: Yanardag and Vishwanathan, Deep Graph Kernels, 2015; Morris et al., TUDataset, 2020.
 """
 
-import hashlib
 import warnings
 import zipfile
 from dataclasses import dataclass
@@ -89,15 +88,13 @@ def load(name):
         raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
     name = name.upper()
     archive = _files.find(f"tu/{name}.zip", f"{_URL}/{name}.zip")
-    with open(archive, "rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    path = _files.cache() / f"{name.lower()}-{digest[:12]}-v{_VERSION}.npz"
+    path = _files.cache() / f"{name.lower()}-{_files.short_digest(archive)}-v{_VERSION}.npz"
     if not path.exists():
         networks = _parse(archive, name)
         arrays = networks.links.indices, networks.links.indptr, networks.sizes, networks.labels
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part, open(part, "wb") as stream:
-            np.savez(stream, **dict(zip(_ARRAYS, arrays, strict=True)))
+        with replacing(path) as part:
+            np.savez(part, **dict(zip(_ARRAYS, arrays, strict=True)))
         return networks
     with np.load(path, allow_pickle=False) as arrays:
         indices, indptr, sizes, labels = (arrays[key] for key in _ARRAYS)

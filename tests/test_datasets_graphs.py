@@ -180,10 +180,10 @@ def test_contents_take_the_place_of_nodes():
 def test_link_values():
     links = graphs.adjacency([[0, 1], [2, 1]], directed=True)
     kinds = sparse.csr_array(([5, 7], ([0, 2], [1, 1])), shape=(3, 3))
-    values = graphs.link_values(links, graphs.neighbourhoods(links), kinds, itself=-1)
+    values = graphs.link_values(graphs.neighbourhoods(links), kinds, itself=-1)
     assert values.to_list() == [[-1, 5], [-1], [-1, 7]]
     with pytest.raises(ValueError, match=r"values\.shape=\(2, 2\)"):
-        graphs.link_values(links, graphs.neighbourhoods(links), kinds[:2, :2])
+        graphs.link_values(graphs.neighbourhoods(links), kinds[:2, :2])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil.interpretation.targets import activation
-from keras_mmil.layers.cut import Cut
+from keras_mmil.layers.cut import Cut, moved, rows_of
 
 __all__ = ["draw", "projections"]
 
@@ -64,14 +64,13 @@ def projections(network, target, x, batch_size, on_batch=None):
 def _gradients(model, cut, batch, index):
     """Of each output, summed over top-bags, with respect to the output of the layer of the cut."""
     h, others = cut.below(batch, training=False)
-    values = h.flat_values if isinstance(h, tf.RaggedTensor) else h
+    step = tf.zeros_like(rows_of(h))
     with tf.GradientTape(persistent=True) as tape:
-        tape.watch(values)
-        inner = h.with_flat_values(values) if isinstance(h, tf.RaggedTensor) else values
-        scores = _scores(model, cut.above(inner, others, training=False), index)
+        tape.watch(step)
+        scores = _scores(model, cut.above(moved(h, step), others, training=False), index)
         columns = tf.unstack(scores, axis=1)
     for column in columns:
-        gradient = tape.gradient(column, values, unconnected_gradients="zero")
+        gradient = tape.gradient(column, step, unconnected_gradients="zero")
         yield tf.cast(gradient, tf.float64).numpy()
 
 

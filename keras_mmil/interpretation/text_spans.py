@@ -37,9 +37,7 @@ def sentence_spans(content, splitter):
     """
     # What looks like a break now was none, but had one in it: "<<br>br>".
     opened = _BREAK.sub(lambda found: "^" + found[0][1:], content)
-    # As bytes, in which what cannot be encoded is replaced.
-    encoded = opened.encode("utf-8", errors="replace")
-    sentences = text.tokenize(tf.constant([encoded]), splitter).to_list()[0]
+    sentences = text.tokenize(tf.constant([text.as_bytes(opened)]), splitter).to_list()[0]
     spans, end = [], 0
     for sentence in sentences:
         spans.append([])

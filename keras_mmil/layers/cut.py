@@ -1,10 +1,11 @@
 """A functional model, cut in two at the output of one of its layers."""
 
 import keras
+import tensorflow as tf
 
 from keras_mmil.layers.graph import ordered_nodes, run_nodes
 
-__all__ = ["Cut"]
+__all__ = ["Cut", "moved", "rows_of"]
 
 
 class Cut:
@@ -57,3 +58,15 @@ class Cut:
         values = {**values, id(self._output): h}
         run_nodes(self._above, values, training)
         return keras.tree.map_structure(lambda x: values[id(x)], self._model._outputs_struct)
+
+
+def rows_of(h):
+    """The rows of a layer's output: of a RaggedTensor the flat values, else the tensor itself."""
+    return h.flat_values if isinstance(h, tf.RaggedTensor) else h
+
+
+def moved(h, by):
+    """A layer's output with its rows moved: `by` has the shape of `rows_of(h)`."""
+    if isinstance(h, tf.RaggedTensor):
+        return h.with_flat_values(moved(h.flat_values, by))
+    return h + tf.cast(by, h.dtype)

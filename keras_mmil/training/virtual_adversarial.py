@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_mmil.inputs import complete_inputs
-from keras_mmil.layers.cut import Cut
+from keras_mmil.layers.cut import Cut, moved, rows_of
 from keras_mmil.layers.graph import seed_generators
 from keras_mmil.model import Model
 
@@ -90,7 +90,7 @@ class VirtualAdversarialModel(Model):
             def predict(perturbation=None):
                 for state, before in zip(self._random_states, states, strict=True):
                     state.assign(before)
-                perturbed = h if perturbation is None else _add(h, perturbation)
+                perturbed = h if perturbation is None else moved(h, perturbation)
                 return self._cut.above(perturbed, values, training=True)
 
             y_pred = predict()
@@ -135,7 +135,7 @@ class VirtualAdversarialModel(Model):
     def _adversarial_loss(self, predict, h, y_pred):
         """KL between the predictions and those at the worst perturbation, averaged."""
         target = tf.stop_gradient(y_pred)
-        flat = h.flat_values if isinstance(h, tf.RaggedTensor) else h
+        flat = rows_of(h)
         dtype = _at_least_float32(flat)
         direction = _normalized(
             keras.random.normal(tf.shape(flat), dtype=dtype, seed=self._directions)
@@ -146,12 +146,6 @@ class VirtualAdversarialModel(Model):
                 divergence = tf.reduce_sum(self._divergence(target, predict(self.xi * direction)))
             direction = _normalized(tf.stop_gradient(tape.gradient(divergence, direction)))
         return tf.reduce_mean(self._divergence(target, predict(self.epsilon * direction)))
-
-
-def _add(h, perturbation):
-    if isinstance(h, tf.RaggedTensor):
-        return h.with_flat_values(_add(h.flat_values, perturbation))
-    return h + tf.cast(perturbation, h.dtype)
 
 
 def _at_least_float32(x):
