@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_mmil._atomic import replacing
 
-__all__ = ["cache", "find", "read_npz", "short_digest"]
+__all__ = ["cache", "find", "find_local", "read_npz", "short_digest"]
 
 _CHUNK = 2**20  # bytes
 _NETWORK_ERRORS = (
@@ -51,10 +51,10 @@ def find(name, url=None, checksum=None, instructions=""):
         FileNotFoundError: if the file is neither there nor can be downloaded; says where to put it.
         ValueError: if the download does not have the checksum.
     """
-    local = os.environ.get("KERAS_MMIL_DATA")
-    path = Path(local or cache()).expanduser() / name
+    path = find_local(name)
     if path.is_file():
         return path
+    local = os.environ.get("KERAS_MMIL_DATA")
     by_hand = f"Put the file there by hand. {instructions}".strip()
     if local:
         raise FileNotFoundError(
@@ -70,6 +70,11 @@ def find(name, url=None, checksum=None, instructions=""):
             f"Expected the file {path}, and could not download it from {url} ({error}). {by_hand}"
         ) from error
     return path
+
+
+def find_local(name):
+    """Where `find` looks for a file before it downloads anything: the path, there or not."""
+    return Path(os.environ.get("KERAS_MMIL_DATA") or cache()).expanduser() / name
 
 
 def read_npz(path, shapes):

@@ -7,8 +7,6 @@ Reference: Sen et al., Collective Classification in Network Data, 2008; Yang et 
 Semi-Supervised Learning with Graph Embeddings, 2016 (the files and the transductive split).
 """
 
-import pickle
-from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,38 +14,95 @@ import scipy.sparse as sparse
 import tensorflow as tf
 
 from keras_mmil._nested_lists import row_splits
-from keras_mmil.datasets import _files, graphs
+from keras_mmil.bags import Bags
+from keras_mmil.datasets import _files, _planetoid, graphs
 
-__all__ = ["Citations", "load"]
+__all__ = ["NAMES", "Citations", "load", "synthetic"]
 
-_URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
-_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
-_N_VALID = 500  # of the transductive split
-# Papers for training, validation and test in the paper's random and temporal splits.
-_SIZES = {"cora": (1040, 447, 1221), "citeseer": (1560, 779, 988), "pubmed": (8289, 3087, 8341)}
+# Papers for training, validation and test in the paper's random and temporal splits, the years in
+# which the first two of the latter end, and the classes in the order of the files.
+_KNOWN = {
+    "cora": (
+        (1040, 447, 1221),
+        (1994, 1995),
+        (
+            "theory",
+            "reinforcement learning",
+            "genetic algorithms",
+            "neural networks",
+            "probabilistic methods",
+            "case based",
+            "rule learning",
+        ),
+    ),
+    "citeseer": (
+        (1560, 779, 988),
+        (1999, 2000),
+        (
+            "artificial intelligence",
+            "machine learning",
+            "information retrieval",
+            "databases",
+            "agents",
+            "human-computer interaction",
+        ),
+    ),
+    "pubmed": (
+        (8289, 3087, 8341),
+        (1997, 2001),
+        ("experimental diabetes", "diabetes type 1", "diabetes type 2"),
+    ),
+}
+NAMES = tuple(_KNOWN)
 
 
 @dataclass(frozen=True, eq=False)
 class Citations:
-    """A citation network.
+    """A citation network, or another graph whose nodes are bags of words.
 
     Attributes:
         words: int32 RaggedTensor [papers, (words)] of the words of each paper, ids from 0.
-        weights: float32 RaggedTensor like it of their TF-IDF weights; None where words are a set.
         n_words: size of the vocabulary.
         labels: int64 [papers], the class of each; -1 where nobody knows it.
-        links: CSR array of bool [papers, papers], both ways.
+        links: CSR array of bool [papers, papers], both ways; `datasets.graphs.adjacency` makes it.
+        weights: float32 RaggedTensor like `words` of their TF-IDF weights; None where words are a
+            set.
+        class_names: names of the classes; None if nobody knows them.
+        sizes: numbers of papers for training, validation and test in a random split.
         transductive: int64 arrays of the papers for training, validation and test of Planetoid.
-        sizes: numbers of papers in the parts of the paper's random and temporal splits.
+        years: int64 [papers], when each was published, and
+        until: the last years of training and of validation, for the temporal split.
+
+    Raises:
+        ValueError: if the parts do not fit together.
     """
 
     words: tf.RaggedTensor
-    weights: tf.RaggedTensor | None
     n_words: int
     labels: np.ndarray
     links: sparse.csr_array
-    transductive: tuple
-    sizes: tuple
+    weights: tf.RaggedTensor | None = None
+    class_names: tuple | None = None
+    sizes: tuple | None = None
+    transductive: tuple | None = None
+    years: np.ndarray | None = None
+    until: tuple | None = None
+
+    def __post_init__(self):
+        n = int(self.words.nrows())
+        if self.links.shape != (n, n) or np.shape(self.labels) != (n,):
+            raise ValueError(
+                f"Expected links [{n}, {n}] and labels [{n}] for the words of {n} papers. "
+                f"Received: links.shape={self.links.shape}, labels.shape={np.shape(self.labels)}"
+            )
+        if not (self.labels >= 0).any():
+            raise ValueError("Expected papers whose class is known. Received: labels, all negative")
+        largest = int(self.words.values.numpy().max(initial=-1))
+        if largest >= self.n_words:
+            raise ValueError(
+                f"Expected ids of words below {self.n_words}, the size of the vocabulary. "
+                f"Received: words with {largest}"
+            )
 
     @property
     def n_classes(self):
@@ -61,30 +116,33 @@ class Citations:
             kind: "transductive", Planetoid's; "random", as many as in the paper's table, the rest
                 for test; or "temporal", by years of publication.
             seed: of the random split.
-            years: int array [papers], for the temporal split.
-            until: the last years of training and of validation, for the temporal split.
+            years, until: for the temporal split, in place of the network's own.
 
         Returns:
             Three int64 arrays. Papers of unknown class are in none of them.
 
         Raises:
-            ValueError: for another kind, or years that are missing or leave a part empty.
+            ValueError: for another kind, or what it needs is missing, or leaves a part empty.
         """
         known = self.labels >= 0
-        if kind == "transductive":
+        if kind == "transductive" and self.transductive is not None:
             return tuple(part[known[part]] for part in self.transductive)
-        if kind == "random":
+        if kind == "random" and self.sizes is not None:
             papers = np.random.default_rng(seed).permutation(np.flatnonzero(known))
             return tuple(np.split(papers, np.cumsum(self.sizes[:2])))
         if kind != "temporal":
             raise ValueError(
-                f"Expected 'transductive', 'random' or 'temporal'. Received: kind={kind!r}"
+                "Expected 'transductive', 'random' or 'temporal', and a network that says what is "
+                f"in the parts. Received: kind={kind!r}, transductive={self.transductive}, "
+                f"sizes={self.sizes}"
             )
+        years = self.years if years is None else years
         years = np.asarray([] if years is None else years)
+        until = self.until if until is None else until
         if years.shape != self.labels.shape or until is None or not until[0] < until[1]:
             raise ValueError(
-                f"Expected years of {len(self.labels)} papers, and two that part them. "
-                f"Received: years.shape={years.shape}, until={until!r}"
+                f"Expected years of {len(self.labels)} papers, which Planetoid does not have, and "
+                f"two that part them. Received: years.shape={years.shape}, until={until!r}"
             )
         which = np.searchsorted(until, years)  # 0: years ≤ until[0]
         parts = tuple(np.flatnonzero(known & (which == part)) for part in range(3))
@@ -108,6 +166,62 @@ class Citations:
         links = self.links if visible is None else graphs.among(self.links, visible)
         return graphs.neighbourhoods(links, papers)
 
+    def word_bags(self, papers, visible=None, depth=2):
+        """The words of the papers in the bag of each paper.
+
+        Args:
+            papers, visible: as for `bags`.
+            depth: 2 for bags of papers which are bags of words; 1 for bags of all their words.
+
+        Returns:
+            `Bags` [n, (papers), (words)], or [n, (words)].
+        """
+        bags = self.bags(papers, visible)
+        words, weights = (
+            None if of_papers is None else tf.gather(of_papers, bags)
+            for of_papers in (self.words, self.weights)
+        )
+        if depth == 1:
+            words = words.merge_dims(1, 2)
+            weights = None if weights is None else weights.merge_dims(1, 2)
+        return Bags.from_ragged(words, weights)
+
+    def parts(self, kind="random", seed=0, depth=2, limit=None):
+        """Bags of words for training, validation and test.
+
+        In the transductive split, bags hold all neighbours. In the others, which are inductive,
+        later papers are not known yet: the bag of a training paper holds training papers only, that
+        of a validation paper also validation papers, and that of a test paper all.
+
+        Args:
+            kind, seed: as for `split`.
+            depth: as for `word_bags`.
+            limit: greatest number of papers in each part; None for all.
+
+        Returns:
+            Three pairs of `Bags` and their labels.
+        """
+        parts = self.split(kind, seed)
+        return tuple(
+            (self.word_bags(part[:limit], seen, depth), self.labels[part[:limit]])
+            for part, seen in zip(parts, visible(kind, parts), strict=True)
+        )
+
+
+def visible(kind, parts):
+    """The papers that bags of each part of a split may hold, besides each in its own.
+
+    Args:
+        kind: "transductive", where all may be; or another, where later parts are unknown.
+        parts: arrays of the papers in each part, as `Citations.split` returns them.
+
+    Returns:
+        A list of arrays, or of None for all.
+    """
+    if kind == "transductive":
+        return [None] * len(parts)
+    return [np.concatenate(parts[: i + 1]) for i in range(len(parts))]
+
 
 def load(name):
     """Read a citation network.
@@ -116,138 +230,80 @@ def load(name):
         name: "cora", "citeseer" or "pubmed".
 
     Returns:
-        `Citations`.
+        `Citations`. It has years where there is a file `planetoid/<name>.years` with the year of
+        each paper, a line each, which Planetoid does not have.
 
     Raises:
         FileNotFoundError: if a file is not there and cannot be downloaded.
         ValueError: if there is no such network, or a file is damaged, or holds what it should not.
     """
-    if name not in _SIZES:
-        raise ValueError(f"Expected one of {', '.join(_SIZES)}. Received: name={name!r}")
-    parts = {part: _read(name, part) for part in _PARTS}
-    return _assemble(parts, _SIZES[name], f"ind.{name}.*")
+    if name not in NAMES:
+        raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
+    sizes, until, class_names = _KNOWN[name]
+    fields = _planetoid.read(name)
+    years = _years(name, len(fields["labels"]))
+    return Citations(**fields, class_names=class_names, sizes=sizes, years=years, until=until)
 
 
-def _assemble(parts, sizes, source):
-    """The network of the contents of Planetoid's files."""
-    n_train, n_known = parts["x"].shape[0], parts["allx"].shape[0]
-    index = parts["test.index"]
-    n = max(len(parts["graph"]), int(index.max()) + 1)
-    if (
-        len(np.unique(index)) != len(index)
-        or index.min() < n_known
-        or len(index) != parts["tx"].shape[0]
-        or n_known + int(index.max()) - int(index.min()) + 1 > n
-        or not n_train <= n_known == len(parts["ally"])
-        or len(index) != len(parts["ty"])
-        or parts["allx"].shape[1] != parts["tx"].shape[1]
-    ):
+def _years(name, n):
+    """The years of n papers, or None where there is no file of them."""
+    path = _files.find_local(f"planetoid/{name}.years")
+    if not path.is_file():
+        return None
+    try:
+        years = np.loadtxt(path, dtype=np.int64, ndmin=1)
+    except ValueError as error:
+        raise ValueError(f"Expected a year a line. Received: {path} ({error})") from error
+    if years.shape != (n,):
+        raise ValueError(f"Expected the years of {n} papers. Received: {path} with {years.size}")
+    return years
+
+
+def synthetic(n_papers=400, n_words=60, seed=0):
+    """A made-up network of three subjects, each of which has words of its own.
+
+    A third of a paper's words are of its subject, and so are three in four of its citations.
+
+    Args:
+        n_papers: number of papers, at least 60: a fifth for training, and a fifth for validation.
+        n_words: size of the vocabulary, at least 6; half the words belong to a subject.
+        seed: integer.
+
+    Returns:
+        `Citations`, with all three kinds of splits.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+    if n_papers < 60 or n_words < 6:
         raise ValueError(
-            f"Expected files that fit together, with test papers from {n_known} up. Received: "
-            f"{source} with {len(index)} test papers from {index.min()} to {index.max()}, "
-            f"{parts['tx'].shape[0]} rows of words and {len(parts['ty'])} labels for them"
+            f"Expected at least 60 papers and 6 words. Received: {n_papers=}, {n_words=}"
         )
-    # Test papers stand where the index says; CiteSeer has a few that nothing is known of.
-    rows = np.full(n, -1)
-    rows[:n_known] = np.arange(n_known)
-    rows[index] = n_known + np.arange(len(index))
-    content = sparse.csr_array(sparse.vstack([parts["allx"], parts["tx"]]))
-    content.sort_indices()
-    one_hot = np.concatenate([parts["ally"], parts["ty"]])
-    is_known = rows >= 0
-    labels = np.full(n, -1, np.int64)
-    labels[is_known] = np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)[rows[is_known]]
-    lengths = np.zeros(n, np.int64)
-    lengths[is_known] = np.diff(content.indptr)[rows[is_known]]
-    ordered = content[rows[is_known]]
-    splits = row_splits(lengths)
-    words = tf.RaggedTensor.from_row_splits(ordered.indices.astype(np.int32), splits)
-    values = ordered.data.astype(np.float32)
-    weights = None if (values == 1).all() else tf.RaggedTensor.from_row_splits(values, splits)
-    links = [(paper, other) for paper, others in parts["graph"].items() for other in others]
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(n_papers) % 3)
+    lengths = rng.integers(5, 16, n_papers)
+    owner = np.repeat(labels, lengths)
+    is_special = rng.random(len(owner)) < 1 / 3
+    own = n_words // 6  # words of a subject
+    words = np.where(
+        is_special,
+        owner * own + rng.integers(0, own, len(owner)),
+        rng.integers(3 * own, n_words, len(owner)),
+    )
+    citing = np.repeat(np.arange(n_papers), rng.integers(1, 4, n_papers))
+    of_class = [np.flatnonzero(labels == subject) for subject in range(3)]
+    same = np.array([rng.choice(of_class[labels[paper]]) for paper in citing])
+    cited = np.where(rng.random(len(citing)) < 0.75, same, rng.integers(0, n_papers, len(citing)))
+    fifth = n_papers // 5
+    parts = np.split(rng.permutation(n_papers), [fifth, 2 * fifth])
     return Citations(
-        words,
-        weights,
-        content.shape[1],
+        tf.RaggedTensor.from_row_splits(words.astype(np.int32), row_splits(lengths)),
+        n_words,
         labels,
-        graphs.adjacency(np.array(links, np.int64).reshape(-1, 2), n_nodes=n),
-        (np.arange(n_train), n_train + np.arange(_N_VALID), np.sort(index).astype(np.int64)),
-        sizes,
+        graphs.adjacency(np.stack([citing, cited], axis=1), n_nodes=n_papers),
+        class_names=("astronomy", "botany", "chess"),
+        sizes=tuple(map(len, parts)),
+        transductive=tuple(parts),
+        years=1990 + np.arange(n_papers) * 10 // n_papers,
+        until=(1991, 1993),
     )
-
-
-# Planetoid's files ------------------------------------------------------------------------------
-
-
-def _read(name, part):
-    file = f"ind.{name}.{part}"
-    path = _files.find(f"planetoid/{file}", f"{_URL}/{file}", instructions=f"It is {_URL}/{file}.")
-    if part == "test.index":
-        try:
-            return np.loadtxt(path, dtype=np.int64, ndmin=1)
-        except ValueError as error:
-            raise _damaged(path, error) from error
-    with open(path, "rb") as stream:
-        try:
-            found = _Unpickler(stream, encoding="latin1").load()
-        except Exception as error:  # whatever a damaged stream leads to
-            raise _damaged(path, error) from error
-    return _checked(found, part, path)
-
-
-def _damaged(path, why):
-    return ValueError(
-        f"Expected a file of Planetoid; delete it and get it again. Received: {path} ({why})"
-    )
-
-
-class _Matrix:
-    """Stands for SciPy's CSR matrix of old: keeps what was pickled of it, and runs nothing."""
-
-    def __setstate__(self, state):
-        self.state = state
-
-
-_ALLOWED = {
-    ("scipy.sparse.csr", "csr_matrix"): _Matrix,
-    ("scipy.sparse._csr", "csr_matrix"): _Matrix,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    ("numpy._core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    ("__builtin__", "list"): list,
-    ("builtins", "list"): list,
-    ("collections", "defaultdict"): defaultdict,
-}
-
-
-class _Unpickler(pickle.Unpickler):
-    """Makes arrays, matrices and dicts of lists, and refuses anything else."""
-
-    def find_class(self, module, name):
-        """What a pickle may name."""
-        if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(f"{module}.{name} is neither array nor list")
-        return _ALLOWED[module, name]
-
-
-def _checked(found, part, path):
-    """The content of a file as CSR array, array, or dict of lists."""
-    if part == "graph":
-        if not isinstance(found, dict) or not all(isinstance(x, list) for x in found.values()):
-            raise _damaged(path, "not a dict of lists")
-        return dict(found)
-    if isinstance(found, _Matrix):
-        state = found.state
-        try:
-            arrays = tuple(state[name] for name in ("data", "indices", "indptr"))
-            matrix = sparse.csr_array(arrays, shape=state["_shape"])
-            matrix.check_format()
-            if not np.isfinite(matrix.data).all():
-                raise ValueError("not finite")
-        except (KeyError, TypeError, ValueError) as error:
-            raise _damaged(path, error) from error
-        return matrix
-    if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind not in "iuf":
-        raise _damaged(path, f"{type(found).__name__} instead of a matrix")
-    return found

@@ -20,7 +20,7 @@ import tensorflow as tf
 from keras_mmil._atomic import replacing
 from keras_mmil.datasets import _files, graphs
 
-__all__ = ["NAMES", "Networks", "load"]
+__all__ = ["NAMES", "Networks", "load", "synthetic"]
 
 NAMES = (
     "IMDB-BINARY",
@@ -52,6 +52,11 @@ class Networks:
 
     def __len__(self):
         return len(self.sizes)
+
+    @property
+    def n_classes(self):
+        """Number of classes."""
+        return int(self.labels.max()) + 1
 
     @property
     def degrees(self):
@@ -101,6 +106,53 @@ def load(name):
     n = len(indptr) - 1
     links = sparse.csr_array((np.ones(len(indices), bool), indices, indptr), shape=(n, n))
     return Networks(links, sizes, labels)
+
+
+def synthetic(n_graphs=300, sizes=(10, 30), seed=0):
+    """Made-up networks of two kinds, as many of each: groups of friends, and discussions.
+
+    Groups overlap in one person, and in a group all know each other. In a discussion everybody
+    answers somebody, the more likely the more answers somebody has already: a tree.
+
+    Args:
+        n_graphs: number of networks; the last is a discussion if it is even.
+        sizes: smallest and largest number of nodes, at least 4.
+        seed: integer.
+
+    Returns:
+        `Networks`.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+    if n_graphs < 2 or not 4 <= sizes[0] <= sizes[1]:
+        raise ValueError(
+            f"Expected at least two networks of at least 4 nodes. Received: {n_graphs=}, {sizes=}"
+        )
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n_graphs) % 2
+    n_nodes = rng.integers(*sizes, n_graphs, endpoint=True)
+    make = (_groups, _discussion)
+    links = [make[label](n, rng) for label, n in zip(labels, n_nodes, strict=True)]
+    starts = np.cumsum(n_nodes) - n_nodes
+    everything = np.concatenate([part + start for part, start in zip(links, starts, strict=True)])
+    return Networks(graphs.adjacency(everything, n_nodes=int(n_nodes.sum())), n_nodes, labels)
+
+
+def _groups(n, rng):
+    """Links [links, 2] of one person, 0, and the groups to which all others belong."""
+    group_of = rng.integers(0, max(2, n // 6), n)
+    is_linked = group_of[:, None] == group_of
+    is_linked[0] = True
+    return np.argwhere(np.triu(is_linked, 1))
+
+
+def _discussion(n, rng):
+    """Links [links, 2] of a tree, in which the rich get richer."""
+    links = [(0, 1)]
+    for node in range(2, n):
+        links.append((node, int(rng.choice(np.reshape(links, -1)))))
+    return np.array(links)
 
 
 def _parse(archive, name):

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_mmil import Explainer, zoo
+from keras_mmil import Explainer, training, zoo
 from keras_mmil.cli import results
 from keras_mmil.cli.main import main
 
@@ -25,8 +25,9 @@ SHORT = ["--limit", "12", "--epochs", "2", "--max-clusters", "2", "--verbose", "
 def test_list(capsys):
     assert main(["list"]) == 0
     printed = capsys.readouterr().out
-    for name in zoo.registry:
-        assert name in printed
+    for experiment in zoo.registry.values():
+        assert f"{experiment.name}: " in printed
+    assert "--model mil --aggregation max --split transductive" in printed
     assert "98.42%" in printed
 
 
@@ -69,9 +70,18 @@ def test_demo(tmp_path, capsys):
         (["run", "mnist", "--source", "cifar"], "--source cifar"),
         (["run", "mnist", "--epochs", "0"], "--epochs 0"),
         (["run", "mnist", "--limit", "1"], "--limit 1"),
+        (["run", "mnist", "--model", "mil"], "--model among mmil for mnist. Received: --model mil"),
+        (["run", "imdb", "--split", "random"], "--split among none for imdb"),
+        (["run", "cora", "--aggregation", "sum"], "--aggregation among max, mean for cora"),
+        (["run", "cora", "--split", "spatial"], "random, transductive, temporal for cora"),
+        (["run", "cora", "--folds", "3"], "--folds 3 for cora"),
+        (["run", "mnist", "--seeds", "0"], "--seeds 0"),
+        (["run", "collab", "--source", "synthetic", "--rounds", "0"], "--rounds 0"),
+        (["run", "collab", "--source", "synthetic", "--folds", "200"], "folds=200"),
     ],
 )
-def test_errors_name_the_value(arguments, message, capsys):
+def test_errors_name_the_value(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
 
@@ -135,7 +145,7 @@ def review_runs(tmp_path_factory):
     folders = []
     for variant in ("mmil", "mil"):
         folders.append(str(tmp_path_factory.mktemp("runs") / variant))
-        command = ["run", "imdb", "--source", "opinions", "--variant", variant, "--limit", "20"]
+        command = ["run", "imdb", "--source", "opinions", "--model", variant, "--limit", "20"]
         command += ["--epochs", "1", "--max-clusters", "2", "--verbose", "0", "--out", folders[-1]]
         assert main(command) == 0
     return folders
@@ -202,11 +212,83 @@ def test_explain_needs_a_finished_run(tmp_path, capsys):
     assert str(tmp_path) in error
 
 
+PAPERS = ["run", "cora", "--source", "synthetic", "--split", "transductive", *SHORT]
+
+
+def test_several_seeds(tmp_path, capsys):
+    """Each has its folder; what is printed last are means."""
+    out = ["--out", str(tmp_path / "runs"), "--aggregation", "mean"]
+    assert main([*PAPERS, *out, "--seed", "3", "--seeds", "2", "--no-rules"]) == 0
+    printed = capsys.readouterr().out
+    accuracies = []
+    for seed in (3, 4):
+        folder = tmp_path / "runs" / f"seed{seed}"
+        assert json.loads((folder / "settings.json").read_text())["seed"] == seed
+        accuracies.append(json.loads((folder / "metrics.json").read_text())["test_accuracy"])
+        assert not (folder / "rules").exists()
+    mean, std = np.mean(accuracies), np.std(accuracies, ddof=1)
+    summary = printed.partition("Means of 2 seeds\n")[2]
+    assert f"test_accuracy    {mean:8.2%} ± {std:.2%}\n" in summary
+    assert "rule_accuracy" not in printed
+
+
+def test_the_default_is_the_first_split_and_aggregation(tmp_path):
+    command = ["run", "citeseer", "--source", "synthetic", "--model", "mil", *SHORT]
+    assert main([*command, "--out", str(tmp_path)]) == 0
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    assert settings["experiment"] == "citeseer-mil-max-random"
+
+
+def test_cross_validation(tmp_path, capsys):
+    """First folds, then the rules of one more network; and more rounds later."""
+    out = ["--out", str(tmp_path / "run"), "--folds", "3"]
+    command = ["run", "imdb-binary", "--source", "synthetic", *SHORT, *out]
+    assert main([*command, "--rounds", "2"]) == 0
+    printed = capsys.readouterr().out
+    scores = json.loads((tmp_path / "run" / "cross_validation.json").read_text())["folds"]
+    assert [(s["round"], s["fold"]) for s in scores] == [(r, f) for r in (0, 1) for f in range(3)]
+    mean = np.mean([score["accuracy"] for score in scores])
+    assert "36 top-bags, 2 x 3 folds" in printed
+    assert f"test_accuracy    {mean:8.2%}\n" in printed
+    assert "(paper:" not in printed
+    assert (tmp_path / "run" / "rules").is_dir()
+    assert main([*command, "--rounds", "3", "--resume", "--no-rules"]) == 0
+    again = json.loads((tmp_path / "run" / "cross_validation.json").read_text())["folds"]
+    assert again[:6] == scores
+    assert len(again) == 9
+    capsys.readouterr()
+    assert main([*command, "--resume", "--folds", "4"]) == 2
+    assert "'folds': 4" in capsys.readouterr().err
+
+
+def test_figures_of_folds():
+    accuracy = np.array([[0.5, 0.75], [1.0, 0.5]])
+    result = training.CrossValidation({"accuracy": accuracy}, np.full((2, 2), 90.0))
+    figures, variant = results.figures_of_folds(result)
+    assert figures == {"test_accuracy": {0: 0.625, 1: 0.75}, "train_minutes": {0: 6.0}}
+    assert variant == "2x2 folds"
+    one = training.CrossValidation({"accuracy": accuracy[:1]}, np.full((1, 2), 90.0))
+    figures, variant = results.figures_of_folds(one)
+    assert figures == {"test_accuracy": {0: 0.5, 1: 0.75}, "train_minutes": {0: 3.0}}
+    assert variant == "1x2 folds"
+
+
+def test_records_name_split_and_command(tmp_path):
+    experiment = zoo.registry["cora-mil-mean-transductive"]
+    settings = {"source": "planetoid", "epochs": 100, "adversarial": False}
+    results.record(tmp_path, experiment, settings, {"test_accuracy": {0: 0.7, 1: 0.9}})
+    (entry,) = json.loads((tmp_path / "cora.json").read_text())
+    assert (entry["model"], entry["variant"]) == ("mil-mean", "transductive")
+    assert (entry["mean"], entry["paper"], entry["runs"]) == (0.8, 0.785, 2)
+    options = "--model mil --aggregation mean --split transductive --epochs 100 --seed S"
+    assert entry["command"] == f"keras-mmil run cora {options}"
+
+
 def test_records(tmp_path):
     experiment = zoo.registry["mnist"]
     for seed, accuracy in ((0, 0.9), (1, 0.8), (0, 1.0)):
-        settings = {"source": "mnist", "epochs": 3, "seed": seed, "adversarial": False}
-        results.record(tmp_path, experiment, settings, {"test_accuracy": accuracy})
+        settings = {"source": "mnist", "epochs": 3, "adversarial": False}
+        results.record(tmp_path, experiment, settings, {"test_accuracy": {seed: accuracy}})
     (entry,) = json.loads((tmp_path / "mnist.json").read_text())
     assert entry["values"] == {"0": 1.0, "1": 0.8}
     assert entry["runs"] == 2
@@ -215,7 +297,7 @@ def test_records(tmp_path):
     )
     assert entry["paper"] == 0.9842
     settings["source"] = "digits"
-    results.record(tmp_path, experiment, settings, {"test_accuracy": 0.5})
+    results.record(tmp_path, experiment, settings, {"test_accuracy": {1: 0.5}})
     assert len(json.loads((tmp_path / "mnist.json").read_text())) == 2
 
 

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sparse
 from scipy.sparse import csr_matrix
 
+from keras_mmil import zoo
 from keras_mmil.datasets import citations, graphs
 
 # Papers 0 and 1 are for training, 2 to 5 have labels, test papers are 6, 7 and 9; 8 is unknown.
@@ -190,7 +191,7 @@ def test_temporal_split(network):
     ("arguments", "match"),
     [
         ({"kind": "spatial"}, "kind='spatial'"),
-        ({"kind": "temporal"}, r"years.shape=\(0,\), until=None"),
+        ({"kind": "temporal"}, r"which Planetoid does not have.*years.shape=\(0,\), until=\(1994"),
         ({"kind": "temporal", "years": range(10), "until": (5, 5)}, r"until=\(5, 5\)"),
         ({"kind": "temporal", "years": range(10), "until": (50, 60)}, r"\[9, 0, 0\] papers"),
     ],
@@ -203,6 +204,117 @@ def test_splits_that_are_none(network, arguments, match):
 def test_bags(network):
     assert network.bags([0, 4, 8]).to_list() == [[0, 1, 6], [4], [8]]
     assert network.bags([0, 1, 6], visible=[0, 1]).to_list() == [[0, 1], [1, 0], [6]]
+
+
+def test_splits_that_a_network_does_not_have(network):
+    fields = {**vars(network), "sizes": None, "transductive": None}
+    for kind in ("random", "transductive"):
+        with pytest.raises(ValueError, match=f"kind='{kind}', transductive=None, sizes=None"):
+            citations.Citations(**fields).split(kind)
+
+
+def test_years_from_a_file(folder):
+    write(folder)
+    assert citations.load("cora").years is None
+    path = folder / "planetoid" / "cora.years"
+    path.write_text(
+        "".join(f"{year}\n" for year in (1990, 91, 1995, 1990, 1994, 1996, 99, 97, 1, 0))
+    )
+    found = citations.load("cora")
+    train, valid, test = found.split("temporal")
+    assert train.tolist() == [0, 1, 3, 4, 6, 7, 9]
+    assert (valid.tolist(), test.tolist()) == ([2], [5])
+    for content, match in (("1990\n", "years of 10 papers.*with 1"), ("MCM\n", "a year a line")):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=match):
+            citations.load("cora")
+
+
+def test_word_bags(network):
+    bags = network.word_bags([0, 4, 8], visible=[0, 1])
+    assert [sorted(bag) for bag in bags.to_ragged().to_list()] == [[[0, 3], [1]], [[]], [[]]]
+    flat = network.word_bags([0, 4, 8], depth=1)
+    assert [sorted(bag) for bag in flat.to_ragged().to_list()] == [[0, 0, 1, 2, 3], [], []]
+
+
+def test_weights_of_words_enter_the_bags(folder):
+    write(folder, "pubmed", **contents(WORDS * 0.25))
+    found = citations.load("pubmed")
+    bags = found.word_bags([0, 1])
+    assert set(bags.counts.values.values.numpy().tolist()) == {0.25}
+    merged = found.word_bags([0], depth=1)  # words 0 and 3, 1, and 0 and 2: 0 twice
+    assert merged.bags.to_list() == [[0, 1, 2, 3]]
+    assert merged.counts.to_list() == [[0.5, 0.25, 0.25, 0.25]]
+
+
+@pytest.mark.parametrize("model", ["mmil", "mil"])
+def test_a_network_of_papers_with_weights_trains(folder, model):
+    """PubMed's form: the weights of its words reach the bag-layers."""
+    write(folder, "pubmed", **contents(WORDS * 0.25))
+    data = zoo.registry[f"pubmed-{model}-mean-transductive"].load()
+    x, y, _ = data.train
+    network = getattr(zoo, f"citation_{model}")(**data.build_arguments, aggregation="sum")
+    network.fit(x, y, validation_data=data.test[:2], epochs=2, verbose=0)
+    whole = citations.load("pubmed")
+    unweighted = citations.Citations(**{**vars(whole), "weights": None})
+    depth = 2 if model == "mmil" else 1
+    found, other = (
+        network.predict(each.word_bags([0, 1, 2], depth=depth), verbose=0)
+        for each in (whole, unweighted)
+    )
+    assert found.shape == (3, 3)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
+    assert np.abs(found - other).max() > 1e-4
+
+
+def test_parts(network):
+    """In training nobody has heard of later papers; in the transductive split everybody has."""
+    papers = network.split("random", seed=3)
+    for kind, seen in (
+        ("random", [papers[0], np.concatenate(papers[:2]), np.concatenate(papers)]),
+        ("transductive", [None] * 3),
+    ):
+        parts = network.parts(kind, seed=3)
+        for part, (x, y), visible in zip(network.split(kind, 3), parts, seen, strict=True):
+            assert len(x) == len(y) == len(part)
+            expected = network.word_bags(part, visible).to_ragged()
+            assert x.to_ragged().to_list() == expected.to_list()
+            np.testing.assert_array_equal(y, network.labels[part])
+    assert [len(x) for x, _ in network.parts("random", limit=2)] == [2, 2, 2]
+    assert {x.depth for x, _ in network.parts("random", depth=1)} == {1}
+
+
+def test_synthetic():
+    first, again, other = (citations.synthetic(seed=seed) for seed in (0, 0, 1))
+    assert first.words.to_list() == again.words.to_list() != other.words.to_list()
+    assert (first.links != again.links).nnz == 0
+    assert np.bincount(first.labels).tolist() == [134, 133, 133]
+    starts, ends = first.links.nonzero()
+    assert 0.7 < (first.labels[starts] == first.labels[ends]).mean() < 0.9
+    for kind in ("random", "transductive", "temporal"):
+        parts = first.split(kind)
+        assert [len(part) for part in parts] == [80, 80, 240]
+        assert len(np.unique(np.concatenate(parts))) == 400
+    owners = np.repeat(first.labels, first.words.row_lengths())
+    special = first.words.values.numpy() < 30
+    assert (first.words.values.numpy()[special] // 10 == owners[special]).all()
+    assert 0.25 < special.mean() < 0.42
+    with pytest.raises(ValueError, match="n_papers=59"):
+        citations.synthetic(n_papers=59)
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"labels": np.zeros(3, int)}, r"labels.shape=\(3,\)"),
+        ({"labels": np.full(10, -1)}, "all negative"),
+        ({"n_words": 3}, "below 3.*words with 3"),
+        ({"links": sparse.csr_array((9, 9), dtype=bool)}, r"links.shape=\(9, 9\)"),
+    ],
+)
+def test_parts_of_a_network_that_do_not_fit(network, changed, match):
+    with pytest.raises(ValueError, match=match):
+        citations.Citations(**{**vars(network), **changed})
 
 
 @pytest.mark.data

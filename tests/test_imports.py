@@ -35,7 +35,7 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn", "tensorflow_text": "tensorflow-text"
 MAX_LINES = 320
 PICKLING = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve"}
 # Modules that may, with their reasons: Planetoid has nothing else, and only arrays get through.
-ALLOWED_TO_PICKLE = {"keras_mmil.datasets.citations"}
+ALLOWED_TO_PICKLE = {"keras_mmil.datasets._planetoid"}
 
 
 def module_name(path: Path) -> str:

@@ -208,3 +208,52 @@ def test_counts():
     np.testing.assert_array_equal(
         segments.segment_counts(tf.constant([0, 0, 2]), 4, weights), [1.5, 0, 2, 0]
     )
+
+
+@pytest.mark.parametrize("name", ["segment_sum", "segment_mean", "segment_max"])
+@pytest.mark.parametrize("weights", [[1.0, 2.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
+def test_two_tapes_in_a_graph(name, weights):
+    """As in virtual adversarial training, on members with weights: what is learned by an inner
+    gradient is constant for the outer one."""
+    rows = tf.constant([[1.0, -2.0], [0.5, 3.0]])
+    weights, members, row_ids = tf.constant(weights), tf.constant([0, 1, 1, 0]), [0, 0, 1, 1]
+
+    def outer(reduce):
+        with tf.GradientTape() as tape:
+            tape.watch(rows)
+            with tf.GradientTape(watch_accessed_variables=False) as inner:
+                inner.watch(rows)
+                first = tf.reduce_sum(reduce(rows**2) ** 2)
+            moved = rows + tf.stop_gradient(inner.gradient(first, rows))
+            last = tf.reduce_sum(reduce(moved) ** 3)
+        return tf.convert_to_tensor(tape.gradient(last, rows))
+
+    def ours(rows):
+        return getattr(segments, name)(rows, tf.constant(row_ids), 2, weights, members)
+
+    def theirs(rows):
+        repeats = tf.cast(weights, tf.int32)
+        instances = tf.repeat(tf.gather(rows, members), repeats, axis=0)
+        return getattr(tf.math, name)(instances, tf.repeat(row_ids, repeats))
+
+    np.testing.assert_allclose(
+        tf.function(lambda: outer(ours))(), tf.function(lambda: outer(theirs))(), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("weights", [[1.0, 2.0, 0.5, 1.0], [1.0, 1.0, 1.0, 1.0]])
+def test_gradient_of_the_weights_of_members(weights):
+    rows = tf.constant([[1.0, -2.0], [0.5, 3.0]])
+    members, row_ids = tf.constant([0, 1, 1, 0]), tf.constant([0, 0, 1, 1])
+    found = []
+    for by_members in (True, False):
+        given = tf.constant(weights)
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            if by_members:
+                reduced = segments.segment_sum(rows, row_ids, 2, given, members)
+            else:
+                reduced = tf.math.segment_sum(tf.gather(rows, members) * given[:, None], row_ids)
+            loss = tf.reduce_sum(reduced**2)
+        found.append(tape.gradient(loss, given))
+    np.testing.assert_allclose(*found, rtol=1e-6)

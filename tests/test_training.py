@@ -149,6 +149,58 @@ def test_half_written_files_are_not_read(tmp_path):
     assert len(history) == 3
 
 
+class Losses(keras.callbacks.Callback):
+    """Makes the validation losses what a test wants."""
+
+    def __init__(self, losses):
+        super().__init__()
+        self.losses = losses
+
+    def on_epoch_end(self, epoch, logs):
+        logs["val_loss"] = self.losses[epoch]
+
+
+def test_patience(tmp_path):
+    losses = [3.0, 2.0, 2.5, 2.0, 2.5, 1.0]  # only lower ones count
+    for patience, n_epochs in ((2, 4), (3, 5), (4, 6), (None, 6)):
+        folder = tmp_path / str(patience)
+        _, history = fit(folder, epochs=6, patience=patience, callbacks=[Losses(losses)])
+        assert len(history) == n_epochs
+
+
+def test_patience_counts_across_interruptions(tmp_path):
+    losses = [3.0, 2.0, 2.5, 2.5, 2.5, 1.0]
+    _, history = fit(tmp_path, epochs=3, patience=3, callbacks=[Losses(losses)])
+    assert len(history) == 3
+    for _ in range(2):  # and it stays over
+        arguments = {"patience": 3, "resume": True, "callbacks": [Losses(losses)]}
+        _, history = fit(tmp_path, epochs=6, **arguments)
+        assert len(history) == 5
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1000.0])
+def test_short_epochs_are_saved_together(tmp_path, seconds):
+    """The best epoch is not the last: its weights are kept until they are saved."""
+    saved, weights = [], []
+
+    class Look(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            weights.append(self.model.get_weights())
+            saved.append(sorted(path.name for path in tmp_path.glob("epoch-*")))
+
+    model, (x, y) = build(), data()
+    checkpoint = Checkpoint(tmp_path, seconds=seconds)
+    callbacks = [Losses([4.0, 1.0, 2.0, 3.0]), checkpoint, Look()]
+    model.fit(x, y, validation_data=(x, y), epochs=4, callbacks=callbacks, verbose=0)
+    expected = [f"epoch-000{n}.keras" if seconds == 0 else "epoch-0001.keras" for n in range(1, 5)]
+    assert saved == [[name] for name in expected]
+    assert [path.name for path in tmp_path.glob("epoch-*")] == ["epoch-0004.keras"]
+    for name, of_epoch in (("best.keras", 1), ("epoch-0004.keras", 3)):
+        loaded = keras.models.load_model(tmp_path / name)
+        for a, b in zip(loaded.get_weights(), weights[of_epoch], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 def test_monitor_must_be_logged(tmp_path):
     model, (x, y) = build(), data()
     with pytest.raises(ValueError, match="monitor='val_auc'"):

@@ -8,11 +8,54 @@ import numpy as np
 import pytest
 
 import keras_mmil
-from keras_mmil import zoo
+from keras_mmil import ragged, zoo
+from keras_mmil.datasets import citations, social
 from keras_mmil.testing import predict_in_fresh_process
 
 
-@pytest.mark.parametrize("name", zoo.registry)
+def different_models():
+    """One experiment for each model: on embedded data, those of one model differ in their split."""
+    first = {}
+    for experiment in zoo.registry.values():
+        build = getattr(experiment.build, "func", experiment.build)
+        first.setdefault((build, experiment.model_name), experiment.key)
+    return list(first.values())
+
+
+def test_every_experiment_says_what_it_is():
+    for key, experiment in zoo.registry.items():
+        assert experiment.key == key
+        assert experiment.title
+        assert experiment.epochs > 0
+        assert experiment.batch_size > 0
+        assert all(0 < figure < 1 for figure in experiment.paper.values())
+    assert len(different_models()) == 3 + 4 + 1  # digits and texts, papers, people
+
+
+@pytest.mark.parametrize("split", ["random", "transductive", "temporal"])
+@pytest.mark.parametrize("model", ["mmil", "mil"])
+def test_splits_of_papers(model, split):
+    experiment = zoo.registry[f"citeseer-{model}-mean-{split}"]
+    data = experiment.load(seed=1, source="synthetic")
+    network = data.build_arguments["dataset"]
+    parts = network.split(split, seed=1)
+    for papers, seen, (x, y, z) in zip(
+        parts, citations.visible(split, parts), (data.train, data.valid, data.test), strict=True
+    ):
+        assert z is None
+        np.testing.assert_array_equal(y, network.labels[papers])
+        may = set(range(400)) if seen is None else set(seen)
+        for i in (0, 7):
+            around = {papers[i], *(may & set(network.links[[papers[i]]].indices))}
+            words = [sorted(network.words[paper].numpy()) for paper in around]
+            found = x[i : i + 1].to_ragged().to_list()[0]
+            if model == "mil":
+                assert sorted(found) == sorted(word for paper in words for word in paper)
+            else:
+                assert sorted(map(sorted, found)) == sorted(words)
+
+
+@pytest.mark.parametrize("name", different_models())
 def test_experiment(name, tmp_path):
     experiment = zoo.registry[name]
     source = experiment.sources[-1]  # the embedded one
@@ -20,6 +63,9 @@ def test_experiment(name, tmp_path):
     (x, y, z), (x_valid, y_valid, _), (x_test, y_test, _) = data.train, data.valid, data.test
     assert len(y) == len(y_valid) == len(y_test) == 30
     assert z is None or z.shape[0] == 30
+    assert (data.whole is not None) == bool(experiment.folds)
+    if data.whole is not None:
+        assert [len(part) for part in data.whole] == [90, 90]
     model = experiment.build(**data.build_arguments)
     assert isinstance(model, keras_mmil.Model)
     before = [w.numpy() for w in model.trainable_weights]
@@ -147,3 +193,46 @@ def test_truth_table_with_more_clusters_of_sub_bags_than_labels():
         [0, 7, 3, 7], two_kinds_of_negative, lambda sets: sets[:, 2].astype(int), 3
     )
     assert zoo.mnist.matches_generating_rule(explainer, None, None)
+
+
+def test_social_network_is_the_papers():
+    networks = social.synthetic(6)
+    model = zoo.social_mmil(networks)
+    assert type(model.get_layer("degrees")).__name__ == "Dense"
+    assert model.get_layer("degrees").units == 500
+    bag_layers = [layer for layer in model.layers if hasattr(layer, "aggregations")]
+    for layer in bag_layers:
+        assert layer.units == 500
+        assert [each.name.partition("_")[0] for each in layer.aggregations] == ["max", "mean"]
+    assert len(bag_layers) == 2
+    assert model.output_shape == (None, 2)
+    assert model.layers[-1].activation is keras.activations.linear
+    # A star of four, and two nodes that are linked: by hand, in one number for each bag.
+    degrees = ragged.from_nested_lists([[[3, 1, 1, 1], [1, 3], [1, 3], [1, 3]], [[1, 1], [1, 1]]])
+    table = keras_mmil.datasets.graphs.degree_features(int(networks.degrees.max()))
+    np.testing.assert_array_equal(model.get_layer("degree_features").get_weights()[0], table)
+
+    def by_hand(graph):
+        dense, first, second, last = (model.get_layer(n) for n in LAYERS)
+        relu = lambda layer, x: np.maximum(x @ layer.kernel.numpy() + layer.bias.numpy(), 0)  # noqa: E731
+        pool = lambda x: np.concatenate([x[:, :250].max(0), x[:, 250:].mean(0)])  # noqa: E731
+        nodes = [pool(relu(first, relu(dense, table[bag]))) for bag in graph]
+        return pool(relu(second, np.stack(nodes))) @ last.kernel.numpy() + last.bias.numpy()
+
+    expected = [by_hand(graph) for graph in degrees.to_list()]
+    np.testing.assert_allclose(model.predict(degrees, verbose=0), expected, atol=1e-5)
+
+
+LAYERS = ("degrees", "bag_layer_1", "bag_layer_2", "label")
+
+
+def test_citation_arguments():
+    network = citations.synthetic(n_papers=60)
+    model = zoo.citation_mmil(network, aggregation="mean", bag_units=(5, 6), l2=0.5, dropout=0.25)
+    names = ["bag_layer_1", "bag_layer_2", "label"]
+    kernels = [model.get_layer(name).kernel for name in names]
+    assert [tuple(kernel.shape) for kernel in kernels] == [(60, 5), (5, 6), (6, 3)]
+    expected = 0.5 * sum(float((kernel.numpy() ** 2).sum()) for kernel in kernels)
+    np.testing.assert_allclose(float(sum(model.losses)), expected, rtol=1e-5)
+    assert {model.get_layer(f"dropout_{level}").rate for level in (1, 2)} == {0.25}
+    assert zoo.citation_mil(network).get_layer("bag_layer_1").units == 250

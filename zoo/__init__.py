@@ -4,14 +4,19 @@ if __name__ == "zoo":
     raise ImportError("Import `keras_mmil.zoo`, not `zoo`: its classes would be registered twice.")
 
 from keras_mmil.zoo import imdb
+from keras_mmil.zoo.citations import citation_mil, citation_mmil
+from keras_mmil.zoo.experiment import Data, Experiment
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
 from keras_mmil.zoo.mnist import mnist_mmil
 from keras_mmil.zoo.ramon_deraedt import output_level_mil, representation_level_mil
-from keras_mmil.zoo.registry import Data, Experiment, registry
+from keras_mmil.zoo.registry import registry
+from keras_mmil.zoo.social import social_mmil
 
 __all__ = [
     "Data",
     "Experiment",
+    "citation_mil",
+    "citation_mmil",
     "imdb",
     "imdb_mil",
     "imdb_mmil",
@@ -19,4 +24,5 @@ __all__ = [
     "output_level_mil",
     "registry",
     "representation_level_mil",
+    "social_mmil",
 ]

@@ -1,15 +1,21 @@
-"""How the zoo's binary classifiers are compiled."""
+"""How the zoo's classifiers are compiled."""
 
 import keras
 
-__all__ = ["compile_binary"]
+__all__ = ["compile_binary", "compile_classes"]
 
 
 def compile_binary(model, learning_rate):
     """Compile with Adam and binary cross-entropy; return the model."""
-    model.compile(
-        optimizer=keras.optimizers.Adam(learning_rate),
-        loss="binary_crossentropy",
-        metrics=["accuracy"],
-    )
+    return _compile(model, learning_rate, "binary_crossentropy")
+
+
+def compile_classes(model, learning_rate, from_logits=False):
+    """Compile with Adam and softmax cross-entropy, for labels that are ints; return the model."""
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
+    return _compile(model, learning_rate, loss)
+
+
+def _compile(model, learning_rate, loss):
+    model.compile(keras.optimizers.Adam(learning_rate), loss, metrics=["accuracy"])
     return model

@@ -1,12 +1,12 @@
 """The networks of the paper's experiment "Sentiment Analysis"."""
 
 import keras
-import numpy as np
 
 from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.layers.graph import reapply
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
+from keras_mmil.zoo._frozen import frozen_embedding
 
 __all__ = ["imdb_mil", "imdb_mmil", "with_text"]
 
@@ -110,8 +110,4 @@ def with_text(model, vocabulary, splitter="tensorflow-text", name=None):
 def _embedding(vectors):
     if isinstance(vectors, int):
         return keras.layers.Embedding(vectors, _SIZE, name="word_vectors")
-    vectors = np.asarray(vectors, np.float32)
-    layer = keras.layers.Embedding(*vectors.shape, trainable=False, name="word_vectors")
-    layer.build()
-    layer.set_weights([vectors])
-    return layer
+    return frozen_embedding(vectors, name="word_vectors")

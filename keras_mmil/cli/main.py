@@ -39,11 +39,18 @@ def _parser():
         "demo", help="train on bags of bags of digits, print the rules and one explanation"
     )
     _add_training_options(demo, out="runs/demo")
-    demo.set_defaults(command=_demo, replace=True, vat=False)
+    demo.set_defaults(command=_demo, replace=True, vat=False, folds=0, rules=True)
 
     run = commands.add_parser("run", help="reproduce an experiment of the paper")
     run.add_argument("experiment", help="one of those that `keras-mmil list` prints")
-    run.add_argument("--variant", default="mmil", help="the model: mmil, or for imdb also mil")
+    run.add_argument("--model", "--variant", help="mmil, or where there is one mil")
+    run.add_argument("--aggregation", help="of the bag-layers, for citations: max or mean")
+    run.add_argument("--split", help="of citations: random, transductive or temporal")
+    run.add_argument("--seeds", type=int, default=1, help="make so many runs, from --seed upwards")
+    run.add_argument("--folds", type=int, help="of a cross-validation; 0 for none")
+    run.add_argument("--rounds", type=int, help="of the cross-validation")
+    run.add_argument("--jobs", type=int, default=1, help="folds to train side by side")
+    run.add_argument("--no-rules", dest="rules", action="store_false", help="only train and test")
     run.add_argument("--source", help="where the data come from; the paper's by default")
     run.add_argument(
         "--vat", action="store_true", help="virtual adversarial training, also on unlabelled data"
@@ -92,23 +99,26 @@ def _demo(options):
 
 
 def _run(options):
-    from keras_mmil.cli.run import run
+    from keras_mmil.cli.run import run_seeds
     from keras_mmil.zoo import registry
 
-    found = [e for e in registry.values() if e.name == options.experiment]
-    if not found:
+    chosen = [e for e in registry.values() if e.name == options.experiment]
+    if not chosen:
         names = dict.fromkeys(experiment.name for experiment in registry.values())
         raise ValueError(
             f"Expected an experiment among {', '.join(names)}. "
             f"Received: experiment={options.experiment!r}"
         )
-    chosen = [experiment for experiment in found if experiment.model == options.variant]
-    if not chosen:
-        raise ValueError(
-            f"Expected a variant among {', '.join(experiment.model for experiment in found)}. "
-            f"Received: --variant {options.variant}"
-        )
-    run(chosen[0], options)
+    for option in ("model", "aggregation", "split"):
+        known = list(dict.fromkeys(getattr(experiment, option) for experiment in chosen))
+        wanted = getattr(options, option) or known[0]
+        if wanted not in known:
+            raise ValueError(
+                f"Expected --{option} among {', '.join(filter(None, known)) or 'none'} for "
+                f"{options.experiment}. Received: --{option} {wanted}"
+            )
+        chosen = [e for e in chosen if getattr(e, option) == wanted]
+    run_seeds(chosen[0], options)
 
 
 def _explain(options):
@@ -120,7 +130,15 @@ def _explain(options):
 def _list(options):
     from keras_mmil.zoo import registry
 
-    for name, experiment in registry.items():
-        print(f"{name:12} {experiment.title}")
-        figures = ", ".join(f"{metric} {value:.2%}" for metric, value in experiment.paper.items())
-        print(f"{'':12} sources: {', '.join(experiment.sources)}; the paper's figures: {figures}")
+    by_name = {}
+    for experiment in registry.values():
+        by_name.setdefault(experiment.name, []).append(experiment)
+    for name, experiments in by_name.items():
+        print(f"{name}: {experiments[0].title}")
+        print(f"    sources: {', '.join(experiments[0].sources)}")
+        for experiment in experiments:
+            options = ("model", "aggregation", "split")
+            given = ((option, getattr(experiment, option)) for option in options)
+            command = " ".join(f"--{option} {value}" for option, value in given if value)
+            figures = ", ".join(f"{m} {value:.2%}" for m, value in experiment.paper.items())
+            print(f"    {command:56} the paper's figures: {figures}")

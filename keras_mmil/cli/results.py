@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keras_mmil._atomic import write_json
 
-__all__ = ["commit", "record", "results_folder", "variant_of"]
+__all__ = ["commit", "figures_of_folds", "record", "results_folder", "variant_of"]
 
 _CHECKOUT = Path(__file__).parents[2]
 _KEY = ("experiment", "model", "variant", "metric", "epochs")
@@ -20,51 +20,74 @@ def results_folder():
     return folder if folder.is_dir() else None
 
 
-def variant_of(experiment, settings):
-    """The variant of an experiment: how it is trained, and where its data come from.
+def variant_of(experiment, settings, more=""):
+    """The variant of an experiment: how its data are split, how it is trained, and so on.
 
-    The latter only if it is not the paper's source.
+    Args:
+        experiment: the `Experiment`.
+        settings: dict with the run's source, and whether it is adversarial. The source is named
+            only if it is not the paper's.
+        more: what else tells it from other runs.
     """
     parts = [settings["source"]] if settings["source"] != experiment.sources[0] else []
+    parts.append(experiment.split)
     if experiment.adversarial is not None:
         parts.append("vat" if settings["adversarial"] else "supervised")
-    return "-".join(parts)
+    return "-".join(filter(None, (*parts, more)))
 
 
-def record(folder, experiment, settings, metrics):
-    """Add one run's figures to the records of an experiment.
+def figures_of_folds(result):
+    """The figures of a `CrossValidation`, for `record`.
 
-    A record holds the figures of all seeds, `values`, with their mean and standard deviation
-    (of the sample; 0 for one run). A seed that is run again replaces its figure.
+    Returns:
+        A dict from metric to the accuracies of the rounds, or of the folds where there is one
+        round; and what these are.
+    """
+    rounds, folds = result.seconds.shape
+    accuracy = result.scores["accuracy"]
+    values = accuracy.mean(axis=1) if rounds > 1 else accuracy[0]
+    figures = {
+        "test_accuracy": dict(enumerate(values)),
+        "train_minutes": {0: result.seconds.sum() / 60},
+    }
+    return figures, f"{rounds}x{folds} folds"
+
+
+def record(folder, experiment, settings, figures, more=""):
+    """Add figures to the records of an experiment.
+
+    A record holds the figures of all runs, `values`, with their mean and standard deviation
+    (of the sample; 0 for one run). A run that is made again replaces its figure.
 
     Args:
         folder: where `<experiment>.json` is.
         experiment: the `Experiment`.
-        settings: dict with the run's source, epochs, seed, and whether it is adversarial.
-        metrics: dict from metric to figure.
+        settings: dict with the run's source, epochs, and whether it is adversarial.
+        figures: dict from metric to a dict from run, such as its seed, to figure.
+        more: what tells the variant from others, see `variant_of`.
     """
-    source, epochs, seed = (settings[name] for name in ("source", "epochs", "seed"))
-    variant = variant_of(experiment, settings)
-    command = f"keras-mmil run {experiment.name} --epochs {epochs} --seed S"
-    command += "" if experiment.model == "mmil" else f" --variant {experiment.model}"
-    command += " --vat" if settings["adversarial"] else ""
-    command += "" if source == experiment.sources[0] else f" --source {source}"
+    source, epochs = settings["source"], settings["epochs"]
+    variant = variant_of(experiment, settings, more)
     path = Path(folder) / f"{experiment.name}.json"
     records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     by_key = {tuple(entry[name] for name in _KEY): entry for entry in records}
-    about = {"commit": commit(), "date": datetime.date.today().isoformat()}
-    for metric, figure in metrics.items():
-        key = (experiment.name, experiment.model, variant, metric, epochs)
-        values = {**by_key.get(key, {}).get("values", {}), str(seed): round(float(figure), 6)}
-        figures = list(values.values())
+    about = {
+        "command": _command(experiment, settings),
+        "commit": commit(),
+        "date": datetime.date.today().isoformat(),
+    }
+    for metric, new in figures.items():
+        key = (experiment.name, experiment.model_name, variant, metric, epochs)
+        values = {**by_key.get(key, {}).get("values", {})}
+        values |= {str(run): round(float(figure), 6) for run, figure in new.items()}
+        numbers = list(values.values())
         by_key[key] = {
             **dict(zip(_KEY, key, strict=True)),
-            "mean": round(statistics.mean(figures), 6),
-            "std": round(statistics.stdev(figures), 6) if len(figures) > 1 else 0.0,
-            "runs": len(figures),
+            "mean": round(statistics.mean(numbers), 6),
+            "std": round(statistics.stdev(numbers), 6) if len(numbers) > 1 else 0.0,
+            "runs": len(numbers),
             "values": dict(sorted(values.items(), key=lambda item: int(item[0]))),
-            "paper": experiment.paper.get(metric),
-            "command": command,
+            "paper": experiment.paper.get(metric) if source == experiment.sources[0] else None,
             **about,
         }
     write_json(path, list(by_key.values()))
@@ -77,6 +100,22 @@ def commit():
         return None
     changed = _git("status", "--porcelain", "--", ".", ":!benchmarks/results")
     return described + ("+" if changed else "")
+
+
+def _command(experiment, settings):
+    """What was called, with S for the seed."""
+    options = {
+        "--model": experiment.model if experiment.model != "mmil" else "",
+        "--aggregation": experiment.aggregation,
+        "--split": experiment.split,
+        "--source": settings["source"] if settings["source"] != experiment.sources[0] else "",
+        "--epochs": settings["epochs"],
+        "--seed": "S",
+    }
+    given = " ".join(f"{option} {value}" for option, value in options.items() if value)
+    return f"keras-mmil run {experiment.name} {given}" + (
+        " --vat" if settings["adversarial"] else ""
+    )
 
 
 def _git(*arguments):

@@ -1,20 +1,48 @@
 """One experiment of the paper, from the data to the rules."""
 
+import argparse
+import statistics
 import time
+from dataclasses import replace
 
 import keras
 
 from keras_mmil import ragged
-from keras_mmil.cli.results import record, results_folder, variant_of
+from keras_mmil.cli.output import print_figures, print_run, write_rules, write_texts
+from keras_mmil.cli.results import figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
-from keras_mmil.interpretation import Explainer, plots
-from keras_mmil.interpretation.text_spans import window_words
-from keras_mmil.training import VirtualAdversarialModel, fit_resumable
-from keras_mmil.zoo.imdb import with_text
+from keras_mmil.interpretation import Explainer
+from keras_mmil.training import VirtualAdversarialModel, cross_validate, fit_resumable
 
-__all__ = ["run"]
+__all__ = ["run", "run_seeds"]
 
-_NOT_FRACTIONS = ("train_minutes", "extract_seconds")
+
+def run_seeds(experiment, options):
+    """Run an experiment with several seeds, one after the other, and print means.
+
+    Args:
+        experiment, options: as for `run`; `options.seeds` besides, their number, counted from
+            `options.seed`. Each has a folder of its own.
+
+    Raises:
+        ValueError, FileExistsError: as `run`.
+    """
+    _at_least(1, seeds=options.seeds)
+    if options.seeds == 1:
+        run(experiment, options)
+        return
+    found = []
+    for seed in range(options.seed, options.seed + options.seeds):
+        out = options.out and f"{options.out}/seed{seed}"
+        one = argparse.Namespace(**{**vars(options), "seed": seed, "out": out})
+        found.append(run(experiment, one)[-1])
+    columns = {metric: [metrics[metric] for metrics in found] for metric in found[0]}
+    print(f"\nMeans of {len(found)} seeds")
+    print_figures(
+        {metric: statistics.mean(figures) for metric, figures in columns.items()},
+        _figures_beside(experiment, options.source),
+        {metric: statistics.stdev(figures) for metric, figures in columns.items()},
+    )
 
 
 def run(experiment, options):
@@ -24,13 +52,17 @@ def run(experiment, options):
     `metrics.json`, `history.csv`, `fidelity.png` and `clusters.png`; for texts also
     `text_model.keras`, which takes strings, and `clusters.md`, what stands for the clusters.
 
+    Where the paper's figures are of a cross-validation, that comes first, and its scores are in
+    `cross_validation.json`. The rules are then read of one more network, trained on eight tenths.
+
     Args:
         experiment: an `Experiment` of the zoo's registry.
-        options: parsed arguments: seed, epochs, limit, source, vat, out, resume, replace,
-            max_clusters, verbose.
+        options: parsed arguments: seed, epochs, limit, source, vat, folds, rounds, jobs, rules,
+            out, resume, replace, max_clusters, verbose.
 
     Returns:
-        The fitted `Explainer`, the test set (x, y, instance labels) and a dict of metrics.
+        The fitted `Explainer` (None without rules), the test set (x, y, instance labels) and a dict
+        of metrics.
 
     Raises:
         ValueError: if an option is out of range, or the experiment has no such thing.
@@ -46,12 +78,150 @@ def run(experiment, options):
         source=settings["source"],
         unlabelled=settings["adversarial"],
     )
+    beside = _figures_beside(experiment, options.source)
+    results = results_folder() if options.limit is None else None
+    if settings["folds"]:
+        metrics, figures, variant = _cross_validate(experiment, settings, options, data, folder)
+        print_figures(metrics, beside)
+        if results:
+            record(results, experiment, settings, figures, variant)
+        if not options.rules:
+            return None, data.test, metrics
+        beside = {}  # the paper's figure is not of the network that comes now
+    explainer, metrics = _train_and_read(experiment, settings, options, data, folder)
+    print_run(explainer, metrics, beside, folder)
+    if results:
+        figures = {metric: {settings["seed"]: figure} for metric, figure in metrics.items()}
+        variant = "eight tenths" if settings["folds"] else ""
+        record(results, experiment, settings, figures, variant)
+    return explainer, data.test, metrics
+
+
+# Pieces of the function above -------------------------------------------------------------------
+
+
+def _settings(experiment, options):
+    """What decides the outcome of the run."""
+    source = options.source or experiment.sources[0]
+    epochs = experiment.epochs if options.epochs is None else options.epochs
+    folds = experiment.folds if options.folds is None else options.folds
+    if source not in experiment.sources:
+        raise ValueError(
+            f"Expected a source among {', '.join(experiment.sources)}. Received: --source {source}"
+        )
+    _at_least(1, epochs=epochs)
+    if folds and options.rounds is not None:
+        _at_least(1, rounds=options.rounds)
+    if options.limit is not None and options.limit < 2:
+        raise ValueError(f"Expected at least two top-bags. Received: --limit {options.limit}")
+    if options.vat and experiment.adversarial is None:
+        raise ValueError(
+            f"Expected an experiment with virtual adversarial training. "
+            f"Received: --vat for {experiment.name}"
+        )
+    if folds and not experiment.folds:
+        raise ValueError(
+            "Expected an experiment whose data come in one part, to be cross-validated. "
+            f"Received: --folds {folds} for {experiment.name}"
+        )
+    return {
+        "experiment": experiment.key,
+        "adversarial": options.vat,
+        "source": source,
+        "seed": options.seed,
+        "epochs": epochs,
+        "limit": options.limit,
+        "folds": folds,
+    }
+
+
+def _at_least(least, **values):
+    for name, value in values.items():
+        if value < least:
+            raise ValueError(f"Expected at least {least}. Received: --{name} {value}")
+
+
+def _name(experiment, settings):
+    variant = variant_of(replace(experiment, split=""), settings)  # which is in the key
+    return "-".join(filter(None, (experiment.key, variant, f"seed{settings['seed']}")))
+
+
+def _figures_beside(experiment, source):
+    """The paper's figures, if it has them of these data."""
+    return experiment.paper if source in (None, experiment.sources[0]) else {}
+
+
+def _cross_validate(experiment, settings, options, data, folder):
+    """Metrics of a cross-validation, the figures they are means of, and what these are."""
+    rounds = experiment.rounds if options.rounds is None else options.rounds
+    folds = settings["folds"]
+    x, y = data.whole
+    print(f"{len(y)} top-bags, {rounds} x {folds} folds")
+    result = cross_validate(
+        lambda: experiment.build(**data.build_arguments),
+        x,
+        y,
+        epochs=settings["epochs"],
+        batch_size=experiment.batch_size,
+        folds=folds,
+        rounds=rounds,
+        seed=options.seed,
+        folder=folder.path,
+        resume=options.resume,
+        n_jobs=options.jobs,
+        verbose=options.verbose,
+    )
+    print(f"\n{result}\n")
+    figures, variant = figures_of_folds(result)
+    metrics = {"test_accuracy": result.mean("accuracy"), "train_minutes": result.seconds.sum() / 60}
+    return metrics, figures, variant
+
+
+def _train_and_read(experiment, settings, options, data, folder):
+    """Train and test a network, and read its rules: the `Explainer`, or None, and metrics."""
+    model, minutes = _train(experiment, settings, options, data, folder)
+    x_test, y_test, _ = data.test
+    accuracy = model.evaluate(x_test, y_test, verbose=0, return_dict=True)["accuracy"]
+    metrics = {"test_accuracy": accuracy, "train_minutes": minutes}
+    if not options.rules:
+        folder.write_json("metrics.json", metrics)
+        return None, metrics
+    x, y, _ = data.train
+    is_labelled = y >= 0
+    x = ragged.take(x, is_labelled) if not is_labelled.all() else x
+    x_valid, _, z_valid = data.valid
+    started = time.perf_counter()
+    explainer = Explainer(
+        class_names=data.class_names or experiment.class_names,
+        random_state=options.seed,
+        verbose=min(options.verbose, 1),
+        **_explainer_arguments(experiment, options),
+    ).fit(model, x, x_valid)
+    metrics = {
+        "test_accuracy": accuracy,
+        "rule_accuracy": explainer.score(x_test, y_test),
+        "fidelity": explainer.fidelity(x_test),
+        "train_minutes": minutes,
+        "extract_seconds": time.perf_counter() - started,
+    }
+    if experiment.check_rules is not None:
+        metrics["rules_match"] = float(experiment.check_rules(explainer, x_valid, z_valid))
+    write_rules(folder, explainer, metrics, explainer.describe(x_valid, instance_labels=z_valid))
+    if data.vocabulary is not None:
+        write_texts(folder, model, explainer, x, data)
+    return explainer, metrics
+
+
+def _train(experiment, settings, options, data, folder):
+    """A trained network, and how many minutes it took."""
     x, y, _ = data.train
     is_labelled = y >= 0
     print(
         f"{is_labelled.sum()} top-bags for training, {(~is_labelled).sum()} without labels, "
         f"{len(data.valid[1])} for validation, {len(data.test[1])} for test"
     )
+    schedule = experiment.schedule and experiment.schedule(settings["epochs"])
+    callbacks = [keras.callbacks.LearningRateScheduler(schedule)] if schedule else []
     model, history = fit_resumable(
         lambda: experiment.build(**data.build_arguments),
         x,
@@ -62,68 +232,13 @@ def run(experiment, options):
         batch_size=experiment.batch_size,
         seed=options.seed,
         resume=options.resume,
+        patience=experiment.patience,
         wrap=_adversarial(experiment, options.seed) if settings["adversarial"] else None,
-        callbacks=[keras.callbacks.LearningRateScheduler(experiment.schedule(settings["epochs"]))],
+        callbacks=callbacks,
         verbose=options.verbose,
     )
-    x = ragged.take(x, is_labelled) if not is_labelled.all() else x
     model.save(folder / "model.keras")
-
-    started = time.perf_counter()
-    explainer = Explainer(
-        class_names=experiment.class_names,
-        random_state=options.seed,
-        verbose=min(options.verbose, 1),
-        **_explainer_arguments(experiment, options),
-    ).fit(model, x, data.valid[0])
-    extract_seconds = time.perf_counter() - started
-    metrics = {
-        **_test(model, explainer, *data.test[:2]),
-        "train_minutes": sum(epoch["seconds"] for epoch in history) / 60,
-        "extract_seconds": extract_seconds,
-    }
-    x_valid, _, z_valid = data.valid
-    if experiment.check_rules is not None:
-        metrics["rules_match"] = float(experiment.check_rules(explainer, x_valid, z_valid))
-    _write(folder, explainer, metrics, explainer.describe(x_valid, instance_labels=z_valid))
-    if data.vocabulary is not None:
-        _write_texts(folder, model, explainer, x, data)
-    _print(experiment, settings, explainer, metrics, folder)
-    if options.limit is None and (results := results_folder()):
-        record(results, experiment, settings, metrics)
-    return explainer, data.test, metrics
-
-
-def _settings(experiment, options):
-    """What decides the outcome of the run."""
-    source = options.source or experiment.sources[0]
-    epochs = experiment.epochs if options.epochs is None else options.epochs
-    if source not in experiment.sources:
-        raise ValueError(
-            f"Expected a source among {', '.join(experiment.sources)}. Received: --source {source}"
-        )
-    if epochs < 1:
-        raise ValueError(f"Expected at least one epoch. Received: --epochs {epochs}")
-    if options.limit is not None and options.limit < 2:
-        raise ValueError(f"Expected at least two top-bags. Received: --limit {options.limit}")
-    if options.vat and experiment.adversarial is None:
-        raise ValueError(
-            f"Expected an experiment with virtual adversarial training. "
-            f"Received: --vat for {experiment.name}"
-        )
-    return {
-        "experiment": experiment.key,
-        "adversarial": options.vat,
-        "source": source,
-        "seed": options.seed,
-        "epochs": epochs,
-        "limit": options.limit,
-    }
-
-
-def _name(experiment, settings):
-    variant = variant_of(experiment, settings)
-    return "-".join(filter(None, (experiment.key, variant, f"seed{settings['seed']}")))
+    return model, sum(epoch["seconds"] for epoch in history) / 60
 
 
 def _adversarial(experiment, seed):
@@ -134,43 +249,3 @@ def _explainer_arguments(experiment, options):
     if options.max_clusters is None:
         return experiment.explainer
     return {**experiment.explainer, "max_clusters": options.max_clusters}
-
-
-def _test(model, explainer, x, y):
-    return {
-        "test_accuracy": model.evaluate(x, y, verbose=0, return_dict=True)["accuracy"],
-        "rule_accuracy": explainer.score(x, y),
-        "fidelity": explainer.fidelity(x),
-    }
-
-
-def _write(folder, explainer, metrics, description):
-    explainer.save(folder / "rules")
-    folder.write_text("rules.txt", f"{explainer.rules_}\n\n{description}\n")
-    folder.write_json("metrics.json", metrics)
-    try:
-        plots.plot_grid(explainer, folder / "fidelity.png")
-        if description[0].table is not None:
-            plots.plot_correspondence(description[0], folder / "clusters.png")
-    except ImportError as error:  # matplotlib is not a dependency of the rest
-        print(f"There are no pictures. {error}")
-
-
-def _write_texts(folder, model, explainer, x, data):
-    text_model = with_text(model, data.vocabulary, data.splitter)
-    text_model.save(folder / "text_model.keras")
-    table = explainer.cluster_table(x, show=window_words(x, data.vocabulary))
-    folder.write_text("clusters.md", table.to_markdown() + "\n")
-
-
-def _print(experiment, settings, explainer, metrics, folder):
-    print(f"\n{explainer.rules_}\n")
-    clusters = ", ".join(f"{level.n_clusters} of {level.word}" for level in explainer.levels_)
-    print(f"Clusters: {clusters}; fidelity on validation data {explainer.fidelity_:.2%}\n")
-    is_papers = settings["source"] == experiment.sources[0]
-    for metric, figure in metrics.items():
-        paper = experiment.paper.get(metric) if is_papers else None
-        beside = "" if paper is None else f"   (paper: {paper:.2%})"
-        text = f"{figure:.1f}" if metric in _NOT_FRACTIONS else f"{figure:.2%}"
-        print(f"{metric:16} {text:>8}{beside}")
-    print(f"\nAll of it is in {folder.path}")

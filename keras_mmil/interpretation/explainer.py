@@ -190,13 +190,19 @@ class Explainer(BaseEstimator):
         self.levels_ = rename(self.levels_, find_level(self.levels_, level), names)
         return self
 
-    def explain(self, x):
+    def explain(self, x, show=None):
         """Why each top-bag got its class: a list of `Explanation`; `print` one.
 
         Where the model reads texts, they are `TextExplanation`s, which show it in the text.
+
+        Args:
+            x: top-bags.
+            show: function from the position of a top-bag, sub-bag or instance in `x`, a tuple, to
+                str; by default it is the last index. The members of `Bags` are sorted: positions
+                are those of a RaggedTensor as it is.
         """
         seen = self._read(x)
-        explanations = explain(self.levels_, self.classes_, seen)
+        explanations = explain(self.levels_, self.classes_, seen, show)
         if (layer := self._network.text_layer) is None:
             return explanations
         return annotate(self._network.inputs(x).numpy(), explanations, layer)

@@ -35,6 +35,7 @@ class Part:
         matched: all rules that match, tuple of `Rule`.
         absent: names of the clusters that the rule wants to be absent or few, and which are absent.
         children: its members, tuple of `Part`.
+        title: what it is called in text: its index, or what the user wants to be shown.
     """
 
     level: int
@@ -50,6 +51,7 @@ class Part:
     matched: tuple = ()
     absent: tuple = ()
     children: tuple = ()
+    title: str = ""
 
     @property
     def deciding(self):
@@ -131,9 +133,16 @@ class Explanation:
         return "\n".join([first, *(_INDENT + line for line in self.top_bag.lines())])
 
 
-def explain(levels, class_names, reading):
-    """Explain every top-bag of a `Reading`: a list of `Explanation`."""
-    builder = _Builder(levels, class_names, reading)
+def explain(levels, class_names, reading, show=None):
+    """Explain every top-bag of a `Reading`: a list of `Explanation`.
+
+    Args:
+        levels: tuple of `Level`.
+        class_names: names of the classes.
+        reading: the `Reading`.
+        show: function from the position of a part to its title; None for its index.
+    """
+    builder = _Builder(levels, class_names, reading, show or (lambda position: str(position[-1])))
     return [
         Explanation(builder.part(len(levels), i, i, (i,)), int(label), class_names[label])
         for i, label in enumerate(reading.network)
@@ -143,8 +152,8 @@ def explain(levels, class_names, reading):
 class _Builder:
     """What is the same for all parts of a reading."""
 
-    def __init__(self, levels, class_names, reading):
-        self.levels, self.reading = levels, reading
+    def __init__(self, levels, class_names, reading, show):
+        self.levels, self.reading, self.show = levels, reading, show
         self.names = [*(level.names for level in levels), class_names]
         self.occurrences = expand(reading.nestings)
         triples = zip(levels, reading.labels[:-1], reading.nestings, strict=True)
@@ -157,6 +166,7 @@ class _Builder:
             "level": level,
             "word": level_word(level, len(self.levels)),
             "position": position,
+            "title": self.show(position),
             "label": label,
             "name": self.names[level][label],
             "nearest": None,
@@ -206,7 +216,7 @@ def _role(rule, label):
 
 
 def _number(part):
-    return f"{part.position[-1]}" + (f" (×{part.weight:g})" if part.weight != 1 else "")
+    return part.title + (f" (×{part.weight:g})" if part.weight != 1 else "")
 
 
 def _listing(parts):

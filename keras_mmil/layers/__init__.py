@@ -6,6 +6,7 @@ from keras_mmil.layers.captured import Captured
 from keras_mmil.layers.concat_dense import ConcatDense
 from keras_mmil.layers.distinct import Distinct, bag_inputs
 from keras_mmil.layers.instance_wise import InstanceWise
+from keras_mmil.layers.member_dropout import MemberDropout
 from keras_mmil.layers.text_bags import TextBags
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "ConcatDense",
     "Distinct",
     "InstanceWise",
+    "MemberDropout",
     "TextBags",
     "aggregations",
     "bag_inputs",

@@ -153,22 +153,50 @@ def segment_softmax(scores, row_ids, num_segments, weights=None):
 
 def _accumulate(values, row_ids, num_segments, weights=None, members=None):
     values = _widen(values)
-
-    def of_rows():
-        return tf.sparse.segment_sum(values, members, row_ids, num_segments=num_segments)
-
-    def of_instances():
-        instances = values if members is None else gather_rows(values, members)
-        if weights is not None:
-            instances = instances * _align(tf.cast(weights, values.dtype), instances)
-        return _sum(instances, row_ids, num_segments)
-
     if members is None:
-        return of_instances()
+        if weights is not None:
+            values = values * _align(tf.cast(weights, values.dtype), values)
+        return _sum(values, row_ids, num_segments)
     if weights is None:
-        return of_rows()
+        return tf.sparse.segment_sum(values, members, row_ids, num_segments=num_segments)
+    weights = tf.cast(weights, values.dtype)
+    return _sum_of_members(values, row_ids, num_segments, weights, members)
+
+
+def _sum_of_members(values, row_ids, num_segments, weights, members):
     # The operation that never makes the instances knows no weights.
-    return tf.cond(tf.reduce_all(tf.equal(weights, 1)), of_rows, of_instances)
+    is_unweighted = tf.reduce_all(tf.equal(weights, 1))
+
+    @tf.custom_gradient
+    def total(values, weights):
+        # TensorFlow's gradient of a cond fails under two tapes if there is one of ours in it.
+        def of_rows():
+            return tf.sparse.segment_sum(values, members, row_ids, num_segments=num_segments)
+
+        def of_instances():
+            instances = tf.gather(values, members) * _align(weights, values)
+            return _reduce(tf.math.segment_sum, instances, row_ids, num_segments)
+
+        def gradient(upstream):
+            shape = tf.shape(values, out_type=members.dtype)
+
+            def to_rows():
+                n_rows = tf.cast(shape[0], tf.int32)
+                return tf.raw_ops.SparseSegmentSumGrad(
+                    grad=upstream, indices=members, segment_ids=row_ids, output_dim0=n_rows
+                )
+
+            def to_instances():
+                shares = tf.gather(upstream, row_ids) * _align(weights, values)
+                return tf.scatter_nd(members[:, None], shares, shape)
+
+            products = tf.gather(values, members) * tf.gather(upstream, row_ids)
+            axes = list(range(1, values.shape.rank))
+            return tf.cond(is_unweighted, to_rows, to_instances), tf.reduce_sum(products, axes)
+
+        return tf.cond(is_unweighted, of_rows, of_instances), gradient
+
+    return total(values, weights)
 
 
 def _sum(values, row_ids, num_segments):

@@ -1,14 +1,17 @@
 """Training aids."""
 
 from keras_mmil.training.checkpoint import Checkpoint
+from keras_mmil.training.cross_validation import CrossValidation, cross_validate
 from keras_mmil.training.resumable import fit_resumable
 from keras_mmil.training.schedules import cosine_decay, piecewise_constant
 from keras_mmil.training.virtual_adversarial import VirtualAdversarialModel
 
 __all__ = [
     "Checkpoint",
+    "CrossValidation",
     "VirtualAdversarialModel",
     "cosine_decay",
+    "cross_validate",
     "fit_resumable",
     "piecewise_constant",
 ]

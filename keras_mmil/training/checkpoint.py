@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from keras_mmil._atomic import replacing
 
@@ -15,7 +16,7 @@ _NAME = re.compile(r"epoch-(\d+)\.keras")
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Save the whole training state after every epoch, and the best model so far.
+    """Save the whole training state after epochs, and the best model so far.
 
     Every file is written under another name and then renamed, so that none is ever half written:
     `epoch-NNNN.keras` (the newest only, with the optimizer's state), `best.keras` (the epoch with
@@ -24,16 +25,21 @@ class Checkpoint(keras.callbacks.Callback):
     Args:
         folder: where the files go; made if missing.
         monitor: the logged quantity, the lower the better, by which the best model is chosen.
+        seconds: epochs that end sooner than this after the last save are saved with a later one, or
+            at the end: saving may take longer than a short epoch.
 
     Attributes:
         history: list of dicts, one for each finished epoch: its number, its seconds, its logs.
     """
 
-    def __init__(self, folder, monitor="val_loss"):
+    def __init__(self, folder, monitor="val_loss", seconds=5.0):
         super().__init__()
         self.folder = Path(folder)
         self.monitor = monitor
+        self.seconds = seconds
         self.history = []
+        self._best = None  # weights that are not saved yet
+        self._n_saved, self._saved_at = 0, -np.inf
 
     @property
     def best_path(self):
@@ -55,6 +61,7 @@ class Checkpoint(keras.callbacks.Callback):
             ]
         # An epoch whose state was not saved any more is trained again.
         self.history = rows[: max(saved)]
+        self._n_saved = len(self.history)
         return keras.models.load_model(saved[max(saved)])
 
     def clear(self):
@@ -79,11 +86,30 @@ class Checkpoint(keras.callbacks.Callback):
         seconds = time.perf_counter() - self._started
         self.history.append({"epoch": epoch, "seconds": seconds, **logs})
         if is_best:
+            self._best = self.model.get_weights()
+        if time.perf_counter() - self._saved_at >= self.seconds:
+            self._save()
+
+    def on_train_end(self, logs=None):
+        if len(self.history) > self._n_saved:
+            self._save()
+
+    def _save(self):
+        if self._best is not None:
+            latest = self.model.get_weights()
+            self.model.set_weights(self._best)
             self._save_model(self.best_path)
+            self.model.set_weights(latest)
+            self._best = None
         self._save_history()
         # Last, because its presence says that the epoch is finished.
-        self._save_model(self.folder / f"epoch-{epoch + 1:04d}.keras")
-        (self.folder / f"epoch-{epoch:04d}.keras").unlink(missing_ok=True)
+        older = self._saved()
+        n_epochs = len(self.history)
+        self._save_model(self.folder / f"epoch-{n_epochs:04d}.keras")
+        for number, path in older.items():
+            if number != n_epochs:
+                path.unlink(missing_ok=True)
+        self._n_saved, self._saved_at = n_epochs, time.perf_counter()
 
     def _saved(self):
         """Paths of the saved states, by number of finished epochs."""

@@ -24,6 +24,7 @@ def fit_resumable(
     shuffle=True,
     seed=0,
     resume=False,
+    patience=None,
     wrap=None,
     callbacks=(),
     verbose=2,
@@ -31,9 +32,9 @@ def fit_resumable(
 ):
     """Train a model with a checkpoint after every epoch, or go on with such a training.
 
-    A kill at any moment loses the epoch it struck, no more. Order of the data and random numbers of
-    an epoch depend on the seed and its number alone: a training that was interrupted goes on as it
-    would have done.
+    A kill at any moment loses the epoch it struck, and those of a few seconds before, no more.
+    Order of the data and random numbers of an epoch depend on the seed and its number alone: a
+    training that was interrupted goes on as it would have done.
 
     Args:
         build: function without arguments that returns a compiled model.
@@ -43,6 +44,8 @@ def fit_resumable(
         seed: of the orders of the data, and of dropout and the like.
         resume: whether to go on with the checkpoints in the folder, if there are any; otherwise
             they are removed.
+        patience: number of epochs in a row without a lower validation loss after which the training
+            ends; None for never. It counts across interruptions.
         wrap: function from the model to the one that is fitted in its place, such as a
             `VirtualAdversarialModel`; None for the model itself.
         fit_arguments: further arguments of `keras.Model.fit`.
@@ -56,7 +59,7 @@ def fit_resumable(
         checkpoint.clear()
     model = checkpoint.restore() or build()
     finished = len(checkpoint.history)
-    if finished < epochs:
+    if finished < epochs and not _is_over(checkpoint, patience):
         x = check_inputs(x, model._inputs_struct)
         wrapped = model if wrap is None else wrap(model)
         wrapped.fit(
@@ -66,11 +69,29 @@ def fit_resumable(
             epochs=epochs,
             initial_epoch=finished,
             shuffle=False,  # the dataset does
-            callbacks=[_SeedEachEpoch(seed), *callbacks, checkpoint],
+            callbacks=[_SeedEachEpoch(seed), *callbacks, checkpoint, _Stop(checkpoint, patience)],
             verbose=verbose,
             **fit_arguments,
         )
     return keras.models.load_model(checkpoint.best_path), checkpoint.history
+
+
+def _is_over(checkpoint, patience):
+    """Whether the last epochs of a history, as many as `patience`, were none of them the best."""
+    losses = [epoch[checkpoint.monitor] for epoch in checkpoint.history]
+    return patience is not None and len(losses) - int(np.argmin([np.inf, *losses])) >= patience
+
+
+class _Stop(keras.callbacks.Callback):
+    """Ends a training that is over. Keras's own forgets what was before an interruption."""
+
+    def __init__(self, checkpoint, patience):
+        super().__init__()
+        self.checkpoint, self.patience = checkpoint, patience
+
+    def on_epoch_end(self, epoch, logs=None):
+        if _is_over(self.checkpoint, self.patience):
+            self.model.stop_training = True
 
 
 class _SeedEachEpoch(keras.callbacks.Callback):

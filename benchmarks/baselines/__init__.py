@@ -1,0 +1,1 @@
+"""Other people's models of the same data."""

@@ -1,0 +1,73 @@
+"""What a run leaves in its folder, and what it prints."""
+
+from keras_mmil.interpretation import plots
+from keras_mmil.interpretation.text_spans import window_words
+from keras_mmil.zoo.imdb import with_text
+
+__all__ = ["print_figures", "print_run", "write_rules", "write_texts"]
+
+_NOT_FRACTIONS = ("train_minutes", "extract_seconds")
+
+
+def write_rules(folder, explainer, metrics, description):
+    """Write rules, figures and pictures.
+
+    Args:
+        folder: a `RunFolder`.
+        explainer: a fitted `Explainer`.
+        metrics: dict from metric to figure.
+        description: what `explainer.describe` says of the validation data.
+    """
+    explainer.save(folder / "rules")
+    folder.write_text("rules.txt", f"{explainer.rules_}\n\n{description}\n")
+    folder.write_json("metrics.json", metrics)
+    try:
+        plots.plot_grid(explainer, folder / "fidelity.png")
+        if description[0].table is not None:
+            plots.plot_correspondence(description[0], folder / "clusters.png")
+    except ImportError as error:  # matplotlib is not a dependency of the rest
+        print(f"There are no pictures. {error}")
+
+
+def write_texts(folder, model, explainer, x, data):
+    """Write the model for strings, and the texts that stand for the clusters.
+
+    Args:
+        folder: a `RunFolder`.
+        model: the trained model, of windows over tokens.
+        explainer: a fitted `Explainer`.
+        x: top-bags in which to look for what stands for the clusters.
+        data: the `Data`, with the vocabulary.
+    """
+    text_model = with_text(model, data.vocabulary, data.splitter)
+    text_model.save(folder / "text_model.keras")
+    table = explainer.cluster_table(x, show=window_words(x, data.vocabulary))
+    folder.write_text("clusters.md", table.to_markdown() + "\n")
+
+
+def print_run(explainer, metrics, paper, folder):
+    """Print the rules, if there are any, and the figures beside the paper's."""
+    if explainer is not None:
+        clusters = ", ".join(f"{level.n_clusters} of {level.word}" for level in explainer.levels_)
+        print(f"\n{explainer.rules_}\n")
+        print(f"Clusters: {clusters}; fidelity on validation data {explainer.fidelity_:.2%}\n")
+    print_figures(metrics, paper)
+    print(f"\nAll of it is in {folder.path}")
+
+
+def print_figures(metrics, paper, spreads=None):
+    """Print figures, a line each.
+
+    Args:
+        metrics: dict from metric to figure.
+        paper: the paper's figures, by metric.
+        spreads: standard deviations, by metric, if the figures are means.
+    """
+    for metric, figure in metrics.items():
+        spread = "" if spreads is None else f" ± {_text(metric, spreads[metric])}"
+        beside = f"   (paper: {paper[metric]:.2%})" if metric in paper else ""
+        print(f"{metric:16} {_text(metric, figure):>8}{spread}{beside}")
+
+
+def _text(metric, figure):
+    return f"{figure:.1f}" if metric in _NOT_FRACTIONS else f"{figure:.2%}"

@@ -1,0 +1,94 @@
+"""The networks of the paper's experiment "Citation Datasets"."""
+
+import keras
+
+from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
+from keras_mmil.model import Model
+from keras_mmil.zoo._compile import compile_classes
+
+__all__ = ["citation_mil", "citation_mmil"]
+
+
+def citation_mmil(
+    dataset,
+    aggregation="max",
+    bag_units=(250, 250),
+    word_dropout=0.5,
+    neighbour_dropout=0.0,
+    dropout=0.5,
+    l2=1e-4,
+    initial_std=0.1,
+    learning_rate=0.001,
+    name="citation_mmil",
+):
+    """Network for papers as bags of the papers around them, each the bag of its words, compiled.
+
+    A bag-layer of ReLU units for each level of bags, the first on one-hot vectors of words, and a
+    softmax. Each distinct word and each distinct paper of a batch is computed once, however many
+    bags hold them.
+
+    Args:
+        dataset: a `datasets.citations.Citations`, or another object with `n_words` and `n_classes`.
+        aggregation: of the bag-layers, "max" or "mean" in the paper.
+        bag_units: units of each bag-layer, from the words upwards: so also the nesting depth.
+        word_dropout: probability that a word is left out of a paper in training.
+        neighbour_dropout: probability that a paper is left out of a bag of papers in training.
+        dropout: rate of the dropout of each bag-layer's output.
+        l2: factor of the squared kernels in the loss.
+        initial_std: standard deviation of the initial weights of each word. Keras's initializers
+            take the size of the vocabulary for the number of a unit's inputs, of which only one is
+            not 0 at a time.
+        learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        name: of the model.
+
+    Returns:
+        A compiled `keras_mmil.Model` for ids of words [batch, (papers), (words)], plain or `Bags`,
+        and labels that are ints.
+
+    Source:
+        Paper, section "Citation Datasets"; there without dropouts and `l2`.
+
+    Example:
+
+    >>> network = datasets.citations.load("cora")
+    >>> model = zoo.citation_mmil(network, aggregation="mean")
+    >>> papers, *_ = network.split("random")
+    >>> x = keras_mmil.Bags.from_ragged(tf.gather(network.words, network.bags(papers, papers)))
+    >>> model.fit(x, network.labels[papers], epochs=100)
+    """
+    inputs = bag_inputs(depth=len(bag_units))
+    x, *levels = Distinct(name="distinct")(inputs)
+    first = {
+        "vocabulary_size": dataset.n_words,
+        "kernel_initializer": keras.initializers.RandomNormal(stddev=initial_std),
+    }
+    rates = [word_dropout, *[neighbour_dropout] * (len(bag_units) - 1)]
+    for level, (units, (members, weights)) in enumerate(
+        zip(bag_units, levels, strict=True), start=1
+    ):
+        drop_members = MemberDropout(rates[level - 1], name=f"member_dropout_{level}")
+        x = BagLayer(
+            units,
+            aggregation=aggregation,
+            kernel_regularizer=keras.regularizers.L2(l2),
+            name=f"bag_layer_{level}",
+            **(first if level == 1 else {}),
+        )(x, members, drop_members(members, weights))
+        x = keras.layers.Dropout(dropout, name=f"dropout_{level}")(x)
+    outputs = keras.layers.Dense(
+        dataset.n_classes,
+        activation="softmax",
+        kernel_regularizer=keras.regularizers.L2(l2),
+        name="label",
+    )(x)
+    return compile_classes(Model(inputs, outputs, name=name), learning_rate)
+
+
+def citation_mil(dataset, bag_units=(250,), name="citation_mil", **arguments):
+    """The same for papers as bags of the words of all papers around them [batch, (words)].
+
+    Args:
+        dataset, bag_units, name: as for `citation_mmil`.
+        arguments: the others.
+    """
+    return citation_mmil(dataset, bag_units=bag_units, name=name, **arguments)

@@ -1,0 +1,99 @@
+"""What an experiment of the paper consists of."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from keras_mmil.model import Model
+from keras_mmil.training import cosine_decay
+
+__all__ = ["Data", "Experiment", "at_most"]
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The data of an experiment.
+
+    Attributes:
+        train, valid, test: triples (x, y, z) of top-bags, their labels, and the labels of their
+            instances (None where nobody knows them). In `train` a label of -1 stands for none.
+        build_arguments: what the model's builder has to know of them.
+        vocabulary: the token of each id, where the instances are windows over tokens; else None.
+        splitter: what found the sentences of these texts.
+        whole: (x, y) of all top-bags, where they are to be cross-validated; else None.
+        class_names: names of the classes, where they are the data's; else None.
+    """
+
+    train: tuple
+    valid: tuple
+    test: tuple
+    build_arguments: Mapping[str, object] = field(default_factory=dict)
+    vocabulary: tuple | None = None
+    splitter: str | None = None
+    whole: tuple | None = None
+    class_names: tuple | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment of the paper.
+
+    Attributes:
+        name: of the experiment, and of its results.
+        title: one line for people.
+        model: "mmil" or "mil".
+        aggregation: that of the bag-layers, where there are experiments that differ in it.
+        split: how the data are split, where there are several ways.
+        build: function of `Data.build_arguments` that returns a compiled `Model`.
+        load: function of `seed`, `limit` (top-bags in each part, None for all), `source`,
+            `unlabelled` (whether there shall be top-bags without label) that returns `Data`.
+        sources: where the data may come from; the first is the paper's.
+        epochs, batch_size: of the training.
+        patience: epochs after which a training ends that has not lowered the validation loss; None
+            for never.
+        folds, rounds: of the cross-validation that the paper's figures are of; 0 for none.
+        schedule: function from the number of epochs to the learning rate of each epoch; None for
+            the model's own rate.
+        adversarial: arguments of `training.VirtualAdversarialModel`, where the experiment can be
+            run with virtual adversarial training; else None.
+        explainer: arguments of the `Explainer` that reads its rules.
+        paper: the paper's figures by metric, as fractions.
+        class_names: names of the classes of top-bags.
+        check_rules: function of a fitted `Explainer`, top-bags and their instance labels that
+            returns whether the rules are the ones by which the data were made; or None.
+    """
+
+    name: str
+    title: str
+    build: Callable[..., Model]
+    load: Callable[..., Data]
+    sources: tuple[str, ...]
+    epochs: int
+    batch_size: int
+    model: str = "mmil"
+    aggregation: str = ""
+    split: str = ""
+    patience: int | None = None
+    folds: int = 0
+    rounds: int = 0
+    schedule: Callable[[int], Callable] | None = lambda epochs: cosine_decay(0.001, epochs)
+    adversarial: Mapping[str, object] | None = None
+    explainer: Mapping[str, object] = field(default_factory=dict)
+    paper: Mapping[str, float] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ("negative", "positive")
+    check_rules: Callable[..., bool] | None = None
+
+    @property
+    def model_name(self):
+        """The model and its aggregation, as in the results: "mil", "mmil-max"."""
+        return "-".join(filter(None, (self.model, self.aggregation)))
+
+    @property
+    def key(self):
+        """Key in the registry: the name, and what tells it from others of the name."""
+        model = "" if self.model_name == "mmil" else self.model_name
+        return "-".join(filter(None, (self.name, model, self.split)))
+
+
+def at_most(limit, **sizes):
+    """Numbers of top-bags by argument, none above a limit, if there is one."""
+    return {name: size if limit is None else min(size, limit) for name, size in sizes.items()}

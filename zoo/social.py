@@ -1,0 +1,58 @@
+"""The network of the paper's experiment "Social Network Datasets"."""
+
+import keras
+
+from keras_mmil.datasets.graphs import degree_features
+from keras_mmil.layers import BagLayer, Distinct, bag_inputs
+from keras_mmil.model import Model
+from keras_mmil.zoo._compile import compile_classes
+from keras_mmil.zoo._frozen import frozen_embedding
+
+__all__ = ["social_mmil"]
+
+
+def social_mmil(
+    dataset,
+    dense_units=500,
+    bag_units=(500, 500),
+    aggregation="max|mean",
+    learning_rate=0.001,
+    name="social_mmil",
+):
+    """Network for graphs as bags of neighbourhoods whose nodes are known by degree, compiled.
+
+    The features of each degree (`datasets.graphs.degree_features`), a dense layer of ReLU units, a
+    bag-layer for each level of bags, and as many linear outputs as there are classes. Each
+    distinct degree, and each distinct neighbourhood of a batch, is computed once.
+
+    Args:
+        dataset: a `datasets.social.Networks`, or another object with the `degrees` of its nodes
+            and `n_classes`.
+        dense_units: units of the dense layer.
+        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        aggregation: of the bag-layers; the units are split evenly between several.
+        learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        name: of the model.
+
+    Returns:
+        A compiled `keras_mmil.Model` for degrees [batch, (nodes), (members)], plain or `Bags`, and
+        labels that are ints. Its outputs are logits [batch, classes].
+
+    Source:
+        Paper, section "Social Network Datasets". Two classes have two outputs, too.
+
+    Example:
+
+    >>> networks = datasets.social.load("IMDB-BINARY")
+    >>> model = zoo.social_mmil(networks)
+    >>> model.fit(keras_mmil.Bags.from_ragged(networks.bags()), networks.labels, epochs=100)
+    """
+    inputs = bag_inputs(depth=len(bag_units))
+    degrees, *levels = Distinct(name="distinct")(inputs)
+    features = degree_features(int(dataset.degrees.max()))
+    x = frozen_embedding(features, name="degree_features")(degrees)  # (degrees, greatest degree)
+    x = keras.layers.Dense(dense_units, activation="relu", name="degrees")(x)
+    for level, (units, bags) in enumerate(zip(bag_units, levels, strict=True), start=1):
+        x = BagLayer(units, aggregation=aggregation, name=f"bag_layer_{level}")(x, *bags)
+    outputs = keras.layers.Dense(dataset.n_classes, name="label")(x)
+    return compile_classes(Model(inputs, outputs, name=name), learning_rate, from_logits=True)
