@@ -38,8 +38,14 @@ def render():
         commands = dict.fromkeys(record["command"] for record in records)
         parts += [f"## {path.stem}"]
         parts += [f"![{file}](plots/{file})" for file in PICTURES.get(path.stem, ())]
-        parts += [table(records), "\n".join(f"- `{c}`" for c in commands)]
+        parts += [table([*records, *quoted(path.stem)]), "\n".join(f"- `{c}`" for c in commands)]
     return "\n\n".join(parts) + "\n"
+
+
+def quoted(name):
+    """Figures of others that the paper quotes, and that nobody measured here."""
+    records = json.loads((FOLDER / "baselines" / "quoted.json").read_text(encoding="utf-8"))
+    return [record for record in records if record["experiment"] == name]
 
 
 def read(path):
@@ -60,11 +66,13 @@ def table(records):
 def cells_of(record):
     """What a record says, as people read it."""
     cells = {column: record[column] for column in COLUMNS if column in record}
-    cells["ours"] = text(record["metric"], record["mean"])
+    cells["ours"] = text(record["metric"], record["mean"]) if "mean" in record else "not run"
     if "std" in record and record["runs"] > 1:
         cells["ours"] += f" ± {text(record['metric'], record['std'])}"
     if record.get("paper") is not None:
         cells["paper"] = text(record["metric"], record["paper"])
+        if "paper_std" in record:
+            cells["paper"] += f" ± {text(record['metric'], record['paper_std'])}, as quoted there"
     elif "paper" in record:
         cells["paper"] = ""
     return cells

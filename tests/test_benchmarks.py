@@ -67,6 +67,16 @@ def test_the_results_page_is_the_generated_one(load):
     assert (FOLDER / "RESULTS.md").read_text(encoding="utf-8") == load("report").render()
 
 
+def test_quoted_figures_are_shown_as_quoted(load):
+    report = load("report")
+    dgk, patchy, saen = report.quoted("collab")
+    assert (dgk["model"], patchy["model"], saen["paper"]) == ("dgk", "patchy-san", 0.785)
+    ours = {"model": "mmil", "metric": "test_accuracy", "mean": 0.8, "std": 0.01, "runs": 10}
+    first, second = report.table([ours, saen]).splitlines()[2:]
+    assert first == "| mmil | test_accuracy | 80.00% ± 1.00% |  | 10 |"
+    assert second == "| saen | test_accuracy | not run | 78.50% ± 0.69%, as quoted there |  |"
+
+
 def test_pictures_show_every_competitor(load, tmp_path):
     plots = load("plots")
     records = [

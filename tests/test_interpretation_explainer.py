@@ -487,6 +487,22 @@ def test_explanation_names_what_decided(model, fitted):
     assert data["agrees"] is True
 
 
+def test_explanation_shows_what_the_user_wants_to_see(fitted):
+    ids = ragged.from_nested_lists([[[0, 3, 1], [2, 3], [0]]])
+    titles = {0: "the case", 1: "visit {}", 2: "measurement {}"}
+
+    def show(position):
+        return titles[len(position) - 1].format(position[-1] + 1)
+
+    (explanation,) = fitted.explain(vectors(ids), show)
+    text = str(explanation)
+    assert text.startswith("top-bag the case is positive")
+    assert "decides: sub-bag visit 1 is v" in text
+    assert "does not matter: sub-bags visit 2 (v" in text
+    assert "decides: instance measurement 2 (u" in text
+    assert explanation.to_dict()["top_bag"]["children"][2]["title"] == "visit 3"
+
+
 def test_explanation_says_where_rules_and_network_disagree(model, ids):
     x = vectors(ids)
     fit = explainer(n_clusters=(3, 2), max_depth=1).fit(model, x)

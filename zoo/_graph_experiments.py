@@ -3,12 +3,13 @@
 from functools import partial
 
 import numpy as np
+import tensorflow as tf
 from sklearn.model_selection import train_test_split
 
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import citations, social
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
-from keras_mmil.zoo.experiment import Data, Experiment
+from keras_mmil.zoo.experiment import Data, Experiment, Shown
 from keras_mmil.zoo.social import social_mmil
 
 __all__ = ["EXPERIMENTS"]
@@ -19,14 +20,38 @@ __all__ = ["EXPERIMENTS"]
 
 def _load_papers(name, split, depth, seed=0, limit=None, source="planetoid", unlabelled=False):
     network = citations.synthetic(seed=seed) if source == "synthetic" else citations.load(name)
-    parts = network.parts(split, seed, depth, limit)
-    triples = ((x, y, None) for x, y in parts)
-    return Data(*triples, {"dataset": network}, class_names=network.class_names)
+    triples = ((x, y, None) for x, y in network.parts(split, seed, depth, limit))
+    papers = network.split(split, seed)
+    seen = citations.visible(split, papers)[-1]
+    shown = _shown_papers(network, papers[-1][:limit], seen, depth)
+    names = network.class_names
+    return Data(*triples, {"dataset": network}, class_names=names, shown=shown)
+
+
+def _shown_papers(network, papers, visible, depth):
+    """Papers by their numbers and subjects, words by their ids."""
+    names = [*network.class_names, "unknown"]  # -1 is the last
+    bags = network.bags(papers, visible)
+    words = tf.gather(network.words, bags)
+    if depth == 1:
+        words = words.merge_dims(1, 2)
+
+    def show(position):
+        if len(position) == depth + 1:
+            return f"word {words[position].numpy()}"
+        paper = papers[position[0]] if len(position) == 1 else bags[position].numpy()
+        return f"paper {paper} ({names[network.labels[paper]]})"
+
+    if depth == 1:
+        return Shown(words, show)
+    labels = network.labels[bags.values.numpy()]
+    labels = bags.with_values(tf.constant(np.where(labels < 0, network.n_classes, labels)))
+    return Shown(words, show, labels, {"sub-bag": tuple(names)})
 
 
 def _citation_experiment(name, model, aggregation, split):
     builder, depth = {"mmil": (citation_mmil, 2), "mil": (citation_mil, 1)}[model]
-    settings, training = _CITATION_SETTINGS[model, aggregation, split == "transductive"]
+    settings, training = _citation_settings(model, aggregation, split)
     accuracy = _CITATION_FIGURES.get(f"{model}-{aggregation}", {}).get((name, split))
     bags = "bags of papers, which are bags of words" if depth == 2 else "bags of words"
     return Experiment(
@@ -44,16 +69,35 @@ def _citation_experiment(name, model, aggregation, split):
     )
 
 
-# Chosen on validation papers; see docs/graphs.md.
-_CITATION_SETTINGS = {
-    (model, aggregation, transductive): (
-        {},
-        {"epochs": 100, "batch_size": 20 if transductive else 128, "patience": 15},
-    )
-    for model in ("mmil", "mil")
-    for aggregation in ("max", "mean")
-    for transductive in (True, False)
+# Arguments of the model and of the training, chosen on validation papers; see docs/graphs.md.
+_INDUCTIVE = {}, {"epochs": 100, "batch_size": 128, "patience": 15}
+# With 20 labels a class, all papers of training are one batch, and every epoch is one step.
+_FEW_LABELS = {"epochs": 700, "batch_size": 140, "patience": 80}
+_TRANSDUCTIVE = {
+    ("mmil", "mean"): {
+        "word_dropout": 0.5,
+        "neighbour_dropout": 0.5,
+        "dropout": 0.85,
+        "l2": 5e-4,
+        "initial_std": 0.1,
+    },
+    ("mmil", "max"): {
+        "word_dropout": 0.5,
+        "neighbour_dropout": 0.3,
+        "dropout": 0.5,
+        "l2": 1e-3,
+        "initial_std": 0.03,
+    },
+    ("mil", "mean"): {"word_dropout": 0.8, "dropout": 0.8, "l2": 1e-3, "initial_std": 0.3},
+    ("mil", "max"): {"word_dropout": 0.5, "dropout": 0.8, "l2": 5e-4, "initial_std": 0.1},
 }
+
+
+def _citation_settings(model, aggregation, split):
+    if split != "transductive":
+        return _INDUCTIVE
+    return {**_TRANSDUCTIVE[model, aggregation], "learning_rate": 0.005}, _FEW_LABELS
+
 
 _COLUMNS = [
     (name, split)
@@ -74,6 +118,9 @@ _CITATION_FIGURES = {
 # Networks of people -----------------------------------------------------------------------------
 
 
+_SHOWN_DEGREES = 6
+
+
 def _load_networks(name, seed=0, limit=None, source="tu", unlabelled=False):
     """All graphs, and eight, one and one tenths of them."""
     networks = social.synthetic(seed=seed) if source == "synthetic" else social.load(name)
@@ -84,8 +131,29 @@ def _load_networks(name, seed=0, limit=None, source="tu", unlabelled=False):
     train, valid = train_test_split(rest, test_size=tenth, random_state=seed, stratify=y[rest])
     parts = [part[:limit] for part in (train, valid, test)]
     triples = ((bags[part], y[part], None) for part in parts)
+    shown = _shown_networks(bags, parts[-1])
     chosen = slice(None) if limit is None else np.concatenate(parts)
-    return Data(*triples, {"dataset": networks}, whole=(bags[chosen], y[chosen]))
+    whole = bags[chosen], y[chosen]
+    return Data(*triples, {"dataset": networks}, whole=whole, shown=shown)
+
+
+def _shown_networks(bags, graphs):
+    """Nodes by their degrees, and neighbourhoods by those in them."""
+    x = bags[graphs]
+
+    def show(position):
+        if len(position) == 1:
+            return f"graph {graphs[position[0]]}"
+        if len(position) == 3:
+            return f"degree {x.bags[position].numpy()}"
+        members = zip(x.bags[position].numpy(), x.counts[position].numpy(), strict=True)
+        degrees = [
+            f"{degree} (×{count:g})" if count > 1 else f"{degree}" for degree, count in members
+        ]
+        more = ", …" if len(degrees) > _SHOWN_DEGREES else ""
+        return f"with degrees {', '.join(degrees[:_SHOWN_DEGREES])}{more}"
+
+    return Shown(x, show)
 
 
 def _social_experiment(name, accuracy, title):

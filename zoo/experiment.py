@@ -6,7 +6,24 @@ from dataclasses import dataclass, field
 from keras_mmil.model import Model
 from keras_mmil.training import cosine_decay
 
-__all__ = ["Data", "Experiment", "at_most"]
+__all__ = ["Data", "Experiment", "Shown", "at_most"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Top-bags in which to look for what clusters stand for, and some to be explained.
+
+    Attributes:
+        x: top-bags with their members in the order in which `show` knows them; the test set.
+        show: function from the position of an instance, sub-bag or top-bag in `x` to str.
+        sub_bag_labels: true labels of the sub-bags of `x`, ints ≥ 0 nested like it, or None.
+        label_names: dict from "sub-bag" to names of these labels.
+    """
+
+    x: object
+    show: Callable[[tuple], str]
+    sub_bag_labels: object = None
+    label_names: Mapping[str, tuple] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +38,7 @@ class Data:
         splitter: what found the sentences of these texts.
         whole: (x, y) of all top-bags, where they are to be cross-validated; else None.
         class_names: names of the classes, where they are the data's; else None.
+        shown: a `Shown`, where people can be shown what the clusters are made of; else None.
     """
 
     train: tuple
@@ -31,6 +49,7 @@ class Data:
     splitter: str | None = None
     whole: tuple | None = None
     class_names: tuple | None = None
+    shown: Shown | None = None
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,14 @@
 """What a run leaves in its folder, and what it prints."""
 
+from keras_mmil import ragged
+from keras_mmil.bags import Bags
 from keras_mmil.interpretation import plots
 from keras_mmil.interpretation.text_spans import window_words
 from keras_mmil.zoo.imdb import with_text
 
-__all__ = ["print_figures", "print_run", "write_rules", "write_texts"]
+__all__ = ["print_figures", "print_run", "write_rules", "write_shown", "write_texts"]
 
+_N_EXPLAINED = 20  # top-bags
 _NOT_FRACTIONS = ("train_minutes", "extract_seconds")
 
 
@@ -43,6 +46,30 @@ def write_texts(folder, model, explainer, x, data):
     text_model.save(folder / "text_model.keras")
     table = explainer.cluster_table(x, show=window_words(x, data.vocabulary))
     folder.write_text("clusters.md", table.to_markdown() + "\n")
+
+
+def write_shown(folder, explainer, shown):
+    """Write what stands for the clusters, what they are by true labels, and some explanations.
+
+    Args:
+        folder: a `RunFolder`.
+        explainer: a fitted `Explainer`.
+        shown: a `Shown`.
+    """
+    x = shown.x.inputs if isinstance(shown.x, Bags) else shown.x
+    table = explainer.cluster_table(x, show=shown.show)
+    folder.write_text("clusters.md", table.to_markdown() + "\n")
+    explanations = explainer.explain(ragged.take(x, slice(_N_EXPLAINED)), shown.show)
+    folder.write_text("explanations.txt", "\n\n".join(map(str, explanations)) + "\n")
+    if shown.sub_bag_labels is None:
+        return
+    labels, names = shown.sub_bag_labels, shown.label_names
+    description = explainer.describe(x, sub_bag_labels=labels, label_names=names)
+    folder.write_text("sub_bags.txt", f"{description[1]}\n")
+    try:
+        plots.plot_correspondence(description[1], folder / "clusters.png")
+    except ImportError as error:
+        print(f"There is no picture of the clusters. {error}")
 
 
 def print_run(explainer, metrics, paper, folder):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import keras
 
 from keras_mmil import ragged
-from keras_mmil.cli.output import print_figures, print_run, write_rules, write_texts
+from keras_mmil.cli.output import print_figures, print_run, write_rules, write_shown, write_texts
 from keras_mmil.cli.results import figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation import Explainer
@@ -50,7 +50,8 @@ def run(experiment, options):
 
     The folder then holds `model.keras`, `rules/` (for `Explainer.load`), `rules.txt`,
     `metrics.json`, `history.csv`, `fidelity.png` and `clusters.png`; for texts also
-    `text_model.keras`, which takes strings, and `clusters.md`, what stands for the clusters.
+    `text_model.keras`, which takes strings, and `clusters.md`, what stands for the clusters; for
+    graphs also `clusters.md` and `explanations.txt`, of top-bags of the test set.
 
     Where the paper's figures are of a cross-validation, that comes first, and its scores are in
     `cross_validation.json`. The rules are then read of one more network, trained on eight tenths.
@@ -209,6 +210,8 @@ def _train_and_read(experiment, settings, options, data, folder):
     write_rules(folder, explainer, metrics, explainer.describe(x_valid, instance_labels=z_valid))
     if data.vocabulary is not None:
         write_texts(folder, model, explainer, x, data)
+    if data.shown is not None:
+        write_shown(folder, explainer, data.shown)
     return explainer, metrics
 
 

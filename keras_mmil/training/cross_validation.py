@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import os
 import time
 import uuid
 from pathlib import Path
@@ -116,7 +117,7 @@ def cross_validate(
     settings = {"folds": folds, "epochs": epochs, "batch_size": batch_size, "seed": seed}
     log = _Log(folder, {**settings, "data": _digest(x, y)}, resume, rounds, verbose)
     one_fold = {"build": build, "y": y, "epochs": epochs, "batch_size": batch_size}
-    one_fold["of"] = uuid.uuid4().hex
+    one_fold["of"] = uuid.uuid4().hex  # tells these trainings from those of another call
     tasks = [
         (place, {**one_fold, "train": train, "test": test, "seed": _seed_of(seed, *place)})
         for r in range(rounds)
@@ -206,8 +207,7 @@ def _in_processes(x, tasks, n_jobs):
 
 
 def _train_in_process(place, spec, arrays, threads, task):
-    if tf.config.threading.get_intra_op_parallelism_threads() != threads:
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
+    os.environ["TF_NUM_INTRAOP_THREADS"] = str(threads)  # TensorFlow starts with the first tensor
     x = tf.nest.pack_sequence_as(
         spec, [tf.constant(part) for part in arrays], expand_composites=True
     )

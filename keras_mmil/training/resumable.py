@@ -30,7 +30,7 @@ def fit_resumable(
     verbose=2,
     **fit_arguments,
 ):
-    """Train a model with a checkpoint after every epoch, or go on with such a training.
+    """Train a model with checkpoints, or go on with such a training.
 
     A kill at any moment loses the epoch it struck, and those of a few seconds before, no more.
     Order of the data and random numbers of an epoch depend on the seed and its number alone: a
@@ -66,6 +66,7 @@ def fit_resumable(
             batches(x, y, batch_size, shuffle, seed, first_epoch=finished),
             steps_per_epoch=-(-ragged.n_top_bags(x) // batch_size),
             validation_data=validation_data,
+            validation_batch_size=batch_size,
             epochs=epochs,
             initial_epoch=finished,
             shuffle=False,  # the dataset does
