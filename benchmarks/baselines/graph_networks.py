@@ -47,6 +47,7 @@ class Settings:
     epochs: int = 200
     patience: int = 10
     neighbours: int | None = None
+    normalise: bool = True
 
 
 def _sage(aggregation):
@@ -62,14 +63,18 @@ def _attention(size, units, is_last):
     return GATConv(size, units, heads=heads, concat=not is_last, dropout=0.6)
 
 
+_SAGE = {
+    "hidden": 128,
+    "dropout": 0.0,
+    "weight_decay": 0.0,
+    "epochs": 100,
+    "neighbours": 25,
+    "normalise": False,
+}
 MODELS = {
     "gcn": Settings(lambda size, units, is_last: GCNConv(size, units), 16, decay_first=True),
-    "graphsage-mean": Settings(
-        _sage("mean"), 128, dropout=0.0, weight_decay=0.0, epochs=100, neighbours=25
-    ),
-    "graphsage-max": Settings(
-        _sage("max"), 128, dropout=0.0, weight_decay=0.0, epochs=100, neighbours=25
-    ),
+    "graphsage-mean": Settings(_sage("mean"), **_SAGE),
+    "graphsage-max": Settings(_sage("max"), **_SAGE),
     "gat": Settings(
         _attention,
         64,
@@ -110,7 +115,8 @@ def fit_graph_network(name, network, parts, kind, seed):
     rng = np.random.RandomState(seed)
     settings = MODELS[name]
     x = features(network).toarray()
-    x = torch.from_numpy(x / np.maximum(x.sum(axis=1, keepdims=True), 1e-9))
+    x = x / np.maximum(x.sum(axis=1, keepdims=True), 1e-9) if settings.normalise else x
+    x = torch.from_numpy(x)
     y = torch.from_numpy(network.labels)
     train, valid, test = (torch.from_numpy(part) for part in parts)
     links = [
