@@ -282,6 +282,9 @@ def test_records_name_split_and_command(tmp_path):
     assert (entry["mean"], entry["paper"], entry["runs"]) == (0.8, 0.785, 2)
     options = "--model mil --aggregation mean --split transductive --epochs 100 --seed S"
     assert entry["command"] == f"keras-mmil run cora {options}"
+    results.record(tmp_path, experiment, {**settings, "rounds": 3}, {"test_accuracy": {0: 0.7}}, "")
+    (entry,) = json.loads((tmp_path / "cora.json").read_text())
+    assert entry["command"].endswith("--epochs 100 --rounds 3 --seed S --no-rules")
 
 
 def test_records(tmp_path):

@@ -62,7 +62,8 @@ def record(folder, experiment, settings, figures, more=""):
     Args:
         folder: where `<experiment>.json` is.
         experiment: the `Experiment`.
-        settings: dict with the run's source, epochs, and whether it is adversarial.
+        settings: dict with the run's source, epochs, whether it is adversarial, and the number of
+            `rounds` if it is a cross-validation.
         figures: dict from metric to a dict from run, such as its seed, to figure.
         more: what tells the variant from others, see `variant_of`.
     """
@@ -110,12 +111,13 @@ def _command(experiment, settings):
         "--split": experiment.split,
         "--source": settings["source"] if settings["source"] != experiment.sources[0] else "",
         "--epochs": settings["epochs"],
+        "--rounds": settings.get("rounds"),
         "--seed": "S",
     }
     given = " ".join(f"{option} {value}" for option, value in options.items() if value)
-    return f"keras-mmil run {experiment.name} {given}" + (
-        " --vat" if settings["adversarial"] else ""
-    )
+    given += " --vat" if settings["adversarial"] else ""
+    given += " --no-rules" if settings.get("rounds") else ""
+    return f"keras-mmil run {experiment.name} {given}"
 
 
 def _git(*arguments):

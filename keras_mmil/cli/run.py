@@ -82,10 +82,14 @@ def run(experiment, options):
     beside = _figures_beside(experiment, options.source)
     results = results_folder() if options.limit is None else None
     if settings["folds"]:
-        metrics, figures, variant = _cross_validate(experiment, settings, options, data, folder)
+        result = _cross_validate(experiment, settings, options, data, folder)
+        figures, variant = figures_of_folds(result)
+        minutes = result.seconds.sum() / 60
+        metrics = {"test_accuracy": result.mean(), "train_minutes": minutes}
         print_figures(metrics, beside)
         if results:
-            record(results, experiment, settings, figures, variant)
+            of_folds = {**settings, "rounds": len(result.seconds)}
+            record(results, experiment, of_folds, figures, variant)
         if not options.rules:
             return None, data.test, metrics
         beside = {}  # the paper's figure is not of the network that comes now
@@ -153,7 +157,7 @@ def _figures_beside(experiment, source):
 
 
 def _cross_validate(experiment, settings, options, data, folder):
-    """Metrics of a cross-validation, the figures they are means of, and what these are."""
+    """A `CrossValidation`."""
     rounds = experiment.rounds if options.rounds is None else options.rounds
     folds = settings["folds"]
     x, y = data.whole
@@ -173,9 +177,7 @@ def _cross_validate(experiment, settings, options, data, folder):
         verbose=options.verbose,
     )
     print(f"\n{result}\n")
-    figures, variant = figures_of_folds(result)
-    metrics = {"test_accuracy": result.mean("accuracy"), "train_minutes": result.seconds.sum() / 60}
-    return metrics, figures, variant
+    return result
 
 
 def _train_and_read(experiment, settings, options, data, folder):
