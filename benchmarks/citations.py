@@ -6,13 +6,13 @@ Same splits, seeds and inductive protocol as `keras-mmil run cora --split ...`. 
 
 import argparse
 import os
-import statistics
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from baselines import graph_networks, words
 from records import write
 
+from keras_mmil.cli.results import summary
 from keras_mmil.datasets import citations
 
 FIT = {
@@ -66,17 +66,14 @@ def measure(name, network, split, model, seeds):
         str(seed): round(FIT[model](model, network, network.split(split, seed), split, seed), 6)
         for seed in range(seeds)
     }
-    mean, std = statistics.mean(values.values()), statistics.stdev(values.values())
-    print(f"{name:9} {split:13} {model:20} {mean:.2%} ± {std:.2%}", flush=True)
+    found = summary(values)
+    print(f"{name:9} {split:13} {model:20} {found['mean']:.2%} ± {found['std']:.2%}", flush=True)
     return {
         "experiment": name,
         "model": model,
         "variant": split,
         "metric": "test_accuracy",
-        "mean": round(mean, 6),
-        "std": round(std, 6),
-        "runs": seeds,
-        "values": values,
+        **found,
         "paper": PAPER[model].get((name, split)),
     }
 

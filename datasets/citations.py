@@ -17,7 +17,7 @@ from keras_mmil._nested_lists import row_splits
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import _files, _planetoid, graphs
 
-__all__ = ["NAMES", "Citations", "load", "synthetic"]
+__all__ = ["NAMES", "Citations", "load", "synthetic", "visible"]
 
 # Papers for training, validation and test in the paper's random and temporal splits, the years in
 # which the first two of the latter end, and the classes in the order of the files.

@@ -21,15 +21,15 @@ __all__ = ["EXPERIMENTS"]
 def _load_papers(name, split, depth, seed=0, limit=None, source="planetoid", unlabelled=False):
     network = citations.synthetic(seed=seed) if source == "synthetic" else citations.load(name)
     triples = ((x, y, None) for x, y in network.parts(split, seed, depth, limit))
-    papers = network.split(split, seed)
-    seen = citations.visible(split, papers)[-1]
-    shown = _shown_papers(network, papers[-1][:limit], seen, depth)
+    shown = partial(_shown_papers, network, split, seed, depth, limit)
     names = network.class_names
     return Data(*triples, {"dataset": network}, class_names=names, shown=shown)
 
 
-def _shown_papers(network, papers, visible, depth):
-    """Papers by their numbers and subjects, words by their ids."""
+def _shown_papers(network, split, seed, depth, limit):
+    """Test papers by their numbers and subjects, words by their ids."""
+    parts = network.split(split, seed)
+    papers, visible = parts[-1][:limit], citations.visible(split, parts)[-1]
     names = [*network.class_names, "unknown"]  # -1 is the last
     bags = network.bags(papers, visible)
     words = tf.gather(network.words, bags)
@@ -52,7 +52,6 @@ def _shown_papers(network, papers, visible, depth):
 def _citation_experiment(name, model, aggregation, split):
     builder, depth = {"mmil": (citation_mmil, 2), "mil": (citation_mil, 1)}[model]
     settings, training = _citation_settings(model, aggregation, split)
-    accuracy = _CITATION_FIGURES.get(f"{model}-{aggregation}", {}).get((name, split))
     bags = "bags of papers, which are bags of words" if depth == 2 else "bags of words"
     return Experiment(
         name=name,
@@ -64,7 +63,7 @@ def _citation_experiment(name, model, aggregation, split):
         load=partial(_load_papers, name, split, depth),
         sources=("planetoid", "synthetic"),
         schedule=None,
-        paper={} if accuracy is None else {"test_accuracy": accuracy},
+        paper={"test_accuracy": _CITATION_FIGURES[f"{model}-{aggregation}"][name, split]},
         **training,
     )
 
@@ -131,7 +130,7 @@ def _load_networks(name, seed=0, limit=None, source="tu", unlabelled=False):
     train, valid = train_test_split(rest, test_size=tenth, random_state=seed, stratify=y[rest])
     parts = [part[:limit] for part in (train, valid, test)]
     triples = ((bags[part], y[part], None) for part in parts)
-    shown = _shown_networks(bags, parts[-1])
+    shown = partial(_shown_networks, bags, parts[-1])
     chosen = slice(None) if limit is None else np.concatenate(parts)
     whole = bags[chosen], y[chosen]
     return Data(*triples, {"dataset": networks}, whole=whole, shown=shown)

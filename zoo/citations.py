@@ -52,9 +52,8 @@ def citation_mmil(
 
     >>> network = datasets.citations.load("cora")
     >>> model = zoo.citation_mmil(network, aggregation="mean")
-    >>> papers, *_ = network.split("random")
-    >>> x = keras_mmil.Bags.from_ragged(tf.gather(network.words, network.bags(papers, papers)))
-    >>> model.fit(x, network.labels[papers], epochs=100)
+    >>> (x, y), valid, test = network.parts("random")
+    >>> model.fit(x, y, validation_data=valid, epochs=100)
     """
     inputs = bag_inputs(depth=len(bag_units))
     x, *levels = Distinct(name="distinct")(inputs)

@@ -38,7 +38,8 @@ class Data:
         splitter: what found the sentences of these texts.
         whole: (x, y) of all top-bags, where they are to be cross-validated; else None.
         class_names: names of the classes, where they are the data's; else None.
-        shown: a `Shown`, where people can be shown what the clusters are made of; else None.
+        shown: function without arguments that makes a `Shown`, where people can be shown what the
+            clusters are made of; else None.
     """
 
     train: tuple
@@ -49,7 +50,7 @@ class Data:
     splitter: str | None = None
     whole: tuple | None = None
     class_names: tuple | None = None
-    shown: Shown | None = None
+    shown: Callable[[], Shown] | None = None
 
 
 @dataclass(frozen=True)

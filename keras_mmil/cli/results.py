@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keras_mmil._atomic import write_json
 
-__all__ = ["commit", "figures_of_folds", "record", "results_folder", "variant_of"]
+__all__ = ["commit", "figures_of_folds", "record", "results_folder", "summary", "variant_of"]
 
 _CHECKOUT = Path(__file__).parents[2]
 _KEY = ("experiment", "model", "variant", "metric", "epochs")
@@ -56,8 +56,7 @@ def figures_of_folds(result):
 def record(folder, experiment, settings, figures, more=""):
     """Add figures to the records of an experiment.
 
-    A record holds the figures of all runs, `values`, with their mean and standard deviation
-    (of the sample; 0 for one run). A run that is made again replaces its figure.
+    A record holds the `summary` of all runs. A run that is made again replaces its figure.
 
     Args:
         folder: where `<experiment>.json` is.
@@ -81,17 +80,32 @@ def record(folder, experiment, settings, figures, more=""):
         key = (experiment.name, experiment.model_name, variant, metric, epochs)
         values = {**by_key.get(key, {}).get("values", {})}
         values |= {str(run): round(float(figure), 6) for run, figure in new.items()}
-        numbers = list(values.values())
         by_key[key] = {
             **dict(zip(_KEY, key, strict=True)),
-            "mean": round(statistics.mean(numbers), 6),
-            "std": round(statistics.stdev(numbers), 6) if len(numbers) > 1 else 0.0,
-            "runs": len(numbers),
-            "values": dict(sorted(values.items(), key=lambda item: int(item[0]))),
+            **summary(values),
             "paper": experiment.paper.get(metric) if source == experiment.sources[0] else None,
             **about,
         }
     write_json(path, list(by_key.values()))
+
+
+def summary(values):
+    """The fields of a record that say what several runs found.
+
+    Args:
+        values: dict from run, such as its seed as a str, to figure.
+
+    Returns:
+        Dict of their mean, standard deviation (of the sample; 0 for one run) and number, and the
+        values themselves.
+    """
+    numbers = list(values.values())
+    return {
+        "mean": round(statistics.mean(numbers), 6),
+        "std": round(statistics.stdev(numbers), 6) if len(numbers) > 1 else 0.0,
+        "runs": len(numbers),
+        "values": dict(sorted(values.items(), key=lambda item: int(item[0]))),
+    }
 
 
 def commit():

@@ -84,8 +84,7 @@ def run(experiment, options):
     if settings["folds"]:
         result = _cross_validate(experiment, settings, options, data, folder)
         figures, variant = figures_of_folds(result)
-        minutes = result.seconds.sum() / 60
-        metrics = {"test_accuracy": result.mean(), "train_minutes": minutes}
+        metrics = {metric: statistics.mean(values.values()) for metric, values in figures.items()}
         print_figures(metrics, beside)
         if results:
             of_folds = {**settings, "rounds": len(result.seconds)}
@@ -213,7 +212,7 @@ def _train_and_read(experiment, settings, options, data, folder):
     if data.vocabulary is not None:
         write_texts(folder, model, explainer, x, data)
     if data.shown is not None:
-        write_shown(folder, explainer, data.shown)
+        write_shown(folder, explainer, data.shown())
     return explainer, metrics
 
 

@@ -198,8 +198,8 @@ class Explainer(BaseEstimator):
         Args:
             x: top-bags.
             show: function from the position of a top-bag, sub-bag or instance in `x`, a tuple, to
-                str; by default it is the last index. The members of `Bags` are sorted: positions
-                are those of a RaggedTensor as it is.
+                str; by default it is the last index. The members of `Bags` are sorted, and so not
+                in the order of the RaggedTensor that they were made of.
         """
         seen = self._read(x)
         explanations = explain(self.levels_, self.classes_, seen, show)
