@@ -1,7 +1,9 @@
 """Cross-validation: against scikit-learn's, and after a kill."""
 
 import json
+import sys
 
+import cloudpickle
 import keras
 import numpy as np
 import pytest
@@ -14,6 +16,9 @@ from keras_mmil.layers import BagLayer, Distinct, bag_inputs
 from keras_mmil.training import CrossValidation, cross_validate
 
 SETTINGS = {"epochs": 2, "batch_size": 8, "folds": 3, "rounds": 2, "seed": 5, "verbose": 0}
+
+# pytest imports this file from its path: no other process could import it by its name.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def compiled(inputs, x, learning_rate=0.05):
