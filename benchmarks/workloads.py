@@ -38,14 +38,14 @@ class Workload:
     Attributes:
         name: of the workload.
         encoder: "convolution" (of images, like the MNIST network), "words" (a frozen vector of each
-            word, a convolution over each word on its own, the three side by side) or "dense".
+            word, a convolution over each word on its own, the three side by side), "dense", or
+            "one-hot" (none: the first bag-layer reads the vector with a 1 in place of the id, and
+            everybody just looks up its kernel's row).
         aggregations: of both bag-layers; their units are split evenly between them.
         table: frozen features of each id, float32 [ids, features], or None.
         weights: dict of float32 arrays: `kernel_1`, `bias_1`, … of the encoder's layers,
             `bag_kernel_1`, `bag_bias_1`, … of the bag-layers, `kernel`, `bias` of the output.
         batches: list of `Batch`.
-        multisets: whether equal instances and equal sub-bags are common, so that it pays to merge
-            them before training.
         adversarial: whether training is virtually adversarial.
     """
 
@@ -55,7 +55,6 @@ class Workload:
     table: np.ndarray | None
     weights: dict
     batches: list
-    multisets: bool = False
     adversarial: bool = False
 
 
@@ -149,7 +148,35 @@ def collab(bag_scale=1, batch_scale=1):
         table,
         _draw(shapes, rng),
         batches,
-        multisets=True,
+    )
+
+
+def cora(bag_scale=1, batch_scale=1):
+    """All papers of Cora as one batch, with those around them and their words; 250 mean."""
+    if (bag_scale, batch_scale) != (1, 1):
+        raise ValueError(
+            "Expected the whole network of papers as it is. "
+            f"Received: bag_scale={bag_scale}, batch_scale={batch_scale}"
+        )
+    # They load TensorFlow, which not every competitor needs.
+    import tensorflow as tf
+
+    from keras_mmil import ragged
+    from keras_mmil.datasets import citations
+
+    rng = np.random.default_rng(0)
+    network = citations.load("cora")
+    words = tf.gather(network.words, network.bags(np.arange(len(network.labels))))
+    top, sub = ragged.nested_lengths(words)
+    batch = _batch(words.flat_values.numpy(), sub, top, rng)
+    shapes = _bag_shapes(network.n_words, 250)
+    return Workload(
+        "cora",
+        "one-hot",
+        ("mean",),
+        None,
+        _draw(shapes, rng),
+        [batch] * N_BATCHES,
     )
 
 
@@ -181,7 +208,7 @@ def imdb_vat(bag_scale=1, batch_scale=1):
     return replace(imdb(bag_scale, batch_scale), name="imdb_vat", adversarial=True)
 
 
-WORKLOADS = {make.__name__: make for make in (mnist, text, ego, collab, imdb, imdb_vat)}
+WORKLOADS = {make.__name__: make for make in (mnist, text, ego, collab, cora, imdb, imdb_vat)}
 
 
 def _batch(instances, sub, top, rng):

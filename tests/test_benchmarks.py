@@ -34,7 +34,9 @@ def first_top_bags(workload, n=3):
 
 # The padded competitor's masks matter to normalisation, and not to what follows.
 @pytest.mark.filterwarnings("ignore:Layer 'max_pooling2d.*mask")
-@pytest.mark.parametrize("name", ["mnist", "text", "ego"])
+@pytest.mark.parametrize(
+    "name", ["mnist", "text", "ego", pytest.param("cora", marks=pytest.mark.data)]
+)
 def test_all_start_with_the_same_losses(load, name):
     """Two steps: the second loss depends on the gradients of the first."""
     workload = first_top_bags(load("workloads").WORKLOADS[name]())

@@ -26,7 +26,9 @@ def train_step(forward, variables, example, unknown_axes=1):
     def step(batch):
         with tf.GradientTape() as tape:
             loss = loss_of(batch["y"], forward(batch))
-        optimizer.apply(tape.gradient(loss, variables), variables)
+        # Of a gather's gradient Keras 3.15's Adam would add the squares for each time a row is read.
+        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+        optimizer.apply(gradients, variables)
         return loss
 
     return step
@@ -92,7 +94,7 @@ class TensorFlowStep:
         raise NotImplementedError
 
     def encode(self, x, mask=None):
-        """The encoder of the workload on flat instances: [instances, features].
+        """The encoder of the workload on flat instances: [instances, features], or ids as they are.
 
         Args:
             x: images [instances, 28, 28], or ids [instances, ...].
@@ -109,6 +111,8 @@ class TensorFlowStep:
                 x = pool(activate(normalise(x, training=True, mask=here)))
             x = tf.reshape(x, [-1, 256])
             return tf.nn.relu(x @ w["kernel_3"] + w["bias_3"])
+        if self.workload.encoder == "one-hot":
+            return x
         # (instances, features), or (instances, 3, features)
         return self.encode_features(tf.gather(self.table, x))
 
@@ -120,7 +124,8 @@ class TensorFlowStep:
     def transform(self, x, level):
         """ρ = ReLU(w x + b) of a bag-layer."""
         kernel, bias = (self.weights[f"bag_{part}_{level}"] for part in ("kernel", "bias"))
-        return tf.nn.relu(tf.tensordot(x, kernel, 1) + bias)
+        by_id = x.dtype.is_integer
+        return tf.nn.relu((tf.gather(kernel, x) if by_id else tf.tensordot(x, kernel, 1)) + bias)
 
     def output(self, x):
         """The output unit."""

@@ -78,7 +78,7 @@ def inputs_of(workload, batch, distinct=True):
     """Dict of what the network reads of a `Batch`."""
     sizes = [np.diff(batch.top_splits), np.diff(batch.sub_splits)]
     bags = ragged.from_flat(batch.instances, sizes)
-    if distinct and workload.encoder == "dense":
+    if distinct and workload.encoder in ("dense", "one-hot"):
         return keras_mmil.Bags.from_ragged(bags).inputs
     return {"bags": bags}
 
@@ -112,6 +112,16 @@ def _ids(workload):
     x = keras.layers.Dense(units, activation="relu", name="encoder_1")(x)
     x = _bag_layer(workload, 1, positions=positions)(x, *sub_bags)
     x = _bag_layer(workload, 2)(x, *top_bags)
+    return keras_mmil.Model(inputs, _output(x))
+
+
+def _one_hot(workload):
+    """No features but the ids."""
+    inputs = bag_inputs(2)
+    ids, words, papers = Distinct()(inputs)
+    size = workload.weights["bag_kernel_1"].shape[0]
+    x = _bag_layer(workload, 1, vocabulary_size=size)(ids, *words)
+    x = _bag_layer(workload, 2)(x, *papers)
     return keras_mmil.Model(inputs, _output(x))
 
 
@@ -151,7 +161,7 @@ def _output(x):
     return keras.layers.Dense(1, name="output")(x)
 
 
-_BUILDERS = {"convolution": _images, "words": _ids, "dense": _ids}
+_BUILDERS = {"convolution": _images, "words": _ids, "dense": _ids, "one-hot": _one_hot}
 
 _PATHS = {
     **{f"{part}_{i}": f"encoder_{i}/{part}" for part in ("kernel", "bias") for i in (1, 2, 3)},

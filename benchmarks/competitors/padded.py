@@ -22,7 +22,7 @@ class Step(TensorFlowStep):
         bags, mask = batch["bags"], batch["mask"]  # (top-bags, n, m, ...), (top-bags, n, m)
         flat = tf.reshape(bags, tf.concat([[-1], tf.shape(bags)[3:]], 0))
         x = self.encode(flat, tf.reshape(mask, [-1]))
-        x = tf.reshape(x, tf.concat([tf.shape(mask), [x.shape[1]]], 0))
+        x = tf.reshape(x, tf.concat([tf.shape(mask), x.shape[1:]], 0))
         for level in (1, 2):
             x = self.transform(x, level)
             parts = tf.split(x, len(self.workload.aggregations), axis=-1)

@@ -30,7 +30,10 @@ class _Network(torch.nn.Module):
         w = self.weights
         x = self._encode(instances)
         for level, (index, pointer, size) in enumerate(bags, start=1):
-            x = torch.relu(x @ w[f"bag_kernel_{level}"] + w[f"bag_bias_{level}"])
+            kernel = w[f"bag_kernel_{level}"]
+            by_id = not x.is_floating_point()
+            x = torch.nn.functional.embedding(x, kernel) if by_id else x @ kernel
+            x = torch.relu(x + w[f"bag_bias_{level}"])
             parts = x.chunk(len(self.aggregations), dim=1)
             where = {"ptr": pointer} if self.by_pointer else {"index": index, "dim_size": size}
             pairs = zip(self.aggregations, parts, strict=True)
@@ -49,6 +52,8 @@ class _Network(torch.nn.Module):
                 x = torch.nn.functional.max_pool2d(torch.relu(normalise(x)), 2, ceil_mode=True)
             x = x.permute(0, 2, 3, 1).reshape(len(x), -1)
             return torch.relu(x @ w["kernel_3"] + w["bias_3"])
+        if self.encoder == "one-hot":
+            return x
         x = torch.relu(self.table[x] @ w["kernel_1"] + w["bias_1"])
         return x.reshape(len(x), -1)
 
