@@ -114,10 +114,13 @@ class Bags:
         kinds = sorted({(part.depth, part.dtype.name) for part in parts})
         if len(kinds) != 1:
             raise ValueError(f"Expected Bags of one depth and dtype. Received: {kinds}")
-        joined = ragged.concat([part.inputs for part in parts])
-        names = [name for name in joined if "counts" in name]
-        counts = [joined[name].flat_values.numpy() for name in names]
-        return cls._compress(joined["bags"], counts, merge)
+        return cls._from_inputs(ragged.concat([part.inputs for part in parts]), merge)
+
+    @classmethod
+    def _from_inputs(cls, inputs, merge):
+        """Merges what is equal in components, whatever keys they have."""
+        counts = [part.flat_values.numpy() for name, part in inputs.items() if "counts" in name]
+        return cls._compress(inputs["bags"], counts, merge)
 
     @classmethod
     def _compress(cls, x, counts, merge):
@@ -210,6 +213,15 @@ class Bags:
     def shuffle(self, seed=None):
         """The top-bags in random order, the same for the same integer `seed`."""
         return ragged.shuffle(self, seed)
+
+    def thin(self, rates, seed=None, merge="batch"):
+        """Leaves members out at random, each with its multiplicity; see `keras_mmil.ragged.thin`.
+
+        Args:
+            rates, seed: as there.
+            merge: as for `from_ragged`.
+        """
+        return self._from_inputs(ragged.thin(self.inputs, rates, seed), merge)
 
     def __len__(self):
         return self.bags.shape[0]

@@ -24,6 +24,7 @@ __all__ = [
     "shuffle",
     "split",
     "take",
+    "thin",
     "to_nested_lists",
 ]
 
@@ -200,6 +201,36 @@ def concat(parts):
     return tf.nest.map_structure(lambda *leaves: _concat_rows(leaves), *parts)
 
 
+def thin(x, rates, seed=None):
+    """Leaves members out of their bags at random; of each bag at least one stays.
+
+    Args:
+        x: RaggedTensor; or a tuple or dict of RaggedTensors, one of which has all levels of bags
+            and the others the outer ones of it.
+        rates: for each level, from the top-bags inwards, the probability that a member of such a
+            bag is left out, with all that is in it; from 0 to 1.
+        seed: integer, or None for another choice each time.
+
+    Returns:
+        As many top-bags, in the form of `x`.
+
+    Raises:
+        ValueError: if there are more or fewer rates than levels, or one is out of range.
+    """
+    parts = tf.nest.flatten(x)
+    whole = max(range(len(parts)), key=lambda i: depth(parts[i]))
+    if len(rates) != depth(parts[whole]) or not all(0 <= rate <= 1 for rate in rates):
+        raise ValueError(
+            f"Expected {depth(parts[whole])} rates from 0 to 1. Received: rates={rates}"
+        )
+    rng = np.random.default_rng(seed)
+    for level, rate in enumerate(rates):
+        lots = rng.random(parts[whole].nested_row_splits[level][-1])
+        stay = _stay(lots, rate, parts[whole].nested_row_splits[level].numpy())
+        parts = [_leave_out(part, level, stay) if depth(part) > level else part for part in parts]
+    return tf.nest.pack_sequence_as(x, parts)
+
+
 # Checks -----------------------------------------------------------------------------------------
 
 
@@ -239,6 +270,21 @@ def _n_rows(part):
 
 def _take_rows(part, rows):
     return tf.gather(part, rows) if tf.is_tensor(part) else part[rows]
+
+
+def _stay(lots, rate, splits):
+    """Which members stay: those with high lots, and the highest of each bag."""
+    sizes = np.diff(splits)
+    highest = np.maximum.reduceat(lots, splits[:-1][sizes > 0]) if lots.size else lots
+    return (lots >= rate) | (lots == np.repeat(highest, sizes[sizes > 0]))
+
+
+def _leave_out(part, level, stay):
+    outer, inner = part.nested_row_splits[:level], part
+    for _ in range(level):
+        inner = inner.values
+    inner = tf.ragged.boolean_mask(inner, tf.RaggedTensor.from_row_splits(stay, inner.row_splits))
+    return tf.RaggedTensor.from_nested_row_splits(inner, outer, validate=False)
 
 
 def _permutation(n, seed):

@@ -62,6 +62,13 @@ def stored(bags):
     return [value(bags.depth - 1, (i,)) for i in range(len(bags))], pairs
 
 
+def flat(bag):
+    """The instances of a nested list, and how often each occurs."""
+    if not isinstance(bag, list):
+        return Counter([bag])
+    return sum(map(flat, bag), Counter())
+
+
 def as_nested_list(bags):
     return [multiset(bag) for bag in bags.to_ragged().to_list()]
 
@@ -106,6 +113,20 @@ def test_concat_agrees_with_compressing_all_at_once(depth_and_x, cut):
     whole = Bags.from_ragged(make(x, depth))
     for name, part in joined.inputs.items():
         assert part.to_list() == whole.inputs[name].to_list(), name
+
+
+@few
+@given(any_depth, st.sampled_from([0.0, 0.5]), st.integers(0, 99))
+def test_thinned_bags_are_merged_anew(depth_and_x, rate, seed):
+    depth, x = depth_and_x
+    bags = Bags.from_ragged(make(x, depth))
+    thinned = bags.thin([rate] * depth, seed)
+    compressed = Bags.concat([thinned])
+    for name, part in (bags if rate == 0 else compressed).inputs.items():
+        assert part.to_list() == thinned.inputs[name].to_list(), name
+    for before, after in zip(x, thinned.to_ragged().to_list(), strict=True):
+        assert flat(after) <= flat(before)
+        assert bool(after) == bool(before)
 
 
 def test_the_example_by_hand():

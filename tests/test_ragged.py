@@ -253,6 +253,48 @@ def test_bad_concat(parts, match):
         ragged.concat(parts)
 
 
+def is_part(some, all_of_them):
+    """Whether nested lists are what is left of others after members were left out, in order."""
+    if not isinstance(some, list):
+        return some == all_of_them
+    rest = iter(all_of_them)
+    return all(any(is_part(member, other) for other in rest) for member in some)
+
+
+@few
+@given(x=nested(2), rates=st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 2), seed=st.integers(0))
+def test_thinned_bags_are_parts_and_never_empty(x, rates, seed):
+    thinned = ragged.thin(bags(*x), rates, seed).to_list()
+    assert len(thinned) == len(x)
+    assert thinned == ragged.thin(bags(*x), rates, seed).to_list()
+    for some, whole in zip(thinned, x, strict=True):
+        assert is_part(some, whole)
+        assert not whole or 1 <= len(some) <= (len(whole) if rates[0] < 1 else 1)
+        if rates == (0, 0):
+            assert some == whole
+        if rates[1] == 1:
+            assert all(len(sub_bag) <= 1 for sub_bag in some)
+
+
+def test_thinned_at_the_rates_with_what_belongs_to_them():
+    x = ragged.from_flat(np.arange(400_000), (np.full(200, 20), np.full(4000, 100)))
+    firsts = x.with_values(tf.range(0, 400_000, 100))  # of each sub-bag
+    thinned = ragged.thin({"firsts": firsts, "x": x}, (0.2, 0.6), seed=0)
+    np.testing.assert_array_equal(
+        thinned["x"].flat_values // 100 * 100,
+        np.repeat(thinned["firsts"].values, thinned["x"].values.row_lengths()),
+    )
+    outer, inner = ragged.nested_lengths(thinned["x"])
+    assert outer.sum() / 4000 == pytest.approx(0.8, abs=0.02)
+    assert inner.mean() / 100 == pytest.approx(0.4, abs=0.01)
+
+
+@pytest.mark.parametrize("rates", [(), (0.5,), (0.5, 1.5), (0.5, -0.1), (float("nan"), 0)])
+def test_bad_rates(rates):
+    with pytest.raises(ValueError, match=r"2 rates from 0 to 1. Received: rates="):
+        ragged.thin(bags(*X), rates)
+
+
 def test_bags_are_selected_like_tensors():
     x = Bags.from_ragged(bags(*X))
     (first, y), (rest, _) = ragged.split((x, np.arange(3)), 0.34, seed=0)

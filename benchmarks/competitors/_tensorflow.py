@@ -26,7 +26,7 @@ def train_step(forward, variables, example, unknown_axes=1):
     def step(batch):
         with tf.GradientTape() as tape:
             loss = loss_of(batch["y"], forward(batch))
-        # Of a gather's gradient Keras 3.15's Adam would add the squares for each time a row is read.
+        # Of a gather's gradient, Keras 3.15's Adam would sum the squares of a row's occurrences.
         gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
         optimizer.apply(gradients, variables)
         return loss
