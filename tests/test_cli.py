@@ -72,7 +72,7 @@ def test_demo(tmp_path, capsys):
         (["run", "mnist", "--limit", "1"], "--limit 1"),
         (["run", "mnist", "--model", "mil"], "--model among mmil for mnist. Received: --model mil"),
         (["run", "imdb", "--split", "random"], "--split among none for imdb"),
-        (["run", "cora", "--aggregation", "sum"], "--aggregation among max, mean for cora"),
+        (["run", "cora", "--aggregation", "sum"], "--aggregation among mean, max for cora"),
         (["run", "cora", "--split", "spatial"], "random, transductive, temporal for cora"),
         (["run", "cora", "--folds", "3"], "--folds 3 for cora"),
         (["run", "mnist", "--seeds", "0"], "--seeds 0"),
@@ -276,14 +276,17 @@ def test_figures_of_folds():
 def test_records_name_split_and_command(tmp_path):
     experiment = zoo.registry["cora-mil-mean-transductive"]
     settings = {"source": "planetoid", "epochs": 100, "adversarial": False}
+    of_a_baseline = {"experiment": "cora", "model": "gcn", "variant": "", "metric": "test_accuracy"}
+    (tmp_path / "cora.json").write_text(json.dumps([of_a_baseline]))
     results.record(tmp_path, experiment, settings, {"test_accuracy": {0: 0.7, 1: 0.9}})
-    (entry,) = json.loads((tmp_path / "cora.json").read_text())
+    baseline, entry = json.loads((tmp_path / "cora.json").read_text())
     assert (entry["model"], entry["variant"]) == ("mil-mean", "transductive")
     assert (entry["mean"], entry["paper"], entry["runs"]) == (0.8, 0.785, 2)
     options = "--model mil --aggregation mean --split transductive --epochs 100 --seed S"
     assert entry["command"] == f"keras-mmil run cora {options}"
+    assert baseline == of_a_baseline
     results.record(tmp_path, experiment, {**settings, "rounds": 3}, {"test_accuracy": {0: 0.7}}, "")
-    (entry,) = json.loads((tmp_path / "cora.json").read_text())
+    _, entry = json.loads((tmp_path / "cora.json").read_text())
     assert entry["command"].endswith("--epochs 100 --rounds 3 --seed S --no-rules")
 
 

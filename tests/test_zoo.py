@@ -55,6 +55,35 @@ def test_splits_of_papers(model, split):
                 assert sorted(map(sorted, found)) == sorted(words)
 
 
+@pytest.mark.parametrize("split", ["random", "transductive"])
+def test_rules_about_papers_are_read_on_all_but_test_papers(split):
+    """And on ten copies of each that miss neighbours and words."""
+    experiment = zoo.registry[f"cora-mmil-mean-{split}"]
+    data = experiment.load(seed=1, source="synthetic")
+    network = data.build_arguments["dataset"]
+    train, valid, test = network.split(split, seed=1)
+    known = np.setdiff1d(np.arange(400), test) if split == "transductive" else [*train, *valid]
+    seen = None if split == "transductive" else known
+    x, x_valid = data.read_on()
+    n_valid = -(-len(known) // 10)
+    n = len(known) - n_valid
+    assert (len(x_valid), len(x)) == (n_valid, 11 * n)
+    assert sorted(words_of(x[:n]) + words_of(x_valid)) == sorted(
+        words_of(network.word_bags(known, seen))
+    )
+    whole = words_of(x[:n])
+    words = {tuple(paper) for bag in whole for paper in bag}
+    for copy in np.split(np.arange(n, len(x)), 10):
+        fewer = [len(a) < len(b) for a, b in zip(words_of(x[copy]), whole, strict=True)]
+        assert 0.3 < np.mean(fewer) < 1
+        as_they_are = {tuple(paper) for bag in words_of(x[copy]) for paper in bag} <= words
+        assert as_they_are == (split == "transductive")
+
+
+def words_of(bags):
+    return [sorted(map(sorted, bag)) for bag in bags.to_ragged().to_list()]
+
+
 @pytest.mark.parametrize("name", different_models())
 def test_experiment(name, tmp_path):
     experiment = zoo.registry[name]
@@ -69,7 +98,7 @@ def test_experiment(name, tmp_path):
     model = experiment.build(**data.build_arguments)
     assert isinstance(model, keras_mmil.Model)
     before = [w.numpy() for w in model.trainable_weights]
-    arguments = {**experiment.explainer, "max_clusters": 3, "verbose": 0}
+    arguments = {**experiment.explainer, "n_clusters": None, "max_clusters": 3, "verbose": 0}
     extractor = keras_mmil.RuleExtractor(x, validation_data=(x_valid, y_valid), **arguments)
     with warnings.catch_warnings():
         # One epoch may leave the network, and so the rules, with a single class.

@@ -21,9 +21,37 @@ __all__ = ["EXPERIMENTS"]
 def _load_papers(name, split, depth, seed=0, limit=None, source="planetoid", unlabelled=False):
     network = citations.synthetic(seed=seed) if source == "synthetic" else citations.load(name)
     triples = ((x, y, None) for x, y in network.parts(split, seed, depth, limit))
-    shown = partial(_shown_papers, network, split, seed, depth, limit)
+    shown, read_on = (
+        partial(make, network, split, seed, depth, limit)
+        for make in (_shown_papers, _papers_to_read_rules_on)
+    )
     names = network.class_names
-    return Data(*triples, {"dataset": network}, class_names=names, shown=shown)
+    return Data(*triples, {"dataset": network}, class_names=names, shown=shown, read_on=read_on)
+
+
+def _papers_to_read_rules_on(network, split, seed, depth, limit):
+    """Papers to learn rules on, and a tenth as many to validate them.
+
+    They are those of training and validation, as no labels are needed; in the transductive split
+    all but those of test. A network is surer of the papers that it was trained on than of others:
+    there are copies of them besides that miss neighbours and words at random.
+    """
+    parts = network.split(split, seed)
+    papers = np.concatenate(parts[:2])
+    if split == "transductive":
+        papers = np.setdiff1d(np.arange(len(network.labels)), parts[-1])
+    papers = np.random.default_rng(seed).permutation(papers)[:limit]
+    seen = citations.visible(split, parts)[1]
+    x_valid, x = (
+        network.word_bags(some, seen, depth) for some in np.split(papers, [-(-len(papers) // 10)])
+    )
+    rates = _MISSING[split == "transductive"][-depth:]
+    copies = range(min(10, 20_000 // len(x)))
+    return Bags.concat([x, *(x.thin(rates, seed=(seed, i)) for i in copies)]), x_valid
+
+
+# How many papers and how many of their words, where all papers' words are known and where not.
+_MISSING = (0.3, 0.3), (0.3, 0.0)
 
 
 def _shown_papers(network, split, seed, depth, limit):
@@ -63,6 +91,7 @@ def _citation_experiment(name, model, aggregation, split):
         load=partial(_load_papers, name, split, depth),
         sources=("planetoid", "synthetic"),
         schedule=None,
+        explainer={"n_clusters": (16, 10)[:depth], "ccp_alpha": 2e-4},
         paper={"test_accuracy": _CITATION_FIGURES[f"{model}-{aggregation}"][name, split]},
         **training,
     )
@@ -177,7 +206,7 @@ EXPERIMENTS = (
         _citation_experiment(name, model, aggregation, split)
         for name in citations.NAMES
         for model in ("mmil", "mil")
-        for aggregation in ("max", "mean")
+        for aggregation in ("mean", "max")
         for split in ("random", "transductive", "temporal")
     ),
     _social_experiment("IMDB-BINARY", 0.7262, "casts of actors: their genre, of two"),

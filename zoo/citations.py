@@ -11,7 +11,7 @@ __all__ = ["citation_mil", "citation_mmil"]
 
 def citation_mmil(
     dataset,
-    aggregation="max",
+    aggregation="mean",
     bag_units=(250, 250),
     word_dropout=0.5,
     neighbour_dropout=0.0,

@@ -40,6 +40,8 @@ class Data:
         class_names: names of the classes, where they are the data's; else None.
         shown: function without arguments that makes a `Shown`, where people can be shown what the
             clusters are made of; else None.
+        read_on: function without arguments that makes top-bags to learn the rules on, and others to
+            validate them; None for those of `train` that have labels, and those of `valid`.
     """
 
     train: tuple
@@ -51,6 +53,7 @@ class Data:
     whole: tuple | None = None
     class_names: tuple | None = None
     shown: Callable[[], Shown] | None = None
+    read_on: Callable[[], tuple] | None = None
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,9 @@ def _parser():
     run = commands.add_parser("run", help="reproduce an experiment of the paper")
     run.add_argument("experiment", help="one of those that `keras-mmil list` prints")
     run.add_argument("--model", "--variant", help="mmil, or where there is one mil")
-    run.add_argument("--aggregation", help="of the bag-layers, for citations: max or mean")
+    run.add_argument(
+        "--aggregation", help="of the bag-layers, for citations: mean (the default) or max"
+    )
     run.add_argument("--split", help="of citations: random, transductive or temporal")
     run.add_argument("--seeds", type=int, default=1, help="make so many runs, from --seed upwards")
     run.add_argument("--folds", type=int, help="of a cross-validation; 0 for none")

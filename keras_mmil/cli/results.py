@@ -70,7 +70,8 @@ def record(folder, experiment, settings, figures, more=""):
     variant = variant_of(experiment, settings, more)
     path = Path(folder) / f"{experiment.name}.json"
     records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    by_key = {tuple(entry[name] for name in _KEY): entry for entry in records}
+    # Those of baselines have no epochs.
+    by_key = {tuple(map(entry.get, _KEY)): entry for entry in records}
     about = {
         "command": _command(experiment, settings),
         "commit": commit(),

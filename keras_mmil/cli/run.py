@@ -188,17 +188,15 @@ def _train_and_read(experiment, settings, options, data, folder):
     if not options.rules:
         folder.write_json("metrics.json", metrics)
         return None, metrics
-    x, y, _ = data.train
-    is_labelled = y >= 0
-    x = ragged.take(x, is_labelled) if not is_labelled.all() else x
     x_valid, _, z_valid = data.valid
+    read_on = (_labelled(data.train), x_valid) if data.read_on is None else data.read_on()
     started = time.perf_counter()
     explainer = Explainer(
         class_names=data.class_names or experiment.class_names,
         random_state=options.seed,
         verbose=min(options.verbose, 1),
         **_explainer_arguments(experiment, options),
-    ).fit(model, x, x_valid)
+    ).fit(model, *read_on)
     metrics = {
         "test_accuracy": accuracy,
         "rule_accuracy": explainer.score(x_test, y_test),
@@ -210,10 +208,15 @@ def _train_and_read(experiment, settings, options, data, folder):
         metrics["rules_match"] = float(experiment.check_rules(explainer, x_valid, z_valid))
     write_rules(folder, explainer, metrics, explainer.describe(x_valid, instance_labels=z_valid))
     if data.vocabulary is not None:
-        write_texts(folder, model, explainer, x, data)
+        write_texts(folder, model, explainer, read_on[0], data)
     if data.shown is not None:
         write_shown(folder, explainer, data.shown())
     return explainer, metrics
+
+
+def _labelled(triple):
+    x, y, _ = triple
+    return x if (y >= 0).all() else ragged.take(x, y >= 0)
 
 
 def _train(experiment, settings, options, data, folder):
@@ -252,4 +255,5 @@ def _adversarial(experiment, seed):
 def _explainer_arguments(experiment, options):
     if options.max_clusters is None:
         return experiment.explainer
-    return {**experiment.explainer, "max_clusters": options.max_clusters}
+    # Which asks for a search.
+    return {**experiment.explainer, "n_clusters": None, "max_clusters": options.max_clusters}
