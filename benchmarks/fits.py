@@ -2,7 +2,7 @@
 
 The network of an experiment of the registry is trained as `keras-mmil run` and its cross-validation
 do, for all its epochs or a few, on all top-bags or some drawn at random. Nothing is validated or
-saved. Results go to `benchmarks/results/fits.json`.
+saved. Results go to `benchmarks/results/<experiment>.json`.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def main():
     about = {
         "experiment": experiment.name,
         "model": experiment.model_name,
-        "variant": f"{len(y)} top-bags",
+        "variant": f"fit of {len(y)} top-bags",
         "epochs": epochs,
         "runs": 1,
     }
@@ -65,7 +65,7 @@ def main():
         {**about, "metric": "epoch_seconds", "mean": round(statistics.median(clock.seconds), 3)},
     ]
     if not options.dry:
-        write("fits", records, ("experiment", "model", "variant", "metric", "epochs"))
+        write(experiment.name, records, ("experiment", "model", "variant", "metric", "epochs"))
 
 
 if __name__ == "__main__":
