@@ -14,6 +14,7 @@ import numpy as np
 from records import write
 
 from keras_mmil import zoo
+from keras_mmil.datasets import batches
 
 
 class Clock(keras.callbacks.Callback):
@@ -50,7 +51,15 @@ def main():
     keras.utils.set_random_seed(options.seed)
     clock, started = Clock(), time.perf_counter()
     model = experiment.build(**data.build_arguments)
-    model.fit(x, y, epochs=epochs, batch_size=experiment.batch_size, verbose=0, callbacks=[clock])
+    size = experiment.batch_size
+    model.fit(
+        batches(x, y, size, seed=options.seed, first_epoch=0),
+        epochs=epochs,
+        steps_per_epoch=-(-len(y) // size),
+        shuffle=False,  # the batches are
+        verbose=0,
+        callbacks=[clock],
+    )
     total = time.perf_counter() - started
     print(f"{total:.1f} s in all, {statistics.median(clock.seconds):.2f} s an epoch (median)")
     about = {
