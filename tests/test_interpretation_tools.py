@@ -255,14 +255,18 @@ def test_grid_picture(depth, tmp_path):
             assert shown[column, row] == f"{100 * point.fidelity:.1f}"
 
 
-def test_correspondence_picture(fitted, x, tmp_path):
+@pytest.mark.parametrize("names", [("low", "high"), ("0", "1")])
+def test_correspondence_picture(fitted, x, tmp_path, names):
+    """Bars lie beside long names."""
     signs = x.with_values((x.values[:, 0] > 0).numpy().astype(int))
-    names = {"instance": ("low", "high")}
-    description = fitted.describe(x, instance_labels=signs, label_names=names)[0]
+    description = fitted.describe(x, instance_labels=signs, label_names={"instance": names})[0]
     figure = plot_correspondence(description, tmp_path / "labels.png")
     assert (tmp_path / "labels.png").exists()
-    heights = [bar.get_height() for bar in figure.axes[0].patches]
-    np.testing.assert_allclose(heights, 100 * description.table[0] / description.table[0].sum())
+    ax, lying = figure.axes[0], names[0] == "low"
+    ticks = ax.get_yticklabels() if lying else ax.get_xticklabels()
+    assert [tick.get_text() for tick in ticks] == list(names)
+    sizes = [bar.get_width() if lying else bar.get_height() for bar in ax.patches]
+    np.testing.assert_allclose(sizes, 100 * description.table[0] / description.table[0].sum())
     assert description.names[0] in figure.axes[0].get_title()
     with pytest.raises(ValueError, match="instances without a table"):
         plot_correspondence(fitted.describe(x)[0])

@@ -58,7 +58,9 @@ def _shown_papers(network, split, seed, depth, limit):
     """Test papers by their numbers and subjects, words by their ids."""
     parts = network.split(split, seed)
     papers, visible = parts[-1][:limit], citations.visible(split, parts)[-1]
-    names = [*network.class_names, "unknown"]  # -1 is the last
+    names = list(network.class_names)
+    if (network.labels < 0).any():
+        names.append("unknown")  # where -1 points to
     bags = network.bags(papers, visible)
     words = tf.gather(network.words, bags)
     if depth == 1:

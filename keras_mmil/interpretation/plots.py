@@ -47,6 +47,8 @@ def plot_grid(explainer, path=None):
 def plot_correspondence(description, path=None):
     """Histograms of the true labels of the rows in each cluster.
 
+    Bars stand upright where the labels' names are short enough to stand below them, else lie.
+
     Args:
         description: a `LevelDescription` with true labels, such as
             `explainer.describe(x, instance_labels=labels)[0]`.
@@ -67,7 +69,9 @@ def plot_correspondence(description, path=None):
     n_clusters, n_labels = description.table.shape
     columns = min(n_clusters, 5)
     rows = -(-n_clusters // columns)
-    size = (2.4 * columns, 2.1 * rows + 0.5)
+    lying = max(map(len, map(str, description.label_names))) > 2
+    height = max(2.1, 0.2 * n_labels + 0.7) if lying else 2.1
+    size = (2.4 * columns, height * rows + 0.5)
     figure = _figure_class()(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     totals = np.maximum(description.table.sum(axis=1, keepdims=True), 1e-12)
@@ -77,14 +81,20 @@ def plot_correspondence(description, path=None):
             continue
         needed = description.needed[cluster]
         shares = 100 * (description.table / totals)[cluster]
-        ax.bar(range(n_labels), shares, color=_COLOUR if needed else _DIMMED)
+        draw = ax.barh if lying else ax.bar
+        draw(range(n_labels), shares, color=_COLOUR if needed else _DIMMED)
         title = f"{description.names[cluster]} ({description.sizes[cluster]:.1%})"
         ax.set_title(title if needed else f"{title}\nnot needed", fontsize=9)
-        ax.set_xticks(range(n_labels), description.label_names, fontsize=8)
-        ax.set_ylim(0, 100)
+        name_ticks = ax.set_yticks if lying else ax.set_xticks
+        name_ticks(range(n_labels), description.label_names, fontsize=8)
+        if lying:
+            ax.set(xlim=(0, 100), ylim=(n_labels - 0.4, -0.6))  # the first label on top
+        else:
+            ax.set_ylim(0, 100)
         ax.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel(f"true label of the {description.word}", fontsize=10)
-    figure.supylabel("% of the cluster", fontsize=10)
+    labels = f"true label of the {description.word}", "% of the cluster"
+    figure.supxlabel(labels[lying], fontsize=10)
+    figure.supylabel(labels[not lying], fontsize=10)
     return _finish(figure, path)
 
 
