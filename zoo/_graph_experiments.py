@@ -80,7 +80,10 @@ def _shown_papers(network, split, seed, depth, limit):
 
 
 def _citation_experiment(name, model, aggregation, split):
-    builder, depth = {"mmil": (citation_mmil, 2), "mil": (citation_mil, 1)}[model]
+    builder, depth, n_clusters = {
+        "mmil": (citation_mmil, 2, (24, 14)),
+        "mil": (citation_mil, 1, (16,)),
+    }[model]
     settings, training = _citation_settings(model, aggregation, split)
     bags = "bags of papers, which are bags of words" if depth == 2 else "bags of words"
     return Experiment(
@@ -93,7 +96,7 @@ def _citation_experiment(name, model, aggregation, split):
         load=partial(_load_papers, name, split, depth),
         sources=("planetoid", "synthetic"),
         schedule=None,
-        explainer={"n_clusters": (16, 10)[:depth], "ccp_alpha": 2e-4},
+        explainer={"n_clusters": n_clusters, "ccp_alpha": 2e-4},
         paper={"test_accuracy": _CITATION_FIGURES[f"{model}-{aggregation}"][name, split]},
         **training,
     )

@@ -149,7 +149,7 @@ class RuleSet:
 
     def __str__(self):
         clauses = [self.text(rule) for rule in self.rules]
-        width = max(map(len, clauses))
+        width = min(max(map(len, clauses)), 80)  # a few longer ones need not move all figures
         lines = []
         for number, (rule, clause) in enumerate(zip(self.rules, clauses, strict=True), 1):
             figures = f"{rule.support:6.1%} of bags, {rule.precision:6.1%} right"
