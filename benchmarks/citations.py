@@ -17,6 +17,7 @@ from keras_mmil.datasets import citations
 
 FIT = {
     **dict.fromkeys(words.MODELS, words.fit_words),
+    **dict.fromkeys(words.BAG_MODELS, words.fit_bags),
     **dict.fromkeys(graph_networks.MODELS, graph_networks.fit_graph_network),
 }
 # The paper's figures: random splits of Cora and CiteSeer, and the transductive ones.
@@ -74,7 +75,7 @@ def measure(name, network, split, model, seeds):
         "variant": split,
         "metric": "test_accuracy",
         **found,
-        "paper": PAPER[model].get((name, split)),
+        "paper": PAPER.get(model, {}).get((name, split)),
     }
 
 

@@ -1,11 +1,14 @@
-"""Classifiers that know a paper's own words, and no citations."""
+"""Classifiers that know a paper's own words, or those of all papers around it, as one bag."""
 
+import numpy as np
 import scipy.sparse as sparse
 import tensorflow as tf
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 
-__all__ = ["MODELS", "features", "fit_words"]
+from keras_mmil.datasets import citations
+
+__all__ = ["BAG_MODELS", "MODELS", "features", "fit_bags", "fit_words"]
 
 
 def features(network):
@@ -40,3 +43,44 @@ def fit_words(name, network, parts, kind, seed):
     x, y = features(network), network.labels
     train, _, test = parts
     return MODELS[name](network).fit(x[train], y[train]).score(x[test], y[test])
+
+
+def _as_set(counts):
+    return (counts > 0).astype(float)
+
+
+def _as_mean(counts):
+    totals = np.maximum(counts.sum(axis=1), 1e-12)
+    return sparse.diags_array(1 / totals) @ counts
+
+
+# What is left of the bag of all words around a paper: which there are, all that a maximum over them
+# can see; or the share of each, all that a mean can see.
+BAG_MODELS = {"logistic-regression-set": _as_set, "logistic-regression-mean": _as_mean}
+
+
+def fit_bags(name, network, parts, kind, seed):
+    """Test accuracy of logistic regression on the bags of words that MIL networks read.
+
+    Its penalty is the best on validation papers.
+
+    Args:
+        name: one of `BAG_MODELS`.
+        network: `Citations`.
+        parts: papers for training, validation and test.
+        kind: of the split, which says what papers are in bags.
+        seed: not used; for all models alike.
+    """
+    pairs = []
+    for papers, seen in zip(parts, citations.visible(kind, parts), strict=True):
+        bags = network.word_bags(papers, seen, depth=1)
+        arrays = (bags.counts.values, bags.bags.values, bags.bags.row_splits)
+        counts = sparse.csr_array(
+            tuple(part.numpy() for part in arrays), shape=(len(papers), network.n_words)
+        )
+        pairs.append((BAG_MODELS[name](counts), network.labels[papers]))
+    train, valid, test = pairs
+    models = [
+        LogisticRegression(C=10.0**power, max_iter=2000).fit(*train) for power in range(-2, 4)
+    ]
+    return max(models, key=lambda model: model.score(*valid)).score(*test)
