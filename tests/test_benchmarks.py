@@ -6,6 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+
+from keras_mmil.datasets import citations
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 COMPETITORS = ["ours", "flat", "naive_ragged", "padded"]
@@ -101,3 +104,31 @@ def test_pictures_show_every_competitor(load, tmp_path):
     plots.save(growth, tmp_path / "plots" / "growth.png")
     plots.save(steps, tmp_path / "plots" / "steps.png")
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"growth.png", "steps.png"}
+
+
+@pytest.mark.parametrize("name", ["set", "mean"])
+def test_linear_baselines_read_the_words_around_a_paper(load, name):
+    """Their features, counted one by one; the penalty is chosen on validation papers."""
+    words = load("baselines.words")
+    network = citations.synthetic(n_papers=120, seed=2)
+    parts = network.split("random", seed=1)
+
+    def by_hand(papers, seen):
+        x = np.zeros((len(papers), network.n_words))
+        for row, paper in zip(x, papers, strict=True):
+            for other in {paper, *(set(network.links[[paper]].indices) & set(seen))}:
+                np.add.at(row, network.words[other].numpy(), 1)
+        return x > 0 if name == "set" else x / x.sum(axis=1, keepdims=True)
+
+    seen = [parts[0], np.concatenate(parts[:2]), np.concatenate(parts)]
+    train, valid, test = (
+        (by_hand(papers, known), network.labels[papers])
+        for papers, known in zip(parts, seen, strict=True)
+    )
+    scores = []
+    for penalty in (0.01, 0.1, 1, 10, 100, 1000):
+        model = LogisticRegression(C=penalty, max_iter=2000).fit(*train)
+        scores.append((model.score(*valid), -penalty, model.score(*test)))
+    found = words.fit_bags(f"logistic-regression-{name}", network, parts, "random", 1)
+    assert found == pytest.approx(max(scores)[2], abs=0.02)
+    assert found > 0.5
