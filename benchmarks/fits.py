@@ -15,7 +15,7 @@ from records import write
 
 from keras_mmil import zoo
 from keras_mmil.cli.results import summary
-from keras_mmil.datasets import batches
+from keras_mmil.datasets.feeding import feed
 
 
 def main():
@@ -55,15 +55,12 @@ def fit(experiment, epochs, n_top_bags, seed):
     x, y = data.train[:2] if data.whole is None else data.whole
     chosen = np.random.default_rng(seed).permutation(len(y))[:n_top_bags]
     x, y = x[chosen], y[chosen]
-    size = experiment.batch_size
     keras.utils.set_random_seed(seed)
     clock = Clock(len(y))
     model = experiment.build(**data.build_arguments)
     model.fit(
-        batches(x, y, size, seed=seed, first_epoch=0),
+        **feed(x, y, experiment.batch_size, seed=seed),
         epochs=epochs,
-        steps_per_epoch=-(-len(y) // size),
-        shuffle=False,  # the batches are
         verbose=0,
         callbacks=[clock],
     )

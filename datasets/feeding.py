@@ -6,7 +6,7 @@ from keras_mmil import ragged
 from keras_mmil._checks import positive_int
 from keras_mmil.bags import Bags
 
-__all__ = ["batches"]
+__all__ = ["batches", "feed"]
 
 
 def batches(x, y=None, batch_size=32, shuffle=True, seed=None, first_epoch=None):
@@ -54,6 +54,20 @@ def batches(x, y=None, batch_size=32, shuffle=True, seed=None, first_epoch=None)
         .map(lambda chosen: tf.nest.map_structure(lambda part: tf.gather(part, chosen), data))
         .prefetch(tf.data.AUTOTUNE)
     )
+
+
+def feed(x, y, batch_size, shuffle=True, seed=None, first_epoch=0):
+    """Arguments of `fit` for a training that can be interrupted: see `batches`.
+
+    Returns:
+        Dict of the endless Dataset, the number of its batches in an epoch, and that Keras shall not
+        shuffle, too.
+    """
+    return {
+        "x": batches(x, y, batch_size, shuffle, seed, first_epoch),
+        "steps_per_epoch": -(-ragged.n_top_bags(x) // batch_size),
+        "shuffle": False,
+    }
 
 
 def _orders(n, batch_size, shuffle, seed, first_epoch):

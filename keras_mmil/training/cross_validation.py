@@ -18,7 +18,7 @@ from keras_mmil import ragged
 from keras_mmil._atomic import write_json
 from keras_mmil._checks import positive_int
 from keras_mmil.bags import Bags
-from keras_mmil.datasets.feeding import batches
+from keras_mmil.datasets.feeding import feed
 from keras_mmil.layers.graph import seed_generators
 
 __all__ = ["CrossValidation", "cross_validate"]
@@ -152,10 +152,8 @@ def _train(build, of, x, y, train, test, epochs, batch_size, seed, verbose=0):
     started = time.perf_counter()
     model = _new_model(build, of)
     model.fit(
-        batches(ragged.take(x, train), y[train], batch_size, seed=seed, first_epoch=0),
-        steps_per_epoch=-(-len(train) // batch_size),
+        **feed(ragged.take(x, train), y[train], batch_size, seed=seed),
         epochs=epochs,
-        shuffle=False,  # the dataset does
         verbose=verbose,
     )
     seconds = time.perf_counter() - started

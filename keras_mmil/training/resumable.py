@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 
-from keras_mmil import ragged
-from keras_mmil.datasets.feeding import batches
+from keras_mmil.datasets.feeding import feed
 from keras_mmil.inputs import check_inputs
 from keras_mmil.layers.graph import seed_generators
 from keras_mmil.training.checkpoint import Checkpoint
@@ -63,13 +62,11 @@ def fit_resumable(
         x = check_inputs(x, model._inputs_struct)
         wrapped = model if wrap is None else wrap(model)
         wrapped.fit(
-            batches(x, y, batch_size, shuffle, seed, first_epoch=finished),
-            steps_per_epoch=-(-ragged.n_top_bags(x) // batch_size),
+            **feed(x, y, batch_size, shuffle, seed, first_epoch=finished),
             validation_data=validation_data,
             validation_batch_size=batch_size,
             epochs=epochs,
             initial_epoch=finished,
-            shuffle=False,  # the dataset does
             callbacks=[_SeedEachEpoch(seed), *callbacks, checkpoint, _Stop(checkpoint, patience)],
             verbose=verbose,
             **fit_arguments,
