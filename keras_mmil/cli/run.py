@@ -255,5 +255,5 @@ def _adversarial(experiment, seed):
 def _explainer_arguments(experiment, options):
     if options.max_clusters is None:
         return experiment.explainer
-    # Which asks for a search.
+    # Numbers of clusters that an experiment gives would win over the search that is asked for.
     return {**experiment.explainer, "n_clusters": None, "max_clusters": options.max_clusters}
