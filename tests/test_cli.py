@@ -236,7 +236,7 @@ def test_the_default_is_the_first_split_and_aggregation(tmp_path):
     command = ["run", "citeseer", "--source", "synthetic", "--model", "mil", *SHORT]
     assert main([*command, "--out", str(tmp_path)]) == 0
     settings = json.loads((tmp_path / "settings.json").read_text())
-    assert settings["experiment"] == "citeseer-mil-max-random"
+    assert settings["experiment"] == "citeseer-mil-mean-random"
 
 
 def test_cross_validation(tmp_path, capsys):
