@@ -225,8 +225,8 @@ def thin(x, rates, seed=None):
         )
     rng = np.random.default_rng(seed)
     for level, rate in enumerate(rates):
-        lots = rng.random(parts[whole].nested_row_splits[level][-1])
-        stay = _stay(lots, rate, parts[whole].nested_row_splits[level].numpy())
+        splits = parts[whole].nested_row_splits[level].numpy()
+        stay = _stay(rng.random(splits[-1]), rate, splits)
         parts = [_leave_out(part, level, stay) if depth(part) > level else part for part in parts]
     return tf.nest.pack_sequence_as(x, parts)
 
@@ -280,11 +280,9 @@ def _stay(lots, rate, splits):
 
 
 def _leave_out(part, level, stay):
-    outer, inner = part.nested_row_splits[:level], part
-    for _ in range(level):
-        inner = inner.values
-    inner = tf.ragged.boolean_mask(inner, tf.RaggedTensor.from_row_splits(stay, inner.row_splits))
-    return tf.RaggedTensor.from_nested_row_splits(inner, outer, validate=False)
+    if level:
+        return part.with_values(_leave_out(part.values, level - 1, stay))
+    return tf.ragged.boolean_mask(part, tf.RaggedTensor.from_row_splits(stay, part.row_splits))
 
 
 def _permutation(n, seed):

@@ -1,10 +1,12 @@
 """Classifiers that know a paper's own words, or those of all papers around it, as one bag."""
 
-import numpy as np
+from functools import partial
+
 import scipy.sparse as sparse
 import tensorflow as tf
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB
+from sklearn.preprocessing import binarize, normalize
 
 from keras_mmil.datasets import citations
 
@@ -45,18 +47,12 @@ def fit_words(name, network, parts, kind, seed):
     return MODELS[name](network).fit(x[train], y[train]).score(x[test], y[test])
 
 
-def _as_set(counts):
-    return (counts > 0).astype(float)
-
-
-def _as_mean(counts):
-    totals = np.maximum(counts.sum(axis=1), 1e-12)
-    return sparse.diags_array(1 / totals) @ counts
-
-
 # What is left of the bag of all words around a paper: which there are, all that a maximum over them
 # can see; or the share of each, all that a mean can see.
-BAG_MODELS = {"logistic-regression-set": _as_set, "logistic-regression-mean": _as_mean}
+BAG_MODELS = {
+    "logistic-regression-set": binarize,
+    "logistic-regression-mean": partial(normalize, norm="l1"),
+}
 
 
 def fit_bags(name, network, parts, kind, seed):
