@@ -49,9 +49,23 @@ def quoted(name):
 
 
 def read(path):
-    """The records of a benchmark, those of larger data last."""
+    """The records of a benchmark: those of larger data last, and the best model first."""
     records = json.loads(path.read_text(encoding="utf-8"))
-    return sorted(records, key=lambda r: (r.get("bag_scale", 1), r.get("batch_scale", 1)))
+    variants, metrics = (
+        list(dict.fromkeys(record.get(key) for record in records)) for key in ("variant", "metric")
+    )
+
+    def rank(record):
+        metric = record["metric"]
+        return (
+            record.get("bag_scale", 1),
+            record.get("batch_scale", 1),
+            variants.index(record.get("variant")),
+            metrics.index(metric),
+            -record["mean"] if metric in FRACTIONS else 0,
+        )
+
+    return sorted(records, key=rank)
 
 
 def table(records):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,32 @@ def test_ratios_of_times(load):
 
 def test_the_results_page_is_the_generated_one(load):
     assert (FOLDER / "RESULTS.md").read_text(encoding="utf-8") == load("report").render()
+
+
+def test_the_best_model_of_a_variant_comes_first(load, tmp_path):
+    path = tmp_path / "graphs.json"
+    path.write_text(
+        json.dumps(
+            [
+                {"model": model, "variant": variant, "metric": metric, "mean": mean}
+                for model, variant, metric, mean in [
+                    ("a", "one", "test_accuracy", 0.5),
+                    ("a", "one", "train_minutes", 2.0),
+                    ("a", "two", "test_accuracy", 0.8),
+                    ("b", "two", "test_accuracy", 0.9),
+                    ("b", "one", "train_minutes", 3.0),
+                    ("b", "one", "test_accuracy", 0.7),
+                ]
+            ]
+        )
+    )
+    rows = [(row["variant"], row["metric"], row["model"]) for row in load("report").read(path)]
+    accuracy, minutes = "test_accuracy", "train_minutes"
+    assert rows == [
+        *[("one", accuracy, "b"), ("one", accuracy, "a")],
+        *[("one", minutes, "a"), ("one", minutes, "b")],
+        *[("two", accuracy, "b"), ("two", accuracy, "a")],
+    ]
 
 
 def test_quoted_figures_are_shown_as_quoted(load):

@@ -24,12 +24,9 @@ def write_rules(folder, explainer, metrics, description):
     explainer.save(folder / "rules")
     folder.write_text("rules.txt", f"{explainer.rules_}\n\n{description}\n")
     folder.write_json("metrics.json", metrics)
-    try:
-        plots.plot_grid(explainer, folder / "fidelity.png")
-        if description[0].table is not None:
-            plots.plot_correspondence(description[0], folder / "clusters.png")
-    except ImportError as error:  # matplotlib is not a dependency of the rest
-        print(f"There are no pictures. {error}")
+    _draw(plots.plot_grid, explainer, folder / "fidelity.png")
+    if description[0].table is not None:
+        _draw(plots.plot_correspondence, description[0], folder / "clusters.png")
 
 
 def write_texts(folder, model, explainer, x, data):
@@ -44,8 +41,7 @@ def write_texts(folder, model, explainer, x, data):
     """
     text_model = with_text(model, data.vocabulary, data.splitter)
     text_model.save(folder / "text_model.keras")
-    table = explainer.cluster_table(x, show=window_words(x, data.vocabulary))
-    folder.write_text("clusters.md", table.to_markdown() + "\n")
+    _write_clusters(folder, explainer, x, window_words(x, data.vocabulary))
 
 
 def write_shown(folder, explainer, shown):
@@ -57,8 +53,7 @@ def write_shown(folder, explainer, shown):
         shown: a `Shown`.
     """
     x = shown.x.inputs if isinstance(shown.x, Bags) else shown.x
-    table = explainer.cluster_table(x, show=shown.show)
-    folder.write_text("clusters.md", table.to_markdown() + "\n")
+    _write_clusters(folder, explainer, x, shown.show)
     explanations = explainer.explain(ragged.take(x, slice(_N_EXPLAINED)), shown.show)
     folder.write_text("explanations.txt", "\n\n".join(map(str, explanations)) + "\n")
     if shown.sub_bag_labels is None:
@@ -66,10 +61,19 @@ def write_shown(folder, explainer, shown):
     labels, names = shown.sub_bag_labels, shown.label_names
     description = explainer.describe(x, sub_bag_labels=labels, label_names=names)
     folder.write_text("sub_bags.txt", f"{description[1]}\n")
+    _draw(plots.plot_correspondence, description[1], folder / "clusters.png")
+
+
+def _write_clusters(folder, explainer, x, show):
+    table = explainer.cluster_table(x, show=show)
+    folder.write_text("clusters.md", table.to_markdown() + "\n")
+
+
+def _draw(plot, drawn, path):
     try:
-        plots.plot_correspondence(description[1], folder / "clusters.png")
-    except ImportError as error:
-        print(f"There is no picture of the clusters. {error}")
+        plot(drawn, path)
+    except ImportError as error:  # matplotlib is not a dependency of the rest
+        print(f"There is no {path.name}. {error}")
 
 
 def print_run(explainer, metrics, paper, folder):
