@@ -13,9 +13,11 @@ import importlib
 __all__ = [
     "batches",
     "citations",
+    "clouds",
     "graphs",
     "imdb",
     "mnist",
+    "modelnet",
     "opinions",
     "pictures",
     "social",

@@ -82,7 +82,7 @@ def read_npz(path, shapes):
 
     Args:
         path: the file.
-        shapes: dict from the names of the arrays to their shapes.
+        shapes: dict from the names of the arrays to their shapes, or None for any.
 
     Returns:
         Dict from names to arrays.
@@ -100,7 +100,7 @@ def read_npz(path, shapes):
             f"it again. Received: {path} ({error})"
         ) from error
     for name, shape in shapes.items():
-        if arrays[name].shape != shape:
+        if shape is not None and arrays[name].shape != shape:
             raise ValueError(
                 f"Expected an array `{name}` of shape {shape} in {path}. "
                 f"Received: shape={arrays[name].shape}"

@@ -10,12 +10,12 @@ def compile_binary(model, learning_rate):
     return _compile(model, learning_rate, "binary_crossentropy")
 
 
-def compile_classes(model, learning_rate, from_logits=False):
+def compile_classes(model, learning_rate, from_logits=False, **adam):
     """Compile with Adam and softmax cross-entropy, for labels that are ints; return the model."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
-    return _compile(model, learning_rate, loss)
+    return _compile(model, learning_rate, loss, **adam)
 
 
-def _compile(model, learning_rate, loss):
-    model.compile(keras.optimizers.Adam(learning_rate), loss, metrics=["accuracy"])
+def _compile(model, learning_rate, loss, **adam):
+    model.compile(keras.optimizers.Adam(learning_rate, **adam), loss, metrics=["accuracy"])
     return model

@@ -5,8 +5,10 @@ from keras_mmil.layers.bag_layer import BagLayer
 from keras_mmil.layers.captured import Captured
 from keras_mmil.layers.concat_dense import ConcatDense
 from keras_mmil.layers.distinct import Distinct, bag_inputs
+from keras_mmil.layers.equivariant_bag_layer import EquivariantBagLayer
 from keras_mmil.layers.instance_wise import InstanceWise
 from keras_mmil.layers.member_dropout import MemberDropout
+from keras_mmil.layers.random_pose import RandomPose
 from keras_mmil.layers.text_bags import TextBags
 
 __all__ = [
@@ -14,8 +16,10 @@ __all__ = [
     "Captured",
     "ConcatDense",
     "Distinct",
+    "EquivariantBagLayer",
     "InstanceWise",
     "MemberDropout",
+    "RandomPose",
     "TextBags",
     "aggregations",
     "bag_inputs",

@@ -9,7 +9,7 @@ from keras_mmil.layers import aggregations, segments
 from keras_mmil.layers.activate import activate_and_aggregate
 from keras_mmil.layers.bag_shapes import check_bag_shapes
 from keras_mmil.layers.captured import Captured
-from keras_mmil.layers.grouping import bag_of_each, drop_absent, group
+from keras_mmil.layers.grouping import bag_of_each, drop_absent, group, with_rows
 from keras_mmil.layers.projection import project, project_tuples
 
 __all__ = ["BagLayer"]
@@ -196,10 +196,7 @@ class BagLayer(keras.Layer):
         representations, _ = self._represent(inputs, members, weights)
         if members is not None:
             return representations
-        if isinstance(inputs, tf.RaggedTensor):
-            flat = inputs.flat_values
-            return inputs.with_flat_values(self._like(representations, flat))
-        return self._like(representations, inputs)
+        return with_rows(inputs, representations, self._item_rank)
 
     def capture(self, inputs, members=None, weights=None):
         """The representations ρ with their grouping into bags, as a `Captured`."""
@@ -307,10 +304,3 @@ class BagLayer(keras.Layer):
 
     def _output_units(self, features):
         return self.units if self.units is not None else features * len(self.aggregations)
-
-    def _like(self, representations, items):
-        """Reshape [rows, units] to the leading axes of `items`, and units."""
-        leading = tf.shape(items)[: items.shape.rank - self._item_rank]
-        return tf.reshape(
-            representations, tf.concat([leading, tf.shape(representations)[1:]], axis=0)
-        )

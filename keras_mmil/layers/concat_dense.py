@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._checks import positive_int
+from keras_mmil.layers.grouping import with_rows
 from keras_mmil.layers.projection import project_tuples
 
 __all__ = ["ConcatDense"]
@@ -56,15 +57,13 @@ class ConcatDense(keras.layers.Dense):
 
     def call(self, inputs, members):
         self._check(inputs.shape, members.shape)
-        is_ragged = isinstance(members, tf.RaggedTensor)
-        ids = members.flat_values if is_ragged else members
+        ids = members.flat_values if isinstance(members, tf.RaggedTensor) else members
         kernel = tf.cast(self.kernel, self.compute_dtype)
         bias = tf.cast(self.bias, self.compute_dtype) if self.use_bias else None
         rows = tf.cast(inputs, self.compute_dtype)
         x = project_tuples(rows, kernel, bias, tf.reshape(ids, [-1, self.positions]))
         x = x if self.activation is None else self.activation(x)  # (instances, units)
-        x = tf.reshape(x, tf.concat([tf.shape(ids)[:-1], [self.units]], axis=0))
-        return members.with_flat_values(x) if is_ragged else x
+        return with_rows(members, x)
 
     def compute_output_spec(self, inputs, members):
         self._check(inputs.shape, members.shape)

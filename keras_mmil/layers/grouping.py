@@ -5,7 +5,15 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-__all__ = ["Grouping", "bag_of_each", "depth_of", "drop_absent", "group", "with_innermost"]
+__all__ = [
+    "Grouping",
+    "bag_of_each",
+    "depth_of",
+    "drop_absent",
+    "group",
+    "with_innermost",
+    "with_rows",
+]
 
 
 class Grouping(NamedTuple):
@@ -95,6 +103,22 @@ def with_innermost(ragged, values):
     if ragged.ragged_rank == 1:
         return values
     return ragged.with_values(with_innermost(ragged.values, values))
+
+
+def with_rows(structure, rows, item_rank=1):
+    """A nested structure with other items: `rows` [instances, units] in the order of its own.
+
+    Args:
+        structure: a RaggedTensor or dense tensor.
+        rows: one for each item.
+        item_rank: rank of the items of `structure`: 1 for vectors, 0 for ids.
+    """
+    is_ragged = isinstance(structure, tf.RaggedTensor)
+    flat = structure.flat_values if is_ragged else structure
+    n_axes = flat.shape.rank - item_rank
+    items = tf.reshape(rows, tf.concat([tf.shape(flat)[:n_axes], tf.shape(rows)[1:]], axis=0))
+    items = tf.ensure_shape(items, [*flat.shape[:n_axes], *rows.shape[1:]])
+    return structure.with_flat_values(items) if is_ragged else items
 
 
 def _wrap_ragged(structure):

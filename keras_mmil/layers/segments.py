@@ -21,6 +21,7 @@ __all__ = [
     "segment_softmax",
     "segment_std",
     "segment_sum",
+    "spread",
 ]
 
 _HALF = (tf.float16, tf.bfloat16)
@@ -50,6 +51,22 @@ def gather_rows(values, members):
             return tf.cast(summed, values.dtype)
 
         return tf.gather(values, members), gradient
+
+    return gather(values)
+
+
+def spread(values, row_ids):
+    """The value of its bag for each instance: [num_segments, ...] to [instances, ...].
+
+    It is `tf.gather`, but the gradient is summed as that of sorted rows.
+    """
+
+    @tf.custom_gradient
+    def gather(values):
+        def gradient(upstream):
+            return segment_sum(upstream, row_ids, tf.shape(values)[0])
+
+        return tf.gather(values, row_ids), gradient
 
     return gather(values)
 
