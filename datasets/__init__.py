@@ -20,6 +20,7 @@ __all__ = [
     "modelnet",
     "opinions",
     "pictures",
+    "plants",
     "social",
     "synthetic",
     "tables",

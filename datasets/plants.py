@@ -1,0 +1,316 @@
+"""Where plants grow: regions, the species seen in them, and what may have been overlooked.
+
+A region is the bag of the species seen in it, and a species, seen from a region, the bag of the
+most similar regions that it grows in, too (paper, section "Plant Distribution Data").
+
+Reference: Ramos-Gutiérrez et al., Atlas of the vascular flora of the Iberian Peninsula biodiversity
+hotspot (AFLIBER), 2021: the data that `load` reads. The paper's are of Germany.
+"""
+
+import csv
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from keras_mmil import ragged
+from keras_mmil._checks import positive_int
+from keras_mmil.datasets import _files
+
+__all__ = ["Flora", "load", "mean_average_precision", "read_occurrences", "synthetic"]
+
+_BLOCK = 512  # regions whose distances to all others are computed at once
+_EARTH_RADIUS = 6371.0  # km
+
+
+@dataclass(frozen=True, eq=False)
+class Flora:
+    """Species and the regions where they were seen.
+
+    Attributes:
+        presence: bool [regions, species].
+        coordinates: latitude and longitude of each region, degrees, float32 [regions, 2].
+        species: their names, tuple of str.
+        regions: their names, tuple of str.
+    """
+
+    presence: np.ndarray
+    coordinates: np.ndarray
+    species: tuple
+    regions: tuple
+
+    def __post_init__(self):
+        shape = len(self.regions), len(self.species)
+        if self.presence.shape != shape or self.presence.dtype != bool:
+            raise ValueError(
+                f"Expected presence of bool {shape}. "
+                f"Received: {self.presence.dtype} {self.presence.shape}"
+            )
+        if self.coordinates.shape != (shape[0], 2) or not np.isfinite(self.coordinates).all():
+            raise ValueError(
+                f"Expected finite coordinates {(shape[0], 2)}. "
+                f"Received: coordinates.shape={self.coordinates.shape}"
+            )
+
+    def most_widespread(self, n_species):
+        """The flora of so many species, those of most regions, where any of them was seen.
+
+        Raises:
+            ValueError: if there are not so many species.
+        """
+        positive_int("n_species", n_species)
+        if n_species > len(self.species):
+            raise ValueError(
+                f"Expected at most {len(self.species)} species. Received: n_species={n_species}"
+            )
+        order = np.argsort(-self.presence.sum(axis=0), kind="stable")[:n_species]
+        kept = np.flatnonzero(self.presence[:, order].any(axis=1))
+        return Flora(
+            self.presence[kept][:, order],
+            self.coordinates[kept],
+            tuple(self.species[i] for i in order),
+            tuple(self.regions[i] for i in kept),
+        )
+
+    def incomplete(self, percent, seed=0):
+        """A copy in which a share of each species' presences is missing, drawn at random.
+
+        Args:
+            percent: share, from 0 to 100, of the regions of each species; rounded.
+            seed: integer.
+
+        Raises:
+            ValueError: if the share is out of range.
+        """
+        if not 0 <= percent <= 100:
+            raise ValueError(f"Expected a share from 0 to 100. Received: percent={percent!r}")
+        rng = np.random.default_rng(seed)
+        presence = self.presence.copy()
+        for species in presence.T:  # views
+            regions = np.flatnonzero(species)
+            species[rng.permutation(regions)[: round(len(regions) * percent / 100)]] = False
+        return replace(self, presence=presence)
+
+    def similar_regions(self, n_neighbours=25, include_self=False):
+        """For each region and each species seen in it, the most similar regions that it is seen in.
+
+        Similar are regions of a small Hamming distance: few species are seen in one of both only.
+
+        Args:
+            n_neighbours: number of regions; fewer, where a species is seen in fewer.
+            include_self: whether a region, whose distance to itself is 0, counts.
+
+        Returns:
+            RaggedTensor of int32 [regions, (species), (n_neighbours)] of numbers of regions, the
+            most similar first; of equally similar ones, the first.
+        """
+        positive_int("n_neighbours", n_neighbours)
+        n_regions = len(self.regions)
+        n_others = self.presence.sum(axis=0) - (not include_self)
+        sizes = np.minimum(n_others, n_neighbours)[np.nonzero(self.presence)[1]]
+        begins = np.zeros(self.presence.shape, np.int64)  # where the members of a species begin
+        begins[self.presence] = np.cumsum(sizes) - sizes
+        members = np.zeros(sizes.sum(), np.int32)
+        holders = [np.flatnonzero(column) for column in self.presence.T]
+        for start in range(0, n_regions, _BLOCK):
+            rows = np.arange(start, min(start + _BLOCK, n_regions))
+            # Sorted by distance, and then by number.
+            keys = self.hamming_distances(rows).astype(np.int64) * n_regions + np.arange(n_regions)
+            if not include_self:
+                keys[rows - start, rows] = np.iinfo(np.int64).max
+            for species, (regions, n) in enumerate(zip(holders, n_others, strict=True)):
+                here = rows[self.presence[rows, species]]
+                n = min(n, n_neighbours)
+                if not n or not len(here):
+                    continue
+                nearest = np.partition(keys[np.ix_(here - start, regions)], n - 1, axis=1)[:, :n]
+                places = begins[here, species, None] + np.arange(n)
+                members[places] = np.sort(nearest, axis=1) % n_regions
+        return ragged.from_flat(members, [self.presence.sum(axis=1), sizes])
+
+    def hamming_distances(self, rows=slice(None)):
+        """Number of species seen in one of two regions only, int32 [rows, regions]."""
+        every = self.presence.astype(np.float32)
+        n_species = every.sum(axis=1)
+        shared = every[rows] @ every.T  # exact: whole numbers far below 2²⁴
+        return (n_species[rows, None] + n_species - 2 * shared).astype(np.int32)
+
+    def distances(self, rows=slice(None)):
+        """Straight-line distances in km, float64 [rows, regions]."""
+        latitude, longitude = np.radians(self.coordinates.astype(float)).T
+        points = _EARTH_RADIUS * np.stack(
+            [
+                np.cos(latitude) * np.cos(longitude),
+                np.cos(latitude) * np.sin(longitude),
+                np.sin(latitude),
+            ],
+            axis=1,
+        )
+        squares = np.square(points).sum(axis=1)
+        squared = squares[rows, None] + squares - 2 * points[rows] @ points.T
+        return np.sqrt(np.maximum(squared, 0))
+
+
+def load(n_species=842):
+    """The most widespread species of the Iberian Peninsula, on a grid of 10 km.
+
+    Args:
+        n_species: number of species; 842 in the paper.
+
+    Returns:
+        `Flora`: with 842 species, 6,295 regions.
+
+    Raises:
+        FileNotFoundError: if the file `plants/afliber_species.npz` is not there.
+        ValueError: if it is damaged, or has not so many species.
+    """
+    path = _files.find(
+        "plants/afliber_species.npz", instructions="It is made of AFLIBER, doi 10.1111/geb.13363."
+    )
+    names = ("presence_packed", "shape", "coords", "species", "cells")
+    arrays = _files.read_npz(path, dict.fromkeys(names))
+    shape = tuple(map(int, arrays["shape"]))
+    packed = arrays["presence_packed"]
+    if packed.shape != (shape[0], -(-shape[1] // 8)) or packed.dtype != np.uint8:
+        raise ValueError(
+            f"Expected bits of {shape} in {path}. "
+            f"Received: presence_packed of {packed.dtype} {packed.shape}"
+        )
+    presence = np.unpackbits(packed, axis=1, count=shape[1]).astype(bool)
+    names = (tuple(arrays[key].tolist()) for key in ("species", "cells"))
+    return Flora(presence, arrays["coords"].astype(np.float32), *names).most_widespread(n_species)
+
+
+def read_occurrences(path, cell=0.1, delimiter="\t"):
+    """A flora of a table of occurrences, as GBIF exports it, on a grid.
+
+    Args:
+        path: text file with the columns `species`, `decimalLatitude` and `decimalLongitude`.
+        cell: height and width of a region, degrees.
+        delimiter: between columns: GBIF's are tabs.
+
+    Returns:
+        `Flora`, with species and regions in alphabetical order, and the centres of regions. Lines
+        without species or coordinates are left out, with a warning of how many.
+
+    Raises:
+        ValueError: if a column is missing, a coordinate is no number on the globe, or there is no
+            occurrence.
+    """
+    if not cell > 0:
+        raise ValueError(f"Expected cells of some size. Received: cell={cell!r}")
+    wanted = ("species", "decimalLatitude", "decimalLongitude")
+    pairs, n_left_out = set(), 0
+    with open(path, newline="", encoding="utf-8") as file:
+        table = csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL)
+        missing = set(wanted) - set(table.fieldnames or ())
+        if missing:
+            raise ValueError(
+                f"Expected columns {', '.join(wanted)}. Received: {path} without {sorted(missing)}"
+            )
+        for row in table:
+            name, *texts = (row[column] for column in wanted)
+            if not name or not all(texts):
+                n_left_out += 1
+                continue
+            latitude, longitude = (_coordinate(text, path, table.line_num) for text in texts)
+            if not (abs(latitude) <= 90 and abs(longitude) <= 180):  # NaN is on none
+                raise ValueError(
+                    f"Expected a place on the globe. Received: {path}, line {table.line_num}: "
+                    f"{latitude}, {longitude}"
+                )
+            pairs.add((name, int(latitude // cell), int(longitude // cell)))
+    if n_left_out:
+        warnings.warn(
+            f"Left out {n_left_out} lines of {path} without species or coordinates.", stacklevel=2
+        )
+    if not pairs:
+        raise ValueError(f"Expected occurrences. Received: {path} without any")
+    species = sorted({name for name, *_ in pairs})
+    cells = sorted({tuple(place) for _, *place in pairs})
+    row_of = {place: i for i, place in enumerate(cells)}
+    column_of = {name: i for i, name in enumerate(species)}
+    presence = np.zeros((len(cells), len(species)), bool)
+    for name, *place in pairs:
+        presence[row_of[tuple(place)], column_of[name]] = True
+    centres = (np.array(cells) + 0.5) * cell
+    names = tuple(f"{latitude:.3f} {longitude:.3f}" for latitude, longitude in centres)
+    return Flora(presence, centres.astype(np.float32), tuple(species), names)
+
+
+def _coordinate(text, path, line):
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(
+            f"Expected a coordinate. Received: {path}, line {line}: {text!r}"
+        ) from error
+
+
+def synthetic(n_regions=(15, 20), n_species=40, seed=0):
+    """A made-up flora on a grid: species keep to a range of warmth and of wetness.
+
+    Warmth falls from south to north, and wetness changes from place to place.
+
+    Args:
+        n_regions: rows and columns of the grid.
+        n_species: number of species.
+        seed: integer.
+
+    Returns:
+        `Flora`; in some regions nothing may grow.
+    """
+    positive_int("n_species", n_species)
+    rng = np.random.default_rng(seed)
+    rows, columns = (axis.reshape(-1) for axis in np.indices(n_regions))
+    place = np.stack([rows / max(n_regions[0] - 1, 1), columns / max(n_regions[1] - 1, 1)])
+    waves = rng.uniform(2, 9, (4, 2)), rng.uniform(0, 2 * np.pi, (4, 1))
+    wetness = np.sin(waves[0] @ place + waves[1]).mean(axis=0)
+    conditions = np.stack([1 - place[0], (wetness - wetness.min()) / np.ptp(wetness)], axis=1)
+    best = rng.random((n_species, 2))
+    width = rng.uniform(0.15, 0.4, (n_species, 1))
+    misfit = np.square((conditions[:, None] - best) / width[None]).sum(axis=2)
+    presence = rng.random(misfit.shape) < np.exp(-misfit)
+    coordinates = np.stack([40 + 0.1 * rows, 0.1 * columns], axis=1).astype(np.float32)
+    regions = tuple(
+        f"row {row}, column {column}" for row, column in zip(rows, columns, strict=True)
+    )
+    return Flora(presence, coordinates, tuple(f"species {i}" for i in range(n_species)), regions)
+
+
+def mean_average_precision(scores, known, truth):
+    """How highly what is there, but was overlooked, is ranked among what was not seen.
+
+    Of a region where Q species were overlooked, it is the mean, over i from 1 to Q, of the share of
+    overlooked ones among the i unseen species of the highest scores. This is the paper's measure;
+    average precision would be of the ranks of the overlooked ones instead.
+
+    Args:
+        scores: [regions, species], any numbers; of equal ones the first species counts as higher.
+        known: bool [regions, species], what was seen.
+        truth: bool [regions, species], what is there.
+
+    Returns:
+        float64 [regions], from 0 to 1; NaN where nothing was overlooked.
+
+    Raises:
+        ValueError: if shapes differ, or scores are NaN.
+
+    Source:
+        Paper, equation for mAP in the section "Plant Distribution Data".
+    """
+    scores, known, truth = np.asarray(scores), np.asarray(known, bool), np.asarray(truth, bool)
+    if not scores.shape == known.shape == truth.shape or scores.ndim != 2:
+        raise ValueError(
+            "Expected three arrays [regions, species]. "
+            f"Received: {scores.shape}, {known.shape}, {truth.shape}"
+        )
+    if np.isnan(scores).any():
+        raise ValueError(f"Expected scores. Received: {np.isnan(scores).sum()} of them NaN")
+    order = np.argsort(np.where(known, np.inf, -scores), axis=1, kind="stable")
+    is_hit = np.take_along_axis(truth & ~known, order, axis=1)
+    ranks = np.arange(1, scores.shape[1] + 1)
+    precision = np.cumsum(is_hit, axis=1) / ranks
+    n_hidden = is_hit.sum(axis=1)
+    total = np.where(ranks <= n_hidden[:, None], precision, 0).sum(axis=1)
+    return np.divide(total, n_hidden, out=np.full(len(scores), np.nan), where=n_hidden > 0)

@@ -1,0 +1,286 @@
+"""Floras: small ones against loops, damaged files, and the real one."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from keras_mmil.datasets import plants
+
+RNG = np.random.default_rng(0)
+FLORA = plants.synthetic(n_regions=(6, 7), n_species=12, seed=1)
+
+
+def flora(presence, coordinates=None):
+    presence = np.array(presence, bool)
+    n_regions, n_species = presence.shape
+    if coordinates is None:
+        coordinates = np.zeros((n_regions, 2), np.float32)
+    names = (
+        tuple(f"{kind}{i}" for i in range(n)) for kind, n in (("s", n_species), ("r", n_regions))
+    )
+    return plants.Flora(presence, coordinates, *names)
+
+
+def test_most_widespread():
+    small = flora([[0, 1, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 1, 1, 1]])
+    found = small.most_widespread(2)
+    assert found.species == ("s1", "s2")
+    assert found.regions == ("r0", "r1", "r3")
+    assert found.presence.tolist() == [[True, True], [True, False], [True, True]]
+    assert small.most_widespread(3).species == ("s1", "s2", "s0")  # of equal ones the first
+
+
+@pytest.mark.parametrize("percent", [0, 5, 30, 50, 100])
+def test_incomplete(percent):
+    n_before = FLORA.presence.sum(axis=0)
+    copy = FLORA.incomplete(percent, seed=3)
+    assert not (copy.presence & ~FLORA.presence).any()
+    expected = [n - round(n * percent / 100) for n in n_before.tolist()]
+    assert copy.presence.sum(axis=0).tolist() == expected
+    np.testing.assert_array_equal(copy.presence, FLORA.incomplete(percent, seed=3).presence)
+    if percent in (30, 50):
+        assert (copy.presence != FLORA.incomplete(percent, seed=4).presence).any()
+
+
+@pytest.mark.parametrize("percent", [-1, 101, float("nan")])
+def test_no_share(percent):
+    with pytest.raises(ValueError, match=f"percent={percent}"):
+        FLORA.incomplete(percent)
+
+
+def similar_by_loop(presence, n, include_self):
+    bags = []
+    for region in range(len(presence)):
+        bag = []
+        for species in np.flatnonzero(presence[region]):
+            others = [
+                r for r in np.flatnonzero(presence[:, species]) if include_self or r != region
+            ]
+            distance = {r: int((presence[r] != presence[region]).sum()) for r in others}
+            bag.append(sorted(others, key=lambda r: (distance[r], r))[:n])
+        bags.append(bag)
+    return bags
+
+
+@pytest.mark.parametrize("include_self", [False, True])
+@pytest.mark.parametrize("n", [1, 5, 100])
+@pytest.mark.parametrize("block", [512, 10])
+def test_similar_regions(n, include_self, block, monkeypatch):
+    monkeypatch.setattr(plants, "_BLOCK", block)
+    bags = FLORA.similar_regions(n, include_self)
+    assert bags.dtype == "int32"
+    assert bags.to_list() == similar_by_loop(FLORA.presence, n, include_self)
+
+
+def test_species_seen_once_and_nowhere_and_regions_without_any():
+    small = flora([[1, 1, 0], [1, 0, 0], [0, 0, 0]])
+    assert small.similar_regions(2).to_list() == [[[1], []], [[0]], []]
+    assert small.similar_regions(2, include_self=True).to_list() == [[[0, 1], [0]], [[1, 0]], []]
+    nothing = flora(np.zeros((2, 3)))
+    assert nothing.similar_regions(2).to_list() == [[], []]
+    assert flora(np.zeros((0, 0))).similar_regions(2).to_list() == []
+
+
+def test_hamming_distances():
+    a = FLORA.presence
+    np.testing.assert_array_equal(FLORA.hamming_distances(), (a[:, None] != a[None]).sum(axis=2))
+    np.testing.assert_array_equal(
+        FLORA.hamming_distances(slice(3, 5)), FLORA.hamming_distances()[3:5]
+    )
+
+
+def test_distances():
+    """A degree of latitude is 111.2 km; of longitude, it depends; and chords are hardly shorter."""
+    places = np.array([[40, 0], [41, 0], [40, 1], [40, 0], [-40, 180]], np.float32)
+    found = flora(np.ones((5, 1)), places).distances()
+    np.testing.assert_allclose(found[0, :3], [0, 111.19, 111.19 * np.cos(np.pi * 2 / 9)], rtol=1e-3)
+    assert found[0, 3] == 0  # the same place
+    np.testing.assert_allclose(found[0, 4], 2 * 6371)  # the other side of the globe
+    np.testing.assert_allclose(found, found.T, atol=1e-3)
+
+
+def precision_by_loop(scores, known, truth):
+    """The paper's equation, word by word."""
+    out = []
+    for a_hat, a_p, a in zip(scores, known, truth, strict=True):
+        unseen = [j for j in range(len(a)) if not a_p[j]]
+        n_hidden = sum(a[j] for j in unseen)
+        ranked = sorted(unseen, key=lambda j: (-a_hat[j], j))
+        shares = [sum(a[ranked[r]] for r in range(i)) / i for i in range(1, n_hidden + 1)]
+        out.append(sum(shares) / n_hidden if n_hidden else float("nan"))
+    return out
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mean_average_precision(seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.random((30, 12)) < rng.random((30, 1))
+    known = truth & (rng.random((30, 12)) < 0.6)
+    scores = rng.random((30, 12)).round(1)  # with ties
+    found = plants.mean_average_precision(scores, known, truth)
+    np.testing.assert_allclose(found, precision_by_loop(scores, known, truth))
+    assert np.isnan(found).any() or not seed
+
+
+def test_best_worst_and_no_ranking():
+    truth = np.array([[1, 1, 1, 0, 0]], bool)
+    known = np.array([[1, 0, 0, 0, 0]], bool)
+    for scores, expected in (
+        ([0, 9, 8, 1, 2], 1),
+        ([9, 1, 2, 3, 4], 0),
+        ([9, 7, 2, 8, 1], 0.25),
+        ([0, 0, 0, 0, 0], 1),
+    ):
+        found = plants.mean_average_precision([scores], known, truth)
+        np.testing.assert_allclose(found, [expected])
+    assert np.isnan(plants.mean_average_precision([[1, 2, 3, 4, 5]], truth, truth)).all()
+
+
+@pytest.mark.parametrize(
+    ("scores", "match"), [(np.zeros((2, 3)), r"\(2, 3\)"), (np.full((1, 5), np.nan), "5 of them")]
+)
+def test_no_scores(scores, match):
+    with pytest.raises(ValueError, match=match):
+        plants.mean_average_precision(scores, np.zeros((1, 5)), np.zeros((1, 5)))
+
+
+OCCURRENCES = """gbifID\tspecies\tdecimalLatitude\tdecimalLongitude
+1\tVicia sativa\t40.02\t-3.51
+2\tVicia sativa\t40.09\t-3.59
+3\tAbies alba\t42.75\t0.01
+4\tVicia sativa\t42.71\t0.09
+5\t\t42.71\t0.09
+6\tAbies alba\t\t
+7\tAbies alba\t-0.05\t0.05
+"""
+
+
+def test_read_occurrences(tmp_path):
+    path = tmp_path / "occurrence.txt"
+    path.write_text(OCCURRENCES)
+    with pytest.warns(UserWarning, match="Left out 2 lines"):
+        found = plants.read_occurrences(path)
+    assert found.species == ("Abies alba", "Vicia sativa")
+    places = found.coordinates.tolist()
+    np.testing.assert_allclose(places, [[-0.05, 0.05], [40.05, -3.55], [42.75, 0.05]], atol=1e-5)
+    assert found.presence.tolist() == [[True, False], [False, True], [True, True]]
+    path.write_text(OCCURRENCES.replace("\t", ";").replace("5;;42.71;0.09\n", ""))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        larger = plants.read_occurrences(path, cell=10, delimiter=";")
+    assert len(larger.regions) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "without \\['decimalLatitude'"),
+        ("species\tdecimalLatitude\n", "without \\['decimalLongitude'\\]"),
+        (OCCURRENCES.replace("40.02", "forty"), "line 2: 'forty'"),
+        (OCCURRENCES.replace("40.02", "140.02"), "line 2: 140.02"),
+        (OCCURRENCES.replace("40.02", "nan"), "line 2: nan"),
+        (OCCURRENCES.splitlines()[0], "without any"),
+    ],
+)
+def test_damaged_occurrences(tmp_path, text, match):
+    path = tmp_path / "occurrence.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=match):
+        plants.read_occurrences(path)
+
+
+def test_no_cells(tmp_path):
+    with pytest.raises(ValueError, match="cell=0"):
+        plants.read_occurrences(tmp_path / "a.txt", cell=0)
+
+
+@pytest.mark.parametrize(
+    ("presence", "coordinates", "match"),
+    [
+        (np.ones((2, 3), int), np.zeros((2, 2)), "int64"),
+        (np.ones((3, 3), bool), np.zeros((2, 2)), r"\(3, 3\)"),
+        (np.ones((2, 3), bool), np.zeros((3, 2)), r"coordinates.shape=\(3, 2\)"),
+        (np.ones((2, 3), bool), np.full((2, 2), np.nan), "finite coordinates"),
+    ],
+)
+def test_no_flora(presence, coordinates, match):
+    with pytest.raises(ValueError, match=match):
+        plants.Flora(presence, coordinates, ("a", "b", "c"), ("r", "s"))
+
+
+def write(folder, **changed):
+    presence = RNG.random((6, 11)) < 0.5
+    arrays = {
+        "presence_packed": np.packbits(presence, axis=1),
+        "shape": np.array([6, 11]),
+        "coords": RNG.random((6, 2)).astype("float32"),
+        "species": np.array([f"s{i}" for i in range(11)]),
+        "cells": np.array([f"c{i}" for i in range(6)]),
+    }
+    (folder / "plants").mkdir()
+    np.savez(folder / "plants" / "afliber_species.npz", **{**arrays, **changed})
+    return presence
+
+
+def test_load(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+    presence = write(tmp_path)
+    found = plants.load(11)
+    order = [int(name[1:]) for name in found.species]
+    rows = [int(name[1:]) for name in found.regions]
+    np.testing.assert_array_equal(found.presence, presence[np.ix_(rows, order)])
+    with pytest.raises(ValueError, match=r"at most 11 species.* n_species=12"):
+        plants.load(12)
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"presence_packed": np.zeros((6, 1), "uint8")}, r"bits of \(6, 11\)"),
+        ({"presence_packed": np.zeros((6, 2), bool)}, "presence_packed of bool"),
+        ({"coords": np.zeros((5, 2))}, r"coordinates.shape=\(5, 2\)"),
+        ({"species": np.array(["a"])}, r"presence of bool \(6, 1\)"),
+    ],
+)
+def test_damaged(tmp_path, monkeypatch, changed, match):
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+    write(tmp_path, **changed)
+    with pytest.raises(ValueError, match=match):
+        plants.load(11)
+
+
+def test_no_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="afliber_species"):
+        plants.load()
+
+
+def test_synthetic():
+    made = plants.synthetic(seed=2)
+    assert made.presence.shape == (300, 40)
+    assert 0.05 < made.presence.mean() < 0.6
+    np.testing.assert_array_equal(made.presence, plants.synthetic(seed=2).presence)
+    near = made.hamming_distances()[np.arange(299), np.arange(1, 300)]
+    assert near.mean() < made.hamming_distances().mean()  # neighbours are alike
+
+
+@pytest.mark.data
+def test_the_real_flora():
+    whole = plants.load()
+    assert whole.presence.shape == (6295, 842)
+    assert whole.presence.sum() == 1_090_687
+    assert {"Vicia sativa", "Vicia villosa"} & set(whole.species)
+    part = plants.Flora(
+        whole.presence[:300], whole.coordinates[:300], whole.species, whole.regions[:300]
+    )
+    bags = part.similar_regions(25)
+    presence = part.presence[:, :50].copy()
+    assert bags.row_lengths().numpy().tolist() == part.presence.sum(axis=1).tolist()
+    region = int(presence.sum(axis=1).argmax())
+    species = np.flatnonzero(part.presence[region])
+    distance = (part.presence != part.presence[region]).sum(axis=1)
+    for position in (0, len(species) // 2, len(species) - 1):
+        others = np.setdiff1d(np.flatnonzero(part.presence[:, species[position]]), [region])
+        expected = sorted(others, key=lambda r: (distance[r], r))[:25]
+        assert bags[region][position].numpy().tolist() == expected
