@@ -57,17 +57,14 @@ class Kill(keras.callbacks.Callback):
 
 def fit(folder, epochs=5, build=build, **arguments):
     x, y = data()
-    arguments = {"batch_size": 20, "shuffle": False, **arguments}
-    return fit_resumable(
-        build,
-        x,
-        y,
-        folder=folder,
-        validation_data=(x, y),
-        epochs=epochs,
-        verbose=0,
+    arguments = {
+        "batch_size": 20,
+        "shuffle": False,
+        "validation_data": (x, y),
+        "verbose": 0,
         **arguments,
-    )
+    }
+    return fit_resumable(build, x, y, folder=folder, epochs=epochs, **arguments)
 
 
 def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path):
@@ -131,6 +128,21 @@ def test_keeps_the_newest_state_and_the_best_model(tmp_path):
     x, y = data()
     loss = model.evaluate(x, y, verbose=0, return_dict=True)["loss"]
     np.testing.assert_allclose(loss, min(row["val_loss"] for row in history), rtol=1e-5)
+
+
+def test_without_validation_data_the_last_model_is_kept(tmp_path):
+    _, history = fit(tmp_path, epochs=2, validation_data=None)
+    assert "val_loss" not in history[0]
+    model, history = fit(tmp_path, epochs=3, validation_data=None, resume=True)
+    assert [epoch["epoch"] for epoch in history] == [0, 1, 2]
+    last = keras.models.load_model(tmp_path / "epoch-0003.keras")
+    for a, b in zip(model.get_weights(), last.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_patience_needs_validation_data(tmp_path):
+    with pytest.raises(ValueError, match="patience=3"):
+        fit(tmp_path, epochs=2, validation_data=None, patience=3)
 
 
 def test_a_new_training_forgets_the_one_before(tmp_path):

@@ -24,7 +24,8 @@ class Checkpoint(keras.callbacks.Callback):
 
     Args:
         folder: where the files go; made if missing.
-        monitor: the logged quantity, the lower the better, by which the best model is chosen.
+        monitor: the logged quantity, the lower the better, by which the best model is chosen; None
+            for the last one.
         seconds: epochs that end sooner than this after the last save are saved with a later one, or
             at the end: saving may take longer than a short epoch.
 
@@ -77,12 +78,14 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         logs = {key: float(value) for key, value in (logs or {}).items()}
-        if self.monitor not in logs:
+        if self.monitor is not None and self.monitor not in logs:
             raise ValueError(
                 f"Expected the logs of an epoch to contain what is monitored, one of "
                 f"{sorted(logs)}. Received: monitor={self.monitor!r}"
             )
-        is_best = all(logs[self.monitor] < earlier[self.monitor] for earlier in self.history)
+        is_best = self.monitor is None or all(
+            logs[self.monitor] < earlier[self.monitor] for earlier in self.history
+        )
         seconds = time.perf_counter() - self._started
         self.history.append({"epoch": epoch, "seconds": seconds, **logs})
         if is_best:

@@ -17,7 +17,7 @@ def fit_resumable(
     y,
     *,
     folder,
-    validation_data,
+    validation_data=None,
     epochs,
     batch_size=32,
     shuffle=True,
@@ -50,10 +50,15 @@ def fit_resumable(
         fit_arguments: further arguments of `keras.Model.fit`.
 
     Returns:
-        The model of the epoch with the lowest validation loss, and the history: a list of dicts,
-        one for each epoch.
+        The model of the epoch with the lowest validation loss, or of the last epoch where there are
+        no validation data; and the history: a list of dicts, one for each epoch.
+
+    Raises:
+        ValueError: if there is a patience, but no validation data.
     """
-    checkpoint = Checkpoint(folder)
+    if validation_data is None and patience is not None:
+        raise ValueError(f"Expected validation data for a patience. Received: {patience=}")
+    checkpoint = Checkpoint(folder, monitor=None if validation_data is None else "val_loss")
     if not resume:
         checkpoint.clear()
     model = checkpoint.restore() or build()
@@ -76,8 +81,10 @@ def fit_resumable(
 
 def _is_over(checkpoint, patience):
     """Whether the last epochs of a history, as many as `patience`, were none of them the best."""
+    if patience is None:
+        return False
     losses = [epoch[checkpoint.monitor] for epoch in checkpoint.history]
-    return patience is not None and len(losses) - int(np.argmin([np.inf, *losses])) >= patience
+    return len(losses) - int(np.argmin([np.inf, *losses])) >= patience
 
 
 class _Stop(keras.callbacks.Callback):
