@@ -29,7 +29,7 @@ def test_every_experiment_says_what_it_is():
         assert experiment.epochs > 0
         assert experiment.batch_size > 0
         assert all(0 < figure < 1 for figure in experiment.paper.values())
-    assert len(different_models()) == 3 + 4 + 1  # digits and texts, papers, people
+    assert len(different_models()) == 3 + 4 + 1 + 2  # digits and texts, papers, people, clouds
 
 
 @pytest.mark.parametrize("split", ["random", "transductive", "temporal"])

@@ -8,6 +8,7 @@ from keras_mmil.zoo.citations import citation_mil, citation_mmil
 from keras_mmil.zoo.experiment import Data, Experiment
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
 from keras_mmil.zoo.mnist import mnist_mmil
+from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 from keras_mmil.zoo.ramon_deraedt import output_level_mil, representation_level_mil
 from keras_mmil.zoo.registry import registry
 from keras_mmil.zoo.social import social_mmil
@@ -22,6 +23,8 @@ __all__ = [
     "imdb_mmil",
     "mnist_mmil",
     "output_level_mil",
+    "pointcloud_mil",
+    "pointcloud_mmil",
     "registry",
     "representation_level_mil",
     "social_mmil",

@@ -65,7 +65,7 @@ class Experiment:
         title: one line for people.
         model: "mmil" or "mil".
         aggregation: that of the bag-layers, where there are experiments that differ in it.
-        split: how the data are split, where there are several ways.
+        split: how the data are split, or which of several forms of them it is.
         build: function of `Data.build_arguments` that returns a compiled `Model`.
         load: function of `seed`, `limit` (top-bags in each part, None for all), `source`,
             `unlabelled` (whether there shall be top-bags without label) that returns `Data`.
@@ -73,6 +73,8 @@ class Experiment:
         epochs, batch_size: of the training.
         patience: epochs after which a training ends that has not lowered the validation loss; None
             for never.
+        keeps_best: whether the network of the lowest validation loss is kept; else the last one is,
+            and the validation data are for the rules alone.
         folds, rounds: of the cross-validation that the paper's figures are of; 0 for none.
         schedule: function from the number of epochs to the learning rate of each epoch; None for
             the model's own rate.
@@ -96,6 +98,7 @@ class Experiment:
     aggregation: str = ""
     split: str = ""
     patience: int | None = None
+    keeps_best: bool = True
     folds: int = 0
     rounds: int = 0
     schedule: Callable[[int], Callable] | None = lambda epochs: cosine_decay(0.001, epochs)

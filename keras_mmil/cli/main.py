@@ -47,7 +47,10 @@ def _parser():
     run.add_argument(
         "--aggregation", help="of the bag-layers, for citations: mean (the default) or max"
     )
-    run.add_argument("--split", help="of citations: random, transductive or temporal")
+    run.add_argument(
+        "--split",
+        help="of citations: random, transductive or temporal; of clouds: the form of them",
+    )
     run.add_argument("--seeds", type=int, default=1, help="make so many runs, from --seed upwards")
     run.add_argument("--folds", type=int, help="of a cross-validation; 0 for none")
     run.add_argument("--rounds", type=int, help="of the cross-validation")

@@ -234,7 +234,7 @@ def _train(experiment, settings, options, data, folder):
         x,
         y,
         folder=folder.path,
-        validation_data=data.valid[:2],
+        validation_data=data.valid[:2] if experiment.keeps_best else None,
         epochs=settings["epochs"],
         batch_size=experiment.batch_size,
         seed=options.seed,
