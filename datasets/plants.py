@@ -8,17 +8,20 @@ hotspot (AFLIBER), 2021: the data that `load` reads. The paper's are of Germany.
 """
 
 import csv
+import hashlib
 import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from keras_mmil import ragged
+from keras_mmil._atomic import replacing
 from keras_mmil._checks import positive_int
 from keras_mmil.datasets import _files
 
 __all__ = ["Flora", "load", "mean_average_precision", "read_occurrences", "synthetic"]
 
+_VERSION = 1  # of what is cached
 _BLOCK = 512  # regions whose distances to all others are computed at once
 _EARTH_RADIUS = 6371.0  # km
 
@@ -91,7 +94,7 @@ class Flora:
             species[rng.permutation(regions)[: round(len(regions) * percent / 100)]] = False
         return replace(self, presence=presence)
 
-    def similar_regions(self, n_neighbours=25, include_self=False):
+    def similar_regions(self, n_neighbours=25, include_self=False, cache=False):
         """For each region and each species seen in it, the most similar regions that it is seen in.
 
         Similar are regions of a small Hamming distance: few species are seen in one of both only.
@@ -99,12 +102,29 @@ class Flora:
         Args:
             n_neighbours: number of regions; fewer, where a species is seen in fewer.
             include_self: whether a region, whose distance to itself is 0, counts.
+            cache: whether to keep what is found in Keras's cache, and to look there first.
 
         Returns:
             RaggedTensor of int32 [regions, (species), (n_neighbours)] of numbers of regions, the
             most similar first; of equally similar ones, the first.
         """
         positive_int("n_neighbours", n_neighbours)
+        if not cache:
+            return ragged.from_flat(*self._similar_regions(n_neighbours, include_self))
+        about = f"{self.presence.shape} {n_neighbours} {include_self}".encode()
+        digest = hashlib.sha256(about + np.packbits(self.presence).tobytes()).hexdigest()[:16]
+        path = _files.cache() / f"similar-regions-{digest}-v{_VERSION}.npz"
+        names = ("members", "n_species", "sizes")
+        if not path.exists():
+            members, sizes = self._similar_regions(n_neighbours, include_self)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as part:
+                np.savez(part, **dict(zip(names, (members, *sizes), strict=True)))
+        members, *sizes = _files.read_npz(path, dict.fromkeys(names)).values()
+        return ragged.from_flat(members, sizes)
+
+    def _similar_regions(self, n_neighbours, include_self):
+        """Numbers of regions, int32 [members], and the sizes of both levels of bags."""
         n_regions = len(self.regions)
         n_others = self.presence.sum(axis=0) - (not include_self)
         sizes = np.minimum(n_others, n_neighbours)[np.nonzero(self.presence)[1]]
@@ -126,7 +146,7 @@ class Flora:
                 nearest = np.partition(keys[np.ix_(here - start, regions)], n - 1, axis=1)[:, :n]
                 places = begins[here, species, None] + np.arange(n)
                 members[places] = np.sort(nearest, axis=1) % n_regions
-        return ragged.from_flat(members, [self.presence.sum(axis=1), sizes])
+        return members, [self.presence.sum(axis=1), sizes]
 
     def hamming_distances(self, rows=slice(None)):
         """Number of species seen in one of two regions only, int32 [rows, regions]."""

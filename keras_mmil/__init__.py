@@ -5,7 +5,8 @@ import importlib
 from keras_mmil import (  # noqa: F401 - first: they check and find
     _backend,
     _checkout,
-    layers,  # registers every serializable class
+    layers,  # registers every serializable class,
+    presences,  # and so does this
 )
 from keras_mmil._version import __version__
 from keras_mmil.bags import Bags

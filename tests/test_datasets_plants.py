@@ -73,6 +73,16 @@ def test_similar_regions(n, include_self, block, monkeypatch):
     assert bags.to_list() == similar_by_loop(FLORA.presence, n, include_self)
 
 
+def test_similar_regions_are_cached(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    found = FLORA.similar_regions(5, cache=True).to_list()
+    assert found == FLORA.similar_regions(5).to_list()
+    assert FLORA.similar_regions(5, include_self=True, cache=True).to_list() != found
+    assert len(list((tmp_path / "datasets").iterdir())) == 2
+    monkeypatch.setattr(plants.Flora, "_similar_regions", None)  # what is cached needs no more
+    assert FLORA.similar_regions(5, cache=True).to_list() == found
+
+
 def test_species_seen_once_and_nowhere_and_regions_without_any():
     small = flora([[1, 1, 0], [1, 0, 0], [0, 0, 0]])
     assert small.similar_regions(2).to_list() == [[[1], []], [[0]], []]

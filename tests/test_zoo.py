@@ -29,7 +29,9 @@ def test_every_experiment_says_what_it_is():
         assert experiment.epochs > 0
         assert experiment.batch_size > 0
         assert all(0 < figure < 1 for figure in experiment.paper.values())
-    assert len(different_models()) == 3 + 4 + 1 + 2  # digits and texts, papers, people, clouds
+    assert (
+        len(different_models()) == 3 + 4 + 1 + 2 + 2
+    )  # digits and texts, papers, people, clouds, plants
 
 
 @pytest.mark.parametrize("split", ["random", "transductive", "temporal"])
@@ -64,7 +66,7 @@ def test_rules_about_papers_are_read_on_all_but_test_papers(split):
     train, valid, test = network.split(split, seed=1)
     known = np.setdiff1d(np.arange(400), test) if split == "transductive" else [*train, *valid]
     seen = None if split == "transductive" else known
-    x, x_valid = data.read_on()
+    x, x_valid = data.read_on().x, data.read_on().x_valid
     n_valid = -(-len(known) // 10)
     n = len(known) - n_valid
     assert (len(x_valid), len(x)) == (n_valid, 11 * n)
@@ -98,7 +100,8 @@ def test_experiment(name, tmp_path):
     model = experiment.build(**data.build_arguments)
     assert isinstance(model, keras_mmil.Model)
     before = [w.numpy() for w in model.trainable_weights]
-    arguments = {**experiment.explainer, "n_clusters": None, "max_clusters": 3, "verbose": 0}
+    arguments = {**experiment.explainer, **data.explainer, "n_clusters": None, "verbose": 0}
+    arguments["max_clusters"] = 3
     extractor = keras_mmil.RuleExtractor(x, validation_data=(x_valid, y_valid), **arguments)
     with warnings.catch_warnings():
         # One epoch may leave the network, and so the rules, with a single class.

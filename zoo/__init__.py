@@ -5,9 +5,10 @@ if __name__ == "zoo":
 
 from keras_mmil.zoo import imdb
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
-from keras_mmil.zoo.experiment import Data, Experiment
+from keras_mmil.zoo.experiment import Data, Experiment, ReadOn
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
 from keras_mmil.zoo.mnist import mnist_mmil
+from keras_mmil.zoo.plants import plants_mil, plants_mmil
 from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 from keras_mmil.zoo.ramon_deraedt import output_level_mil, representation_level_mil
 from keras_mmil.zoo.registry import registry
@@ -16,6 +17,7 @@ from keras_mmil.zoo.social import social_mmil
 __all__ = [
     "Data",
     "Experiment",
+    "ReadOn",
     "citation_mil",
     "citation_mmil",
     "imdb",
@@ -23,6 +25,8 @@ __all__ = [
     "imdb_mmil",
     "mnist_mmil",
     "output_level_mil",
+    "plants_mil",
+    "plants_mmil",
     "pointcloud_mil",
     "pointcloud_mmil",
     "registry",

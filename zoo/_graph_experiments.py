@@ -9,7 +9,7 @@ from sklearn.model_selection import train_test_split
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import citations, social
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
-from keras_mmil.zoo.experiment import Data, Experiment, Shown
+from keras_mmil.zoo.experiment import Data, Experiment, ReadOn, Shown
 from keras_mmil.zoo.social import social_mmil
 
 __all__ = ["EXPERIMENTS"]
@@ -47,7 +47,7 @@ def _papers_to_read_rules_on(network, split, seed, depth, limit):
     )
     rates = _MISSING[split == "transductive"][-depth:]
     copies = range(min(10, 20_000 // len(x)))
-    return Bags.concat([x, *(x.thin(rates, seed=(seed, i)) for i in copies)]), x_valid
+    return ReadOn(Bags.concat([x, *(x.thin(rates, seed=(seed, i)) for i in copies)]), x_valid)
 
 
 # How many papers and how many of their words, where all papers' words are known and where not.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from keras_mmil.model import Model
 from keras_mmil.training import cosine_decay
 
-__all__ = ["Data", "Experiment", "Shown", "at_most"]
+__all__ = ["Data", "Experiment", "ReadOn", "Shown", "at_most"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,21 @@ class Shown:
 
 
 @dataclass(frozen=True, eq=False)
+class ReadOn:
+    """Top-bags to read rules on.
+
+    Attributes:
+        x: those to learn them on.
+        x_valid: those to choose among them.
+        test: (x, y) of those to judge them by; None for the test set.
+    """
+
+    x: object
+    x_valid: object
+    test: tuple | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Data:
     """The data of an experiment.
 
@@ -40,8 +55,9 @@ class Data:
         class_names: names of the classes, where they are the data's; else None.
         shown: function without arguments that makes a `Shown`, where people can be shown what the
             clusters are made of; else None.
-        read_on: function without arguments that makes top-bags to learn the rules on, and others to
-            validate them; None for those of `train` that have labels, and those of `valid`.
+        read_on: function without arguments that makes a `ReadOn`; None to read rules on those of
+            `train` that have labels, and those of `valid`.
+        explainer: arguments of the `Explainer` that depend on the data, such as its target.
     """
 
     train: tuple
@@ -53,7 +69,8 @@ class Data:
     whole: tuple | None = None
     class_names: tuple | None = None
     shown: Callable[[], Shown] | None = None
-    read_on: Callable[[], tuple] | None = None
+    read_on: Callable[[], ReadOn] | None = None
+    explainer: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,7 @@ class Experiment:
             `unlabelled` (whether there shall be top-bags without label) that returns `Data`.
         sources: where the data may come from; the first is the paper's.
         epochs, batch_size: of the training.
+        metric: that of the compiled model by which it is judged.
         patience: epochs after which a training ends that has not lowered the validation loss; None
             for never.
         keeps_best: whether the network of the lowest validation loss is kept; else the last one is,
@@ -97,6 +115,7 @@ class Experiment:
     model: str = "mmil"
     aggregation: str = ""
     split: str = ""
+    metric: str = "accuracy"
     patience: int | None = None
     keeps_best: bool = True
     folds: int = 0

@@ -1,7 +1,12 @@
 """The paper's experiments: what to build, what to load, and which figures to reach."""
 
 from keras_mmil.datasets import mnist as mnist_data
-from keras_mmil.zoo import _cloud_experiments, _graph_experiments, _text_experiments
+from keras_mmil.zoo import (
+    _cloud_experiments,
+    _graph_experiments,
+    _plant_experiments,
+    _text_experiments,
+)
 from keras_mmil.zoo.experiment import Data, Experiment, at_most
 from keras_mmil.zoo.mnist import matches_generating_rule, mnist_mmil
 
@@ -32,5 +37,6 @@ registry = {
         *_text_experiments.EXPERIMENTS,
         *_graph_experiments.EXPERIMENTS,
         *_cloud_experiments.EXPERIMENTS,
+        *_plant_experiments.EXPERIMENTS,
     )
 }

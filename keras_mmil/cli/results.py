@@ -8,9 +8,19 @@ from pathlib import Path
 
 from keras_mmil._atomic import write_json
 
-__all__ = ["commit", "figures_of_folds", "record", "results_folder", "summary", "variant_of"]
+__all__ = [
+    "METRICS",
+    "commit",
+    "figures_of_folds",
+    "record",
+    "results_folder",
+    "summary",
+    "variant_of",
+]
 
 _CHECKOUT = Path(__file__).parents[2]
+# What a compiled model's metric is called in the records.
+METRICS = {"accuracy": "test_accuracy", "map": "map"}
 _KEY = ("experiment", "model", "variant", "metric", "epochs")
 
 

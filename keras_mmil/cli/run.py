@@ -9,10 +9,11 @@ import keras
 
 from keras_mmil import ragged
 from keras_mmil.cli.output import print_figures, print_run, write_rules, write_shown, write_texts
-from keras_mmil.cli.results import figures_of_folds, record, results_folder, variant_of
+from keras_mmil.cli.results import METRICS, figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation import Explainer
 from keras_mmil.training import VirtualAdversarialModel, cross_validate, fit_resumable
+from keras_mmil.zoo import ReadOn
 
 __all__ = ["run", "run_seeds"]
 
@@ -183,24 +184,25 @@ def _train_and_read(experiment, settings, options, data, folder):
     """Train and test a network, and read its rules: the `Explainer`, or None, and metrics."""
     model, minutes = _train(experiment, settings, options, data, folder)
     x_test, y_test, _ = data.test
-    accuracy = model.evaluate(x_test, y_test, verbose=0, return_dict=True)["accuracy"]
-    metrics = {"test_accuracy": accuracy, "train_minutes": minutes}
+    figure = model.evaluate(x_test, y_test, verbose=0, return_dict=True)[experiment.metric]
+    metrics = {METRICS[experiment.metric]: figure, "train_minutes": minutes}
     if not options.rules:
         folder.write_json("metrics.json", metrics)
         return None, metrics
     x_valid, _, z_valid = data.valid
-    read_on = (_labelled(data.train), x_valid) if data.read_on is None else data.read_on()
+    read_on = data.read_on() if data.read_on else ReadOn(_labelled(data.train), x_valid)
+    judged_by = read_on.test or (x_test, y_test)
     started = time.perf_counter()
     explainer = Explainer(
         class_names=data.class_names or experiment.class_names,
         random_state=options.seed,
         verbose=min(options.verbose, 1),
-        **_explainer_arguments(experiment, options),
-    ).fit(model, *read_on)
+        **_explainer_arguments({**experiment.explainer, **data.explainer}, options),
+    ).fit(model, read_on.x, read_on.x_valid)
     metrics = {
-        "test_accuracy": accuracy,
-        "rule_accuracy": explainer.score(x_test, y_test),
-        "fidelity": explainer.fidelity(x_test),
+        METRICS[experiment.metric]: figure,
+        "rule_accuracy": explainer.score(*judged_by),
+        "fidelity": explainer.fidelity(judged_by[0]),
         "train_minutes": minutes,
         "extract_seconds": time.perf_counter() - started,
     }
@@ -208,7 +210,7 @@ def _train_and_read(experiment, settings, options, data, folder):
         metrics["rules_match"] = float(experiment.check_rules(explainer, x_valid, z_valid))
     write_rules(folder, explainer, metrics, explainer.describe(x_valid, instance_labels=z_valid))
     if data.vocabulary is not None:
-        write_texts(folder, model, explainer, read_on[0], data)
+        write_texts(folder, model, explainer, read_on.x, data)
     if data.shown is not None:
         write_shown(folder, explainer, data.shown())
     return explainer, metrics
@@ -216,13 +218,18 @@ def _train_and_read(experiment, settings, options, data, folder):
 
 def _labelled(triple):
     x, y, _ = triple
-    return x if (y >= 0).all() else ragged.take(x, y >= 0)
+    return x if (y >= 0).all() else ragged.take(x, _is_labelled(y))
+
+
+def _is_labelled(y):
+    """Whether each top-bag has labels, of which it may have several: bool [top-bags]."""
+    return (y.reshape(len(y), -1) >= 0).all(axis=1)
 
 
 def _train(experiment, settings, options, data, folder):
     """A trained network, and how many minutes it took."""
     x, y, _ = data.train
-    is_labelled = y >= 0
+    is_labelled = _is_labelled(y)
     print(
         f"{is_labelled.sum()} top-bags for training, {(~is_labelled).sum()} without labels, "
         f"{len(data.valid[1])} for validation, {len(data.test[1])} for test"
@@ -252,8 +259,8 @@ def _adversarial(experiment, seed):
     return lambda model: VirtualAdversarialModel(model, seed=seed, **experiment.adversarial)
 
 
-def _explainer_arguments(experiment, options):
+def _explainer_arguments(arguments, options):
     if options.max_clusters is None:
-        return experiment.explainer
+        return arguments
     # Numbers of clusters that an experiment gives would win over the search that is asked for.
-    return {**experiment.explainer, "n_clusters": None, "max_clusters": options.max_clusters}
+    return {**arguments, "n_clusters": None, "max_clusters": options.max_clusters}
