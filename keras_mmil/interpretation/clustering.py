@@ -53,6 +53,8 @@ def nearest(rows, centroids):
 
 def nearest_of_each(rows, clusterings):
     """The same for several sets of centroids, a dict from any key to [k, units]: dict of [n]."""
+    if not clusterings:
+        return {}
     every = np.concatenate(list(clusterings.values()))
     # |x - c|² without |x|², which is the same for all centroids: one matrix product.
     distances = np.square(every).sum(axis=1) - 2 * (rows @ every.T)  # (n, all k)

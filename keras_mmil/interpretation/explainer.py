@@ -32,8 +32,8 @@ class Explainer(BaseEstimator):
     data; of equally good ones the fewest clusters in all, then the fewest leaves, are chosen.
 
     Args:
-        max_clusters: greatest number of clusters to try (from 2 upwards); an int, or a tuple of one
-            for each level, from the instances upwards.
+        max_clusters: greatest number of clusters to try, from 2 upwards, an int or a tuple of one a
+            level, instances first. Of over 400 combinations, some; then some around the best.
         n_clusters: the numbers of clusters, instead of a search: an int or a tuple like that.
         metric: distance of rows in clustering. "euclidean", that of the representations (the
             paper's), or "sensitivity", in which rows are far apart if they make a difference to

@@ -18,6 +18,7 @@ from keras_mmil.interpretation.clustering import (
 from keras_mmil.interpretation.features import bag_features
 from keras_mmil.interpretation.level import Level, level_symbol, level_word
 from keras_mmil.interpretation.nesting import concatenate, multiplicities
+from keras_mmil.interpretation.refine import around, coarse
 from keras_mmil.interpretation.rules import RuleSet, learn_rules
 from keras_mmil.interpretation.search import LabelledBags, choose, explore, merge, tally
 
@@ -59,7 +60,7 @@ def fit(network, target, x, x_valid, settings, verbose=0):
     """
     if target.function is None:  # otherwise only its labels tell how many classes there are
         options.class_names(settings.class_names, target.n_classes())
-    bar = keras.utils.Progbar(settings.n_tasks, verbose=verbose, unit_name="step")
+    bar = keras.utils.Progbar(0, verbose=verbose, unit_name="step")
     on_step = functools.partial(bar.add, 1)
 
     def in_batches(part):
@@ -76,30 +77,78 @@ def fit(network, target, x, x_valid, settings, verbose=0):
         return (batch.projected(projections) for batch in batches)
 
     samples, kept = _draw(observe(x), settings)
-    ks = _possible(settings, samples)
-    centroids = _clusterings(samples, ks, settings, on_step)
-    del samples
-    nestings, labels, classes = _label(observe(x) if kept is None else kept, centroids, target)
-    del kept
-    held_out_nestings, held_out_labels, held_out_classes = _label(
-        observe(x_valid), centroids, target
-    )
-    member_weights = [nesting.weights for nesting in nestings]
-    features = options.level_features(settings.features, network.aggregations, member_weights)
-    weights = multiplicities(nestings)
-    n_classes = target.n_classes(classes, held_out_classes)
-    names = options.class_names(settings.class_names, n_classes)
-    data = LabelledBags(nestings, (*labels, {n_classes: classes}))
-    held_out = LabelledBags(held_out_nestings, (*held_out_labels, {n_classes: held_out_classes}))
-
-    tasks = [(data, held_out, features, weights, k, settings.tree) for k in ks[0]]
-    explored = parallel.run(explore, tasks, settings.n_jobs, on_step)
-    trees = {point: trees for pairs in explored for point, trees in pairs}
-    best = choose(tuple(trees), settings.tolerance)
+    possible = _possible(settings, samples)
+    centroids = [{} for _ in possible]
+    train, held_out = _Labelled(centroids, target), _Labelled(centroids, target)
+    trees, ks = {}, coarse(possible)
+    while ks is not None:
+        new = [
+            tuple(k for k in wanted if k not in known)
+            for wanted, known in zip(ks, centroids, strict=True)
+        ]
+        bar.target += sum(map(len, new)) + len(ks[0])
+        if any(new):
+            for known, more in zip(
+                centroids, _clusterings(samples, new, settings, on_step), strict=True
+            ):
+                known.update(more)
+            train.add(observe(x) if kept is None else kept, new)
+            held_out.add(observe(x_valid), new)
+        n_classes = target.n_classes(train.classes, held_out.classes)
+        names = options.class_names(settings.class_names, n_classes)
+        features = _features(settings, network, train)
+        weights = multiplicities(train.nestings)
+        both = train.bags(ks, n_classes), held_out.bags(ks, n_classes)
+        tasks = [(*both, features, weights, k, settings.tree) for k in ks[0]]
+        with warnings.catch_warnings():  # here and not in a task: filters are those of all threads
+            # Equal bags are merged: of many clusters, there may be hardly more that differ.
+            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
+            for pairs in parallel.run(explore, tasks, settings.n_jobs, on_step):
+                trees.update(pairs)
+        best = choose(tuple(trees), settings.tolerance)
+        ks = around(best.n_clusters, possible, centroids)
+    data = train.bags([(k,) for k in best.n_clusters], n_classes)
     levels = _levels(data, features, weights, projections, centroids, trees[best], best, names)
     _warn_of_collapse(levels)
     bar.update(bar.target, finalize=True)
     return Fitted(levels, names, tuple(trees), best.n_clusters, best.fidelity)
+
+
+class _Labelled:
+    """Nested bags whose rows are labelled by more and more centroids.
+
+    Args:
+        centroids: for each level, a dict from k to centroids, which may grow.
+        target: the `Target`.
+
+    Attributes:
+        nestings: a `Nesting` for each level, from the instances upwards.
+        classes: the network's classes of the top-bags.
+    """
+
+    def __init__(self, centroids, target):
+        self.nestings, self.classes = None, None
+        self._centroids, self._target = centroids, target
+        self._labels = [{} for _ in centroids]
+
+    def add(self, observations, ks):
+        """Label by the centroids of further numbers of clusters, a tuple for each level."""
+        pairs = zip(self._centroids, ks, strict=True)
+        chosen = [{k: known[k] for k in wanted} for known, wanted in pairs]
+        self.nestings, labels, self.classes = _label(observations, chosen, self._target)
+        for known, more in zip(self._labels, labels, strict=True):
+            known.update(more)
+
+    def bags(self, ks, n_classes):
+        """`LabelledBags` with the labels of some numbers of clusters only."""
+        pairs = zip(self._labels, ks, strict=True)
+        labels = [{k: known[k] for k in wanted} for known, wanted in pairs]
+        return LabelledBags(self.nestings, (*labels, {n_classes: self.classes}))
+
+
+def _features(settings, network, train):
+    member_weights = [nesting.weights for nesting in train.nestings]
+    return options.level_features(settings.features, network.aggregations, member_weights)
 
 
 def _draw(observations, settings):

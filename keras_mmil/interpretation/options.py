@@ -48,11 +48,6 @@ class Settings:
     clustering: dict
     tree: dict
 
-    @property
-    def n_tasks(self):
-        """How many steps fitting takes, where the data allow every number of clusters."""
-        return sum(map(len, self.options)) + len(self.options[0])
-
 
 def make_settings(explainer, n_levels):
     """The `Settings` of an explainer for a network of some number of bag-layers.

@@ -1,0 +1,53 @@
+"""Numbers of clusters to try where there are too many combinations to try all."""
+
+import math
+
+import numpy as np
+
+__all__ = ["around", "coarse"]
+
+_MANY = 400  # combinations
+_COARSE = 8  # numbers a level
+
+
+def coarse(options):
+    """The numbers of clusters to begin with.
+
+    Args:
+        options: the numbers that may be tried, ascending, a tuple for each level.
+
+    Returns:
+        The same if there are few combinations; otherwise some of each level, in about equal ratios,
+        with the first and the last.
+    """
+    if math.prod(map(len, options)) <= _MANY:
+        return list(options)
+    return [_spread(numbers) if len(numbers) > _COARSE else numbers for numbers in options]
+
+
+def around(best, options, tried):
+    """The numbers of clusters to try next: halfway from the best ones to those tried beside them.
+
+    Args:
+        best: number of clusters of each level.
+        options: the numbers that may be tried, ascending, a tuple for each level.
+        tried: those that have been, a set for each level.
+
+    Returns:
+        A tuple of numbers for each level, the best one among them; or None if there are no others.
+    """
+    wanted = []
+    for k, numbers, known in zip(best, options, tried, strict=True):
+        here = numbers.index(k)
+        beside = [i for i, number in enumerate(numbers) if number in known and i != here]
+        below = max((i for i in beside if i < here), default=here)
+        above = min((i for i in beside if i > here), default=here)
+        places = {(below + here) // 2 if below < here - 1 else here, here, (above + here) // 2}
+        wanted.append(tuple(numbers[i] for i in sorted(places)))
+    return wanted if any(len(numbers) > 1 for numbers in wanted) else None
+
+
+def _spread(numbers):
+    wanted = np.geomspace(numbers[0], numbers[-1], _COARSE)
+    nearest = np.abs(np.subtract.outer(wanted, numbers)).argmin(axis=1)
+    return tuple(numbers[i] for i in sorted(set(nearest)))
