@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import keras_mmil
-from keras_mmil import ragged, zoo
+from keras_mmil import datasets, ragged, zoo
 from keras_mmil.datasets import citations, social
 from keras_mmil.testing import predict_in_fresh_process
 
@@ -84,6 +84,68 @@ def test_rules_about_papers_are_read_on_all_but_test_papers(split):
 
 def words_of(bags):
     return [sorted(map(sorted, bag)) for bag in bags.to_ragged().to_list()]
+
+
+def test_clouds_and_their_rotations():
+    """All clouds are for training; some of them for validation; and the last network is kept."""
+    clouds = zoo.registry["modelnet-mil-P100"].load(seed=1, source="synthetic")
+    bags = zoo.registry["modelnet-P100"].load(seed=1, source="synthetic")
+    flat = zoo.registry["modelnet-mil-P100-rotations"].load(seed=1, source="synthetic")
+    assert [len(part[1]) for part in (clouds.train, clouds.valid, clouds.test)] == [400, 80, 200]
+    for part in ("train", "valid", "test"):
+        (x, y, _), (x_bags, y_bags, _), (x_flat, y_flat, _) = (
+            getattr(data, part) for data in (clouds, bags, flat)
+        )
+        turned = datasets.clouds.rotations(x.to_tensor().numpy(), 5)
+        np.testing.assert_array_equal(x_bags.to_tensor(), turned)
+        np.testing.assert_array_equal(x_flat.to_tensor(), turned.reshape(-1, *turned.shape[2:]))
+        np.testing.assert_array_equal(y_bags, y)
+        np.testing.assert_array_equal(y_flat, np.repeat(y, 5))
+    of_train = {cloud.numpy().tobytes() for cloud in clouds.train[0].to_tensor()}
+    assert {cloud.numpy().tobytes() for cloud in clouds.valid[0].to_tensor()} < of_train
+    assert not {cloud.numpy().tobytes() for cloud in clouds.test[0].to_tensor()} & of_train
+    shown = bags.shown()
+    kinds = shown.label_names["sub-bag"]
+    assert shown.show((3,)) == f"cloud 3 ({kinds[bags.test[1][3]]})"
+    assert shown.show((3, 2)) == f"cloud 3 ({kinds[bags.test[1][3]]}), rotation 2"
+    point = bags.test[0][3, 2, 7].numpy()
+    assert shown.show((3, 2, 7)) == "({:.2f}, {:.2f}, {:.2f})".format(*point)
+    assert shown.sub_bag_labels[3].numpy().tolist() == [bags.test[1][3]] * 5
+
+
+@pytest.mark.parametrize("model", ["mmil", "mil"])
+def test_floras(model):
+    """A network learns what was seen, is tested on what was overlooked, and read elsewhere."""
+    experiment = zoo.registry["plants-P10" if model == "mmil" else "plants-mil-P10"]
+    data = experiment.load(seed=2, source="synthetic")
+    whole = datasets.plants.synthetic(seed=2)
+    seen = data.build_arguments["dataset"]
+    np.testing.assert_array_equal(seen.presence, whole.incomplete(10, seed=2).presence)
+    (x, y, _), (_, y_valid, _), (x_test, labels, _) = data.train, data.valid, data.test
+    np.testing.assert_array_equal(y, seen.presence)
+    np.testing.assert_array_equal(labels == 1, seen.presence)
+    np.testing.assert_array_equal(labels > 0, whole.presence)
+    similar = seen.similar_regions()
+    if model == "mmil":
+        assert x.to_list() == x_test.to_list() == similar.to_list()
+    else:
+        found = keras_mmil.Bags(x["bags"], x["counts"], (), ()).to_ragged().to_list()
+        merged = similar.merge_dims(1, 2).to_list()
+        assert [sorted(bag) for bag in found] == [sorted(bag) for bag in merged]
+    assert len(y_valid) == 60
+    read_on = data.read_on()
+    assert [ragged.n_top_bags(part) for part in (read_on.x, read_on.x_valid)] == [180, 60]
+    x_judge, truth = read_on.test
+    assert ragged.n_top_bags(x_judge) == len(truth) == 60
+    species = data.explainer["target"]
+    assert 0.5 < truth.mean() / max(whole.presence[:, species].mean(), 1e-9) < 2
+    show = data.shown().show
+    region = show((0,))
+    row = seen.regions.index(region)
+    species = [seen.species[i] for i in np.flatnonzero(seen.presence[row])]
+    if model == "mmil":
+        assert [show((0, i)) for i in range(len(species))] == species
+        assert show((0, 1, 2)) == seen.regions[similar[row][1][2]]
 
 
 @pytest.mark.parametrize("name", different_models())
