@@ -136,6 +136,23 @@ class Killed(Exception):
     """Stands for a kill."""
 
 
+def constant(epoch):
+    return 0.05
+
+
+def test_schedule(tmp_path):
+    x, y = data()
+    own = cross_validate(build, x, y, **SETTINGS)
+    same = cross_validate(build, x, y, **SETTINGS, schedule=constant, n_jobs=2)
+    np.testing.assert_allclose(same.scores["loss"], own.scores["loss"], rtol=1e-5)
+    arguments = {**SETTINGS, "folder": tmp_path, "schedule": lambda epoch: 0.0 if epoch else 0.05}
+    other = cross_validate(build, x, y, **arguments)
+    one_epoch = cross_validate(build, x, y, **{**SETTINGS, "epochs": 1})
+    np.testing.assert_allclose(other.scores["loss"], one_epoch.scores["loss"], rtol=1e-5)
+    with pytest.raises(ValueError, match="rates"):
+        cross_validate(build, x, y, **{**arguments, "schedule": constant, "resume": True})
+
+
 def test_goes_on_after_a_kill(tmp_path, capsys):
     x, y = data()
     whole = cross_validate(build, x, y, **SETTINGS)

@@ -171,6 +171,7 @@ def _cross_validate(experiment, settings, options, data, folder):
         folds=folds,
         rounds=rounds,
         seed=options.seed,
+        schedule=experiment.schedule and experiment.schedule(settings["epochs"]),
         folder=folder.path,
         resume=options.resume,
         n_jobs=options.jobs,

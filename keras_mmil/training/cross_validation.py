@@ -65,6 +65,7 @@ def cross_validate(
     folds=10,
     rounds=10,
     seed=0,
+    schedule=None,
     folder=None,
     resume=False,
     n_jobs=1,
@@ -84,13 +85,15 @@ def cross_validate(
         folds: in each round.
         rounds: number of random partitions.
         seed: integer; of the partitions, the weights, the orders of the data, and dropout.
+        schedule: function from the number of an epoch, from 0, to its learning rate; None for the
+            model's own rate.
         folder: where `cross_validation.json` keeps what is finished; None to keep nothing.
         resume: whether to go on with the folds that are finished there; otherwise they are
             forgotten. More rounds than before may be asked for.
         n_jobs: number of trainings side by side, each in a process with as many threads as remain
-            for it. With more than one, `build` is sent to the processes: it must be picklable, as
-            functions made of numbers and arrays are. The processes disturb each other's sums in
-            the last bits, if anything.
+            for it. With more than one, `build` and `schedule` are sent to the processes: they must
+            be picklable, as functions made of numbers and arrays are. The processes disturb each
+            other's sums in the last bits, if anything.
         verbose: 0 for silence, 1 for a line a fold, 2 also for Keras's line an epoch.
 
     Returns:
@@ -115,8 +118,12 @@ def cross_validate(
     x = tf.nest.map_structure(lambda p: p if tf.is_tensor(p) else tf.convert_to_tensor(p), x)
     y = _checked_labels(y, ragged.n_top_bags(x), folds)
     settings = {"folds": folds, "epochs": epochs, "batch_size": batch_size, "seed": seed}
+    if schedule is not None:
+        rates = np.array([schedule(epoch) for epoch in range(epochs)])
+        settings["rates"] = hashlib.sha256(rates.tobytes()).hexdigest()[:12]
     log = _Log(folder, {**settings, "data": _digest(x, y)}, resume, rounds, verbose)
     one_fold = {"build": build, "y": y, "epochs": epochs, "batch_size": batch_size}
+    one_fold["schedule"] = schedule
     one_fold["of"] = uuid.uuid4().hex  # tells these trainings from those of another call
     tasks = [
         (place, {**one_fold, "train": train, "test": test, "seed": _seed_of(seed, *place)})
@@ -146,7 +153,7 @@ def _seed_of(*numbers):
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
-def _train(build, of, x, y, train, test, epochs, batch_size, seed, verbose=0):
+def _train(build, of, x, y, train, test, epochs, batch_size, schedule, seed, verbose=0):
     """One training: dict of its seconds, and of the metrics on the test fold."""
     keras.utils.set_random_seed(seed)
     started = time.perf_counter()
@@ -154,6 +161,7 @@ def _train(build, of, x, y, train, test, epochs, batch_size, seed, verbose=0):
     model.fit(
         **feed(ragged.take(x, train), y[train], batch_size, seed=seed),
         epochs=epochs,
+        callbacks=[keras.callbacks.LearningRateScheduler(schedule)] if schedule else [],
         verbose=verbose,
     )
     seconds = time.perf_counter() - started
