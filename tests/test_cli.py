@@ -239,6 +239,32 @@ def test_the_default_is_the_first_split_and_aggregation(tmp_path):
     assert settings["experiment"] == "citeseer-mil-mean-random"
 
 
+@pytest.mark.parametrize(
+    ("options", "metric", "files"),
+    [
+        (["modelnet"], "test_accuracy", {"clouds.png", "sub_bags.txt", "clusters.png"}),
+        (
+            ["modelnet", "--model", "mil", "--split", "P100-rotations"],
+            "test_accuracy",
+            {"clouds.png"},
+        ),
+        (["plants"], "map", set()),
+        (["plants", "--model", "mil", "--split", "P30"], "map", set()),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The rules put every")  # two epochs are few
+def test_clouds_and_floras(options, metric, files, tmp_path, capsys):
+    """The last network is kept, without a look at validation data."""
+    short = [*SHORT[2:], "--limit", "40"]
+    assert main(["run", *options, "--source", "synthetic", "--out", str(tmp_path), *short]) == 0
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert {metric, "rule_accuracy", "fidelity"} < metrics.keys()
+    files = files | {"clusters.md", "explanations.txt", "rules.txt", "model.keras", "fidelity.png"}
+    assert files <= {path.name for path in tmp_path.iterdir()}
+    assert "val_loss" not in (tmp_path / "history.csv").read_text()
+    assert f"{metric:16}" in capsys.readouterr().out
+
+
 def test_cross_validation(tmp_path, capsys):
     """First folds, then the rules of one more network; and more rounds later."""
     out = ["--out", str(tmp_path / "run"), "--folds", "3"]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -10,8 +11,16 @@ import tensorflow as tf
 from sklearn.exceptions import NotFittedError
 
 import keras_mmil
-from keras_mmil import ragged
-from keras_mmil.interpretation import Explainer, RuleExtractor, plot_correspondence, plot_grid
+from keras_mmil import ragged, zoo
+from keras_mmil.datasets import clouds
+from keras_mmil.interpretation import (
+    Explainer,
+    RuleExtractor,
+    plot_clouds,
+    plot_correspondence,
+    plot_grid,
+)
+from keras_mmil.interpretation.search import GridPoint
 from keras_mmil.layers import BagLayer
 
 
@@ -253,6 +262,54 @@ def test_grid_picture(depth, tmp_path):
         for point in fit.grid_:
             column, row = (k - 2 for k in point.n_clusters)
             assert shown[column, row] == f"{100 * point.fidelity:.1f}"
+
+
+def test_grid_picture_of_some_combinations():
+    """Those that were not tried are left blank."""
+    fidelities = {(2, 2): 0.5, (2, 9): 0.625, (9, 2): 0.75, (4, 3): 0.9}
+    grid = tuple(GridPoint(ks, fidelity, 5) for ks, fidelity in fidelities.items())
+    fit = SimpleNamespace(grid_=grid, n_clusters_=(4, 3), fidelity_=0.9)
+    panel = plot_grid(fit).axes[0]
+    assert [tick.get_text() for tick in panel.get_xticklabels()] == ["2", "4", "9"]
+    assert [tick.get_text() for tick in panel.get_yticklabels()] == ["2", "3", "9"]
+    shown = {text.get_position(): text.get_text() for text in panel.texts}
+    assert shown == {(0, 0): "50.0", (0, 2): "62.5", (2, 0): "75.0", (1, 1): "90.0"}
+
+
+@pytest.mark.parametrize("form", ["bags", "clouds"])
+def test_pictures_of_clouds(form, tmp_path):
+    """Green are the points that decide; and what has to be absent is where others have it."""
+    x, y = clouds.synthetic(60, 20, seed=1)
+    model = (zoo.pointcloud_mmil if form == "bags" else zoo.pointcloud_mil)(
+        4, equivariant_units=(8, 8), dense_units=8
+    )
+    bags = tf.RaggedTensor.from_tensor(x)
+    if form == "bags":
+        bags = tf.RaggedTensor.from_tensor(clouds.rotations(x, 2), ragged_rank=2)
+    model.fit(bags, y, epochs=4, batch_size=20, verbose=0)
+    median = np.median(model.predict(bags, verbose=0)[:, 0])
+    fit = Explainer(n_clusters=6, features="frequency", target=(0, median), verbose=0)
+    fit.fit(model, bags)
+    figure = plot_clouds(fit, bags[:5], bags, titles=list("abcde"), path=tmp_path / "clouds.png")
+    assert (tmp_path / "clouds.png").stat().st_size > 1000
+    labels = fit.labels(bags)[0]
+    for i, explanation in enumerate(fit.explain(bags[:5])):
+        part = explanation.top_bag
+        if form == "bags":
+            part = next((child for child in part.children if child.deciding), part.children[0])
+        assert figure.axes[i].get_title().startswith(f"{'abcde'[i]}\n{explanation.top_bag.name}")
+        absent, idle, deciding = (
+            np.stack(dots._offsets3d, axis=1) for dots in figure.axes[i].collections
+        )
+        points, wanted = bags[part.position].numpy(), [child.deciding for child in part.children]
+        np.testing.assert_array_equal(deciding, points[wanted])
+        np.testing.assert_array_equal(idle, points[np.logical_not(wanted)])
+        unwanted = np.isin(labels.flat_values, [int(name[1:]) - 1 for name in part.absent])
+        places = bags.flat_values.numpy()[unwanted].tolist()
+        assert all(place in places for place in absent.tolist())
+        assert len(absent) == 0 if not part.absent else len(absent) >= min(60, len(places))
+    with pytest.raises(ValueError, match="points in space"):
+        plot_clouds(fit, tf.ragged.constant([[[1.0, 2.0]]], inner_shape=(2,)), bags)
 
 
 @pytest.mark.parametrize("names", [("low", "high"), ("0", "1")])

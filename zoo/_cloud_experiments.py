@@ -67,9 +67,9 @@ def _shown_clouds(test, form, names):
         return kind if len(position) == 1 else f"{kind}, rotation {position[1]}"
 
     if form != "bags":
-        return Shown(x, show)
+        return Shown(x, show, are_clouds=True)
     kinds = tf.RaggedTensor.from_row_lengths(np.repeat(y, x.row_lengths()), x.row_lengths())
-    return Shown(x, show, kinds, {"sub-bag": tuple(names)})
+    return Shown(x, show, kinds, {"sub-bag": tuple(names)}, are_clouds=True)
 
 
 def _experiment(n_points, form, accuracy):

@@ -18,12 +18,14 @@ class Shown:
         show: function from the position of an instance, sub-bag or top-bag in `x` to str.
         sub_bag_labels: true labels of the sub-bags of `x`, ints ≥ 0 nested like it, or None.
         label_names: dict from "sub-bag" to names of these labels.
+        are_clouds: whether the innermost bags are clouds of points in space, to be drawn.
     """
 
     x: object
     show: Callable[[tuple], str]
     sub_bag_labels: object = None
     label_names: Mapping[str, tuple] = field(default_factory=dict)
+    are_clouds: bool = False
 
 
 @dataclass(frozen=True, eq=False)

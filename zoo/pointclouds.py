@@ -64,11 +64,11 @@ def pointcloud_mil(
     return compile_classes(model, learning_rate, **adam)
 
 
-def pointcloud_mmil(bag_units=(40,), name="pointcloud_mmil", **arguments):
+def pointcloud_mmil(n_classes=40, bag_units=(40,), name="pointcloud_mmil", **arguments):
     """The same for bags of clouds, such as one cloud in several rotations.
 
     Args:
-        bag_units, name: as for `pointcloud_mil`.
+        n_classes, bag_units, name: as for `pointcloud_mil`.
         arguments: the others.
 
     Returns:
@@ -81,4 +81,4 @@ def pointcloud_mmil(bag_units=(40,), name="pointcloud_mmil", **arguments):
     >>> model = zoo.pointcloud_mmil()
     >>> model.fit(bags, y, epochs=1, batch_size=64)
     """
-    return pointcloud_mil(bag_units=bag_units, name=name, **arguments)
+    return pointcloud_mil(n_classes, bag_units=bag_units, name=name, **arguments)

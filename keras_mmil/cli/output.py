@@ -8,7 +8,7 @@ from keras_mmil.zoo.imdb import with_text
 
 __all__ = ["print_figures", "print_run", "write_rules", "write_shown", "write_texts"]
 
-_N_EXPLAINED = 20  # top-bags
+_N_EXPLAINED, _N_DRAWN = 20, 8  # top-bags
 _NOT_FRACTIONS = ("train_minutes", "extract_seconds")
 
 
@@ -56,6 +56,8 @@ def write_shown(folder, explainer, shown):
     _write_clusters(folder, explainer, x, shown.show)
     explanations = explainer.explain(ragged.take(x, slice(_N_EXPLAINED)), shown.show)
     folder.write_text("explanations.txt", "\n\n".join(map(str, explanations)) + "\n")
+    if shown.are_clouds:
+        _draw(_plot_some_clouds, explainer, shown, folder / "clouds.png")
     if shown.sub_bag_labels is None:
         return
     labels, names = shown.sub_bag_labels, shown.label_names
@@ -69,11 +71,17 @@ def _write_clusters(folder, explainer, x, show):
     folder.write_text("clusters.md", table.to_markdown() + "\n")
 
 
-def _draw(plot, drawn, path):
+def _plot_some_clouds(explainer, shown, path):
+    some, around = (ragged.take(shown.x, slice(n)) for n in (_N_DRAWN, 500))
+    titles = [shown.show((i,)) for i in range(ragged.n_top_bags(some))]
+    plots.plot_clouds(explainer, some, around, titles, path)
+
+
+def _draw(plot, *arguments):
     try:
-        plot(drawn, path)
+        plot(*arguments)
     except ImportError as error:  # matplotlib is not a dependency of the rest
-        print(f"There is no {path.name}. {error}")
+        print(f"There is no {arguments[-1].name}. {error}")
 
 
 def print_run(explainer, metrics, paper, folder):

@@ -6,11 +6,13 @@ import numpy as np
 
 from keras_mmil.interpretation.level import level_symbol, level_word
 
-__all__ = ["plot_correspondence", "plot_grid"]
+__all__ = ["plot_clouds", "plot_correspondence", "plot_grid"]
 
 _COLOUR = "#3b6ea5"
 _DIMMED = "#b9c4cf"
 _CHOSEN = "#c0392b"
+_ACTIVE = "#2a9134"
+_N_PLACES = 60  # of points that would have to be absent, in a picture
 
 
 def plot_grid(explainer, path=None):
@@ -98,6 +100,66 @@ def plot_correspondence(description, path=None):
     return _finish(figure, path)
 
 
+def plot_clouds(explainer, x, around, titles=None, path=None):
+    """Clouds of points, and what in them decides: the rule that fired on one cloud of each top-bag.
+
+    Points whose cluster the rule requires are green. Red are places where there would be points
+    that it wants to be absent: where the clouds in `around` have such points.
+
+    Args:
+        explainer: a fitted `Explainer` of a network for clouds of points in space.
+        x: some top-bags, a picture each: RaggedTensor [top-bags, (points), 3], or
+            [top-bags, (clouds), (points), 3], of which the first cloud that decides is shown.
+        around: more top-bags.
+        titles: what to call the top-bags, list of str.
+        path: where to save the picture, if at all.
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        ImportError: without matplotlib.
+        ValueError: if there are no points in space.
+    """
+    if x.shape[-1] != 3:
+        raise ValueError(f"Expected points in space. Received: x.shape={tuple(x.shape)}")
+    places = around.flat_values.numpy()
+    cluster_of = explainer.labels(around)[0].flat_values.numpy()
+    names = explainer.levels_[0].rules.member_names
+    explanations = explainer.explain(x)
+    columns = min(len(explanations), 4)
+    rows = -(-len(explanations) // columns)
+    figure = _figure_class()(figsize=(3.6 * columns, 4.2 * rows), layout="constrained")
+    for i, explanation in enumerate(explanations):
+        cloud = _first_deciding(explanation.top_bag)
+        points = x[cloud.position].numpy()
+        decides = np.array([child.deciding for child in cloud.children], bool)
+        absent = np.isin(cluster_of, [names.index(name) for name in cloud.absent])
+        step = max(1, absent.sum() // _N_PLACES)
+        ax = figure.add_subplot(rows, columns, i + 1, projection="3d")
+        ax.scatter(*places[absent][::step].T, color=_CHOSEN, marker="x", s=12, alpha=0.5)
+        ax.scatter(*points[~decides].T, color=_COLOUR, s=6)
+        ax.scatter(*points[decides].T, color=_ACTIVE, s=30, depthshade=False)
+        drawn = np.concatenate([points, places[absent][::step]])
+        low, high = drawn.min(axis=0), drawn.max(axis=0)
+        ax.set(**{f"{axis}lim": pair for axis, *pair in zip("xyz", low, high, strict=True)})
+        ax.set_box_aspect(np.maximum(high - low, 1e-6), zoom=1.05)
+        ax.set_axis_off()
+        title = str(i) if titles is None else titles[i]
+        by_rules = f"{explanation.top_bag.name} by the rules, as {cloud.name} is in it"
+        if cloud is explanation.top_bag:
+            by_rules = f"{cloud.name} by the rules"
+        ax.set_title(f"{title}\n{by_rules}", fontsize=9, y=0.96)
+    return _finish(figure, path)
+
+
+def _first_deciding(part):
+    """The first sub-bag of instances that decides, or the first of all; a bag of instances."""
+    while part.level > 1:
+        part = next((child for child in part.children if child.deciding), part.children[0])
+    return part
+
+
 def _line(ax, grid, chosen):
     ks, fidelities = zip(*((p.n_clusters[0], 100 * p.fidelity) for p in grid), strict=True)
     ax.plot(ks, fidelities, marker="o", color=_COLOUR)
@@ -114,15 +176,17 @@ def _line(ax, grid, chosen):
 
 def _heat_map(figure, ax, grid, chosen, pair):
     ks = [sorted({point.n_clusters[level] for point in grid}) for level in pair]
-    values = np.full((len(ks[1]), len(ks[0])), -np.inf)
+    values = np.full((len(ks[1]), len(ks[0])), np.nan)
     for point in grid:
         column, row = (ks[i].index(point.n_clusters[level]) for i, level in enumerate(pair))
-        values[row, column] = max(values[row, column], 100 * point.fidelity)
+        values[row, column] = np.fmax(values[row, column], 100 * point.fidelity)
     image = ax.imshow(values, origin="lower", cmap="Blues", aspect="auto")
-    middle = (values.min() + values.max()) / 2
-    for (row, column), value in np.ndenumerate(values):
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    style = {"ha": "center", "va": "center", "fontsize": 8 if max(values.shape) <= 12 else 5}
+    for row, column in np.argwhere(np.isfinite(values)):  # not all need have been tried
+        value = values[row, column]
         colour = "white" if value > middle else "black"
-        ax.text(column, row, f"{value:.1f}", ha="center", va="center", color=colour, fontsize=8)
+        ax.text(column, row, f"{value:.1f}", color=colour, **style)
     column, row = (ks[i].index(chosen[level]) for i, level in enumerate(pair))
     x, y = np.array([0, 1, 1, 0, 0]) + column - 0.5, np.array([0, 0, 1, 1, 0]) + row - 0.5
     ax.plot(x, y, color=_CHOSEN, linewidth=2.5, clip_on=False)
