@@ -289,6 +289,20 @@ def test_truth_table_with_more_clusters_of_sub_bags_than_labels():
     assert zoo.mnist.matches_generating_rule(explainer, None, None)
 
 
+def test_social_networks_with_dropout():
+    """That of IMDB-MULTI; it has the same weights."""
+    data = zoo.registry["imdb-multi"].load(source="synthetic", limit=4)
+    model = zoo.registry["imdb-multi"].build(**data.build_arguments)
+    plain = zoo.registry["imdb-binary"].build(**data.build_arguments)
+    rates = [layer.rate for layer in model.layers if isinstance(layer, keras.layers.Dropout)]
+    assert rates == [0.5, 0.5]
+    assert not any(isinstance(layer, keras.layers.Dropout) for layer in plain.layers)
+    plain.set_weights(model.get_weights())
+    x = data.train[0]
+    np.testing.assert_allclose(plain.predict(x, verbose=0), model.predict(x, verbose=0))
+    assert zoo.registry["imdb-multi"].schedule(100)(50) == pytest.approx(0.0005)
+
+
 def test_social_network_is_the_papers():
     networks = social.synthetic(6)
     model = zoo.social_mmil(networks)

@@ -8,6 +8,7 @@ from sklearn.model_selection import train_test_split
 
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import citations, social
+from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
 from keras_mmil.zoo.experiment import Data, Experiment, ReadOn, Shown
 from keras_mmil.zoo.social import social_mmil
@@ -192,18 +193,26 @@ def _shown_networks(bags, graphs):
     return Shown(x, show)
 
 
-def _social_experiment(name, accuracy, title):
+# Where the paper's settings, a constant rate and no dropout, stay below its figure: chosen on parts
+# of the training folds, see docs/graphs.md.
+_REGULARISED = {
+    "build": partial(social_mmil, dropout=0.5),
+    "schedule": partial(cosine_decay, 0.001),
+}
+
+
+def _social_experiment(name, accuracy, title, build=social_mmil, schedule=None):
     return Experiment(
         name=name.lower(),
         title=f"{title}, as bags of neighbourhoods of nodes known by degree",
-        build=social_mmil,
+        build=build,
         load=partial(_load_networks, name),
         sources=("tu", "synthetic"),
         epochs=100,
         batch_size=20,
         folds=10,
         rounds=10,
-        schedule=None,
+        schedule=schedule,
         paper={"test_accuracy": accuracy},
         class_names=None,
     )
@@ -218,7 +227,9 @@ EXPERIMENTS = (
         for split in ("random", "transductive", "temporal")
     ),
     _social_experiment("IMDB-BINARY", 0.7262, "casts of actors: their genre, of two"),
-    _social_experiment("IMDB-MULTI", 0.4942, "casts of actors: their genre, of three"),
+    _social_experiment(
+        "IMDB-MULTI", 0.4942, "casts of actors: their genre, of three", **_REGULARISED
+    ),
     _social_experiment("COLLAB", 0.7946, "co-authors of physicists: their field, of three"),
     _social_experiment("REDDIT-BINARY", 0.8654, "discussions: their kind of forum, of two"),
     _social_experiment("REDDIT-MULTI-5K", 0.5342, "discussions: their forum, of five"),

@@ -16,6 +16,7 @@ def social_mmil(
     dense_units=500,
     bag_units=(500, 500),
     aggregation="max|mean",
+    dropout=0.0,
     learning_rate=0.001,
     name="social_mmil",
 ):
@@ -31,6 +32,7 @@ def social_mmil(
         dense_units: units of the dense layer.
         bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
         aggregation: of the bag-layers; the units are split evenly between several.
+        dropout: rate of the dropout of each bag-layer's output; 0 in the paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
 
@@ -54,5 +56,7 @@ def social_mmil(
     x = keras.layers.Dense(dense_units, activation="relu", name="degrees")(x)
     for level, (units, bags) in enumerate(zip(bag_units, levels, strict=True), start=1):
         x = BagLayer(units, aggregation=aggregation, name=f"bag_layer_{level}")(x, *bags)
+        if dropout:
+            x = keras.layers.Dropout(dropout, name=f"dropout_{level}")(x)
     outputs = keras.layers.Dense(dataset.n_classes, name="label")(x)
     return compile_classes(Model(inputs, outputs, name=name), learning_rate, from_logits=True)
