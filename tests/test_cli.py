@@ -248,8 +248,8 @@ def test_the_default_is_the_first_split_and_aggregation(tmp_path):
             "test_accuracy",
             {"clouds.png"},
         ),
-        (["plants"], "map", set()),
-        (["plants", "--model", "mil", "--split", "P30"], "map", set()),
+        (["plants"], "map", {"instance_clusters.png", "sub_bag_clusters.png"}),
+        (["plants", "--model", "mil", "--split", "P30"], "map", {"instance_clusters.png"}),
     ],
 )
 @pytest.mark.filterwarnings("ignore:The rules put every")  # two epochs are few

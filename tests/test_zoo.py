@@ -139,9 +139,12 @@ def test_floras(model):
     assert ragged.n_top_bags(x_judge) == len(truth) == 60
     species = data.explainer["target"]
     assert 0.5 < truth.mean() / max(whole.presence[:, species].mean(), 1e-9) < 2
-    show = data.shown().show
-    region = show((0,))
-    row = seen.regions.index(region)
+    shown = data.shown()
+    show = shown.show
+    row = seen.regions.index(show((0,)))
+    np.testing.assert_array_equal(shown.places[0][0], seen.coordinates[row])
+    np.testing.assert_array_equal(shown.places[1], seen.coordinates)
+    assert ragged.n_top_bags(shown.x) == len(shown.places[0]) == 300
     species = [seen.species[i] for i in np.flatnonzero(seen.presence[row])]
     if model == "mmil":
         assert [show((0, i)) for i in range(len(species))] == species

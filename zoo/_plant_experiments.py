@@ -44,14 +44,14 @@ def _load_plants(percent, depth, seed=0, limit=None, source="afliber", unlabelle
         *((*example(part, seen.presence.astype(np.int8)), None) for part in (every, valid)),
         (*example(every, labels), None),
         {"dataset": seen},
-        shown=partial(_shown_regions, x, seen, test),
+        shown=partial(_shown_regions, x, seen, np.concatenate([test, valid, rest])),
         read_on=read_on,
         explainer={"target": species},
     )
 
 
 def _shown_regions(x, seen, chosen):
-    """Regions by their names, and sub-bags by their species."""
+    """Regions by their names, those first on which rules are judged; sub-bags by their species."""
     bags = ragged.take(x, chosen)
     members = bags["bags"] if isinstance(bags, dict) else bags
 
@@ -63,7 +63,7 @@ def _shown_regions(x, seen, chosen):
             return seen.regions[region]
         return seen.species[np.flatnonzero(seen.presence[region])[position[1]]]
 
-    return Shown(bags, show)
+    return Shown(bags, show, places=(seen.coordinates[chosen], seen.coordinates))
 
 
 def _experiment(model, percent):

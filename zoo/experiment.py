@@ -19,6 +19,8 @@ class Shown:
         sub_bag_labels: true labels of the sub-bags of `x`, ints ≥ 0 nested like it, or None.
         label_names: dict from "sub-bag" to names of these labels.
         are_clouds: whether the innermost bags are clouds of points in space, to be drawn.
+        places: latitudes and longitudes of the top-bags of `x`, and of the instances by their ids,
+            where these are places to be mapped; else None.
     """
 
     x: object
@@ -26,6 +28,7 @@ class Shown:
     sub_bag_labels: object = None
     label_names: Mapping[str, tuple] = field(default_factory=dict)
     are_clouds: bool = False
+    places: tuple | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,13 +2,14 @@
 
 from keras_mmil import ragged
 from keras_mmil.bags import Bags
-from keras_mmil.interpretation import plots
+from keras_mmil.interpretation import maps, plots
 from keras_mmil.interpretation.text_spans import window_words
 from keras_mmil.zoo.imdb import with_text
 
 __all__ = ["print_figures", "print_run", "write_rules", "write_shown", "write_texts"]
 
-_N_EXPLAINED, _N_DRAWN = 20, 8  # top-bags
+_N_EXPLAINED, _N_DRAWN = 20, 8  # top-bags, clouds or rules
+_RULES_DRAWN = "rules_match.png", "rules_nearly.png"
 _NOT_FRACTIONS = ("train_minutes", "extract_seconds")
 
 
@@ -58,6 +59,8 @@ def write_shown(folder, explainer, shown):
     folder.write_text("explanations.txt", "\n\n".join(map(str, explanations)) + "\n")
     if shown.are_clouds:
         _draw(_plot_some_clouds, explainer, shown, folder / "clouds.png")
+    if shown.places is not None:
+        _draw_maps(explainer, x, shown.places, folder)
     if shown.sub_bag_labels is None:
         return
     labels, names = shown.sub_bag_labels, shown.label_names
@@ -75,6 +78,21 @@ def _plot_some_clouds(explainer, shown, path):
     some, around = (ragged.take(shown.x, slice(n)) for n in (_N_DRAWN, 500))
     titles = [shown.show((i,)) for i in range(ragged.n_top_bags(some))]
     plots.plot_clouds(explainer, some, around, titles, path)
+
+
+def _draw_maps(explainer, x, places, folder):
+    """Maps of the clusters of instances, of what is in the top-bags, and of the rules."""
+    of_top_bags, of_instances = places
+    clusters = maps.maps_of_instances(explainer, x, len(of_instances))
+    _draw(maps.plot_maps, of_instances, clusters, folder / "instance_clusters.png")
+    if len(explainer.levels_) > 1:
+        counts = maps.maps_of_members(explainer, x)
+        _draw(maps.plot_maps, of_top_bags, counts, folder / "sub_bag_clusters.png")
+    pairs = zip(maps.maps_of_rules(explainer, x, explainer.classes_[1]), _RULES_DRAWN, strict=True)
+    for drawn, file in pairs:
+        some = dict(list(drawn.items())[:_N_DRAWN])
+        if some:  # there may be no rule for that class
+            _draw(maps.plot_maps, of_top_bags, some, folder / file)
 
 
 def _draw(plot, *arguments):

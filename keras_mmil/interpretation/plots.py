@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_mmil.interpretation.level import level_symbol, level_word
 
-__all__ = ["plot_clouds", "plot_correspondence", "plot_grid"]
+__all__ = ["figure_class", "finish", "plot_clouds", "plot_correspondence", "plot_grid"]
 
 _COLOUR = "#3b6ea5"
 _DIMMED = "#b9c4cf"
@@ -31,7 +31,7 @@ def plot_grid(explainer, path=None):
     Raises:
         ImportError: without matplotlib.
     """
-    figure_of = _figure_class()
+    figure_of = figure_class()
     chosen, grid = explainer.n_clusters_, explainer.grid_
     if len(chosen) == 1:
         figure = figure_of(figsize=(5, 3.2), layout="constrained")
@@ -43,7 +43,7 @@ def plot_grid(explainer, path=None):
         for ax, pair in zip(axes[0], pairs, strict=True):
             _heat_map(figure, ax, grid, chosen, pair)
     figure.suptitle(f"Fidelity on validation data (chosen: {explainer.fidelity_:.2%})")
-    return _finish(figure, path)
+    return finish(figure, path)
 
 
 def plot_correspondence(description, path=None):
@@ -74,7 +74,7 @@ def plot_correspondence(description, path=None):
     lying = max(map(len, map(str, description.label_names))) > 2
     height = max(2.1, 0.2 * n_labels + 0.7) if lying else 2.1
     size = (2.4 * columns, height * rows + 0.5)
-    figure = _figure_class()(figsize=size, layout="constrained")
+    figure = figure_class()(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     totals = np.maximum(description.table.sum(axis=1, keepdims=True), 1e-12)
     for cluster, ax in enumerate(axes.flat):
@@ -97,7 +97,7 @@ def plot_correspondence(description, path=None):
     labels = f"true label of the {description.word}", "% of the cluster"
     figure.supxlabel(labels[lying], fontsize=10)
     figure.supylabel(labels[not lying], fontsize=10)
-    return _finish(figure, path)
+    return finish(figure, path)
 
 
 def plot_clouds(explainer, x, around, titles=None, path=None):
@@ -129,7 +129,7 @@ def plot_clouds(explainer, x, around, titles=None, path=None):
     explanations = explainer.explain(x)
     columns = min(len(explanations), 4)
     rows = -(-len(explanations) // columns)
-    figure = _figure_class()(figsize=(3.6 * columns, 4.2 * rows), layout="constrained")
+    figure = figure_class()(figsize=(3.6 * columns, 4.2 * rows), layout="constrained")
     for i, explanation in enumerate(explanations):
         cloud = _first_deciding(explanation.top_bag)
         points = x[cloud.position].numpy()
@@ -150,7 +150,7 @@ def plot_clouds(explainer, x, around, titles=None, path=None):
         if cloud is explanation.top_bag:
             by_rules = f"{cloud.name} by the rules"
         ax.set_title(f"{title}\n{by_rules}", fontsize=9, y=0.96)
-    return _finish(figure, path)
+    return finish(figure, path)
 
 
 def _first_deciding(part):
@@ -202,7 +202,7 @@ def _axis_label(level, n_levels):
     return f"clusters of {level_word(level, n_levels)}s ({level_symbol(level)})"
 
 
-def _figure_class():
+def figure_class():
     """matplotlib's, without pyplot, which would keep every figure and look for a display."""
     try:
         from matplotlib.figure import Figure
@@ -213,7 +213,8 @@ def _figure_class():
     return Figure
 
 
-def _finish(figure, path):
+def finish(figure, path):
+    """Save a figure, if there is a path, and return it."""
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure

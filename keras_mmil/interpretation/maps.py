@@ -1,0 +1,131 @@
+"""Maps of places: where what grows, what clusters they are in, and which rules hold there."""
+
+import numpy as np
+
+from keras_mmil.bags import Bags
+from keras_mmil.interpretation.plots import figure_class, finish
+
+__all__ = ["maps_of_instances", "maps_of_members", "maps_of_rules", "plot_maps"]
+
+_THERE, _ELSEWHERE = "#2a9134", "#dfe4e8"
+_WIDTH = 3.0  # of a map, inches
+
+
+def plot_maps(coordinates, maps, path=None, columns=4):
+    """Maps side by side, a square for each place.
+
+    Args:
+        coordinates: latitude and longitude of each place, degrees [places, 2].
+        maps: dict from title to values [places]: bool, of which true is green, or numbers, of which
+            the largest of each map is the darkest.
+        path: where to save the picture, if at all.
+        columns: greatest number of maps in a row.
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        ImportError: without matplotlib.
+        ValueError: if there are no maps, or a map does not have a value for each place.
+    """
+    coordinates = np.asarray(coordinates, float)
+    if not maps:
+        raise ValueError("Expected at least one map. Received: maps={}")
+    for title, values in maps.items():
+        if np.shape(values) != coordinates.shape[:1]:
+            raise ValueError(
+                f"Expected a value for each of {len(coordinates)} places. "
+                f"Received: {title!r} with values of shape {np.shape(values)}"
+            )
+    latitude, longitude = coordinates.T
+    squeezed = np.cos(np.radians(latitude.mean()))  # how much shorter a degree of longitude is
+    across = max(np.ptp(longitude) * squeezed, 1e-9)
+    height = _WIDTH * np.clip(np.ptp(latitude) / across, 0.3, 3)
+    # As large as squares that fill the map would be.
+    size = 72**2 * _WIDTH * height / len(coordinates)
+    columns = min(columns, len(maps))
+    rows = -(-len(maps) // columns)
+    inches = _WIDTH * columns, (height + 0.45) * rows
+    figure = figure_class()(figsize=inches, layout="constrained")
+    for ax, (title, values) in zip(
+        figure.subplots(rows, columns, squeeze=False).flat, maps.items(), strict=False
+    ):
+        values = np.asarray(values)
+        style = {"c": values, "cmap": "YlGn"}
+        if values.dtype == bool:
+            style = {"c": np.where(values, _THERE, _ELSEWHERE)}
+        ax.scatter(longitude, latitude, s=size, marker="s", linewidths=0, **style)
+        ax.set_aspect(1 / squeezed)
+        ax.set_title(title, fontsize=8, wrap=True)
+    for ax in figure.axes:
+        ax.set_axis_off()
+    return finish(figure, path)
+
+
+def maps_of_instances(explainer, x, n_places):
+    """Which places are in which cluster, where instances are places by their numbers.
+
+    Args:
+        explainer: a fitted `Explainer`.
+        x: top-bags of numbers of places.
+        n_places: number of places; those that are in no bag are in no cluster.
+
+    Returns:
+        Dict from the name of each cluster to bool [places].
+    """
+    level = explainer.levels_[0]
+    cluster_of = np.full(n_places, -1)
+    inputs = x.inputs if isinstance(x, Bags) else x
+    ids = inputs["bags"] if isinstance(inputs, dict) else inputs
+    cluster_of[ids.flat_values.numpy()] = explainer.labels(x)[0].flat_values.numpy()
+    return {name: cluster_of == cluster for cluster, name in enumerate(level.names)}
+
+
+def maps_of_members(explainer, x):
+    """How many of the members of each top-bag are in which cluster; of equal ones in `Bags`, one.
+
+    Args:
+        explainer: a fitted `Explainer`.
+        x: top-bags.
+
+    Returns:
+        Dict from the name of each cluster to int [top-bags].
+    """
+    members = explainer.labels(x)[-1]
+    level = explainer.levels_[-1]
+    counts = np.zeros((int(members.nrows()), level.n_clusters), int)
+    np.add.at(counts, (members.value_rowids().numpy(), members.values.numpy()), 1)
+    return dict(zip(level.names, counts.T, strict=True))
+
+
+def maps_of_rules(explainer, x, conclusion):
+    """Where the rules of one class of top-bags hold, and how nearly they do elsewhere.
+
+    Args:
+        explainer: a fitted `Explainer`.
+        x: top-bags.
+        conclusion: name of the class.
+
+    Returns:
+        A dict from the clause of each rule to bool [top-bags], whether it matches; and another one
+        to the number of its conditions that hold, less those that do not, int [top-bags].
+
+    Raises:
+        ValueError: if there is no such class.
+    """
+    level = explainer.levels_[-1]
+    if conclusion not in level.rules.names:
+        raise ValueError(f"Expected one of {level.rules.names}. Received: {conclusion=}")
+    seen = explainer._read(x)
+    bags = level.bags(seen.labels[-2], seen.nestings[-1])
+    matches, balances = {}, {}
+    for rule in level.rules:
+        if level.rules.names[rule.conclusion] == conclusion:
+            clause = level.rules.text(rule)
+            holds = np.array([condition.holds(bags) for condition in rule.conditions], bool)
+            holds = holds.reshape(
+                -1, len(bags)
+            )  # (conditions, top-bags), also where there are none
+            matches[clause] = rule.matches(bags)
+            balances[clause] = holds.sum(axis=0) - (~holds).sum(axis=0)
+    return matches, balances
