@@ -7,9 +7,7 @@ Reference: Ramos-Gutiérrez et al., Atlas of the vascular flora of the Iberian P
 hotspot (AFLIBER), 2021: the data that `load` reads. The paper's are of Germany.
 """
 
-import csv
 import hashlib
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +15,7 @@ import numpy as np
 from keras_mmil import ragged
 from keras_mmil._atomic import replacing
 from keras_mmil._checks import positive_int
-from keras_mmil.datasets import _files
+from keras_mmil.datasets import _files, _occurrences
 
 __all__ = ["Flora", "load", "mean_average_precision", "read_occurrences", "synthetic"]
 
@@ -217,54 +215,7 @@ def read_occurrences(path, cell=0.1, delimiter="\t"):
         ValueError: if a column is missing, a coordinate is no number on the globe, or there is no
             occurrence.
     """
-    if not cell > 0:
-        raise ValueError(f"Expected cells of some size. Received: cell={cell!r}")
-    wanted = ("species", "decimalLatitude", "decimalLongitude")
-    pairs, n_left_out = set(), 0
-    with open(path, newline="", encoding="utf-8") as file:
-        table = csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL)
-        missing = set(wanted) - set(table.fieldnames or ())
-        if missing:
-            raise ValueError(
-                f"Expected columns {', '.join(wanted)}. Received: {path} without {sorted(missing)}"
-            )
-        for row in table:
-            name, *texts = (row[column] for column in wanted)
-            if not name or not all(texts):
-                n_left_out += 1
-                continue
-            latitude, longitude = (_coordinate(text, path, table.line_num) for text in texts)
-            if not (abs(latitude) <= 90 and abs(longitude) <= 180):  # NaN is on none
-                raise ValueError(
-                    f"Expected a place on the globe. Received: {path}, line {table.line_num}: "
-                    f"{latitude}, {longitude}"
-                )
-            pairs.add((name, int(latitude // cell), int(longitude // cell)))
-    if n_left_out:
-        warnings.warn(
-            f"Left out {n_left_out} lines of {path} without species or coordinates.", stacklevel=2
-        )
-    if not pairs:
-        raise ValueError(f"Expected occurrences. Received: {path} without any")
-    species = sorted({name for name, *_ in pairs})
-    cells = sorted({tuple(place) for _, *place in pairs})
-    row_of = {place: i for i, place in enumerate(cells)}
-    column_of = {name: i for i, name in enumerate(species)}
-    presence = np.zeros((len(cells), len(species)), bool)
-    for name, *place in pairs:
-        presence[row_of[tuple(place)], column_of[name]] = True
-    centres = (np.array(cells) + 0.5) * cell
-    names = tuple(f"{latitude:.3f} {longitude:.3f}" for latitude, longitude in centres)
-    return Flora(presence, centres.astype(np.float32), tuple(species), names)
-
-
-def _coordinate(text, path, line):
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(
-            f"Expected a coordinate. Received: {path}, line {line}: {text!r}"
-        ) from error
+    return Flora(*_occurrences.read(path, cell, delimiter))
 
 
 def synthetic(n_regions=(15, 20), n_species=40, seed=0):
