@@ -146,4 +146,5 @@ def _list(options):
             given = ((option, getattr(experiment, option)) for option in options)
             command = " ".join(f"--{option} {value}" for option, value in given if value)
             figures = ", ".join(f"{m} {value:.2%}" for m, value in experiment.paper.items())
-            print(f"    {command:56} the paper's figures: {figures}")
+            beside = f"the paper's figures: {figures}" if figures else ""
+            print(f"    {command:56} {beside}".rstrip())
