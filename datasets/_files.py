@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_mmil._atomic import replacing
 
-__all__ = ["cache", "find", "find_local", "read_npz", "short_digest"]
+__all__ = ["cache", "find", "find_local", "read_npz", "short_digest", "write_npz"]
 
 _CHUNK = 2**20  # bytes
 _NETWORK_ERRORS = (
@@ -106,6 +106,13 @@ def read_npz(path, shapes):
                 f"Received: shape={arrays[name].shape}"
             )
     return arrays
+
+
+def write_npz(path, arrays):
+    """Write a dict of arrays to a NumPy `.npz` file, atomically; folders are made if missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as part:
+        np.savez(part, **arrays)
 
 
 def short_digest(path):

@@ -11,7 +11,6 @@ import h5py
 import keras
 import numpy as np
 
-from keras_mmil._atomic import replacing
 from keras_mmil._checks import positive_int
 from keras_mmil.datasets import _files, clouds
 from keras_mmil.datasets.clouds import rotations
@@ -81,9 +80,7 @@ def load(n_points=100, source=None, seed=0):
                 f"Expected a whole archive; delete it and get it again. "
                 f"Received: {archive} ({error})"
             ) from error
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            np.savez(part, **arrays)
+        _files.write_npz(path, arrays)
     return _read(path)
 
 

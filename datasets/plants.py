@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keras_mmil import ragged
-from keras_mmil._atomic import replacing
 from keras_mmil._checks import positive_int
 from keras_mmil.datasets import _files, _occurrences
 
@@ -115,9 +114,7 @@ class Flora:
         names = ("members", "n_species", "sizes")
         if not path.exists():
             members, sizes = self._similar_regions(n_neighbours, include_self)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as part:
-                np.savez(part, **dict(zip(names, (members, *sizes), strict=True)))
+            _files.write_npz(path, dict(zip(names, (members, *sizes), strict=True)))
         members, *sizes = _files.read_npz(path, dict.fromkeys(names)).values()
         return ragged.from_flat(members, sizes)
 

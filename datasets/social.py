@@ -17,7 +17,6 @@ import numpy as np
 import scipy.sparse as sparse
 import tensorflow as tf
 
-from keras_mmil._atomic import replacing
 from keras_mmil.datasets import _files, graphs
 
 __all__ = ["NAMES", "Networks", "load", "synthetic"]
@@ -97,9 +96,7 @@ def load(name):
     if not path.exists():
         networks = _parse(archive, name)
         arrays = networks.links.indices, networks.links.indptr, networks.sizes, networks.labels
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            np.savez(part, **dict(zip(_ARRAYS, arrays, strict=True)))
+        _files.write_npz(path, dict(zip(_ARRAYS, arrays, strict=True)))
         return networks
     with np.load(path, allow_pickle=False) as arrays:
         indices, indptr, sizes, labels = (arrays[key] for key in _ARRAYS)
