@@ -229,5 +229,5 @@ def _split_and_save(archive, limit, splitter, folder, verbose):
     corpus = Corpus.from_texts(texts, fit_on=~is_test, splitter=splitter, verbose=verbose)
     corpus.save(folder)
     # Last, because its presence says that the rest is complete.
-    with replacing(folder / "reviews.npz") as part:
-        np.savez(part, labels=np.array([_LABELS[x] for x in labels], np.int8), is_test=is_test)
+    labels = np.array([_LABELS[label] for label in labels], np.int8)
+    _files.write_npz(folder / "reviews.npz", {"labels": labels, "is_test": is_test})
