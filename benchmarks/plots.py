@@ -1,11 +1,11 @@
-"""Pictures of the benchmark of training steps, which `benchmarks/report.py` draws."""
+"""Pictures of the results, which `benchmarks/report.py` draws."""
 
 import matplotlib
 import matplotlib.pyplot as plt
 
 from keras_mmil._atomic import replacing
 
-__all__ = ["draw_growth", "draw_steps", "save"]
+__all__ = ["draw_growth", "draw_ranking", "draw_steps", "save"]
 
 OURS = "keras-mmil"
 COLOURS = {OURS: "#1f5fbf", "flat": "#444444", "pyg-pointer": "#d1730f"}
@@ -83,6 +83,33 @@ def draw_growth(records):
     panels[0, 0].set_ylabel("ms of a step", fontsize=9)
     panels[1, 0].set_ylabel("ms of a step", fontsize=9)
     panels[0, 0].legend(fontsize=8, frameon=False)
+    figure.tight_layout()
+    return figure
+
+
+def draw_ranking(records):
+    """How well models rank overlooked species, by how many are overlooked."""
+    records = [r for r in records if r["metric"] == "map"]
+    best = {}
+    for record in records:
+        best[record["model"]] = max(record["mean"], best.get(record["model"], 0))
+    figure, panel = plt.subplots(figsize=(6.4, 3.8))
+    for model in sorted(best, key=best.get, reverse=True):
+        points = sorted(
+            (int(r["variant"].removeprefix("P")), r["mean"], r["std"])
+            for r in records
+            if r["model"] == model
+        )
+        shares, means, spreads = zip(*points, strict=True)
+        style = "o-" if model in ("mmil", "mil") else "o--"
+        panel.errorbar(shares, means, spreads, fmt=style, capsize=3, markersize=4, label=model)
+    panel.set_xlabel("overlooked, % of each species' regions", fontsize=9)
+    panel.set_ylabel("mAP (more is better)", fontsize=9)
+    panel.set_xticks(sorted({int(r["variant"].removeprefix("P")) for r in records}))
+    panel.tick_params(labelsize=8)
+    panel.grid(axis="y", alpha=0.3)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     figure.tight_layout()
     return figure
 

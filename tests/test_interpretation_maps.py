@@ -5,7 +5,7 @@ import pytest
 
 from keras_mmil import Bags, Explainer, zoo
 from keras_mmil.datasets import plants
-from keras_mmil.interpretation import maps, plot_maps
+from keras_mmil.interpretation.maps import Maps, plot_maps
 
 FLORA = plants.synthetic(n_regions=(8, 9), n_species=10, seed=2)
 N = len(FLORA.regions)
@@ -29,7 +29,7 @@ def fitted(request):
 
 def test_places_of_clusters(fitted):
     explainer, x = fitted
-    found = maps.maps_of_instances(explainer, x, N)
+    found = Maps(explainer, x).instances(N)
     assert list(found) == list(explainer.levels_[0].names)
     inside = np.stack(list(found.values()))
     ids = x.to_ragged() if isinstance(x, Bags) else x
@@ -45,7 +45,7 @@ def test_places_of_clusters(fitted):
 
 def test_members_in_clusters(fitted):
     explainer, x = fitted
-    found = maps.maps_of_members(explainer, x)
+    found = Maps(explainer, x).members()
     assert list(found) == list(explainer.levels_[-1].names)
     for i, explanation in enumerate(explainer.explain(x[:12])):
         names = [child.name for child in explanation.top_bag.children]
@@ -56,7 +56,8 @@ def test_members_in_clusters(fitted):
 
 def test_where_rules_hold(fitted):
     explainer, x = fitted
-    matches, balances = maps.maps_of_rules(explainer, x, "yes")
+    maps = Maps(explainer, x)
+    matches, balances = maps.rules("yes")
     of_class = [rule for rule in explainer.levels_[-1].rules if rule.conclusion == 1]
     assert len(matches) == len(of_class) > 0
     union = np.any(list(matches.values()), axis=0)
@@ -65,7 +66,7 @@ def test_where_rules_hold(fitted):
         np.testing.assert_array_equal(matches[clause], balances[clause] == len(rule.conditions))
         assert (np.abs(balances[clause]) <= len(rule.conditions)).all()
     with pytest.raises(ValueError, match="conclusion='maybe'"):
-        maps.maps_of_rules(explainer, x, "maybe")
+        maps.rules("maybe")
 
 
 def test_picture(tmp_path):

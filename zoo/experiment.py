@@ -143,6 +143,10 @@ class Experiment:
         model = "" if self.model_name == "mmil" else self.model_name
         return "-".join(filter(None, (self.name, model, self.split)))
 
+    def learning_rate(self, epochs):
+        """Function from the epoch, of so many, to its learning rate; None for the model's own."""
+        return None if self.schedule is None else self.schedule(epochs)
+
 
 def at_most(limit, **sizes):
     """Numbers of top-bags by argument, none above a limit, if there is one."""

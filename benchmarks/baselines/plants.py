@@ -44,26 +44,26 @@ def gaussian_process(flora, seed):
     y = flora.presence
     order = np.random.default_rng(seed).permutation(len(places))
     held_out, rest = np.split(order, [len(order) // 10])
-    some = [j for j in range(0, y.shape[1], 20) if 0 < y[rest, j].sum() < len(rest)]
+    some = np.flatnonzero(y[rest].any(axis=0) & ~y[rest].all(axis=0))[::20]
 
-    def loss(width, penalty):
-        features = _kernel(width, seed).fit(places[rest])
+    def losses(width):
+        """The mean loss with each penalty."""
+        features = _kernel(width, len(rest), seed).fit(places[rest])
         train, test = features.transform(places[rest]), features.transform(places[held_out])
-        return np.mean(
-            [
-                log_loss(
-                    y[held_out, j],
-                    LogisticRegression(C=penalty).fit(train, y[rest, j]).predict_proba(test)[:, 1],
-                    labels=[False, True],
-                )
-                for j in some
-            ]
-        )
 
-    choices = [(width, penalty) for width in _WIDTHS for penalty in _PENALTIES]
-    losses = Parallel(-1)(delayed(loss)(*choice) for choice in choices)
-    width, penalty = choices[int(np.argmin(losses))]
-    features = _kernel(width, seed).fit_transform(places)
+        def loss(penalty, column):
+            fitted = LogisticRegression(C=penalty).fit(train, column[rest])
+            probabilities = fitted.predict_proba(test)[:, 1]
+            return log_loss(column[held_out], probabilities, labels=[False, True])
+
+        pairs = [(penalty, y[:, j]) for penalty in _PENALTIES for j in some]
+        found = Parallel(-1)(delayed(loss)(*pair) for pair in pairs)
+        return np.reshape(found, (len(_PENALTIES), -1)).mean(axis=1)
+
+    table = np.stack([losses(width) for width in _WIDTHS])
+    best = np.unravel_index(table.argmin(), table.shape)
+    width, penalty = _WIDTHS[best[0]], _PENALTIES[best[1]]
+    features = _kernel(width, len(places), seed).fit_transform(places)
 
     def probabilities(column):
         if column.all() or not column.any():
@@ -93,5 +93,6 @@ def _kilometres(coordinates):
     return 6371 * np.stack([latitude, longitude * np.cos(latitude.mean())], axis=1)
 
 
-def _kernel(width, seed):
-    return Nystroem(gamma=0.5 / width**2, n_components=_N_LANDMARKS, random_state=seed)
+def _kernel(width, n_places, seed):
+    n_landmarks = min(_N_LANDMARKS, n_places)
+    return Nystroem(gamma=0.5 / width**2, n_components=n_landmarks, random_state=seed)

@@ -2,7 +2,8 @@
 
 from keras_mmil import ragged
 from keras_mmil.bags import Bags
-from keras_mmil.interpretation import maps, plots
+from keras_mmil.interpretation import plots
+from keras_mmil.interpretation.maps import Maps, plot_maps
 from keras_mmil.interpretation.text_spans import window_words
 from keras_mmil.zoo.imdb import with_text
 
@@ -83,16 +84,15 @@ def _plot_some_clouds(explainer, shown, path):
 def _draw_maps(explainer, x, places, folder):
     """Maps of the clusters of instances, of what is in the top-bags, and of the rules."""
     of_top_bags, of_instances = places
-    clusters = maps.maps_of_instances(explainer, x, len(of_instances))
-    _draw(maps.plot_maps, of_instances, clusters, folder / "instance_clusters.png")
+    maps = Maps(explainer, x)
+    clusters = maps.instances(len(of_instances))
+    _draw(plot_maps, of_instances, clusters, folder / "instance_clusters.png")
     if len(explainer.levels_) > 1:
-        counts = maps.maps_of_members(explainer, x)
-        _draw(maps.plot_maps, of_top_bags, counts, folder / "sub_bag_clusters.png")
-    pairs = zip(maps.maps_of_rules(explainer, x, explainer.classes_[1]), _RULES_DRAWN, strict=True)
-    for drawn, file in pairs:
+        _draw(plot_maps, of_top_bags, maps.members(), folder / "sub_bag_clusters.png")
+    for drawn, file in zip(maps.rules(explainer.classes_[1]), _RULES_DRAWN, strict=True):
         some = dict(list(drawn.items())[:_N_DRAWN])
         if some:  # there may be no rule for that class
-            _draw(maps.plot_maps, of_top_bags, some, folder / file)
+            _draw(plot_maps, of_top_bags, some, folder / file)
 
 
 def _draw(plot, *arguments):

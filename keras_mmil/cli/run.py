@@ -171,7 +171,7 @@ def _cross_validate(experiment, settings, options, data, folder):
         folds=folds,
         rounds=rounds,
         seed=options.seed,
-        schedule=experiment.schedule and experiment.schedule(settings["epochs"]),
+        schedule=experiment.learning_rate(settings["epochs"]),
         folder=folder.path,
         resume=options.resume,
         n_jobs=options.jobs,
@@ -200,11 +200,9 @@ def _train_and_read(experiment, settings, options, data, folder):
         verbose=min(options.verbose, 1),
         **_explainer_arguments({**experiment.explainer, **data.explainer}, options),
     ).fit(model, read_on.x, read_on.x_valid)
-    metrics = {
-        METRICS[experiment.metric]: figure,
+    metrics |= {
         "rule_accuracy": explainer.score(*judged_by),
         "fidelity": explainer.fidelity(judged_by[0]),
-        "train_minutes": minutes,
         "extract_seconds": time.perf_counter() - started,
     }
     if experiment.check_rules is not None:
@@ -235,7 +233,7 @@ def _train(experiment, settings, options, data, folder):
         f"{is_labelled.sum()} top-bags for training, {(~is_labelled).sum()} without labels, "
         f"{len(data.valid[1])} for validation, {len(data.test[1])} for test"
     )
-    schedule = experiment.schedule and experiment.schedule(settings["epochs"])
+    schedule = experiment.learning_rate(settings["epochs"])
     callbacks = [keras.callbacks.LearningRateScheduler(schedule)] if schedule else []
     model, history = fit_resumable(
         lambda: experiment.build(**data.build_arguments),

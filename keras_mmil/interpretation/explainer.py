@@ -5,13 +5,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil.interpretation import storage
-from keras_mmil.interpretation.capture import Network, nest, set_aside
+from keras_mmil.interpretation.capture import Network, set_aside
 from keras_mmil.interpretation.cluster_table import cluster_table
 from keras_mmil.interpretation.describe import describe
 from keras_mmil.interpretation.explanation import explain
 from keras_mmil.interpretation.fitting import Fitted, fit
 from keras_mmil.interpretation.level import find_cluster, find_level, rename
-from keras_mmil.interpretation.nesting import expand
 from keras_mmil.interpretation.options import check_number, make_settings
 from keras_mmil.interpretation.reading import read
 from keras_mmil.interpretation.representatives import representatives
@@ -214,9 +213,7 @@ class Explainer(BaseEstimator):
             Tuple of int32 RaggedTensors, from the instances upwards: [top-bags, (n), (m)] for
             instances (their clusters), [top-bags, (n)] for sub-bags.
         """
-        seen = self._read(x)
-        levels = expand(seen.nestings)
-        return tuple(nest(seen.labels[i][here.rows], levels[i:]) for i, here in enumerate(levels))
+        return self._read(x).nested_labels()
 
     def describe(self, x=None, instance_labels=None, sub_bag_labels=None, label_names=None):
         """Describe the clusters by their sizes, and by true labels where they are known.

@@ -5,7 +5,7 @@ import numpy as np
 from keras_mmil.bags import Bags
 from keras_mmil.interpretation.plots import figure_class, finish
 
-__all__ = ["maps_of_instances", "maps_of_members", "maps_of_rules", "plot_maps"]
+__all__ = ["Maps", "plot_maps"]
 
 _THERE, _ELSEWHERE = "#2a9134", "#dfe4e8"
 _WIDTH = 3.0  # of a map, inches
@@ -62,70 +62,69 @@ def plot_maps(coordinates, maps, path=None, columns=4):
     return finish(figure, path)
 
 
-def maps_of_instances(explainer, x, n_places):
-    """Which places are in which cluster, where instances are places by their numbers.
-
-    Args:
-        explainer: a fitted `Explainer`.
-        x: top-bags of numbers of places.
-        n_places: number of places; those that are in no bag are in no cluster.
-
-    Returns:
-        Dict from the name of each cluster to bool [places].
-    """
-    level = explainer.levels_[0]
-    cluster_of = np.full(n_places, -1)
-    inputs = x.inputs if isinstance(x, Bags) else x
-    ids = inputs["bags"] if isinstance(inputs, dict) else inputs
-    cluster_of[ids.flat_values.numpy()] = explainer.labels(x)[0].flat_values.numpy()
-    return {name: cluster_of == cluster for cluster, name in enumerate(level.names)}
-
-
-def maps_of_members(explainer, x):
-    """How many of the members of each top-bag are in which cluster; of equal ones in `Bags`, one.
+class Maps:
+    """What an explainer says of top-bags that are places. The network computes them once.
 
     Args:
         explainer: a fitted `Explainer`.
         x: top-bags.
-
-    Returns:
-        Dict from the name of each cluster to int [top-bags].
     """
-    members = explainer.labels(x)[-1]
-    level = explainer.levels_[-1]
-    counts = np.zeros((int(members.nrows()), level.n_clusters), int)
-    np.add.at(counts, (members.value_rowids().numpy(), members.values.numpy()), 1)
-    return dict(zip(level.names, counts.T, strict=True))
 
+    def __init__(self, explainer, x):
+        self._levels = explainer.levels_
+        self._inputs = x.inputs if isinstance(x, Bags) else x
+        self._seen = explainer._read(x)
+        self._labels = self._seen.nested_labels()
 
-def maps_of_rules(explainer, x, conclusion):
-    """Where the rules of one class of top-bags hold, and how nearly they do elsewhere.
+    def instances(self, n_places):
+        """Which places are in which cluster, where instances are places by their numbers.
 
-    Args:
-        explainer: a fitted `Explainer`.
-        x: top-bags.
-        conclusion: name of the class.
+        Args:
+            n_places: number of places; those that are in no bag are in no cluster.
 
-    Returns:
-        A dict from the clause of each rule to bool [top-bags], whether it matches; and another one
-        to the number of its conditions that hold, less those that do not, int [top-bags].
+        Returns:
+            Dict from the name of each cluster to bool [places].
+        """
+        ids = self._inputs["bags"] if isinstance(self._inputs, dict) else self._inputs
+        cluster_of = np.full(n_places, -1)
+        cluster_of[ids.flat_values.numpy()] = self._labels[0].flat_values.numpy()
+        names = self._levels[0].names
+        return {name: cluster_of == cluster for cluster, name in enumerate(names)}
 
-    Raises:
-        ValueError: if there is no such class.
-    """
-    level = explainer.levels_[-1]
-    if conclusion not in level.rules.names:
-        raise ValueError(f"Expected one of {level.rules.names}. Received: {conclusion=}")
-    seen = explainer._read(x)
-    bags = level.bags(seen.labels[-2], seen.nestings[-1])
-    matches, balances = {}, {}
-    for rule in level.rules:
-        if level.rules.names[rule.conclusion] == conclusion:
-            clause = level.rules.text(rule)
-            holds = np.array([condition.holds(bags) for condition in rule.conditions], bool)
-            holds = holds.reshape(
-                -1, len(bags)
-            )  # (conditions, top-bags), also where there are none
-            matches[clause] = rule.matches(bags)
-            balances[clause] = holds.sum(axis=0) - (~holds).sum(axis=0)
-    return matches, balances
+    def members(self):
+        """How many members of each top-bag are in which cluster; of equal ones in `Bags`, one.
+
+        Returns:
+            Dict from the name of each cluster to int [top-bags].
+        """
+        members, names = self._labels[-1], self._levels[-1].names
+        counts = np.zeros((int(members.nrows()), len(names)), int)
+        np.add.at(counts, (members.value_rowids().numpy(), members.values.numpy()), 1)
+        return dict(zip(names, counts.T, strict=True))
+
+    def rules(self, conclusion):
+        """Where the rules of one class of top-bags hold, and how nearly they do elsewhere.
+
+        Args:
+            conclusion: name of the class.
+
+        Returns:
+            A dict from the clause of each rule to bool [top-bags], whether it matches; and another
+            one to the number of its conditions that hold, less those that do not, int [top-bags].
+
+        Raises:
+            ValueError: if there is no such class.
+        """
+        level = self._levels[-1]
+        if conclusion not in level.rules.names:
+            raise ValueError(f"Expected one of {level.rules.names}. Received: {conclusion=}")
+        bags = level.bags(self._seen.labels[-2], self._seen.nestings[-1])
+        matches, balances = {}, {}
+        for rule in level.rules:
+            if level.rules.names[rule.conclusion] == conclusion:
+                clause = level.rules.text(rule)
+                holds = np.array([condition.holds(bags) for condition in rule.conditions], bool)
+                holds = holds.reshape(-1, len(bags))  # also where there are no conditions
+                matches[clause] = rule.matches(bags)
+                balances[clause] = holds.sum(axis=0) - (~holds).sum(axis=0)
+        return matches, balances

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_mmil.interpretation.capture import nest
 from keras_mmil.interpretation.clustering import nearest
-from keras_mmil.interpretation.nesting import concatenate
+from keras_mmil.interpretation.nesting import concatenate, expand
 
 __all__ = ["Reading", "read"]
 
@@ -26,6 +27,15 @@ class Reading:
     nearest: tuple
     labels: tuple
     network: np.ndarray
+
+    def nested_labels(self):
+        """The labels by the rules of all but the top-bags, nested like the data.
+
+        Returns:
+            Tuple of int32 RaggedTensors, from the instances upwards.
+        """
+        levels = expand(self.nestings)
+        return tuple(nest(self.labels[i][here.rows], levels[i:]) for i, here in enumerate(levels))
 
 
 def read(levels, target, observations):
