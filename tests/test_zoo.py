@@ -113,6 +113,17 @@ def test_clouds_and_their_rotations():
     assert shown.sub_bag_labels[3].numpy().tolist() == [bags.test[1][3]] * 5
 
 
+def test_forms_of_floras():
+    """Regions among their own similar ones; species left out of the bags in training."""
+    data = zoo.registry["plants-P10-self"].load(source="synthetic")
+    seen = data.build_arguments["dataset"]
+    assert data.train[0].to_list() == seen.similar_regions(include_self=True).to_list()
+    for form, rate in (("", None), ("-self", None), ("-masked", 0.25)):
+        model = zoo.registry[f"plants-P10{form}"].build(dataset=seen)
+        rates = [x.rate for x in model.layers if isinstance(x, keras_mmil.layers.MemberDropout)]
+        assert rates == ([] if rate is None else [rate])
+
+
 @pytest.mark.parametrize("model", ["mmil", "mil"])
 def test_floras(model):
     """A network learns what was seen, is tested on what was overlooked, and read elsewhere."""
