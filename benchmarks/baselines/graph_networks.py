@@ -35,6 +35,7 @@ class Settings:
         epochs, patience: at most so many, and so many without a lower validation loss.
         neighbours: how many of a node's neighbours are drawn each epoch; None for all.
         normalise: whether the sum of a paper's features is made 1.
+        sparse: whether the first layer takes features as a sparse tensor, which is faster.
     """
 
     convolution: object
@@ -48,6 +49,7 @@ class Settings:
     patience: int = 10
     neighbours: int | None = None
     normalise: bool = True
+    sparse: bool = True
 
 
 def _sage(aggregation):
@@ -70,6 +72,7 @@ _SAGE = {
     "epochs": 100,
     "neighbours": 25,
     "normalise": False,
+    "sparse": False,  # neighbours are averaged before they are multiplied
 }
 MODELS = {
     "gcn": Settings(lambda size, units, is_last: GCNConv(size, units), 16, decay_first=True),
@@ -96,9 +99,19 @@ class _Network(torch.nn.Module):
 
     def forward(self, x, edges):
         rate, training = self.settings.dropout, self.training
-        x = torch.nn.functional.dropout(x, rate, training)
+        x = _dropout(x, rate, training)
         x = self.settings.activation(self.first(x, edges))
         return self.last(torch.nn.functional.dropout(x, rate, training), edges)
+
+
+def _dropout(x, rate, training):
+    """Dropout, of a sparse tensor of its values."""
+    if not x.is_sparse:
+        return torch.nn.functional.dropout(x, rate, training)
+    values = torch.nn.functional.dropout(x.values(), rate, training)
+    return torch.sparse_coo_tensor(
+        x.indices(), values, x.shape, is_coalesced=True, check_invariants=False
+    )
 
 
 def fit_graph_network(name, network, parts, kind, seed):
@@ -117,6 +130,7 @@ def fit_graph_network(name, network, parts, kind, seed):
     x = features(network).toarray()
     x = x / np.maximum(x.sum(axis=1, keepdims=True), 1e-9) if settings.normalise else x
     x = torch.from_numpy(x)
+    x = x.to_sparse() if settings.sparse else x
     y = torch.from_numpy(network.labels)
     train, valid, test = (torch.from_numpy(part) for part in parts)
     links = [
