@@ -27,8 +27,8 @@ class OverlookedPrecision(keras.metrics.Metric):
     """How highly what was overlooked is ranked among what was not seen: the paper's mAP.
 
     Of an example in which Q things were overlooked, the mean over i from 1 to Q of the share of
-    overlooked ones among the i things of the highest scores that were not seen. It is 0 as long as
-    no example has any, and the mean over those that have some else. The function
+    overlooked ones among the i things of the highest scores that were not seen. The metric is the
+    mean over the examples that have some, and NaN where none has, as in training. The function
     `datasets.plants.mean_average_precision` is the same for arrays.
 
     Args:
@@ -74,4 +74,4 @@ class OverlookedPrecision(keras.metrics.Metric):
 
     def result(self):
         """The mean so far."""
-        return tf.math.divide_no_nan(self.total.value, self.count.value)
+        return self.total.value / self.count.value
