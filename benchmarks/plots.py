@@ -1,5 +1,7 @@
 """Pictures of the results, which `benchmarks/report.py` draws."""
 
+import re
+
 import matplotlib
 import matplotlib.pyplot as plt
 
@@ -88,24 +90,27 @@ def draw_growth(records):
 
 
 def draw_ranking(records):
-    """How well models rank overlooked species, by how many are overlooked."""
-    records = [r for r in records if r["metric"] == "map"]
-    best = {}
+    """How well models rank overlooked species, by how many are overlooked.
+
+    Other forms of the data, such as P5-masked, are left out.
+    """
+    curves = {}
     for record in records:
-        best[record["model"]] = max(record["mean"], best.get(record["model"], 0))
+        if record["metric"] == "map" and re.fullmatch(r"P\d+", record["variant"]):
+            point = int(record["variant"][1:]), record["mean"], record["std"]
+            curves.setdefault(record["model"], []).append(point)
+
+    def highest(model):
+        return max(mean for _, mean, _ in curves[model])
+
     figure, panel = plt.subplots(figsize=(6.4, 3.8))
-    for model in sorted(best, key=best.get, reverse=True):
-        points = sorted(
-            (int(r["variant"].removeprefix("P")), r["mean"], r["std"])
-            for r in records
-            if r["model"] == model
-        )
-        shares, means, spreads = zip(*points, strict=True)
+    for model in sorted(curves, key=highest, reverse=True):
+        shares, means, spreads = zip(*sorted(curves[model]), strict=True)
         style = "o-" if model in ("mmil", "mil") else "o--"
         panel.errorbar(shares, means, spreads, fmt=style, capsize=3, markersize=4, label=model)
     panel.set_xlabel("overlooked, % of each species' regions", fontsize=9)
     panel.set_ylabel("mAP (more is better)", fontsize=9)
-    panel.set_xticks(sorted({int(r["variant"].removeprefix("P")) for r in records}))
+    panel.set_xticks(sorted({share for points in curves.values() for share, *_ in points}))
     panel.tick_params(labelsize=8)
     panel.grid(axis="y", alpha=0.3)
     panel.spines[["top", "right"]].set_visible(False)

@@ -1,5 +1,6 @@
 """What all tests share: quiet imports, fixed seeds, a clean Keras, and the folder of real data."""
 
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -55,3 +56,10 @@ def _clean_keras():
     yield
     if "keras" in sys.modules:
         sys.modules["keras"].utils.clear_session()
+
+
+@pytest.fixture
+def load_benchmark(monkeypatch):
+    """Import a module of the benchmarks."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    return importlib.import_module

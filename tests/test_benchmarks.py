@@ -1,7 +1,6 @@
 """The benchmarked programs compute the same, also where instances and sub-bags repeat."""
 
 import dataclasses
-import importlib
 import json
 from pathlib import Path
 
@@ -13,13 +12,6 @@ from keras_mmil.datasets import citations
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 COMPETITORS = ["ours", "flat", "naive_ragged", "padded"]
-
-
-@pytest.fixture
-def load(monkeypatch):
-    """Import a module of the benchmarks."""
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module
 
 
 def first_top_bags(workload, n=3):
@@ -41,39 +33,39 @@ def first_top_bags(workload, n=3):
 @pytest.mark.parametrize(
     "name", ["mnist", "text", "ego", pytest.param("cora", marks=pytest.mark.data)]
 )
-def test_all_start_with_the_same_losses(load, name):
+def test_all_start_with_the_same_losses(load_benchmark, name):
     """Two steps: the second loss depends on the gradients of the first."""
-    workload = first_top_bags(load("workloads").WORKLOADS[name]())
+    workload = first_top_bags(load_benchmark("workloads").WORKLOADS[name]())
     losses = {}
     for competitor in COMPETITORS:
-        step = load(f"competitors.{competitor}").Step(workload)
+        step = load_benchmark(f"competitors.{competitor}").Step(workload)
         losses[competitor] = [step(0), step(0)]
     for both in losses.values():
         np.testing.assert_allclose(both, losses["flat"], rtol=1e-4)
 
 
-def test_adversarial_steps_start_with_the_same_supervised_loss(load):
-    workload = first_top_bags(load("workloads").WORKLOADS["text"]())
+def test_adversarial_steps_start_with_the_same_supervised_loss(load_benchmark):
+    workload = first_top_bags(load_benchmark("workloads").WORKLOADS["text"]())
     losses = []
     for competitor in ("ours", "flat"):
-        plain = load(f"competitors.{competitor}").Step(workload)
-        step = load(f"competitors.{competitor}").AdversarialStep(workload)
+        plain = load_benchmark(f"competitors.{competitor}").Step(workload)
+        step = load_benchmark(f"competitors.{competitor}").AdversarialStep(workload)
         losses.append(step(0))
         np.testing.assert_allclose(losses[-1], plain(0), rtol=1e-4)
         assert step(0) != losses[-1]  # it does train
     np.testing.assert_allclose(*losses, rtol=1e-4)
 
 
-def test_ratios_of_times(load):
-    ratios = load("records").ratios([2.0, 1.0, 4.0], [4.0, 4.0, 4.0])
+def test_ratios_of_times(load_benchmark):
+    ratios = load_benchmark("records").ratios([2.0, 1.0, 4.0], [4.0, 4.0, 4.0])
     assert ratios == {"ratio": 0.25, "median_ratio": 0.5}
 
 
-def test_the_results_page_is_the_generated_one(load):
-    assert (FOLDER / "RESULTS.md").read_text(encoding="utf-8") == load("report").render()
+def test_the_results_page_is_the_generated_one(load_benchmark):
+    assert (FOLDER / "RESULTS.md").read_text(encoding="utf-8") == load_benchmark("report").render()
 
 
-def test_the_best_model_of_a_variant_comes_first(load, tmp_path):
+def test_the_best_model_of_a_variant_comes_first(load_benchmark, tmp_path):
     path = tmp_path / "graphs.json"
     path.write_text(
         json.dumps(
@@ -90,7 +82,9 @@ def test_the_best_model_of_a_variant_comes_first(load, tmp_path):
             ]
         )
     )
-    rows = [(row["variant"], row["metric"], row["model"]) for row in load("report").read(path)]
+    rows = [
+        (row["variant"], row["metric"], row["model"]) for row in load_benchmark("report").read(path)
+    ]
     accuracy, minutes = "test_accuracy", "train_minutes"
     assert rows == [
         *[("one", accuracy, "b"), ("one", accuracy, "a")],
@@ -99,8 +93,8 @@ def test_the_best_model_of_a_variant_comes_first(load, tmp_path):
     ]
 
 
-def test_quoted_figures_are_shown_as_quoted(load):
-    report = load("report")
+def test_quoted_figures_are_shown_as_quoted(load_benchmark):
+    report = load_benchmark("report")
     dgk, patchy, saen = report.quoted("collab")
     assert (dgk["model"], patchy["model"], saen["paper"]) == ("dgk", "patchy-san", 0.785)
     ours = {"model": "mmil", "metric": "test_accuracy", "mean": 0.8, "std": 0.01, "runs": 10}
@@ -109,8 +103,8 @@ def test_quoted_figures_are_shown_as_quoted(load):
     assert second == "| saen | test_accuracy | not run | 78.50% ± 0.69%, as quoted there |  |"
 
 
-def test_pictures_show_every_competitor(load, tmp_path):
-    plots = load("plots")
+def test_pictures_show_every_competitor(load_benchmark, tmp_path):
+    plots = load_benchmark("plots")
     records = [
         {
             "model": model,
@@ -134,9 +128,9 @@ def test_pictures_show_every_competitor(load, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["set", "mean"])
-def test_linear_baselines_read_the_words_around_a_paper(load, name):
+def test_linear_baselines_read_the_words_around_a_paper(load_benchmark, name):
     """Their features, counted one by one; the penalty is chosen on validation papers."""
-    words = load("baselines.words")
+    words = load_benchmark("baselines.words")
     network = citations.synthetic(n_papers=120, seed=2)
     parts = network.split("random", seed=1)
 
