@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._checks import positive_int
-from keras_mmil.bags import Bags
+from keras_mmil.bags import inputs_of
 
 __all__ = ["batches", "feed"]
 
@@ -40,7 +40,7 @@ def batches(x, y=None, batch_size=32, shuffle=True, seed=None, first_epoch=None)
     >>> model.fit(dataset, epochs=10, shuffle=False)  # the dataset shuffles
     """
     positive_int("batch_size", batch_size)
-    data = x.inputs if isinstance(x, Bags) else x
+    data = inputs_of(x)
     if y is not None:
         data = (data, *y) if isinstance(y, tuple) else (data, y)
     n = ragged.n_top_bags(data)

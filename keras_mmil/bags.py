@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_mmil import _multisets, ragged
 
-__all__ = ["Bags", "input_names"]
+__all__ = ["Bags", "input_names", "inputs_of"]
 
 _MERGES = ("batch", "top_bag", None)
 
@@ -243,6 +243,11 @@ class Bags:
             f"Bags(depth={self.depth}, {len(self):,} top-bags, {self.n_instances:,.10g} instances "
             f"stored as {self.n_stored:,}, dtype={self.dtype.name})"
         )
+
+
+def inputs_of(x):
+    """What a model is fed with: the `inputs` of `Bags`, and anything else as it is."""
+    return x.inputs if isinstance(x, Bags) else x
 
 
 def _check_ids(x):

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil.bags import Bags
+from keras_mmil.bags import inputs_of
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.model import Model
 
@@ -79,7 +79,7 @@ def run_layer_test(layer_class, init_kwargs, inputs, expected=None, fresh_proces
         for output in keras.tree.flatten(layer(**odd)):
             assert np.isfinite(np.asarray(_flat(output), "float64")).all(), output
 
-    inputs = inputs.inputs if isinstance(inputs, Bags) else inputs
+    inputs = inputs_of(inputs)
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model.keras")
         assert_close(keras.models.load_model(f"{folder}/model.keras")(inputs), outputs)
@@ -96,7 +96,7 @@ def predict_in_fresh_process(model, inputs):
     Returns:
         What the loaded model yields for `inputs`; a list if the model has several outputs.
     """
-    inputs = inputs.inputs if isinstance(inputs, Bags) else inputs
+    inputs = inputs_of(inputs)
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model.keras")
         tf.data.Dataset.from_tensors(inputs).save(f"{folder}/inputs")

@@ -1,7 +1,7 @@
 """What a run leaves in its folder, and what it prints."""
 
 from keras_mmil import ragged
-from keras_mmil.bags import Bags
+from keras_mmil.bags import inputs_of
 from keras_mmil.interpretation import plots
 from keras_mmil.interpretation.maps import Maps, plot_maps
 from keras_mmil.interpretation.text_spans import window_words
@@ -54,7 +54,7 @@ def write_shown(folder, explainer, shown):
         explainer: a fitted `Explainer`.
         shown: a `Shown`.
     """
-    x = shown.x.inputs if isinstance(shown.x, Bags) else shown.x
+    x = inputs_of(shown.x)
     _write_clusters(folder, explainer, x, shown.show)
     explanations = explainer.explain(ragged.take(x, slice(_N_EXPLAINED)), shown.show)
     folder.write_text("explanations.txt", "\n\n".join(map(str, explanations)) + "\n")

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_mmil.bags import Bags
-from keras_mmil.interpretation.plots import figure_class, finish
+from keras_mmil.bags import inputs_of
+from keras_mmil.interpretation.plots import finish, new_figure, rows_and_columns
 
 __all__ = ["Maps", "plot_maps"]
 
@@ -43,10 +43,8 @@ def plot_maps(coordinates, maps, path=None, columns=4):
     height = _WIDTH * np.clip(np.ptp(latitude) / across, 0.3, 3)
     # As large as squares that fill the map would be.
     size = 72**2 * _WIDTH * height / len(coordinates)
-    columns = min(columns, len(maps))
-    rows = -(-len(maps) // columns)
-    inches = _WIDTH * columns, (height + 0.45) * rows
-    figure = figure_class()(figsize=inches, layout="constrained")
+    rows, columns = rows_and_columns(len(maps), columns)
+    figure = new_figure(_WIDTH * columns, (height + 0.45) * rows)
     for ax, (title, values) in zip(
         figure.subplots(rows, columns, squeeze=False).flat, maps.items(), strict=False
     ):
@@ -72,7 +70,7 @@ class Maps:
 
     def __init__(self, explainer, x):
         self._levels = explainer.levels_
-        self._inputs = x.inputs if isinstance(x, Bags) else x
+        self._inputs = inputs_of(x)
         self._seen = explainer._read(x)
         self._labels = self._seen.nested_labels()
 

@@ -6,7 +6,14 @@ import numpy as np
 
 from keras_mmil.interpretation.level import level_symbol, level_word
 
-__all__ = ["figure_class", "finish", "plot_clouds", "plot_correspondence", "plot_grid"]
+__all__ = [
+    "finish",
+    "new_figure",
+    "plot_clouds",
+    "plot_correspondence",
+    "plot_grid",
+    "rows_and_columns",
+]
 
 _COLOUR = "#3b6ea5"
 _DIMMED = "#b9c4cf"
@@ -31,14 +38,13 @@ def plot_grid(explainer, path=None):
     Raises:
         ImportError: without matplotlib.
     """
-    figure_of = figure_class()
     chosen, grid = explainer.n_clusters_, explainer.grid_
     if len(chosen) == 1:
-        figure = figure_of(figsize=(5, 3.2), layout="constrained")
+        figure = new_figure(5, 3.2)
         _line(figure.subplots(), grid, chosen)
     else:
         pairs = list(itertools.pairwise(range(len(chosen))))
-        figure = figure_of(figsize=(5.2 * len(pairs), 4.4), layout="constrained")
+        figure = new_figure(5.2 * len(pairs), 4.4)
         axes = figure.subplots(1, len(pairs), squeeze=False)
         for ax, pair in zip(axes[0], pairs, strict=True):
             _heat_map(figure, ax, grid, chosen, pair)
@@ -69,12 +75,10 @@ def plot_correspondence(description, path=None):
             f"Received: description of {description.word}s without a table"
         )
     n_clusters, n_labels = description.table.shape
-    columns = min(n_clusters, 5)
-    rows = -(-n_clusters // columns)
+    rows, columns = rows_and_columns(n_clusters, 5)
     lying = max(map(len, map(str, description.label_names))) > 2
     height = max(2.1, 0.2 * n_labels + 0.7) if lying else 2.1
-    size = (2.4 * columns, height * rows + 0.5)
-    figure = figure_class()(figsize=size, layout="constrained")
+    figure = new_figure(2.4 * columns, height * rows + 0.5)
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     totals = np.maximum(description.table.sum(axis=1, keepdims=True), 1e-12)
     for cluster, ax in enumerate(axes.flat):
@@ -127,9 +131,8 @@ def plot_clouds(explainer, x, around, titles=None, path=None):
     cluster_of = explainer.labels(around)[0].flat_values.numpy()
     names = explainer.levels_[0].rules.member_names
     explanations = explainer.explain(x)
-    columns = min(len(explanations), 4)
-    rows = -(-len(explanations) // columns)
-    figure = figure_class()(figsize=(3.6 * columns, 4.2 * rows), layout="constrained")
+    rows, columns = rows_and_columns(len(explanations), 4)
+    figure = new_figure(3.6 * columns, 4.2 * rows)
     for i, explanation in enumerate(explanations):
         cloud = _first_deciding(explanation.top_bag)
         points = x[cloud.position].numpy()
@@ -202,15 +205,21 @@ def _axis_label(level, n_levels):
     return f"clusters of {level_word(level, n_levels)}s ({level_symbol(level)})"
 
 
-def figure_class():
-    """matplotlib's, without pyplot, which would keep every figure and look for a display."""
+def rows_and_columns(n_panels, most_columns):
+    """How many rows and columns of panels a figure has."""
+    columns = min(n_panels, most_columns)
+    return -(-n_panels // columns), columns
+
+
+def new_figure(width, height):
+    """A figure of so many inches, without pyplot, which would keep it and look for a display."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
             "Expected matplotlib to draw: pip install 'keras-mmil[report]'"
         ) from error
-    return Figure
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def finish(figure, path):

@@ -17,7 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 from keras_mmil import ragged
 from keras_mmil._atomic import write_json
 from keras_mmil._checks import positive_int
-from keras_mmil.bags import Bags
+from keras_mmil.bags import inputs_of
 from keras_mmil.datasets.feeding import feed
 from keras_mmil.layers.graph import seed_generators
 
@@ -114,7 +114,7 @@ def cross_validate(
     """
     for name, value in {"epochs": epochs, "batch_size": batch_size, "rounds": rounds}.items():
         positive_int(name, value)
-    x = x.inputs if isinstance(x, Bags) else x
+    x = inputs_of(x)
     x = tf.nest.map_structure(lambda p: p if tf.is_tensor(p) else tf.convert_to_tensor(p), x)
     y = _checked_labels(y, ragged.n_top_bags(x), folds)
     settings = {"folds": folds, "epochs": epochs, "batch_size": batch_size, "seed": seed}
