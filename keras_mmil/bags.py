@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_mmil import _multisets, ragged
 
-__all__ = ["Bags", "input_names", "inputs_of"]
+__all__ = ["Bags", "input_names", "inputs_of", "members_of"]
 
 _MERGES = ("batch", "top_bag", None)
 
@@ -248,6 +248,12 @@ class Bags:
 def inputs_of(x):
     """What a model is fed with: the `inputs` of `Bags`, and anything else as it is."""
     return x.inputs if isinstance(x, Bags) else x
+
+
+def members_of(x):
+    """The ragged tensor of instances, or of their ids, among what a model is fed with."""
+    inputs = inputs_of(x)
+    return inputs["bags"] if isinstance(inputs, dict) else inputs
 
 
 def _check_ids(x):

@@ -52,6 +52,8 @@ def test_gaussian_processes_are_sure_of_what_is_everywhere_or_nowhere(load_bench
     assert (scores[:, 0] == 1).all()
     assert (scores[:, 1] == 0).all()
     assert 0 < scores[:, 2:].min() < scores[:, 2:].max() < 1
+    of_some = load_benchmark("baselines.plants").gaussian_process(flora, 0, [7, 0])
+    np.testing.assert_allclose(of_some, scores[:, [7, 0]])
 
 
 def test_threshold_of_the_best_f1(load_benchmark):

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from keras_mmil import ragged
-from keras_mmil.bags import Bags
+from keras_mmil.bags import Bags, members_of
 from keras_mmil.datasets import plants
 from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiment import Data, Experiment, ReadOn, Shown
@@ -57,7 +57,7 @@ def _load_plants(
 def _shown_regions(x, seen, chosen):
     """Regions by their names, those first on which rules are judged; sub-bags by their species."""
     bags = ragged.take(x, chosen)
-    members = bags["bags"] if isinstance(bags, dict) else bags
+    members = members_of(bags)
 
     def show(position):
         if len(position) == members.ragged_rank + 1:

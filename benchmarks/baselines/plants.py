@@ -34,35 +34,16 @@ def naive_euclidean(flora, seed):
     return is_near @ flora.presence.astype(np.float32) / counts
 
 
-def gaussian_process(flora, seed):
+def gaussian_process(flora, seed, species=slice(None)):
     """Probabilities of a Gaussian process of the coordinates, with logistic likelihood, a species.
+
+    Of all species, or of those chosen: [regions, species].
 
     The kernel is approximated by landmarks; its width and the variance are those of the best
     likelihood, over every twentieth species, of regions that are left out, a tenth of them.
     """
     places = _kilometres(flora.coordinates)
-    y = flora.presence
-    order = np.random.default_rng(seed).permutation(len(places))
-    held_out, rest = np.split(order, [len(order) // 10])
-    some = np.flatnonzero(y[rest].any(axis=0) & ~y[rest].all(axis=0))[::20]
-
-    def losses(width):
-        """The mean loss with each penalty."""
-        features = _kernel(width, len(rest), seed).fit(places[rest])
-        train, test = features.transform(places[rest]), features.transform(places[held_out])
-
-        def loss(penalty, column):
-            fitted = LogisticRegression(C=penalty).fit(train, column[rest])
-            probabilities = fitted.predict_proba(test)[:, 1]
-            return log_loss(column[held_out], probabilities, labels=[False, True])
-
-        pairs = [(penalty, y[:, j]) for penalty in _PENALTIES for j in some]
-        found = Parallel(-1)(delayed(loss)(*pair) for pair in pairs)
-        return np.reshape(found, (len(_PENALTIES), -1)).mean(axis=1)
-
-    table = np.stack([losses(width) for width in _WIDTHS])
-    best = np.unravel_index(table.argmin(), table.shape)
-    width, penalty = _WIDTHS[best[0]], _PENALTIES[best[1]]
+    width, penalty = _best_kernel(places, flora.presence, seed)
     features = _kernel(width, len(places), seed).fit_transform(places)
 
     def probabilities(column):
@@ -70,7 +51,8 @@ def gaussian_process(flora, seed):
             return column.astype(float)
         return LogisticRegression(C=penalty).fit(features, column).predict_proba(features)[:, 1]
 
-    return np.stack(Parallel(-1)(delayed(probabilities)(column) for column in y.T), axis=1)
+    columns = flora.presence.T[species]
+    return np.stack(Parallel(-1)(delayed(probabilities)(column) for column in columns), axis=1)
 
 
 def factorisation(flora, seed):
@@ -96,3 +78,28 @@ def _kilometres(coordinates):
 def _kernel(width, n_places, seed):
     n_landmarks = min(_N_LANDMARKS, n_places)
     return Nystroem(gamma=0.5 / width**2, n_components=n_landmarks, random_state=seed)
+
+
+def _best_kernel(places, y, seed):
+    """The width and the penalty with which species are likeliest in regions that are left out."""
+    order = np.random.default_rng(seed).permutation(len(places))
+    held_out, rest = np.split(order, [len(order) // 10])
+    some = np.flatnonzero(y[rest].any(axis=0) & ~y[rest].all(axis=0))[::20]
+
+    def losses(width):
+        """The mean loss with each penalty."""
+        features = _kernel(width, len(rest), seed).fit(places[rest])
+        train, test = features.transform(places[rest]), features.transform(places[held_out])
+
+        def loss(penalty, column):
+            fitted = LogisticRegression(C=penalty).fit(train, column[rest])
+            probabilities = fitted.predict_proba(test)[:, 1]
+            return log_loss(column[held_out], probabilities, labels=[False, True])
+
+        pairs = [(penalty, y[:, j]) for penalty in _PENALTIES for j in some]
+        found = Parallel(-1)(delayed(loss)(*pair) for pair in pairs)
+        return np.reshape(found, (len(_PENALTIES), -1)).mean(axis=1)
+
+    table = np.stack([losses(width) for width in _WIDTHS])
+    best = np.unravel_index(table.argmin(), table.shape)
+    return _WIDTHS[best[0]], _PENALTIES[best[1]]

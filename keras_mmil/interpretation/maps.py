@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from keras_mmil.bags import inputs_of
-from keras_mmil.interpretation.plots import finish, new_figure, rows_and_columns
+from keras_mmil.bags import members_of
+from keras_mmil.interpretation.plots import GREEN, finish, new_figure, rows_and_columns
 
 __all__ = ["Maps", "plot_maps"]
 
-_THERE, _ELSEWHERE = "#2a9134", "#dfe4e8"
+_ELSEWHERE = "#dfe4e8"
 _WIDTH = 3.0  # of a map, inches
 
 
@@ -51,7 +51,7 @@ def plot_maps(coordinates, maps, path=None, columns=4):
         values = np.asarray(values)
         style = {"c": values, "cmap": "YlGn"}
         if values.dtype == bool:
-            style = {"c": np.where(values, _THERE, _ELSEWHERE)}
+            style = {"c": np.where(values, GREEN, _ELSEWHERE)}
         ax.scatter(longitude, latitude, s=size, marker="s", linewidths=0, **style)
         ax.set_aspect(1 / squeezed)
         ax.set_title(title, fontsize=8, wrap=True)
@@ -70,7 +70,7 @@ class Maps:
 
     def __init__(self, explainer, x):
         self._levels = explainer.levels_
-        self._inputs = inputs_of(x)
+        self._instances = members_of(x)
         self._seen = explainer._read(x)
         self._labels = self._seen.nested_labels()
 
@@ -83,9 +83,8 @@ class Maps:
         Returns:
             Dict from the name of each cluster to bool [places].
         """
-        ids = self._inputs["bags"] if isinstance(self._inputs, dict) else self._inputs
         cluster_of = np.full(n_places, -1)
-        cluster_of[ids.flat_values.numpy()] = self._labels[0].flat_values.numpy()
+        cluster_of[self._instances.flat_values.numpy()] = self._labels[0].flat_values.numpy()
         names = self._levels[0].names
         return {name: cluster_of == cluster for cluster, name in enumerate(names)}
 
@@ -123,6 +122,6 @@ class Maps:
                 clause = level.rules.text(rule)
                 holds = np.array([condition.holds(bags) for condition in rule.conditions], bool)
                 holds = holds.reshape(-1, len(bags))  # also where there are no conditions
-                matches[clause] = rule.matches(bags)
+                matches[clause] = holds.all(axis=0)
                 balances[clause] = holds.sum(axis=0) - (~holds).sum(axis=0)
         return matches, balances

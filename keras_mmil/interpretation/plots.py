@@ -18,7 +18,7 @@ __all__ = [
 _COLOUR = "#3b6ea5"
 _DIMMED = "#b9c4cf"
 _CHOSEN = "#c0392b"
-_ACTIVE = "#2a9134"
+GREEN = "#2a9134"
 _N_PLACES = 60  # of points that would have to be absent, in a picture
 
 
@@ -142,7 +142,7 @@ def plot_clouds(explainer, x, around, titles=None, path=None):
         ax = figure.add_subplot(rows, columns, i + 1, projection="3d")
         ax.scatter(*places[absent][::step].T, color=_CHOSEN, marker="x", s=12, alpha=0.5)
         ax.scatter(*points[~decides].T, color=_COLOUR, s=6)
-        ax.scatter(*points[decides].T, color=_ACTIVE, s=30, depthshade=False)
+        ax.scatter(*points[decides].T, color=GREEN, s=30, depthshade=False)
         drawn = np.concatenate([points, places[absent][::step]])
         low, high = drawn.min(axis=0), drawn.max(axis=0)
         ax.set(**{f"{axis}lim": pair for axis, *pair in zip("xyz", low, high, strict=True)})
