@@ -59,6 +59,18 @@ def test_dtype_of_numbers(numbers, dtype):
     assert ragged.from_nested_lists([numbers]).dtype == dtype
 
 
+def test_lookup_of_instances_and_their_bags():
+    x = [[[1, 2], [3]], [], [[], [4]]]
+    at = ragged.lookup(bags(*x))
+    for i, top_bag in enumerate(x):
+        for j, bag in enumerate(top_bag):
+            assert at((i, j)).tolist() == bag
+            assert [at((i, j, k)) for k in range(len(bag))] == bag
+    points = tf.RaggedTensor.from_row_lengths(tf.random.stateless_normal((5, 3), (0, 1)), [2, 3])
+    np.testing.assert_array_equal(ragged.lookup(points)((1, 2)), points[1, 2])
+    np.testing.assert_array_equal(ragged.lookup(points)((1,)), points[1])
+
+
 def test_arrays_are_bags_of_instances():
     x = [
         [np.zeros((3, 4), np.float16), np.ones((1, 4), np.float16)],

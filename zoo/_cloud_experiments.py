@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import tensorflow as tf
 
+from keras_mmil import ragged
 from keras_mmil.datasets import clouds, modelnet
 from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiment import Data, Experiment, Shown
@@ -59,10 +60,11 @@ _FORMS = {"bags": _rotated, "clouds": _as_they_are, "rotations": _flattened}
 def _shown_clouds(test, form, names):
     """Clouds by their kinds, and points by where they are."""
     x, y, _ = test
+    point_at = ragged.lookup(x)
 
     def show(position):
         if len(position) == x.ragged_rank + 1:
-            return "(" + ", ".join(f"{coordinate:.2f}" for coordinate in x[position].numpy()) + ")"
+            return "(" + ", ".join(f"{coordinate:.2f}" for coordinate in point_at(position)) + ")"
         kind = f"cloud {position[0]} ({names[y[position[0]]]})"
         return kind if len(position) == 1 else f"{kind}, rotation {position[1]}"
 

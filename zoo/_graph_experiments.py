@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from sklearn.model_selection import train_test_split
 
+from keras_mmil import ragged
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import citations, social
 from keras_mmil.training import cosine_decay
@@ -66,11 +67,12 @@ def _shown_papers(network, split, seed, depth, limit):
     words = tf.gather(network.words, bags)
     if depth == 1:
         words = words.merge_dims(1, 2)
+    word_at, paper_at = ragged.lookup(words), ragged.lookup(bags)
 
     def show(position):
         if len(position) == depth + 1:
-            return f"word {words[position].numpy()}"
-        paper = papers[position[0]] if len(position) == 1 else bags[position].numpy()
+            return f"word {word_at(position)}"
+        paper = papers[position[0]] if len(position) == 1 else paper_at(position)
         return f"paper {paper} ({names[network.labels[paper]]})"
 
     if depth == 1:
@@ -185,13 +187,14 @@ def _load_networks(name, seed=0, limit=None, source="tu", unlabelled=False):
 def _shown_networks(bags, graphs):
     """Nodes by their degrees, and neighbourhoods by those in them."""
     x = bags[graphs]
+    degree_at, count_at = ragged.lookup(x.bags), ragged.lookup(x.counts)
 
     def show(position):
         if len(position) == 1:
             return f"graph {graphs[position[0]]}"
         if len(position) == 3:
-            return f"degree {x.bags[position].numpy()}"
-        members = zip(x.bags[position].numpy(), x.counts[position].numpy(), strict=True)
+            return f"degree {degree_at(position)}"
+        members = zip(degree_at(position), count_at(position), strict=True)
         degrees = [
             f"{degree} (×{count:g})" if count > 1 else f"{degree}" for degree, count in members
         ]

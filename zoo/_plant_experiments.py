@@ -58,10 +58,11 @@ def _shown_regions(x, seen, chosen):
     """Regions by their names, those first on which rules are judged; sub-bags by their species."""
     bags = ragged.take(x, chosen)
     members = members_of(bags)
+    region_at = ragged.lookup(members)
 
     def show(position):
         if len(position) == members.ragged_rank + 1:
-            return seen.regions[int(members[position])]
+            return seen.regions[region_at(position)]
         region = chosen[position[0]]
         if len(position) == 1:
             return seen.regions[region]

@@ -4,7 +4,7 @@ import re
 
 import tensorflow as tf
 
-from keras_mmil import text
+from keras_mmil import ragged, text
 
 __all__ = ["as_str", "sentence_spans", "window_centres", "window_words", "without_breaks"]
 
@@ -71,13 +71,12 @@ def window_words(x, vocabulary, n_words=25):
         Function from a position to str: the tokens of a window or, of a bag, those in the middle of
         its windows.
     """
+    ids_at = ragged.lookup(x)
 
     def show(position):
-        part = x
-        for index in position:
-            part = part[index]
-        ids = part if part.shape.rank == 1 else part[:, part.shape[-1] // 2]
-        words = [vocabulary[i] for i in ids.numpy()]
+        ids = ids_at(position)
+        ids = ids if ids.ndim == 1 else ids[:, ids.shape[-1] // 2]
+        words = [vocabulary[i] for i in ids]
         return " ".join(words[:n_words] + ["…"] * (len(words) > n_words))
 
     return show
