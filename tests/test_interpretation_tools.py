@@ -276,6 +276,17 @@ def test_grid_picture_of_some_combinations():
     assert shown == {(0, 0): "50.0", (0, 2): "62.5", (2, 0): "75.0", (1, 1): "90.0"}
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_grid_picture_of_many_combinations(depth):
+    """Numbers on the axes do not overlap."""
+    grid = tuple(GridPoint((k,) * depth, k / 100, 5) for k in range(2, 51))
+    fit = SimpleNamespace(grid_=grid, n_clusters_=(50,) * depth, fidelity_=0.5)
+    panel = plot_grid(fit).axes[0]
+    for axis in (panel.xaxis, panel.yaxis)[:depth]:
+        names = [tick.get_text() for tick in axis.get_ticklabels()]
+        assert names == [str(k) for k in range(2, 51, 3)]
+
+
 @pytest.mark.parametrize("form", ["bags", "clouds"])
 def test_pictures_of_clouds(form, tmp_path):
     """Green are the points that decide; and what has to be absent is where others have it."""

@@ -87,7 +87,7 @@ def words_of(bags):
 
 
 def test_clouds_and_their_rotations():
-    """All clouds are for training; some of them for validation; and the last network is kept."""
+    """All clouds are for training; rules are chosen on some of them, and learned on the others."""
     clouds = zoo.registry["modelnet-mil-P100"].load(seed=1, source="synthetic")
     bags = zoo.registry["modelnet-P100"].load(seed=1, source="synthetic")
     flat = zoo.registry["modelnet-mil-P100-rotations"].load(seed=1, source="synthetic")
@@ -104,6 +104,12 @@ def test_clouds_and_their_rotations():
     of_train = {cloud.numpy().tobytes() for cloud in clouds.train[0].to_tensor()}
     assert {cloud.numpy().tobytes() for cloud in clouds.valid[0].to_tensor()} < of_train
     assert not {cloud.numpy().tobytes() for cloud in clouds.test[0].to_tensor()} & of_train
+    for data in (clouds, bags, flat):
+        read_on = data.read_on()
+        assert read_on.x_valid is data.valid[0]
+        joined = ragged.concat([read_on.x_valid, read_on.x])
+        np.testing.assert_array_equal(joined.to_tensor(), data.train[0].to_tensor())
+        assert read_on.test is None
     shown = bags.shown()
     kinds = shown.label_names["sub-bag"]
     assert shown.show((3,)) == f"cloud 3 ({kinds[bags.test[1][3]]})"

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_mmil import ragged
 from keras_mmil.datasets import clouds, modelnet
 from keras_mmil.training import piecewise_constant
-from keras_mmil.zoo.experiment import Data, Experiment, Shown
+from keras_mmil.zoo.experiment import Data, Experiment, ReadOn, Shown
 from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 
 __all__ = ["EXPERIMENTS"]
@@ -20,7 +20,7 @@ _N_VALID = 2000  # clouds on which the rules are chosen, in the paper
 def _load_clouds(
     form, n_points, n_rotations, seed=0, limit=None, source="modelnet", unlabelled=False
 ):
-    """Clouds for training and test. Those for validation are some of the first."""
+    """Clouds for training and test; of the first, some to choose rules on."""
     if source == "synthetic":
         names, n_points = clouds.SHAPES, min(n_points, 60)
         train, test = (clouds.synthetic(n, n_points, seed + n) for n in (400, 200))
@@ -29,14 +29,19 @@ def _load_clouds(
         train, test = modelnet.load(n_points)
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(len(y)) for _, y in (train, test)]  # the files' are by kind
-    for_rules = orders[0][: min(_N_VALID, len(orders[0]) // 5)]
-    parts = (train, orders[0]), (train, for_rules), (test, orders[1])
-    triples = [
-        (*_FORMS[form](x[chosen[:limit]], y[chosen[:limit]], n_rotations), None)
-        for (x, y), chosen in parts
-    ]
+    for_training, for_test = (order[:limit] for order in orders)
+    for_rules = for_training[: min(_N_VALID, len(for_training) // 5)]
+    parts = (train, for_training), (train, for_rules), (test, for_test)
+    triples = [(*_FORMS[form](x[chosen], y[chosen], n_rotations), None) for (x, y), chosen in parts]
     shown = partial(_shown_clouds, triples[-1], form, names)
-    return Data(*triples, {"n_classes": len(names)}, class_names=names, shown=shown)
+    x, x_valid = (triple[0] for triple in triples[:2])
+
+    def read_on():
+        return ReadOn(ragged.take(x, slice(ragged.n_top_bags(x_valid), None)), x_valid)
+
+    return Data(
+        *triples, {"n_classes": len(names)}, class_names=names, shown=shown, read_on=read_on
+    )
 
 
 def _as_they_are(x, y, n_rotations):

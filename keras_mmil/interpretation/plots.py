@@ -19,6 +19,7 @@ _COLOUR = "#3b6ea5"
 _DIMMED = "#b9c4cf"
 _CHOSEN = "#c0392b"
 GREEN = "#2a9134"
+_N_TICKS = 17  # with a name, on an axis
 _N_PLACES = 60  # of points that would have to be absent, in a picture
 
 
@@ -171,7 +172,7 @@ def _line(ax, grid, chosen):
         marker="o", markersize=13, markerfacecolor="none", markeredgecolor=_CHOSEN,
         markeredgewidth=2,
     )  # fmt: skip
-    ax.set_xticks(ks)
+    ax.set_xticks(ks[:: _tick_step(ks)])
     ax.set_xlabel(_axis_label(0, 1))
     ax.set_ylabel("fidelity in %")
     ax.spines[["top", "right"]].set_visible(False)
@@ -193,12 +194,18 @@ def _heat_map(figure, ax, grid, chosen, pair):
     column, row = (ks[i].index(chosen[level]) for i, level in enumerate(pair))
     x, y = np.array([0, 1, 1, 0, 0]) + column - 0.5, np.array([0, 0, 1, 1, 0]) + row - 0.5
     ax.plot(x, y, color=_CHOSEN, linewidth=2.5, clip_on=False)
-    ax.set_xticks(range(len(ks[0])), ks[0])
-    ax.set_yticks(range(len(ks[1])), ks[1])
+    for axis, values in zip((ax.xaxis, ax.yaxis), ks, strict=True):
+        shown = range(0, len(values), _tick_step(values))
+        axis.set_ticks(shown, [values[i] for i in shown])
     ax.set_xlabel(_axis_label(pair[0], len(chosen)))
     ax.set_ylabel(_axis_label(pair[1], len(chosen)))
     label = "fidelity in %" if len(chosen) == 2 else "best fidelity in %"
     figure.colorbar(image, ax=ax, label=label)
+
+
+def _tick_step(values):
+    """Which ticks to name, so that their names do not overlap."""
+    return -(-len(values) // _N_TICKS)
 
 
 def _axis_label(level, n_levels):
