@@ -1,8 +1,11 @@
 """The other models of plants compute what they say, and rank better than chance."""
 
+import json
+
 import numpy as np
 import pytest
 
+from keras_mmil import zoo
 from keras_mmil.datasets import plants
 
 WHOLE = plants.synthetic(n_regions=(9, 10), n_species=12, seed=1)
@@ -54,6 +57,31 @@ def test_gaussian_processes_are_sure_of_what_is_everywhere_or_nowhere(load_bench
     assert 0 < scores[:, 2:].min() < scores[:, 2:].max() < 1
     of_some = load_benchmark("baselines.plants").gaussian_process(flora, 0, [7, 0])
     np.testing.assert_allclose(of_some, scores[:, [7, 0]])
+
+
+def test_ranking_of_the_quarters_of_the_regions(load_benchmark):
+    """The first is that of the regions where fewest species were seen."""
+    scores = np.random.default_rng(1).random(SEEN.presence.shape)
+    figure, quarters = load_benchmark("plants").rank(scores, SEEN.presence, WHOLE.presence)
+    each = plants.mean_average_precision(scores, SEEN.presence, WHOLE.presence)
+    by_richness = sorted(range(90), key=lambda i: SEEN.presence[i].sum())
+    assert figure == pytest.approx(np.nanmean(each), abs=1e-6)
+    assert quarters[0] == pytest.approx(np.nanmean(each[by_richness[:23]]), abs=1e-4)
+    assert quarters[3] == pytest.approx(np.nanmean(each[by_richness[-22:]]), abs=1e-4)
+
+
+def test_ranking_of_a_run(load_benchmark, tmp_path):
+    """The network and the flora are those of the run."""
+    data = zoo.registry["plants-mil-P5"].load(seed=2, source="synthetic")
+    model = zoo.plants_mil(**data.build_arguments)
+    model.fit(*data.train[:2], batch_size=64, verbose=0)
+    model.save(tmp_path / "model.keras")
+    settings = {"experiment": "plants-mil-P5", "seed": 2, "source": "synthetic"}
+    (tmp_path / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    figure, _ = load_benchmark("plants").measure_run(tmp_path)
+    x, labels, _ = data.test
+    expected = model.evaluate(x, labels, verbose=0, return_dict=True)["map"]
+    assert figure == pytest.approx(expected, abs=1e-4)
 
 
 def test_threshold_of_the_best_f1(load_benchmark):
