@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from pathlib import Path
 
 import plots
@@ -12,7 +13,10 @@ from keras_mmil._atomic import replacing
 
 FOLDER = Path(__file__).parent
 FRACTIONS = {"test_accuracy", "rule_accuracy", "fidelity", "map", "rules_match"}
-PICTURES = {"steps": {"steps.png": plots.draw_steps, "growth.png": plots.draw_growth}}
+PICTURES = {
+    "plants": {"ranking.png": plots.draw_ranking},
+    "steps": {"steps.png": plots.draw_steps, "growth.png": plots.draw_growth},
+}
 # Of these, a table has those that its records know.
 COLUMNS = [
     *("model", "variant", "metric", "reference", "bag_scale", "batch_scale", "ours", "median"),
@@ -49,18 +53,21 @@ def quoted(name):
 
 
 def read(path):
-    """The records of a benchmark: those of larger data last, and the best model first."""
+    """The records of a benchmark: those of larger data last, and the best model first.
+
+    Variants that have numbers, such as P5 and P10, are in the order of these.
+    """
     records = json.loads(path.read_text(encoding="utf-8"))
-    variants, metrics = (
-        list(dict.fromkeys(record.get(key) for record in records)) for key in ("variant", "metric")
-    )
+    metrics = list(dict.fromkeys(record["metric"] for record in records))
+    variants = list(dict.fromkeys(record.get("variant", "") for record in records))
+    variants.sort(key=lambda variant: [int(number) for number in re.findall(r"\d+", variant)])
 
     def rank(record):
         metric = record["metric"]
         return (
             record.get("bag_scale", 1),
             record.get("batch_scale", 1),
-            variants.index(record.get("variant")),
+            variants.index(record.get("variant", "")),
             metrics.index(metric),
             -record["mean"] if metric in FRACTIONS else 0,
         )

@@ -93,6 +93,16 @@ def test_the_best_model_of_a_variant_comes_first(load_benchmark, tmp_path):
     ]
 
 
+def test_variants_are_in_the_order_of_their_numbers(load_benchmark, tmp_path):
+    path = tmp_path / "plants.json"
+    variants = ["P5", "P30", "P10", "P5-masked"]
+    path.write_text(
+        json.dumps([{"variant": each, "metric": "map", "mean": 1} for each in variants])
+    )
+    found = [row["variant"] for row in load_benchmark("report").read(path)]
+    assert found == ["P5", "P5-masked", "P10", "P30"]
+
+
 def test_quoted_figures_are_shown_as_quoted(load_benchmark):
     report = load_benchmark("report")
     dgk, patchy, saen = report.quoted("collab")
