@@ -89,7 +89,7 @@ class Experiment:
         aggregation: that of the bag-layers, where there are experiments that differ in it.
         split: how the data are split, or which of several forms of them it is.
         build: function of `Data.build_arguments` that returns a compiled `Model`.
-        load: function of `seed`, `limit` (top-bags in each part, None for all), `source`,
+        load: function of `seed`, `limit` (at most so many top-bags in each part), `source`,
             `unlabelled` (whether there shall be top-bags without label) that returns `Data`.
         sources: where the data may come from; the first is the paper's.
         epochs, batch_size: of the training.
