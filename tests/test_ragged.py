@@ -60,9 +60,8 @@ def test_dtype_of_numbers(numbers, dtype):
 
 
 def test_lookup_of_instances_and_their_bags():
-    x = [[[1, 2], [3]], [], [[], [4]]]
-    at = ragged.lookup(bags(*x))
-    for i, top_bag in enumerate(x):
+    at = ragged.lookup(bags(*X))
+    for i, top_bag in enumerate(X):
         for j, bag in enumerate(top_bag):
             assert at((i, j)).tolist() == bag
             assert [at((i, j, k)) for k in range(len(bag))] == bag
