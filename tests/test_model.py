@@ -112,12 +112,14 @@ def test_a_dense_model_is_exported_as_by_keras(tmp_path):
     np.testing.assert_allclose(served.serve(batch), model(batch))
 
 
-def test_summary_and_plot(tmp_path):
+def test_summary_and_plot():
     lines = []
     for model in (plain_model(), ids_model()):
         model.summary(print_fn=lines.append)
-        keras.utils.plot_model(model, tmp_path / "model.png", show_shapes=True, expand_nested=True)
-        assert (tmp_path / "model.png").stat().st_size > 1000
+        # What `plot_model` draws; that also needs the program Graphviz, which pip cannot install.
+        dot = keras.utils.model_to_dot(model, show_shapes=True, expand_nested=True).to_string()
+        assert all(layer.name in dot for layer in model.layers)
+        assert f"{tuple(model.inputs[0].shape)}" in dot
     text = "\n".join(lines)
     assert "(None, None, None," in text
     assert "BagLayer" in text
