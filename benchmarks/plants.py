@@ -40,7 +40,8 @@ def main():
             if not options.dry:
                 write("plants", [record], ("model", "variant", "metric"))
     for run in options.runs:
-        figure, quarters = measure_run(run)
+        _, _, labels, scores = read_run(run)
+        figure, quarters = rank(scores, labels == 1, labels > 0)
         print(f"{run.name:25} {figure:.4f}           {quarters}", flush=True)
 
 
@@ -65,14 +66,20 @@ def measure(model, whole, percent, seeds):
     }
 
 
-def measure_run(folder):
-    """The mAP of the network in the folder of a run, and that of the quarters."""
+def read_run(folder):
+    """What the network in the folder of a run sees.
+
+    Returns:
+        settings, flora, labels, scores: those of the run; the flora as the network knows it; 0
+        (absent), 1 (seen) and 2 (overlooked), and probabilities, both [regions, species].
+    """
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     experiment = zoo.registry[settings["experiment"]]
     data = experiment.load(seed=settings["seed"], source=settings["source"])
     model = keras.models.load_model(folder / "model.keras")
     x, labels, _ = data.test
-    return rank(model.predict(x, batch_size=64, verbose=0), labels == 1, labels > 0)
+    scores = model.predict(x, batch_size=64, verbose=0)
+    return settings, data.build_arguments["dataset"], labels, scores
 
 
 def rank(scores, seen, present):

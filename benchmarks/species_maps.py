@@ -1,7 +1,8 @@
 """Maps of one species, true and as models see it: `python benchmarks/species_maps.py --run FOLDER`.
 
-FOLDER is that of `keras-mmil run plants --split P5`. Every model has the threshold at which its F1
-is highest, over all regions. Writes `benchmarks/plots/species.png`, and prints the figures.
+FOLDER is that of `keras-mmil run plants --split P5`; the other models see the same flora. Every
+model has the threshold at which its F1 is highest, over all regions. Prints the figures, and draws
+the maps, `benchmarks/plots/species.png`.
 """
 
 import argparse
@@ -10,12 +11,12 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import keras
 import numpy as np
 from baselines.plants import factorisation, gaussian_process, naive_hamming
+from plants import read_run
 from sklearn.metrics import accuracy_score, precision_recall_curve
 
-from keras_mmil.datasets import plants
+from keras_mmil import zoo
 from keras_mmil.interpretation import plot_maps
 
 PICTURE = Path(__file__).parent / "plots" / "species.png"
@@ -26,31 +27,34 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", type=Path, required=True, help="folder with model.keras")
     parser.add_argument("--species", default="Vicia sativa")
-    parser.add_argument("--percent", type=int, default=5, help="of the presences, overlooked")
-    parser.add_argument("--seed", type=int, default=0, help="that of the run")
+    parser.add_argument("--out", type=Path, default=PICTURE, help="the picture")
     options = parser.parse_args()
-    whole = plants.load()
-    seen = whole.incomplete(options.percent, options.seed)
-    species = whole.species.index(options.species)
-    model = keras.models.load_model(options.run / "model.keras")
+    draw(options.run, options.species, options.out)
+
+
+def draw(run, name, out):
+    """Draw maps of the species of a name as the network of a run and other models see it."""
+    settings, seen, labels, of_network = read_run(run)
+    if name not in seen.species:
+        raise SystemExit(f"Expected a species of the flora. Received: {name!r}")
+    species, seed = seen.species.index(name), settings["seed"]
     scores = {
-        "MMIL": model.predict(seen.similar_regions(cache=True), batch_size=64, verbose=0),
-        "naive Hamming": naive_hamming(seen, options.seed),
-        "factorisation": factorisation(seen, options.seed),
+        zoo.registry[settings["experiment"]].model.upper(): of_network[:, species],
+        "naive Hamming": naive_hamming(seen, seed)[:, species],
+        "factorisation": factorisation(seen, seed)[:, species],
+        # The only one for which all species would take minutes.
+        "Gaussian process": gaussian_process(seen, seed, [species])[:, 0],
     }
-    scores = {name: of_all[:, species] for name, of_all in scores.items()}
-    # The only one for which all species would take minutes.
-    scores["Gaussian process"] = gaussian_process(seen, options.seed, [species])[:, 0]
-    truth = whole.presence[:, species]
-    drawn = {f"{options.species}: {truth.sum():,} of {len(truth):,} regions": truth}
-    for name, score in scores.items():
+    truth = labels[:, species] > 0
+    drawn = {f"{name}: {truth.sum():,} of {len(truth):,} regions": truth}
+    for model, score in scores.items():
         threshold, f1 = best_threshold(score, truth)
         predicted = score >= threshold
         accuracy = accuracy_score(truth, predicted)
-        title = f"{name}, above {threshold:.2f}: F1 {f1:.1%}, right {accuracy:.1%}"
+        title = f"{model}, above {threshold:.2f}: F1 {f1:.1%}, right {accuracy:.1%}"
         print(title, flush=True)
         drawn[title] = predicted
-    plot_maps(whole.coordinates, drawn, PICTURE, columns=3)
+    plot_maps(seen.coordinates, drawn, out, columns=3)
 
 
 def best_threshold(scores, truth):

@@ -70,18 +70,41 @@ def test_ranking_of_the_quarters_of_the_regions(load_benchmark):
     assert quarters[3] == pytest.approx(np.nanmean(each[by_richness[-22:]]), abs=1e-4)
 
 
-def test_ranking_of_a_run(load_benchmark, tmp_path):
-    """The network and the flora are those of the run."""
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a run, its data and its model."""
+    folder = tmp_path_factory.mktemp("run")
     data = zoo.registry["plants-mil-P5"].load(seed=2, source="synthetic")
     model = zoo.plants_mil(**data.build_arguments)
     model.fit(*data.train[:2], batch_size=64, verbose=0)
-    model.save(tmp_path / "model.keras")
+    model.save(folder / "model.keras")
     settings = {"experiment": "plants-mil-P5", "seed": 2, "source": "synthetic"}
-    (tmp_path / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
-    figure, _ = load_benchmark("plants").measure_run(tmp_path)
+    (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    return folder, data, model
+
+
+def test_ranking_of_a_run(load_benchmark, run):
+    """The network and the flora are those of the run."""
+    folder, data, model = run
+    module = load_benchmark("plants")
+    _, flora, labels, scores = module.read_run(folder)
+    np.testing.assert_array_equal(flora.presence, labels == 1)
+    figure, _ = module.rank(scores, labels == 1, labels > 0)
     x, labels, _ = data.test
     expected = model.evaluate(x, labels, verbose=0, return_dict=True)["map"]
     assert figure == pytest.approx(expected, abs=1e-4)
+
+
+def test_maps_of_a_species(load_benchmark, run, tmp_path, capsys):
+    folder, data, _ = run
+    module = load_benchmark("species_maps")
+    name = data.build_arguments["dataset"].species[3]
+    module.draw(folder, name, tmp_path / "species.png")
+    assert (tmp_path / "species.png").stat().st_size > 10_000
+    models = [line.partition(",")[0] for line in capsys.readouterr().out.splitlines()]
+    assert models == ["MIL", "naive Hamming", "factorisation", "Gaussian process"]
+    with pytest.raises(SystemExit, match="Received: 'nowhere'"):
+        module.draw(folder, "nowhere", tmp_path / "species.png")
 
 
 def test_threshold_of_the_best_f1(load_benchmark):
