@@ -6,7 +6,6 @@ folders of runs: how well each quarter of the regions is ranked, that of fewest 
 """
 
 import argparse
-import json
 import os
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from records import write
 
 from keras_mmil import zoo
 from keras_mmil.cli.results import summary
+from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.datasets import plants
 
 
@@ -73,7 +73,7 @@ def read_run(folder):
         settings, flora, labels, scores: those of the run; the flora as the network knows it; 0
         (absent), 1 (seen) and 2 (overlooked), and probabilities, both [regions, species].
     """
-    settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+    settings = read_settings(folder)
     experiment = zoo.registry[settings["experiment"]]
     data = experiment.load(seed=settings["seed"], source=settings["source"])
     model = keras.models.load_model(folder / "model.keras")

@@ -1,5 +1,6 @@
 """The functional model for nested bags."""
 
+import shutil
 import subprocess
 import sys
 
@@ -112,17 +113,24 @@ def test_a_dense_model_is_exported_as_by_keras(tmp_path):
     np.testing.assert_allclose(served.serve(batch), model(batch))
 
 
-def test_summary_and_plot():
+def test_summary_and_what_is_plotted():
     lines = []
     for model in (plain_model(), ids_model()):
         model.summary(print_fn=lines.append)
-        # What `plot_model` draws; that also needs the program Graphviz, which pip cannot install.
+        # What `plot_model` hands to Graphviz.
         dot = keras.utils.model_to_dot(model, show_shapes=True, expand_nested=True).to_string()
         assert all(layer.name in dot for layer in model.layers)
         assert f"{tuple(model.inputs[0].shape)}" in dot
     text = "\n".join(lines)
     assert "(None, None, None," in text
     assert "BagLayer" in text
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="needs the program Graphviz")
+def test_plot(tmp_path):
+    for model in (plain_model(), ids_model()):
+        keras.utils.plot_model(model, tmp_path / "model.png", show_shapes=True, expand_nested=True)
+        assert (tmp_path / "model.png").stat().st_size > 1000
 
 
 def test_nested_in_another_model():

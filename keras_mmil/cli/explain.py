@@ -1,10 +1,10 @@
 """Texts, explained by trained runs."""
 
-import json
 from pathlib import Path
 
 import keras
 
+from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.text_explanation import beside
 
@@ -27,7 +27,7 @@ def explain(runs, texts, form, color):
         FileNotFoundError: if a folder holds no run on texts.
     """
     by_run = [_explainer(run).explain(texts) for run in runs]
-    titles = [_title(run) for run in runs]
+    titles = [read_settings(run)["experiment"] for run in runs]
     if form == "html":
         tables = "\n".join(beside(row, titles) for row in zip(*by_run, strict=True))
         return f'<!doctype html>\n<meta charset="utf-8">\n<title>Explanations</title>\n{tables}'
@@ -48,8 +48,3 @@ def _explainer(run):
             f"Received: {run}"
         )
     return Explainer.load(Path(run) / "rules", keras.models.load_model(path))
-
-
-def _title(run):
-    settings = json.loads((Path(run) / "settings.json").read_text(encoding="utf-8"))
-    return settings["experiment"]

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from keras_mmil._atomic import replacing, write_json
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "read_settings"]
+
+_SETTINGS = "settings.json"
 
 
 class RunFolder:
@@ -24,7 +26,7 @@ class RunFolder:
 
     def __init__(self, path, settings, *, resume, replace=False):
         self.path = Path(path)
-        found = self._read_settings()
+        found = read_settings(path) if (self.path / _SETTINGS).exists() else None
         if found is not None and not (resume or replace):
             raise FileExistsError(
                 "Expected a new folder, or --resume to go on with the run that is in it. "
@@ -36,7 +38,7 @@ class RunFolder:
                 f"Received: {settings}"
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        self.write_json("settings.json", settings)
+        self.write_json(_SETTINGS, settings)
 
     def __truediv__(self, name):
         return self.path / name
@@ -50,16 +52,19 @@ class RunFolder:
         with replacing(self.path / name) as part:
             part.write_text(content, encoding="utf-8")
 
-    def _read_settings(self):
-        path = self.path / "settings.json"
-        if not path.exists():
-            return None
-        try:
-            settings = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(
-                f"Expected the settings of a run. Received: {path}, {error}"
-            ) from error
-        if not isinstance(settings, dict) or "experiment" not in settings:
-            raise ValueError(f"Expected the settings of a run. Received: {path}, {settings}")
-        return settings
+
+def read_settings(folder):
+    """What decided the outcome of the run in a folder: dict.
+
+    Raises:
+        FileNotFoundError: if there are no settings.
+        ValueError: if they are not those of a run.
+    """
+    path = Path(folder) / _SETTINGS
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"Expected the settings of a run. Received: {path}, {error}") from error
+    if not isinstance(settings, dict) or "experiment" not in settings:
+        raise ValueError(f"Expected the settings of a run. Received: {path}, {settings}")
+    return settings
