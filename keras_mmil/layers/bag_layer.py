@@ -1,7 +1,6 @@
 """The bag-layer."""
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_mmil._checks import positive_int
@@ -11,12 +10,13 @@ from keras_mmil.layers.bag_shapes import check_bag_shapes
 from keras_mmil.layers.captured import Captured
 from keras_mmil.layers.grouping import bag_of_each, drop_absent, group, with_rows
 from keras_mmil.layers.projection import project, project_tuples
+from keras_mmil.layers.raw_inputs import RawInputs
 
 __all__ = ["BagLayer"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class BagLayer(keras.Layer):
+class BagLayer(RawInputs, keras.Layer):
     """Map each bag of instances to one vector: g({φ₁ … φₙ}) = Ξᵢ ρᵢ with ρᵢ = α(w φᵢ + b).
 
     A network with K bag-layers reads K times nested bags: each bag-layer reduces the innermost.
@@ -119,13 +119,6 @@ class BagLayer(keras.Layer):
         # Not Keras's own attribute, which it would apply to a RaggedTensor, and fail.
         self.output_regularizer = keras.regularizers.get(activity_regularizer)
         self.supports_jit = False  # ragged ops and sorted segment reductions have no XLA kernels
-        self._convert_input_args = False  # ids and weights must keep their dtype
-
-    def __call__(self, inputs, *args, **kwargs):
-        """Call the layer; dense `inputs` may be a NumPy array."""
-        if isinstance(inputs, np.ndarray):
-            inputs = tf.convert_to_tensor(inputs)
-        return super().__call__(inputs, *args, **kwargs)
 
     @property
     def _item_rank(self):

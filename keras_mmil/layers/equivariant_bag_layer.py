@@ -5,13 +5,14 @@ import tensorflow as tf
 
 from keras_mmil.layers import aggregations
 from keras_mmil.layers.grouping import bag_of_each, group, with_rows
+from keras_mmil.layers.raw_inputs import RawInputs
 from keras_mmil.layers.segments import spread
 
 __all__ = ["EquivariantBagLayer"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class EquivariantBagLayer(keras.layers.Dense):
+class EquivariantBagLayer(RawInputs, keras.layers.Dense):
     """Map every instance by what sets it apart from its bag: ρᵢ = α(w(φᵢ - Ξⱼ φⱼ) + b).
 
     The bags stay as they are, so that such layers can be stacked before a `BagLayer` reduces them.
@@ -61,9 +62,9 @@ class EquivariantBagLayer(keras.layers.Dense):
 
     def call(self, inputs):
         self._check(inputs.shape)
-        rows, bags = group(inputs, item_rank=1)
+        rows, bags = group(tf.cast(inputs, self.compute_dtype), item_rank=1)
         # A batch without instances loses its inner dimension, hence the reshape.
-        rows = tf.reshape(tf.cast(rows, self.compute_dtype), [-1, inputs.shape[-1]])
+        rows = tf.reshape(rows, [-1, inputs.shape[-1]])
         row_ids = bag_of_each(bags.row_splits)
         n_bags = tf.shape(bags.row_splits)[0] - 1
         centres = self.aggregation(rows, row_ids=row_ids, num_segments=n_bags)

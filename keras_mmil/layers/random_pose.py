@@ -6,12 +6,13 @@ import keras
 import tensorflow as tf
 
 from keras_mmil.layers.grouping import bag_of_each, group, with_rows
+from keras_mmil.layers.raw_inputs import RawInputs
 
 __all__ = ["RandomPose"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class RandomPose(keras.Layer):
+class RandomPose(RawInputs, keras.Layer):
     """Turn, stretch and jitter clouds of points at random in training; each cloud in its own way.
 
     Args:
@@ -61,6 +62,7 @@ class RandomPose(keras.Layer):
 
     def call(self, inputs, training=False):
         self._check(inputs.shape)
+        inputs = tf.cast(inputs, self.compute_dtype)
         if not training:
             return inputs
         rows, bags = group(inputs, item_rank=1)
@@ -76,7 +78,7 @@ class RandomPose(keras.Layer):
 
     def compute_output_spec(self, inputs, training=False):
         self._check(inputs.shape)
-        return keras.KerasTensor(inputs.shape, dtype=inputs.dtype, ragged=inputs.ragged)
+        return keras.KerasTensor(inputs.shape, dtype=self.compute_dtype, ragged=inputs.ragged)
 
     def get_config(self):
         return {
