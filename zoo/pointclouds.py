@@ -43,8 +43,7 @@ def pointcloud_mil(
 
     Source:
         Zaheer et al., Deep Sets, 2017, and the authors' program; paper, section "Point Clouds".
-        Adam's epsilon is Keras's: that of the authors' program, 0.001, is above most gradients'
-        sizes as soon as the learning rate falls.
+        Adam's epsilon is Keras's; that of the authors' program is 0.001.
     """
     clouds = keras.Input((None,) * len(bag_units) + (None, 3), ragged=True, name="bags")
     x = RandomPose(rotation, scale, jitter, name="random_pose")(clouds)
@@ -75,8 +74,7 @@ def pointcloud_mil(
 def _weights():
     """Uniform within 1/√features, a third of the variance of Keras's own where layers are square.
 
-    What is left of φ after a maximum is subtracted is negative in all features, so that the
-    larger weights add up, and tanh saturates.
+    With Keras's, the gradients of a new network are above the norm at which they are cut.
     """
     return keras.initializers.VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")
 
