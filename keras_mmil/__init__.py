@@ -6,7 +6,8 @@ from keras_mmil import (  # noqa: F401 - first: they check and find
     _backend,
     _checkout,
     layers,  # registers every serializable class,
-    presences,  # and so does this
+    losses,  # and so does this
+    presences,  # and this
 )
 from keras_mmil._version import __version__
 from keras_mmil.bags import Bags
@@ -24,7 +25,7 @@ _LAZY = {
     "zoo": None,
 }
 
-__all__ = ["Bags", "Model", "__version__", "aggregations", "layers", *_LAZY]
+__all__ = ["Bags", "Model", "__version__", "aggregations", "layers", "losses", *_LAZY]
 
 
 def __getattr__(name):

@@ -20,15 +20,16 @@ BOTTOM = {"ragged": set(), "text": set(), "bags": {"ragged"}, "inputs": {"ragged
 DIRECTIONS = {
     "layers": set(),
     "model": {"layers"},
+    "losses": set(),
     "presences": set(),
     "training": {"layers", "model", "datasets"},
     "interpretation": {"layers"},
     "datasets": set(),
-    "zoo": {"layers", "model", "presences", "training", "datasets"},
+    "zoo": {"layers", "losses", "model", "presences", "training", "datasets"},
     "cli": {"layers", "model", "training", "interpretation", "datasets", "zoo", "keras_mmil"},
     "testing": {"layers", "model", "training", "interpretation", "datasets", "zoo", "keras_mmil"},
     # The package itself registers the serializable classes, and loads the rest only when asked to.
-    "keras_mmil": {"layers", "model", "presences"},
+    "keras_mmil": {"layers", "losses", "model", "presences"},
 }
 LAZY = DIRECTIONS.keys() - DIRECTIONS["keras_mmil"] - {"keras_mmil"}
 

@@ -4,7 +4,7 @@ import keras
 
 from keras_mmil.layers import BagLayer, EquivariantBagLayer, InstanceWise, RandomPose
 from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_classes
+from keras_mmil.zoo._compile import compile_smoothed_classes
 
 __all__ = ["pointcloud_mil", "pointcloud_mmil"]
 
@@ -16,8 +16,9 @@ def pointcloud_mil(
     bag_units=(),
     dropout=0.5,
     rotation=0.05,
-    scale=(0.8, 1.25),
+    scale=(2 / 3, 3 / 2),
     jitter=0.0,
+    label_smoothing=0.1,
     learning_rate=0.001,
     name="pointcloud_mil",
 ):
@@ -34,6 +35,7 @@ def pointcloud_mil(
         bag_units: units of further bag-layers, which add up, from the clouds upwards.
         dropout: rate of the dropouts before and after the dense layer.
         rotation, scale, jitter: random changes of the clouds in training, see `RandomPose`.
+        label_smoothing: of the cross-entropy, see `losses.SmoothedCrossentropy`.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
 
@@ -43,7 +45,8 @@ def pointcloud_mil(
 
     Source:
         Zaheer et al., Deep Sets, 2017, and the authors' program; paper, section "Point Clouds".
-        Adam's epsilon is Keras's; that of the authors' program is 0.001.
+        The authors' program has an Adam with an epsilon of 0.001 instead of Keras's, factors from
+        0.8 to 1.25, and labels that are not smoothed.
     """
     clouds = keras.Input((None,) * len(bag_units) + (None, 3), ragged=True, name="bags")
     x = RandomPose(rotation, scale, jitter, name="random_pose")(clouds)
@@ -68,7 +71,9 @@ def pointcloud_mil(
         x = layer(x)
     label = keras.layers.Dense(n_classes, "softmax", kernel_initializer=_weights(), name="label")
     model = Model(clouds, label(x), name=name)
-    return compile_classes(model, learning_rate, weight_decay=1e-7, global_clipnorm=5.0)
+    return compile_smoothed_classes(
+        model, learning_rate, label_smoothing, weight_decay=1e-7, global_clipnorm=5.0
+    )
 
 
 def _weights():

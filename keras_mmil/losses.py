@@ -1,0 +1,47 @@
+"""Losses that Keras lacks."""
+
+import keras
+from keras import ops
+
+__all__ = ["SmoothedCrossentropy"]
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class SmoothedCrossentropy(keras.losses.Loss):
+    """`keras.losses.SparseCategoricalCrossentropy` with label smoothing, which Keras's lacks.
+
+    Args:
+        label_smoothing: ε, from 0 to 1: the target is 1 - ε + ε/n for the label, and ε/n for each
+            of the n - 1 other classes.
+        name, reduction, dtype: as in `keras.losses.Loss`.
+
+    Call arguments:
+        y_true: int labels [batch] or [batch, 1].
+        y_pred: probabilities [batch, n].
+
+    Raises:
+        ValueError: if `label_smoothing` is out of range.
+
+    Example:
+
+    >>> model.compile("adam", keras_mmil.losses.SmoothedCrossentropy(0.1), metrics=["accuracy"])
+
+    Reference:
+        Szegedy et al., Rethinking the Inception Architecture for Computer Vision, 2016.
+    """
+
+    def __init__(self, label_smoothing=0.1, name="smoothed_crossentropy", **kwargs):
+        super().__init__(name=name, **kwargs)
+        if not 0 <= label_smoothing <= 1:
+            raise ValueError(f"Expected a share from 0 to 1. Received: {label_smoothing=}")
+        self.label_smoothing = label_smoothing
+
+    def call(self, y_true, y_pred):
+        n_classes = y_pred.shape[-1]
+        labels = ops.one_hot(ops.reshape(y_true, [-1]), n_classes, dtype=y_pred.dtype)
+        return keras.losses.categorical_crossentropy(
+            labels, y_pred, label_smoothing=self.label_smoothing
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "label_smoothing": self.label_smoothing}
