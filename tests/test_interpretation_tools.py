@@ -20,6 +20,7 @@ from keras_mmil.interpretation import (
     plot_correspondence,
     plot_grid,
 )
+from keras_mmil.interpretation.describe import LevelDescription
 from keras_mmil.interpretation.search import GridPoint
 from keras_mmil.layers import BagLayer
 
@@ -338,6 +339,30 @@ def test_correspondence_picture(fitted, x, tmp_path, names):
     assert description.names[0] in figure.axes[0].get_title()
     with pytest.raises(ValueError, match="instances without a table"):
         plot_correspondence(fitted.describe(x)[0])
+
+
+def test_correspondence_of_many_clusters_is_a_map(tmp_path):
+    """Rows are the clusters, sorted by their most frequent label."""
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 50, (30, 20))
+    table[7] = 0  # a cluster without rows
+    names, labels = tuple(f"u{i + 1}" for i in range(30)), tuple(f"kind {i}" for i in range(20))
+    needed = (False, *[True] * 29)
+    description = LevelDescription(0, "instance", names, np.full(30, 1 / 30), needed, table, labels)
+    figure = plot_correspondence(description, tmp_path / "labels.png")
+    assert (tmp_path / "labels.png").exists()
+    ax = figure.axes[0]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == list(labels)
+    order = [names.index(tick.get_text().split()[0]) for tick in ax.get_yticklabels()]
+    assert sorted(order) == list(range(30))
+    majority = np.maximum(description.majority, 0)[order]
+    assert (np.diff(majority) >= 0).all()
+    expected = 100 * table[order] / np.maximum(table[order].sum(axis=1, keepdims=True), 1)
+    np.testing.assert_allclose(ax.images[0].get_array(), expected)
+    numbers = [text.get_text() for text in ax.texts]
+    assert numbers == [f"{share:.0f}" for share in expected[expected >= 10]]
+    colours = {label.get_text().split()[0]: label.get_color() for label in ax.get_yticklabels()}
+    assert colours["u1"] != colours["u2"] == "black"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ _DIMMED = "#b9c4cf"
 _CHOSEN = "#c0392b"
 GREEN = "#2a9134"
 _N_TICKS = 17  # with a name, on an axis
+_N_BARS = 400  # in histograms that can still be looked at together
+_SHARE_WITH_NUMBER = 10  # in % of a cluster, in a heat-map
 _N_PLACES = 60  # of points that would have to be absent, in a picture
 
 
@@ -54,9 +56,11 @@ def plot_grid(explainer, path=None):
 
 
 def plot_correspondence(description, path=None):
-    """Histograms of the true labels of the rows in each cluster.
+    """The true labels of the rows in each cluster.
 
-    Bars stand upright where the labels' names are short enough to stand below them, else lie.
+    Histograms, whose bars stand upright where the labels' names are short enough to stand below
+    them, else lie. Of many clusters and labels, a heat-map, in which clusters are sorted by their
+    most frequent label.
 
     Args:
         description: a `LevelDescription` with true labels, such as
@@ -75,34 +79,10 @@ def plot_correspondence(description, path=None):
             "Expected the description of a level whose true labels were given. "
             f"Received: description of {description.word}s without a table"
         )
-    n_clusters, n_labels = description.table.shape
-    rows, columns = rows_and_columns(n_clusters, 5)
-    lying = max(map(len, map(str, description.label_names))) > 2
-    height = max(2.1, 0.2 * n_labels + 0.7) if lying else 2.1
-    figure = new_figure(2.4 * columns, height * rows + 0.5)
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     totals = np.maximum(description.table.sum(axis=1, keepdims=True), 1e-12)
-    for cluster, ax in enumerate(axes.flat):
-        if cluster >= n_clusters:
-            ax.set_visible(False)
-            continue
-        needed = description.needed[cluster]
-        shares = 100 * (description.table / totals)[cluster]
-        draw = ax.barh if lying else ax.bar
-        draw(range(n_labels), shares, color=_COLOUR if needed else _DIMMED)
-        title = f"{description.names[cluster]} ({description.sizes[cluster]:.1%})"
-        ax.set_title(title if needed else f"{title}\nnot needed", fontsize=9)
-        name_ticks = ax.set_yticks if lying else ax.set_xticks
-        name_ticks(range(n_labels), description.label_names, fontsize=8)
-        if lying:
-            ax.set(xlim=(0, 100), ylim=(n_labels - 0.4, -0.6))  # the first label on top
-        else:
-            ax.set_ylim(0, 100)
-        ax.spines[["top", "right"]].set_visible(False)
-    labels = f"true label of the {description.word}", "% of the cluster"
-    figure.supxlabel(labels[lying], fontsize=10)
-    figure.supylabel(labels[not lying], fontsize=10)
-    return finish(figure, path)
+    shares = 100 * description.table / totals
+    draw = _histograms if shares.size <= _N_BARS else _correspondence_map
+    return finish(draw(description, shares), path)
 
 
 def plot_clouds(explainer, x, around, titles=None, path=None):
@@ -155,6 +135,56 @@ def plot_clouds(explainer, x, around, titles=None, path=None):
             by_rules = f"{cloud.name} by the rules"
         ax.set_title(f"{title}\n{by_rules}", fontsize=9, y=0.96)
     return finish(figure, path)
+
+
+def _histograms(description, shares):
+    n_clusters, n_labels = shares.shape
+    rows, columns = rows_and_columns(n_clusters, 5)
+    lying = max(map(len, map(str, description.label_names))) > 2
+    height = max(2.1, 0.2 * n_labels + 0.7) if lying else 2.1
+    figure = new_figure(2.4 * columns, height * rows + 0.5)
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    for cluster, ax in enumerate(axes.flat):
+        if cluster >= n_clusters:
+            ax.set_visible(False)
+            continue
+        needed = description.needed[cluster]
+        draw = ax.barh if lying else ax.bar
+        draw(range(n_labels), shares[cluster], color=_COLOUR if needed else _DIMMED)
+        title = f"{description.names[cluster]} ({description.sizes[cluster]:.1%})"
+        ax.set_title(title if needed else f"{title}\nnot needed", fontsize=9)
+        name_ticks = ax.set_yticks if lying else ax.set_xticks
+        name_ticks(range(n_labels), description.label_names, fontsize=8)
+        if lying:
+            ax.set(xlim=(0, 100), ylim=(n_labels - 0.4, -0.6))  # the first label on top
+        else:
+            ax.set_ylim(0, 100)
+        ax.spines[["top", "right"]].set_visible(False)
+    labels = f"true label of the {description.word}", "% of the cluster"
+    figure.supxlabel(labels[lying], fontsize=10)
+    figure.supylabel(labels[not lying], fontsize=10)
+    return figure
+
+
+def _correspondence_map(description, shares):
+    n_clusters, n_labels = shares.shape
+    order = np.lexsort([-shares.max(axis=1), shares.argmax(axis=1)])
+    figure = new_figure(0.24 * n_labels + 2.5, 0.18 * n_clusters + 1.8)
+    ax = figure.subplots()
+    image = ax.imshow(shares[order], cmap="Blues", aspect="auto", vmin=0, vmax=100)
+    for row, column in np.argwhere(shares[order] >= _SHARE_WITH_NUMBER):
+        share = shares[order][row, column]
+        colour = "white" if share > 50 else "black"
+        ax.text(column, row, f"{share:.0f}", color=colour, ha="center", va="center", fontsize=6)
+    ax.set_xticks(range(n_labels), description.label_names, rotation=90, fontsize=8)
+    names = [f"{description.names[i]} ({description.sizes[i]:.1%})" for i in order]
+    ax.set_yticks(range(n_clusters), names, fontsize=7)
+    for tick, i in zip(ax.get_yticklabels(), order, strict=True):
+        tick.set_color("black" if description.needed[i] else _DIMMED)
+    ax.set_xlabel(f"true label of the {description.word}")
+    ax.set_ylabel("cluster (grey: not needed)")
+    figure.colorbar(image, ax=ax, label="% of the cluster")
+    return figure
 
 
 def _first_deciding(part):
