@@ -144,6 +144,7 @@ def _histograms(description, shares):
     height = max(2.1, 0.2 * n_labels + 0.7) if lying else 2.1
     figure = new_figure(2.4 * columns, height * rows + 0.5)
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    titles = _cluster_titles(description)
     for cluster, ax in enumerate(axes.flat):
         if cluster >= n_clusters:
             ax.set_visible(False)
@@ -151,7 +152,7 @@ def _histograms(description, shares):
         needed = description.needed[cluster]
         draw = ax.barh if lying else ax.bar
         draw(range(n_labels), shares[cluster], color=_COLOUR if needed else _DIMMED)
-        title = f"{description.names[cluster]} ({description.sizes[cluster]:.1%})"
+        title = titles[cluster]
         ax.set_title(title if needed else f"{title}\nnot needed", fontsize=9)
         name_ticks = ax.set_yticks if lying else ax.set_xticks
         name_ticks(range(n_labels), description.label_names, fontsize=8)
@@ -169,22 +170,24 @@ def _histograms(description, shares):
 def _correspondence_map(description, shares):
     n_clusters, n_labels = shares.shape
     order = np.lexsort([-shares.max(axis=1), shares.argmax(axis=1)])
+    shares, titles = shares[order], _cluster_titles(description)
     figure = new_figure(0.24 * n_labels + 2.5, 0.18 * n_clusters + 1.8)
     ax = figure.subplots()
-    image = ax.imshow(shares[order], cmap="Blues", aspect="auto", vmin=0, vmax=100)
-    for row, column in np.argwhere(shares[order] >= _SHARE_WITH_NUMBER):
-        share = shares[order][row, column]
-        colour = "white" if share > 50 else "black"
-        ax.text(column, row, f"{share:.0f}", color=colour, ha="center", va="center", fontsize=6)
+    image = ax.imshow(shares, cmap="Blues", aspect="auto", vmin=0, vmax=100)
+    _write_numbers(ax, shares, shares >= _SHARE_WITH_NUMBER, 50, ".0f", fontsize=6)
     ax.set_xticks(range(n_labels), description.label_names, rotation=90, fontsize=8)
-    names = [f"{description.names[i]} ({description.sizes[i]:.1%})" for i in order]
-    ax.set_yticks(range(n_clusters), names, fontsize=7)
+    ax.set_yticks(range(n_clusters), [titles[i] for i in order], fontsize=7)
     for tick, i in zip(ax.get_yticklabels(), order, strict=True):
         tick.set_color("black" if description.needed[i] else _DIMMED)
     ax.set_xlabel(f"true label of the {description.word}")
     ax.set_ylabel("cluster (grey: not needed)")
     figure.colorbar(image, ax=ax, label="% of the cluster")
     return figure
+
+
+def _cluster_titles(description):
+    pairs = zip(description.names, description.sizes, strict=True)
+    return [f"{name} ({size:.1%})" for name, size in pairs]
 
 
 def _first_deciding(part):
@@ -216,11 +219,8 @@ def _heat_map(figure, ax, grid, chosen, pair):
         values[row, column] = np.fmax(values[row, column], 100 * point.fidelity)
     image = ax.imshow(values, origin="lower", cmap="Blues", aspect="auto")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
-    style = {"ha": "center", "va": "center", "fontsize": 8 if max(values.shape) <= 12 else 5}
-    for row, column in np.argwhere(np.isfinite(values)):  # not all need have been tried
-        value = values[row, column]
-        colour = "white" if value > middle else "black"
-        ax.text(column, row, f"{value:.1f}", color=colour, **style)
+    fontsize = 8 if max(values.shape) <= 12 else 5
+    _write_numbers(ax, values, np.isfinite(values), middle, ".1f", fontsize)  # some are not tried
     column, row = (ks[i].index(chosen[level]) for i, level in enumerate(pair))
     x, y = np.array([0, 1, 1, 0, 0]) + column - 0.5, np.array([0, 0, 1, 1, 0]) + row - 0.5
     ax.plot(x, y, color=_CHOSEN, linewidth=2.5, clip_on=False)
@@ -231,6 +231,15 @@ def _heat_map(figure, ax, grid, chosen, pair):
     ax.set_ylabel(_axis_label(pair[1], len(chosen)))
     label = "fidelity in %" if len(chosen) == 2 else "best fidelity in %"
     figure.colorbar(image, ax=ax, label=label)
+
+
+def _write_numbers(ax, values, chosen, middle, form, fontsize):
+    """Write the chosen values into the cells of a heat-map, in white on those above the middle."""
+    for row, column in np.argwhere(chosen):
+        value = values[row, column]
+        colour = "white" if value > middle else "black"
+        style = {"color": colour, "ha": "center", "va": "center", "fontsize": fontsize}
+        ax.text(column, row, f"{value:{form}}", **style)
 
 
 def _tick_step(values):
