@@ -136,7 +136,9 @@ def standardize(vectors, counts):
     share = counts / counts.sum()
     mean = share @ vectors
     deviation = np.sqrt(share @ np.square(vectors - mean))
-    scaled = (vectors - mean) / np.where(deviation > 0, deviation, 1)
+    # By rounding, what does not vary may still deviate from its mean.
+    varies = np.ptp(vectors[counts > 0], axis=0) > 0
+    scaled = (vectors - mean) / np.where(varies, deviation, 1)
     return _complete(scaled.astype(np.float32), np.arange(len(vectors)) > 0)
 
 

@@ -125,10 +125,12 @@ def test_missing_files(tmp_path):
             word_vectors.read(tmp_path / "nowhere", VOCABULARY, binary=binary)
 
 
-def test_standardize():
+# By rounding, some of these differ from their mean.
+@pytest.mark.parametrize("constant", [8, 0.1, 1.7, -3.3])
+def test_standardize(constant):
     rng = np.random.default_rng(0)
     vectors = rng.normal(3, [1, 5, 0.1, 2], (9, 4)).astype(np.float32)
-    vectors[1:, 3] = 8  # does not vary
+    vectors[1:, 3] = constant
     counts = np.array([0, 4, 1, 7, 0, 2, 30, 1, 5])
     occurrences = np.array([vectors[i] for i in range(9) for _ in range(counts[i])], float)
     mean, deviation = occurrences.mean(axis=0), occurrences.std(axis=0)
