@@ -100,3 +100,14 @@ def test_no_maps(shown):
 def test_one_place():
     figure = plot_maps(np.array([[40.0, 1.0]]), {"here": np.array([True])})
     assert len(figure.axes) == 1
+
+
+def test_long_titles():
+    rule = "present ← " + ", ".join(f"o_v{i}={i % 2}" for i in range(1, 10)) + "."
+    other = rule.replace("present", "PRESENT")
+    figure = plot_maps(FLORA.coordinates, {rule: np.ones(N), other: np.ones(N)})
+    figure.draw_without_rendering()
+    left, right = (ax.title.get_window_extent() for ax in figure.axes)
+    assert left.x1 < right.x0
+    assert left.y1 < figure.bbox.y1
+    assert figure.axes[0].get_title().replace("\n", " ") == rule

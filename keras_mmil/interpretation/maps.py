@@ -1,5 +1,7 @@
 """Maps of places: where what grows, what clusters they are in, and which rules hold there."""
 
+import textwrap
+
 import numpy as np
 
 from keras_mmil.bags import members_of
@@ -9,6 +11,7 @@ __all__ = ["Maps", "plot_maps"]
 
 _ELSEWHERE = "#dfe4e8"
 _WIDTH = 3.0  # of a map, inches
+_LETTERS, _LINE = 42, 0.15  # how many letters of a title are as wide as a map; a line, inches
 
 
 def plot_maps(coordinates, maps, path=None, columns=4):
@@ -44,9 +47,11 @@ def plot_maps(coordinates, maps, path=None, columns=4):
     # As large as squares that fill the map would be.
     size = 72**2 * _WIDTH * height / len(coordinates)
     rows, columns = rows_and_columns(len(maps), columns)
-    figure = new_figure(_WIDTH * columns, (height + 0.45) * rows)
-    for ax, (title, values) in zip(
-        figure.subplots(rows, columns, squeeze=False).flat, maps.items(), strict=False
+    titles = [textwrap.fill(title, _LETTERS) for title in maps]
+    lines = 1 + max(title.count("\n") for title in titles)
+    figure = new_figure(_WIDTH * columns, (height + 0.3 + _LINE * lines) * rows)
+    for ax, title, values in zip(
+        figure.subplots(rows, columns, squeeze=False).flat, titles, maps.values(), strict=False
     ):
         values = np.asarray(values)
         style = {"c": values, "cmap": "YlGn"}
@@ -54,7 +59,7 @@ def plot_maps(coordinates, maps, path=None, columns=4):
             style = {"c": np.where(values, GREEN, _ELSEWHERE)}
         ax.scatter(longitude, latitude, s=size, marker="s", linewidths=0, **style)
         ax.set_aspect(1 / squeezed)
-        ax.set_title(title, fontsize=8, wrap=True)
+        ax.set_title(title, fontsize=8)
     for ax in figure.axes:
         ax.set_axis_off()
     return finish(figure, path)
