@@ -19,6 +19,8 @@ __all__ = [
 ]
 
 _CHECKOUT = Path(__file__).parents[2]
+# What is made by measuring, not by whoever changes the program.
+_MADE = ("benchmarks/results", "benchmarks/plots", "benchmarks/RESULTS.md")
 # What a compiled model's metric is called in the records.
 METRICS = {"accuracy": "test_accuracy", "map": "map"}
 _KEY = ("experiment", "model", "variant", "metric", "epochs")
@@ -120,11 +122,11 @@ def summary(values):
 
 
 def commit():
-    """The checkout's commit, with "+" behind it where files other than results differ from it."""
+    """The checkout's commit, with "+" where files other than measured ones differ from it."""
     described = _git("rev-parse", "--short", "HEAD")
     if not described:
         return None
-    changed = _git("status", "--porcelain", "--", ".", ":!benchmarks/results")
+    changed = _git("status", "--porcelain", "--", ".", *(f":!{path}" for path in _MADE))
     return described + ("+" if changed else "")
 
 
