@@ -51,8 +51,8 @@ def draw(run, name, out):
         threshold, f1 = best_threshold(score, truth)
         predicted = score >= threshold
         accuracy = accuracy_score(truth, predicted)
-        title = f"{model}, above {threshold:.2f}: F1 {f1:.1%}, right {accuracy:.1%}"
-        print(title, flush=True)
+        title = f"{model}, above {threshold:.2f}: F1 {f1:.1%}"
+        print(f"{title}, right {accuracy:.1%}", flush=True)
         drawn[title] = predicted
     plot_maps(seen.coordinates, drawn, out, columns=3)
 
