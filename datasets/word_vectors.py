@@ -5,6 +5,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 
 from keras_mmil._checks import positive_int
 
@@ -133,12 +134,8 @@ def standardize(vectors, counts):
         Miyato, Dai and Goodfellow, Adversarial Training Methods for Semi-Supervised Text
         Classification, 2017.
     """
-    share = counts / counts.sum()
-    mean = share @ vectors
-    deviation = np.sqrt(share @ np.square(vectors - mean))
-    # By rounding, what does not vary may still deviate from its mean.
-    varies = np.ptp(vectors[counts > 0], axis=0) > 0
-    scaled = (vectors - mean) / np.where(varies, deviation, 1)
+    vectors = vectors.astype(float)
+    scaled = StandardScaler().fit(vectors, sample_weight=counts).transform(vectors)
     return _complete(scaled.astype(np.float32), np.arange(len(vectors)) > 0)
 
 
