@@ -118,7 +118,6 @@ class BagLayer(RawInputs, keras.Layer):
         self.bias_constraint = keras.constraints.get(bias_constraint)
         # Not Keras's own attribute, which it would apply to a RaggedTensor, and fail.
         self.output_regularizer = keras.regularizers.get(activity_regularizer)
-        self.supports_jit = False  # ragged ops and sorted segment reductions have no XLA kernels
 
     @property
     def _item_rank(self):

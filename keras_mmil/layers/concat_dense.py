@@ -6,12 +6,13 @@ import tensorflow as tf
 from keras_mmil._checks import positive_int
 from keras_mmil.layers.grouping import with_rows
 from keras_mmil.layers.projection import project_tuples
+from keras_mmil.layers.raw_inputs import RawInputs
 
 __all__ = ["ConcatDense"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class ConcatDense(keras.layers.Dense):
+class ConcatDense(RawInputs, keras.layers.Dense):
     """Dense layer on instances that are P rows side by side: α(w·[φ¹; …; φᴾ] + b).
 
     As w·[φ¹; …; φᴾ] = w¹φ¹ + … + wᴾφᴾ, every row is multiplied once with the part of w for each
@@ -48,7 +49,6 @@ class ConcatDense(keras.layers.Dense):
     def __init__(self, units, positions, **kwargs):
         super().__init__(units, **kwargs)
         self.positions = positive_int("positions", positions)
-        self.supports_jit = False  # members may be ragged
 
     def build(self, inputs_shape, members_shape=None):
         self._check(inputs_shape, members_shape)

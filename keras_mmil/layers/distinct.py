@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_mmil.bags import input_names
 from keras_mmil.layers.grouping import depth_of, with_innermost
+from keras_mmil.layers.raw_inputs import RawInputs
 
 __all__ = ["Distinct", "bag_inputs"]
 
@@ -43,7 +44,7 @@ def bag_inputs(depth=2, dtype="int32", positions=None):
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class Distinct(keras.Layer):
+class Distinct(RawInputs, keras.Layer):
     """Turn nested bags of ids into their distinct rows, and what is needed to go back.
 
     Between this layer and the bag-layers flow dense rows only, one for each distinct id of the
@@ -76,8 +77,6 @@ class Distinct(keras.Layer):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self.supports_jit = False  # tf.unique has a shape that depends on the data
-        self._convert_input_args = False  # ids and keys must keep their dtype
 
     def build(self, inputs_shape=None):
         """Nothing to create."""

@@ -50,7 +50,6 @@ class EquivariantBagLayer(RawInputs, keras.layers.Dense):
         self.aggregation = aggregations.get(aggregation)
         if not self.aggregation.built:
             self.aggregation.dtype_policy = self.dtype_policy
-        self.supports_jit = False  # ragged ops and sorted segment reductions have no XLA kernels
 
     def build(self, inputs_shape):
         self._check(inputs_shape)

@@ -4,12 +4,13 @@ import keras
 import tensorflow as tf
 
 from keras_mmil.layers.grouping import depth_of
+from keras_mmil.layers.raw_inputs import RawInputs
 
 __all__ = ["InstanceWise"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class InstanceWise(keras.layers.Wrapper):
+class InstanceWise(RawInputs, keras.layers.Wrapper):
     """Apply a Keras layer or model to every instance, and keep the structure of the bags.
 
     The layer sees all instances of the batch as one dense batch (so its BatchNormalization
@@ -40,8 +41,6 @@ class InstanceWise(keras.layers.Wrapper):
 
     def __init__(self, layer, **kwargs):
         super().__init__(layer, **kwargs)
-        self.supports_jit = False  # ragged structure has no XLA kernels
-        self._convert_input_args = False  # the wrapped layer converts the instances itself
 
     def build(self, input_shape=None):
         if not self.layer.built:

@@ -3,11 +3,13 @@
 import keras
 import tensorflow as tf
 
+from keras_mmil.layers.raw_inputs import RawInputs
+
 __all__ = ["MemberDropout"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class MemberDropout(keras.Layer):
+class MemberDropout(RawInputs, keras.Layer):
     """Leave members out of their bags in training, each with the same probability.
 
     What is left keeps its weight: a mean is one of what is left, and a sum is smaller. This is word
@@ -52,8 +54,6 @@ class MemberDropout(keras.Layer):
         self.rate = rate
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
-        self.supports_jit = False  # ragged tensors
-        self._convert_input_args = False  # ids must keep their dtype
 
     def build(self, members_shape=None, weights_shape=None):
         """Nothing to create."""

@@ -55,7 +55,6 @@ class RandomPose(RawInputs, keras.Layer):
         self.jitter = jitter
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
-        self.supports_jit = False  # ragged tensors
 
     def build(self, inputs_shape):
         """Nothing to create."""

@@ -5,12 +5,13 @@ import tensorflow as tf
 
 from keras_mmil import text
 from keras_mmil._checks import positive_int
+from keras_mmil.layers.raw_inputs import RawInputs
 
 __all__ = ["TextBags"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class TextBags(keras.Layer):
+class TextBags(RawInputs, keras.Layer):
     """Turn texts into bags of sentences of windows, such as trigrams, of the ids of their tokens.
 
     What `datasets.text.Corpus.trigrams` does for a corpus, within a model: so that it takes
@@ -63,8 +64,6 @@ class TextBags(keras.Layer):
         self.size = text.check_window(size)
         self.at_most = positive_int("at_most", at_most, optional=True)
         self.splitter = splitter
-        self.supports_jit = False  # strings and ragged structure have no XLA kernels
-        self._convert_input_args = False  # strings are not cast
         if len(vocabulary) < 3:
             raise ValueError(
                 "Expected padding, unknown, and at least one token. "

@@ -3,11 +3,12 @@
 import keras
 
 from keras_mmil.layers import segments
+from keras_mmil.layers.raw_inputs import RawInputs
 
 __all__ = ["Aggregation"]
 
 
-class Aggregation(keras.Layer):
+class Aggregation(RawInputs, keras.Layer):
     """Element-wise aggregation of the instances of each bag to one vector.
 
     A child states its formula in `reduce`, and its weights, if it has any, in `build`. It may do
@@ -28,8 +29,6 @@ class Aggregation(keras.Layer):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self.supports_jit = False  # sorted segment reductions have no XLA kernels
-        self._convert_input_args = False  # row ids and counts must keep their dtype
 
     @property
     def identifier(self):
