@@ -86,6 +86,13 @@ def test_errors_name_the_value(arguments, message, tmp_path, monkeypatch, capsys
     assert message in capsys.readouterr().err
 
 
+def test_a_run_without_data_leaves_no_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path / "empty"))
+    assert main(["run", "plants", "--out", str(tmp_path / "run"), *SHORT]) == 2
+    assert "afliber_species.npz" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_resume_needs_the_same_settings(tmp_path, capsys):
     out = ["--out", str(tmp_path / "run"), "--source", "digits"]
     assert main(["run", "mnist", *out, *SHORT]) == 0

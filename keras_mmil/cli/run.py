@@ -80,6 +80,7 @@ def run(experiment, options):
         source=settings["source"],
         unlabelled=settings["adversarial"],
     )
+    folder.create()  # not before: without data there is no run to resume
     beside = _figures_beside(experiment, options.source)
     results = results_folder() if options.limit is None else None
     if settings["folds"]:

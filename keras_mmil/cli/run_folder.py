@@ -14,7 +14,7 @@ class RunFolder:
     """The folder in which a run keeps its settings, checkpoints and results.
 
     Args:
-        path: the folder; made if missing.
+        path: the folder, which `create` makes.
         settings: dict, JSON: what decides the outcome of the run.
         resume: whether to go on with a run of the same settings.
         replace: whether a run that is there may be replaced, if it is not to be resumed.
@@ -26,6 +26,7 @@ class RunFolder:
 
     def __init__(self, path, settings, *, resume, replace=False):
         self.path = Path(path)
+        self.settings = settings
         found = read_settings(path) if (self.path / _SETTINGS).exists() else None
         if found is not None and not (resume or replace):
             raise FileExistsError(
@@ -37,11 +38,14 @@ class RunFolder:
                 f"Expected the settings of the run in {self.path}, {found}, for --resume. "
                 f"Received: {settings}"
             )
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.write_json(_SETTINGS, settings)
 
     def __truediv__(self, name):
         return self.path / name
+
+    def create(self):
+        """Make the folder, if it is missing, with the settings in it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.write_json(_SETTINGS, self.settings)
 
     def write_json(self, name, content):
         """Write a JSON file, atomically."""
