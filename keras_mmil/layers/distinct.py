@@ -75,9 +75,6 @@ class Distinct(RawInputs, keras.Layer):
     >>> x = BagLayer(8)(x, *top_bags)
     """
 
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-
     def build(self, inputs_shape=None):
         """Nothing to create."""
 

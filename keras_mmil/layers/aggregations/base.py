@@ -27,9 +27,6 @@ class Aggregation(RawInputs, keras.Layer):
     # Whether an increasing function of the values may as well be applied to the result.
     keeps_order = False
 
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-
     @property
     def identifier(self):
         """Name by which `aggregations.get` finds this aggregation."""
