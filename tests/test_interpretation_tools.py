@@ -225,26 +225,49 @@ def test_missing_rules(model, tmp_path):
 
 
 def spoil(folder, change):
+    """Change a manifest, and its checksum, too."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
+    head = {name: manifest.pop(name) for name in ("format", "version", "sha256")}
     change(manifest)
-    path.write_text(json.dumps(manifest), encoding="utf-8")
+    content = json.dumps(manifest, sort_keys=True).encode()
+    head["sha256"] = hashlib.sha256(content).hexdigest()
+    path.write_text(json.dumps(head | manifest), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda m: m.update(version=1), r"version 2.*Received: version=1 in .*manifest.json"),
-        (lambda m: m.update(format="other"), "a manifest of saved rules"),
-        (lambda m: m.pop("levels"), "manifest.json.*damaged: KeyError.*levels"),
+        (lambda m: m["fitted"].pop("levels"), "manifest.json.*damaged: KeyError.*levels"),
         (lambda m: m.update(arrays=3), "damaged: TypeError"),
         (lambda m: m["arrays"].update(sha256="0"), "arrays-.*damaged: its checksum differs"),
-        (lambda m: m["levels"][0]["rules"][0].update(extra=1), "damaged: TypeError"),
+        (lambda m: m["fitted"]["levels"][0]["rules"][0].update(extra=1), "damaged: TypeError"),
+        (lambda m: m["fitted"].update(extra=1), "damaged: TypeError"),
+        (lambda m: m["fitted"].pop("fidelity"), "damaged: TypeError.*fidelity"),
+        (lambda m: m["parameters"].update(extra=1), "damaged: ValueError.*its parameters are"),
     ],
 )
 def test_damaged_manifest(fitted, model, tmp_path, change, match):
     fitted.save(tmp_path)
     spoil(tmp_path, change)
+    with pytest.raises(ValueError, match=match) as error:
+        Explainer.load(tmp_path, model)
+    assert str(tmp_path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"version": 2}, r"version 3.*again. Received: version=2 in .*manifest.json"),
+        ({"format": "other"}, "a manifest of saved rules"),
+        ({"sha256": "0"}, "manifest.json', damaged: its checksum differs"),
+        ({"library": "0.0"}, "manifest.json', damaged: its checksum differs"),
+    ],
+)
+def test_changed_manifest(fitted, model, tmp_path, change, match):
+    fitted.save(tmp_path)
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change))
     with pytest.raises(ValueError, match=match):
         Explainer.load(tmp_path, model)
 

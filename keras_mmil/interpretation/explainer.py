@@ -289,7 +289,7 @@ class Explainer(BaseEstimator):
             ValueError: if it is damaged, explains another model, or needs `target`.
         """
         network = Network(model)
-        parameters, fitted, target = storage.read(folder, model, target)
+        parameters, fitted, target = storage.read(folder, model, cls().get_params(), target)
         return cls(**parameters)._set(fitted, network, target)
 
     def _set(self, fitted, network, target):

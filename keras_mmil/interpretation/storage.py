@@ -5,28 +5,32 @@ import io
 import json
 import re
 import zipfile
-from dataclasses import asdict, replace
+import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from keras_mmil._atomic import part_of, remove_abandoned, replacing
 from keras_mmil._version import __version__
-from keras_mmil.interpretation import features
-from keras_mmil.interpretation.fitting import Fitted
-from keras_mmil.interpretation.level import Level
-from keras_mmil.interpretation.rules import Rule, RuleSet
-from keras_mmil.interpretation.search import GridPoint
-from keras_mmil.interpretation.targets import Target
-from keras_mmil.interpretation.tree import Tree
+from keras_mmil.interpretation.encoding import decode, decode_target, encode, with_tuples
 
 __all__ = ["fingerprint", "read", "write"]
 
 _FORMAT = "keras-mmil rules"
-_VERSION = 2
+_VERSION = 3
 _MANIFEST = "manifest.json"
 _ARRAYS = re.compile(r"arrays-([0-9a-f]{16})\.npz")  # named after their content
-_TREE_ARRAYS = ("feature", "threshold", "children", "label")
+_READ_ERRORS = (
+    OSError,
+    ValueError,
+    TypeError,  # a single array, which is no context manager
+    KeyError,
+    EOFError,
+    NotImplementedError,  # a compression that zipfile does not know
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def fingerprint(model):
@@ -43,7 +47,8 @@ def write(folder, parameters, fitted, target, weights):
     """Save an explainer.
 
     The arrays' file is named after its content and the manifest names it, so that the folder turns
-    from the old explainer into the new one at once, when the manifest is replaced.
+    from the old explainer into the new one at once, when the manifest is replaced. The manifest has
+    a checksum of its own content, too, however it is indented.
 
     Args:
         folder: where to; made if needed. Must be empty, or hold an explainer, which is replaced, or
@@ -54,50 +59,50 @@ def write(folder, parameters, fitted, target, weights):
         weights: `fingerprint` of the model.
 
     Raises:
+        TypeError: if a parameter is nothing that JSON knows.
         ValueError: if the folder holds something else.
     """
     folder = Path(folder)
     if folder.exists():
         _check_replaceable(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    data, arrays = encode(fitted)
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **_arrays(fitted.levels))
+    np.savez_compressed(buffer, **arrays)
     content = buffer.getvalue()
     checksum = _checksum(content)
-    arrays = f"arrays-{checksum[:16]}.npz"
+    file = f"arrays-{checksum[:16]}.npz"
     manifest = {
-        "format": _FORMAT,
-        "version": _VERSION,
         "library": __version__,
-        "arrays": {"file": arrays, "sha256": checksum},
+        "arrays": {"file": file, "sha256": checksum},
         "weights": weights,
-        "parameters": {k: None if callable(v) else v for k, v in parameters.items()},
+        "parameters": parameters | ({"target": None} if target.function else {}),
         "target": target.to_dict(),
-        "classes": fitted.classes,
-        "n_clusters": fitted.n_clusters,
-        "fidelity": fitted.fidelity,
-        "grid": [asdict(point) for point in fitted.grid],
-        "levels": [_level_to_dict(level) for level in fitted.levels],
+        "fitted": data,
     }
-    text = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False, default=_plain)
-    with replacing(folder / arrays) as part:
+    # As it will be read: NumPy's numbers have become Python's, and tuples lists.
+    manifest = json.loads(json.dumps(manifest, allow_nan=False, default=_plain))
+    head = {"format": _FORMAT, "version": _VERSION, "sha256": _checksum_of_json(manifest)}
+    text = json.dumps(head | manifest, indent=1, ensure_ascii=False)
+    with replacing(folder / file) as part:
         part.write_bytes(content)
     replaced = _arrays_of_saved(folder)
     with replacing(folder / _MANIFEST) as part:
         part.write_text(text, encoding="utf-8")
-    if replaced not in (None, arrays):
+    if replaced not in (None, file):
         (folder / replaced).unlink(missing_ok=True)
     # Only old ones, as others may be of a save that goes on at the same time.
-    leftovers = [path for path in folder.iterdir() if path.name != arrays and _is_leftover(path)]
+    leftovers = [path for path in folder.iterdir() if path.name != file and _is_leftover(path)]
     remove_abandoned(leftovers, folder / _MANIFEST)
 
 
-def read(folder, model, function=None):
+def read(folder, model, defaults, function=None):
     """Load what `write` saved.
 
     Args:
         folder: where from.
         model: the Keras model that was explained.
+        defaults: the constructor's arguments with their defaults, a dict.
         function: the function that was its target, if it was one.
 
     Returns:
@@ -116,18 +121,17 @@ def read(folder, model, function=None):
             f"had then. Received: model={model.name!r}"
         )
     try:
-        arrays = _read_arrays(folder, manifest["arrays"])
-        levels = enumerate(manifest["levels"])
-        fitted = Fitted(
-            tuple(_level_from_dict(data, arrays, index) for index, data in levels),
-            tuple(manifest["classes"]),
-            tuple(GridPoint(**_tuples(point)) for point in manifest["grid"]),
-            tuple(manifest["n_clusters"]),
-            manifest["fidelity"],
-        )
-        parameters, target = _tuples(manifest["parameters"]), Target(**manifest["target"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _damaged(folder / _MANIFEST, repr(error)) from error
+        file, checksum = Path(manifest["arrays"]["file"]).name, manifest["arrays"]["sha256"]
+        parameters = with_tuples(manifest["parameters"])
+        if parameters.keys() != defaults.keys():
+            raise ValueError(f"its parameters are {sorted(parameters)}")
+        arrays = _read_arrays(folder / file, checksum)
+        fitted = decode(manifest["fitted"], arrays)
+        target = decode_target(manifest["target"], len(fitted.classes))
+    except _Damaged:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise _Damaged(folder / _MANIFEST, repr(error)) from error
     if (target.kind == "function") != callable(function):
         raise ValueError(
             "Expected the function that was the target, which is not saved, if it was one. "
@@ -143,7 +147,7 @@ def _check_replaceable(folder):
         raise ValueError(f"Expected a folder. Received: folder={str(folder)!r}, a file")
     if not all(map(_is_leftover, folder.iterdir())):
         try:
-            _read_manifest(folder, any_version=True)
+            _read_manifest(folder, check=False)
         except (OSError, ValueError) as error:
             raise ValueError(
                 "Expected a new or empty folder, or one with saved rules, which are replaced. "
@@ -168,98 +172,67 @@ def _arrays_of_saved(folder):
     """Name of the arrays' file of the explainer in a folder, None if there is none."""
     if not (folder / _MANIFEST).is_file():
         return None
-    entry = _read_manifest(folder, any_version=True).get("arrays")
+    entry = _read_manifest(folder, check=False).get("arrays")
     name = entry.get("file") if isinstance(entry, dict) else None
     return name if isinstance(name, str) and _ARRAYS.fullmatch(name) else None
 
 
-def _read_manifest(folder, any_version=False):
+def _read_manifest(folder, check=True):
     path = folder / _MANIFEST
     if not path.is_file():
         raise FileNotFoundError(f"Expected saved rules. Received: no file {str(path)!r}")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise _damaged(path, str(error)) from error
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+    except (ValueError, RecursionError) as error:
+        raise _Damaged(path, repr(error)) from error
+    if not isinstance(manifest, dict) or manifest.pop("format", None) != _FORMAT:
         raise ValueError(f"Expected a manifest of saved rules. Received: {str(path)!r}")
-    if not any_version and manifest.get("version") != _VERSION:
+    version, checksum = manifest.pop("version", None), manifest.pop("sha256", None)
+    if check and version != _VERSION:
         raise ValueError(
-            f"Expected rules saved in version {_VERSION} of the format. "
-            f"Received: version={manifest.get('version')!r} in {str(path)!r}"
+            f"Expected rules saved in version {_VERSION} of the format; read others from their "
+            f"network again. Received: version={version!r} in {str(path)!r}"
         )
+    if check and _checksum_of_json(manifest) != checksum:
+        raise _Damaged(path, "its checksum differs")
     return manifest
 
 
-def _read_arrays(folder, entry):
-    path = folder / Path(entry["file"]).name
+def _read_arrays(path, checksum):
     if not path.is_file():
         raise FileNotFoundError(
             f"Expected the arrays of saved rules. Received: no file {str(path)!r}"
         )
     content = path.read_bytes()
-    if _checksum(content) != entry["sha256"]:
-        raise _damaged(path, "its checksum differs")
+    if _checksum(content) != checksum:
+        raise _Damaged(path, "its checksum differs")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return dict(arrays)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise _damaged(path, str(error)) from error
+    except _READ_ERRORS as error:
+        raise _Damaged(path, repr(error)) from error
+
+
+class _Damaged(ValueError):
+    """Says which file is damaged, and how."""
+
+    def __init__(self, path, why):
+        super().__init__(
+            f"Expected saved rules that are whole. Received: {str(path)!r}, damaged: {why}"
+        )
 
 
 def _checksum(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def _damaged(path, why):
-    return ValueError(
-        f"Expected saved rules that are whole. Received: {str(path)!r}, damaged: {why}"
-    )
+def _checksum_of_json(content):
+    """That of what is said, not of how it is spelled."""
+    return _checksum(json.dumps(content, sort_keys=True).encode())
 
 
-def _arrays(levels):
-    arrays = {}
-    for index, level in enumerate(levels):
-        arrays[f"centroids_{index}"] = level.centroids
-        if level.projection is not None:
-            arrays[f"projection_{index}"] = level.projection
-        arrays[f"sizes_{index}"] = level.sizes
-        arrays |= {f"tree_{name}_{index}": getattr(level.tree, name) for name in _TREE_ARRAYS}
-    return arrays
-
-
-def _level_to_dict(level):
-    return {
-        "word": level.word,
-        "bag_word": level.bag_word,
-        "feature": level.feature.name,
-        "member_names": level.names,
-        "names": level.rules.names,
-        "needed": level.rules.needed,
-        "rules": [rule.to_dict() for rule in level.rules],
-    }
-
-
-def _level_from_dict(data, arrays, index):
-    centroids = arrays[f"centroids_{index}"]
-    tree = Tree(*(arrays[f"tree_{name}_{index}"] for name in _TREE_ARRAYS), len(centroids))
-    rules = RuleSet(
-        tuple(Rule.from_dict(rule) for rule in data["rules"]),
-        tuple(data["member_names"]),
-        tuple(data["names"]),
-        tuple(data["needed"]),
-    )
-    feature = features.get(data["feature"])
-    words = data["word"], data["bag_word"]
-    projection = arrays.get(f"projection_{index}")
-    return Level(*words, projection, centroids, arrays[f"sizes_{index}"], feature, tree, rules)
-
-
-def _plain(number):
-    """NumPy's numbers as Python's, for JSON."""
-    return number.item()
-
-
-def _tuples(data):
-    """A dict whose lists become the tuples that they were."""
-    return {key: tuple(x) if isinstance(x, list) else x for key, x in data.items()}
+def _plain(value):
+    """NumPy's numbers and arrays as Python's, for JSON."""
+    if not isinstance(value, (np.generic, np.ndarray)):
+        raise TypeError(f"Expected arguments of an explainer that JSON knows. Received: {value!r}")
+    return value.tolist()

@@ -54,6 +54,24 @@ class Tree:
         """Number of leaves."""
         return int((self.feature == _LEAF).sum())
 
+    def check(self, n_labels):
+        """Raise ValueError unless the nodes are a tree, and features and labels in range.
+
+        Args:
+            n_labels: number of classes.
+        """
+        n_nodes, nodes = len(self.feature), np.flatnonzero(self.feature != _LEAF)
+        children, of_leaves = self.children[nodes], self.children[self.feature == _LEAF]
+        if ((children <= nodes[:, None]) | (children >= n_nodes)).any() or (of_leaves != -1).any():
+            raise ValueError("children of the tree do not come after their parents")
+        if (np.bincount(children.ravel(), minlength=n_nodes)[1:] != 1).any():
+            raise ValueError("nodes of the tree have no parent, or several")
+        tested = self.feature[nodes]
+        if ((tested < 0) | (tested >= self.n_features)).any():
+            raise ValueError(f"the tree tests features beyond {self.n_features}")
+        if ((self.label < 0) | (self.label >= n_labels)).any():
+            raise ValueError(f"the tree has labels beyond {n_labels}")
+
     def predict(self, features):
         """The class of each feature vector: [n, features] to int32 [n]."""
         node = np.zeros(len(features), np.int32)

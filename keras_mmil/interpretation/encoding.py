@@ -1,0 +1,179 @@
+"""What fitting found as JSON and arrays; and back, where nothing is believed unchecked."""
+
+from dataclasses import asdict, fields
+
+import numpy as np
+
+from keras_mmil.interpretation import features
+from keras_mmil.interpretation.fitting import Fitted
+from keras_mmil.interpretation.level import Level
+from keras_mmil.interpretation.rules import Rule, RuleSet
+from keras_mmil.interpretation.search import GridPoint
+from keras_mmil.interpretation.targets import Target
+from keras_mmil.interpretation.tree import Tree
+
+__all__ = ["decode", "decode_target", "encode", "with_tuples"]
+
+_LEVEL_ARRAYS = ("projection", "centroids", "sizes")
+_TREE_ARRAYS = ("feature", "threshold", "children", "label")
+_TARGETS = {  # what a target of each kind has
+    "argmax": ("n_outputs",),
+    "is_argmax": ("n_outputs", "index"),
+    "threshold": ("n_outputs", "index", "threshold"),
+    "function": (),
+}
+
+
+def encode(fitted):
+    """A `Fitted` as JSON knows it, a dict, and a dict of arrays."""
+    levels = fitted.levels
+    arrays = {}
+    for index, level in enumerate(levels):
+        of_level = {name: getattr(level, name) for name in _LEVEL_ARRAYS}
+        of_level |= {f"tree_{name}": getattr(level.tree, name) for name in _TREE_ARRAYS}
+        arrays |= {f"{name}_{index}": x for name, x in of_level.items() if x is not None}
+    coded = {"grid": list(map(asdict, fitted.grid)), "levels": list(map(_level_to_dict, levels))}
+    return vars(fitted) | coded, arrays
+
+
+def decode(data, arrays):
+    """The inverse of `encode`.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: if these are not what `encode` made of a
+            `Fitted`: if a part is missing, superfluous, of another type, shape or dtype, out of
+            range, or at odds with another part.
+    """
+    arrays = dict(arrays)
+    levels = tuple(_level_from_dict(each, arrays, i) for i, each in enumerate(data["levels"]))
+    if arrays:
+        raise ValueError(f"no level has the arrays {sorted(arrays)}")
+    grid = tuple(GridPoint(**with_tuples(point)) for point in data["grid"])
+    fitted = Fitted(**with_tuples(data) | {"levels": levels, "grid": grid})
+    _check(fitted)
+    return fitted
+
+
+def with_tuples(data):
+    """A dict whose lists become the tuples that they were."""
+    return {key: tuple(x) if isinstance(x, list) else x for key, x in data.items()}
+
+
+def decode_target(data, n_classes):
+    """The `Target` of what `Target.to_dict` made, checked like the rest.
+
+    Args:
+        data: dict.
+        n_classes: number of classes of top-bags.
+    """
+    target = Target(**data)
+    _check_types(target)
+    _require(target.kind in _TARGETS, f"the target is of kind {target.kind!r}")
+    for name in ("n_outputs", "index", "threshold"):
+        value, has = getattr(target, name), name in _TARGETS[target.kind]
+        _require((value is not None) == has, f"{name} of the target is {value!r}")
+    if target.index is not None:
+        _require(0 <= target.index < target.n_outputs, f"the target is output {target.index}")
+    if target.kind != "function":
+        _require(target.n_classes() == n_classes, f"the target does not have {n_classes} classes")
+    return target
+
+
+def _level_to_dict(level):
+    rules = {"rules": [rule.to_dict() for rule in level.rules]}
+    words = {"word": level.word, "bag_word": level.bag_word, "feature": level.feature.name}
+    return words | vars(level.rules) | rules
+
+
+def _level_from_dict(data, arrays, index):
+    """One level; takes its arrays out of `arrays`."""
+    data = with_tuples(data)
+    words = {name: data.pop(name) for name in ("word", "bag_word")}
+    feature = features.get(data.pop("feature"))
+    rules = RuleSet(**data | {"rules": tuple(map(Rule.from_dict, data["rules"]))})
+    clusters = {name: arrays.pop(f"{name}_{index}", None) for name in _LEVEL_ARRAYS}
+    tree = {name: arrays.pop(f"tree_{name}_{index}") for name in _TREE_ARRAYS}
+    tree = Tree(**tree, n_features=len(rules.member_names))
+    return Level(**words, **clusters, feature=feature, tree=tree, rules=rules)
+
+
+# What is in a file that was damaged, or written by hand -----------------------------------------
+
+
+def _check_types(instance):
+    """Raise ValueError unless the fields of a dataclass are of the types that it names."""
+    for field in fields(instance):
+        value = getattr(instance, field.name)
+        if not isinstance(value, field.type) or (field.type is int and isinstance(value, bool)):
+            raise ValueError(f"{field.name} of a {type(instance).__name__} is {value!r}")
+
+
+def _check(fitted):
+    _check_types(fitted)
+    levels = fitted.levels
+    _require(levels, "there are no levels")
+    for index, level in enumerate(levels):
+        try:
+            _check_level(level, index)
+        except ValueError as error:
+            raise ValueError(f"level {index}: {error}") from error
+    above = [level.names for level in levels[1:]] + [fitted.classes]
+    _require([level.rules.names for level in levels] == above, "names differ between levels")
+    n_clusters = tuple(level.n_clusters for level in levels)
+    _require(fitted.n_clusters == n_clusters, "n_clusters is not the number of clusters")
+    for point in fitted.grid:
+        _check_types(point)
+        ks = point.n_clusters
+        _require(all(map(_is_int, ks)) and len(ks) == len(levels), f"a point of the grid is {ks}")
+
+
+def _check_level(level, index):
+    _check_types(level)
+    _check_array("centroids", level.centroids, np.float32, (level.n_clusters, None))
+    _check_array("sizes", level.sizes, np.float64, (level.n_clusters,))
+    if level.projection is not None:
+        directions = level.centroids.shape[1]
+        _check_array("projection", level.projection, np.float32, (None, directions))
+    _check_rules(level, index)
+    for name in _TREE_ARRAYS:
+        dtype = np.float64 if name == "threshold" else np.int32
+        shape = (len(level.tree.label), 2) if name == "children" else (len(level.tree.label),)
+        _check_array(f"tree_{name}", getattr(level.tree, name), dtype, shape)
+    level.tree.check(len(level.rules.names))
+
+
+def _check_rules(level, index):
+    rules = level.rules
+    _check_types(rules)
+    for names in (rules.member_names, rules.names):
+        are_texts = all(isinstance(name, str) for name in names)
+        _require(are_texts and len(set(names)) == len(names) > 0, f"names are {names}")
+    _require(len(rules.member_names) == level.n_clusters, "there is not a name for each cluster")
+    are_bools = all(isinstance(each, bool) for each in rules.needed)
+    _require(are_bools and len(rules.needed) == len(rules.names), f"needed is {rules.needed}")
+    for rule in rules:
+        _check_types(rule)
+        _require(rule.level == index, f"a rule is of level {rule.level}")
+        _require(0 <= rule.conclusion < len(rules.names), f"a rule concludes {rule.conclusion}")
+        for condition in rule.conditions:
+            _check_types(condition)
+            is_of_level = 0 <= condition.cluster < level.n_clusters
+            is_of_level &= condition.feature == level.feature.name
+            _require(is_of_level and condition.low < condition.high, f"a rule has {condition}")
+
+
+def _check_array(name, array, dtype, shape):
+    """Check an array's dtype, shape (None for any size, but 0) and that it is finite."""
+    fits = array.ndim == len(shape) and array.dtype == dtype and array.size > 0
+    fits = fits and all(n in (None, size) for n, size in zip(shape, array.shape, strict=True))
+    _require(fits, f"{name} is of shape {array.shape} and dtype {array.dtype}")
+    _require(np.isfinite(array).all(), f"{name} is not finite")
+
+
+def _is_int(value):
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _require(condition, otherwise):
+    if not condition:
+        raise ValueError(otherwise)
