@@ -1,5 +1,6 @@
 """Explainers on disk: JSON and npz, bound to the weights of the network they explain."""
 
+import contextlib
 import hashlib
 import io
 import json
@@ -21,7 +22,8 @@ _FORMAT = "keras-mmil rules"
 _VERSION = 3
 _MANIFEST = "manifest.json"
 _ARRAYS = re.compile(r"arrays-([0-9a-f]{16})\.npz")  # named after their content
-_READ_ERRORS = (
+_DECODE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)
+_NPZ_ERRORS = (
     OSError,
     ValueError,
     TypeError,  # a single array, which is no context manager
@@ -120,18 +122,15 @@ def read(folder, model, defaults, function=None):
             f"Expected the model whose rules were saved in {str(folder)!r}, with the weights it "
             f"had then. Received: model={model.name!r}"
         )
-    try:
+    with _refusing(folder / _MANIFEST, _DECODE_ERRORS):
         file, checksum = Path(manifest["arrays"]["file"]).name, manifest["arrays"]["sha256"]
+    arrays = _read_arrays(folder / file, checksum)
+    with _refusing(folder / _MANIFEST, _DECODE_ERRORS):
         parameters = with_tuples(manifest["parameters"])
         if parameters.keys() != defaults.keys():
             raise ValueError(f"its parameters are {sorted(parameters)}")
-        arrays = _read_arrays(folder / file, checksum)
         fitted = decode(manifest["fitted"], arrays)
         target = decode_target(manifest["target"], len(fitted.classes))
-    except _Damaged:
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise _Damaged(folder / _MANIFEST, repr(error)) from error
     if (target.kind == "function") != callable(function):
         raise ValueError(
             "Expected the function that was the target, which is not saved, if it was one. "
@@ -181,10 +180,8 @@ def _read_manifest(folder, check=True):
     path = folder / _MANIFEST
     if not path.is_file():
         raise FileNotFoundError(f"Expected saved rules. Received: no file {str(path)!r}")
-    try:
+    with _refusing(path, (ValueError, RecursionError)):
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise _Damaged(path, repr(error)) from error
     if not isinstance(manifest, dict) or manifest.pop("format", None) != _FORMAT:
         raise ValueError(f"Expected a manifest of saved rules. Received: {str(path)!r}")
     version, checksum = manifest.pop("version", None), manifest.pop("sha256", None)
@@ -194,7 +191,7 @@ def _read_manifest(folder, check=True):
             f"network again. Received: version={version!r} in {str(path)!r}"
         )
     if check and _checksum_of_json(manifest) != checksum:
-        raise _Damaged(path, "its checksum differs")
+        raise _damaged(path, "its checksum differs")
     return manifest
 
 
@@ -205,21 +202,27 @@ def _read_arrays(path, checksum):
         )
     content = path.read_bytes()
     if _checksum(content) != checksum:
-        raise _Damaged(path, "its checksum differs")
+        raise _damaged(path, "its checksum differs")
+    with (
+        _refusing(path, _NPZ_ERRORS),
+        np.load(io.BytesIO(content), allow_pickle=False) as arrays,
+    ):
+        return dict(arrays)
+
+
+@contextlib.contextmanager
+def _refusing(path, errors):
+    """Say which file is damaged where one of these errors is raised."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return dict(arrays)
-    except _READ_ERRORS as error:
-        raise _Damaged(path, repr(error)) from error
+        yield
+    except errors as error:
+        raise _damaged(path, repr(error)) from error
 
 
-class _Damaged(ValueError):
-    """Says which file is damaged, and how."""
-
-    def __init__(self, path, why):
-        super().__init__(
-            f"Expected saved rules that are whole. Received: {str(path)!r}, damaged: {why}"
-        )
+def _damaged(path, why):
+    return ValueError(
+        f"Expected saved rules that are whole. Received: {str(path)!r}, damaged: {why}"
+    )
 
 
 def _checksum(content):
