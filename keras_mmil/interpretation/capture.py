@@ -84,6 +84,10 @@ class Network:
             ([call_arguments(node) for node in nodes], self.model._outputs_struct),
         )
 
+    def __reduce__(self):
+        """Copies and pickles are of the model, as Keras makes them, and open it anew."""
+        return Network, (self.model,)
+
     @property
     def text_layer(self):
         """The `TextBags` layer of a model that reads texts, else None."""

@@ -268,8 +268,13 @@ class Explainer(BaseEstimator):
     def save(self, folder):
         """Save to a folder, as JSON and npz. A `target` that is a function is not saved.
 
+        An explainer can be pickled, too, with its network and a `target` that can be pickled.
+
         Args:
             folder: new, empty, or with saved rules, which are replaced.
+
+        Raises:
+            ValueError: if the folder holds something else.
         """
         check_is_fitted(self, "levels_")
         fitted = Fitted(self.levels_, self.classes_, self.grid_, self.n_clusters_, self.fidelity_)

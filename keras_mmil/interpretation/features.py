@@ -15,6 +15,8 @@ _ROUNDING = 1e-6
 class Feature:
     """One number for each cluster: how much of it is in a bag.
 
+    Its functions are those of a module, no lambdas, so that whatever has a feature can be pickled.
+
     Attributes:
         name: "occurrence", "frequency", "count", or "weight" (a count with fractions).
         of_weights: maps the summed weights of each cluster in each bag [bags, k] to the features.
@@ -46,9 +48,20 @@ def bag_features(feature, labels, n_clusters, nesting):
     return feature.of_weights(weights.reshape(-1, n_clusters)).astype(np.float32)
 
 
+# From weights to features -----------------------------------------------------------------------
+
+
+def _occurrences(weights):
+    return weights > 0
+
+
 def _frequencies(weights):
     totals = weights.sum(axis=1, keepdims=True)
     return np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
+
+
+def _weights(weights):
+    return weights
 
 
 # Feasible boxes ---------------------------------------------------------------------------------
@@ -106,10 +119,10 @@ def _interval_text(symbol, low, high):
     return f"{symbol} ∈ ({low:.4g}, {high:.4g}]"
 
 
-OCCURRENCE = Feature("occurrence", lambda weights: weights > 0, _some_occurrences, _occurrence_text)
+OCCURRENCE = Feature("occurrence", _occurrences, _some_occurrences, _occurrence_text)
 FREQUENCY = Feature("frequency", _frequencies, _some_frequencies, _frequency_text)
-COUNT = Feature("count", lambda weights: weights, _some_weights, _count_text)
-WEIGHT = Feature("weight", lambda weights: weights, _some_weights, _weight_text)
+COUNT = Feature("count", _weights, _some_weights, _count_text)
+WEIGHT = Feature("weight", _weights, _some_weights, _weight_text)
 
 _FEATURES = {feature.name: feature for feature in (OCCURRENCE, FREQUENCY, COUNT, WEIGHT)}
 
