@@ -1,22 +1,35 @@
 """Files that are there whole or not at all."""
 
 import contextlib
+import errno
 import json
 import os
+import re
+import secrets
 from pathlib import Path
 
-__all__ = ["replacing", "write_json"]
+__all__ = ["part_of", "remove_abandoned", "remove_parts", "replacing", "write_json"]
+
+_PART = re.compile(r"part-[0-9a-f]{16}-(.+)")
+# What nobody has written to for so many seconds belongs to a process that was killed.
+_ABANDONED = 6 * 60 * 60
+_CANNOT_SYNC_FOLDERS = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
 @contextlib.contextmanager
 def replacing(path):
     """Give a path to write to, beside `path`, which replaces `path` when the block has ended.
 
-    Where the block raises, what it wrote is removed and `path` stays as it was.
+    Where the block raises, what it wrote is removed and `path` stays as it was. Any number of
+    threads, processes and machines may write the same file: each writes a file of its own, and the
+    last one to end wins. What killed ones left in the folder is removed with the next write there
+    after six hours, so a block must not pause for longer. One that does, for instance because its
+    machine was asleep, may find its file gone and raises FileNotFoundError.
     """
     path = Path(path)
-    # Before the name, as Keras goes by the ending; and each process has a file of its own.
-    part = path.with_name(f"part-{os.getpid()}-{path.name}")
+    # Before the name, as Keras goes by the ending. Random, as threads share their process's id, and
+    # containers that share a folder may all be process 1.
+    part = path.with_name(f"part-{secrets.token_hex(8)}-{path.name}")
     try:
         yield part
         with open(part, "rb+") as file:  # on the disk before it gets its name
@@ -24,9 +37,51 @@ def replacing(path):
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+    remove_abandoned(_parts(path.parent), path)
 
 
 def write_json(path, content):
     """Write a JSON file for people to read, too."""
     with replacing(path) as part:
         part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def part_of(path):
+    """The name of the file that a path was to replace; None if `replacing` did not give it."""
+    match = _PART.fullmatch(Path(path).name)
+    return match and match[1]
+
+
+def remove_parts(folder):
+    """Remove what killed processes left in a folder that no other process writes to now."""
+    for part in _parts(folder):
+        part.unlink(missing_ok=True)
+
+
+def remove_abandoned(paths, written):
+    """Remove those files that are hours older than another, which was written just now."""
+    for path in paths:
+        # Another process may remove it, too; and another user's file is not ours to remove.
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            # Both times are by the clock of the disk, which may be another machine's.
+            if written.stat().st_mtime - path.stat().st_mtime > _ABANDONED:
+                path.unlink()
+
+
+def _parts(folder):
+    return [path for path in Path(folder).glob("part-*") if part_of(path) and path.is_file()]
+
+
+def _sync_folder(folder):
+    """Bring a folder's new names to the disk, where the system can: Windows opens no folders."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC_FOLDERS:  # as some network disks answer
+            raise
+    finally:
+        os.close(descriptor)

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from keras_mmil._atomic import replacing, write_json
+from keras_mmil._atomic import remove_parts, replacing, write_json
 
 __all__ = ["RunFolder", "read_settings"]
 
@@ -38,13 +38,17 @@ class RunFolder:
                 f"Expected the settings of the run in {self.path}, {found}, for --resume. "
                 f"Received: {settings}"
             )
+        self._was_there = found is not None
 
     def __truediv__(self, name):
         return self.path / name
 
     def create(self):
-        """Make the folder, if it is missing, with the settings in it."""
+        """Make the folder, if it is missing, with the settings in it, and without half files."""
         self.path.mkdir(parents=True, exist_ok=True)
+        if self._was_there:  # and whoever wrote it is gone: a folder is for one run at a time
+            for folder in (self.path, self.path / "rules"):
+                remove_parts(folder)
         self.write_json(_SETTINGS, self.settings)
 
     def write_json(self, name, content):
