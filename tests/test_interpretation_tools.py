@@ -1,7 +1,10 @@
 """Saving and loading, the callback, and the pictures."""
 
 import csv
+import hashlib
 import json
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import keras
@@ -111,6 +114,99 @@ def test_saving_replaces_saved_rules_only(fitted, model, x, tmp_path):
         fitted.save(foreign)
     with pytest.raises(ValueError, match=r"a folder. Received: .*thesis.tex', a file"):
         fitted.save(foreign / "thesis.tex")
+
+
+class Killed(BaseException):
+    pass
+
+
+def save_and_be_killed(explainer, folder, n_files):
+    """A save that is killed when so many files are whole, and the next one is half written."""
+    replace, n_replaced = os.replace, iter(range(10))
+
+    def replace_or_die(source, target):
+        if next(n_replaced) == n_files:
+            content = Path(source).read_bytes()
+            Path(source).write_bytes(content[: len(content) // 2])
+            raise Killed
+        replace(source, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", replace_or_die)
+        patch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # the dead do not tidy
+        with pytest.raises(Killed):
+            explainer.save(folder)
+
+
+def make_older(folder):
+    """As if six hours had passed."""
+    for path in folder.iterdir():
+        os.utime(path, (path.stat().st_mtime - 6.1 * 3600,) * 2)
+
+
+@pytest.fixture(scope="module")
+def fitted_before(fitted, model, x):
+    return Explainer(n_clusters=2, target=fitted.target, verbose=0).fit(model, x)
+
+
+@pytest.mark.parametrize("n_files", [0, 1])
+def test_a_killed_first_save_is_no_obstacle(fitted, fitted_before, model, x, tmp_path, n_files):
+    save_and_be_killed(fitted_before, tmp_path, n_files)
+    assert len(list(tmp_path.iterdir())) == n_files + 1
+    with pytest.raises(FileNotFoundError, match=r"manifest.json"):
+        Explainer.load(tmp_path, model)
+    fitted.save(tmp_path)
+    np.testing.assert_array_equal(Explainer.load(tmp_path, model).predict(x), fitted.predict(x))
+    make_older(tmp_path)
+    fitted.save(tmp_path)  # what is left is removed when nobody can be at work on it
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".npz"}
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("n_files", [0, 1])
+def test_a_killed_save_leaves_the_older_rules(fitted, fitted_before, model, tmp_path, n_files):
+    fitted_before.save(tmp_path)
+    save_and_be_killed(fitted, tmp_path, n_files)
+    assert Explainer.load(tmp_path, model).n_clusters_ == fitted_before.n_clusters_
+    fitted.save(tmp_path)
+    assert Explainer.load(tmp_path, model).n_clusters_ == fitted.n_clusters_
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "arrays-of-mine.npz",
+        "arrays-0123456789abcdef.npz",  # not the checksum of its content
+        "part-1.txt",
+        "part-0123456789abcdef-thesis.tex",
+        "part-0123456789abcdef-arrays-of-mine.npz",
+    ],
+)
+def test_files_of_the_user_are_kept(fitted, fitted_before, model, tmp_path, name):
+    mine, folder = tmp_path / name, tmp_path / "rules"
+    np.savez(mine.with_suffix(".npz"), mine=[1, 2])
+    mine.with_suffix(".npz").rename(mine)
+    content = mine.read_bytes()
+    with pytest.raises(ValueError, match=r"new or empty folder"):
+        fitted.save(tmp_path)
+    fitted_before.save(folder)
+    mine = mine.rename(folder / name)
+    fitted.save(folder)
+    assert mine.read_bytes() == content
+    assert len(list(folder.iterdir())) == 3
+    # Nor is it removed where a manifest was edited to name it as its own.
+    spoil(folder, lambda manifest: manifest["arrays"].update(file=f"../{folder.name}/{name}"))
+    fitted_before.save(folder)
+    assert mine.read_bytes() == content
+    assert Explainer.load(folder, model).n_clusters_ == fitted_before.n_clusters_
+
+
+def test_a_save_leaves_what_another_is_about_to_name(fitted, fitted_before, model, tmp_path):
+    save_and_be_killed(fitted_before, tmp_path, 1)  # but only delayed, say
+    arrays = next(tmp_path.glob("arrays-*.npz"))
+    assert arrays.stem == f"arrays-{hashlib.sha256(arrays.read_bytes()).hexdigest()[:16]}"
+    fitted.save(tmp_path)
+    assert arrays.exists()
 
 
 def test_rules_of_another_model(fitted, tmp_path):

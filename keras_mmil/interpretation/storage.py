@@ -3,13 +3,14 @@
 import hashlib
 import io
 import json
+import re
 import zipfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
-from keras_mmil._atomic import replacing
+from keras_mmil._atomic import part_of, remove_abandoned, replacing
 from keras_mmil._version import __version__
 from keras_mmil.interpretation import features
 from keras_mmil.interpretation.fitting import Fitted
@@ -24,6 +25,7 @@ __all__ = ["fingerprint", "read", "write"]
 _FORMAT = "keras-mmil rules"
 _VERSION = 2
 _MANIFEST = "manifest.json"
+_ARRAYS = re.compile(r"arrays-([0-9a-f]{16})\.npz")  # named after their content
 _TREE_ARRAYS = ("feature", "threshold", "children", "label")
 
 
@@ -44,7 +46,8 @@ def write(folder, parameters, fitted, target, weights):
     from the old explainer into the new one at once, when the manifest is replaced.
 
     Args:
-        folder: where to; made if needed. Must be empty, or hold an explainer, which is replaced.
+        folder: where to; made if needed. Must be empty, or hold an explainer, which is replaced, or
+            what a save left that was killed.
         parameters: the constructor's arguments, a dict; a function as `target` is not saved.
         fitted: a `Fitted`.
         target: the `Target`.
@@ -60,7 +63,7 @@ def write(folder, parameters, fitted, target, weights):
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **_arrays(fitted.levels))
     content = buffer.getvalue()
-    checksum = hashlib.sha256(content).hexdigest()
+    checksum = _checksum(content)
     arrays = f"arrays-{checksum[:16]}.npz"
     manifest = {
         "format": _FORMAT,
@@ -76,14 +79,17 @@ def write(folder, parameters, fitted, target, weights):
         "grid": [asdict(point) for point in fitted.grid],
         "levels": [_level_to_dict(level) for level in fitted.levels],
     }
+    text = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False, default=_plain)
     with replacing(folder / arrays) as part:
         part.write_bytes(content)
-    text = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False, default=_plain)
+    replaced = _arrays_of_saved(folder)
     with replacing(folder / _MANIFEST) as part:
         part.write_text(text, encoding="utf-8")
-    for old in folder.glob("arrays-*.npz"):
-        if old.name != arrays:
-            old.unlink()
+    if replaced not in (None, arrays):
+        (folder / replaced).unlink(missing_ok=True)
+    # Only old ones, as others may be of a save that goes on at the same time.
+    leftovers = [path for path in folder.iterdir() if path.name != arrays and _is_leftover(path)]
+    remove_abandoned(leftovers, folder / _MANIFEST)
 
 
 def read(folder, model, function=None):
@@ -135,7 +141,7 @@ def read(folder, model, function=None):
 def _check_replaceable(folder):
     if not folder.is_dir():
         raise ValueError(f"Expected a folder. Received: folder={str(folder)!r}, a file")
-    if any(folder.iterdir()):
+    if not all(map(_is_leftover, folder.iterdir())):
         try:
             _read_manifest(folder, any_version=True)
         except (OSError, ValueError) as error:
@@ -143,6 +149,28 @@ def _check_replaceable(folder):
                 "Expected a new or empty folder, or one with saved rules, which are replaced. "
                 f"Received: folder={str(folder)!r}"
             ) from error
+
+
+def _is_leftover(path):
+    """Whether a file was certainly written by a save that was killed, and no manifest names it."""
+    if part_of(path) == _MANIFEST or _ARRAYS.fullmatch(part_of(path) or ""):
+        return True
+    match = _ARRAYS.fullmatch(path.name)
+    if not match or path.is_dir():
+        return False
+    try:
+        return _checksum(path.read_bytes()).startswith(match[1])
+    except FileNotFoundError:  # another save has just removed it
+        return True
+
+
+def _arrays_of_saved(folder):
+    """Name of the arrays' file of the explainer in a folder, None if there is none."""
+    if not (folder / _MANIFEST).is_file():
+        return None
+    entry = _read_manifest(folder, any_version=True).get("arrays")
+    name = entry.get("file") if isinstance(entry, dict) else None
+    return name if isinstance(name, str) and _ARRAYS.fullmatch(name) else None
 
 
 def _read_manifest(folder, any_version=False):
@@ -170,13 +198,17 @@ def _read_arrays(folder, entry):
             f"Expected the arrays of saved rules. Received: no file {str(path)!r}"
         )
     content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+    if _checksum(content) != entry["sha256"]:
         raise _damaged(path, "its checksum differs")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return dict(arrays)
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise _damaged(path, str(error)) from error
+
+
+def _checksum(content):
+    return hashlib.sha256(content).hexdigest()
 
 
 def _damaged(path, why):
