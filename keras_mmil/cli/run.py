@@ -12,6 +12,7 @@ from keras_mmil.cli.output import print_figures, print_run, write_rules, write_s
 from keras_mmil.cli.results import METRICS, figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.agreement import majority
 from keras_mmil.training import VirtualAdversarialModel, cross_validate, fit_resumable
 from keras_mmil.zoo import ReadOn
 
@@ -87,6 +88,7 @@ def run(experiment, options):
         result = _cross_validate(experiment, settings, options, data, folder)
         figures, variant = figures_of_folds(result)
         metrics = {metric: statistics.mean(values.values()) for metric, values in figures.items()}
+        metrics["test_accuracy_majority"] = majority(data.whole[1])
         print_figures(metrics, beside)
         if results:
             of_folds = {**settings, "rounds": len(result.seconds)}
@@ -187,7 +189,10 @@ def _train_and_read(experiment, settings, options, data, folder):
     model, minutes = _train(experiment, settings, options, data, folder)
     x_test, y_test, _ = data.test
     figure = model.evaluate(x_test, y_test, verbose=0, return_dict=True)[experiment.metric]
-    metrics = {METRICS[experiment.metric]: figure, "train_minutes": minutes}
+    metrics = {METRICS[experiment.metric]: figure}
+    if experiment.metric == "accuracy":
+        metrics["test_accuracy_majority"] = majority(y_test)
+    metrics["train_minutes"] = minutes
     if not options.rules:
         folder.write_json("metrics.json", metrics)
         return None, metrics
@@ -201,9 +206,12 @@ def _train_and_read(experiment, settings, options, data, folder):
         verbose=min(options.verbose, 1),
         **_explainer_arguments({**experiment.explainer, **data.explainer}, options),
     ).fit(model, read_on.x, read_on.x_valid)
+    found = explainer.evaluate(*judged_by)
     metrics |= {
-        "rule_accuracy": explainer.score(*judged_by),
-        "fidelity": explainer.fidelity(judged_by[0]),
+        "rule_accuracy": found["accuracy"],
+        "rule_accuracy_majority": found["accuracy_majority"],
+        "fidelity": found["fidelity"],
+        "fidelity_majority": found["fidelity_majority"],
         "extract_seconds": time.perf_counter() - started,
     }
     if experiment.check_rules is not None:

@@ -1,7 +1,5 @@
 """The explainer: a trained network of bag-layers, read as symbolic rules."""
 
-import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil.interpretation import storage
@@ -15,13 +13,14 @@ from keras_mmil.interpretation.options import check_number, make_settings
 from keras_mmil.interpretation.reading import read
 from keras_mmil.interpretation.representatives import representatives
 from keras_mmil.interpretation.rule_book import RuleBook
+from keras_mmil.interpretation.rule_classifier import RuleClassifier
 from keras_mmil.interpretation.targets import resolve_target
 from keras_mmil.interpretation.text_explanation import annotate
 
 __all__ = ["Explainer"]
 
 
-class Explainer(BaseEstimator):
+class Explainer(RuleClassifier):
     """Read a trained network of bag-layers as symbolic rules.
 
     The representations of instances, of sub-bags and so on are clustered by k-means; decision trees
@@ -66,13 +65,14 @@ class Explainer(BaseEstimator):
         classes_: names of the classes of top-bags.
         n_clusters_: the numbers of clusters, a tuple.
         fidelity_: fidelity on the validation data.
+        majority_: share of the network's most frequent class there, the fidelity of constant rules.
         grid_: all combinations that were tried, a tuple of `GridPoint`.
 
     Example:
 
     >>> explainer = keras_mmil.Explainer(max_clusters=8).fit(model, x_train, x_valid)
     >>> print(explainer.rules_)
-    >>> explainer.fidelity(x_test), explainer.score(x_test, y_test)
+    >>> explainer.evaluate(x_test, y_test)
 
     Reference:
         Tibo, Jaeger and Frasconi, Learning and Interpreting Multi-Multi-Instance Learning
@@ -141,26 +141,6 @@ class Explainer(BaseEstimator):
             x_valid = network.inputs(x_valid, "x_valid")
         fitted = fit(network, target, x, x_valid, settings, self.verbose)
         return self._set(fitted, network, target)
-
-    def predict(self, x):
-        """The classes of top-bags by the rules: int [top-bags]."""
-        return self._read(x).labels[-1]
-
-    def fidelity(self, x):
-        """The fraction of top-bags on which rules and network agree."""
-        seen = self._read(x)
-        return float(np.mean(seen.labels[-1] == seen.network))
-
-    def score(self, x, y):
-        """The accuracy of the rules.
-
-        Args:
-            x: top-bags.
-            y: true labels: [top-bags], [top-bags, 1], or one-hot.
-        """
-        by_rules = self.predict(x)
-        y = self._target.true_labels(y, len(by_rules), len(self.classes_))
-        return float(np.mean(by_rules == y))
 
     @property
     def rules_(self):
@@ -272,7 +252,8 @@ class Explainer(BaseEstimator):
             folder: new, empty, or with saved rules, which are replaced.
         """
         check_is_fitted(self, "levels_")
-        fitted = Fitted(self.levels_, self.classes_, self.grid_, self.n_clusters_, self.fidelity_)
+        figures = self.n_clusters_, self.fidelity_, self.majority_
+        fitted = Fitted(self.levels_, self.classes_, self.grid_, *figures)
         storage.write(folder, self.get_params(), fitted, self._target, self._fingerprint)
 
     @classmethod
@@ -294,7 +275,8 @@ class Explainer(BaseEstimator):
 
     def _set(self, fitted, network, target):
         self.levels_, self.classes_, self.grid_ = fitted.levels, fitted.classes, fitted.grid
-        self.n_clusters_, self.fidelity_ = fitted.n_clusters, fitted.fidelity
+        self.n_clusters_ = fitted.n_clusters
+        self.fidelity_, self.majority_ = fitted.fidelity, fitted.majority
         self._network, self._target = network, target
         self._fingerprint = storage.fingerprint(network.model)
         return self

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_mmil import ragged
 from keras_mmil.interpretation import options, parallel, sensitivity
+from keras_mmil.interpretation.agreement import majority
 from keras_mmil.interpretation.clustering import (
     RowSample,
     count_distinct,
@@ -35,6 +36,8 @@ class Fitted:
         grid: tuple of `GridPoint`, all combinations that were tried.
         n_clusters: the combination that was chosen, a tuple.
         fidelity: of that one.
+        majority: share of the network's most frequent class of the validation data, the fidelity
+            that naming it for all would have.
     """
 
     levels: tuple
@@ -42,6 +45,7 @@ class Fitted:
     grid: tuple
     n_clusters: tuple
     fidelity: float
+    majority: float
 
 
 def fit(network, target, x, x_valid, settings, verbose=0):
@@ -111,7 +115,8 @@ def fit(network, target, x, x_valid, settings, verbose=0):
     levels = _levels(data, features, weights, projections, centroids, trees[best], best, names)
     _warn_of_collapse(levels)
     bar.update(bar.target, finalize=True)
-    return Fitted(levels, names, tuple(trees), best.n_clusters, best.fidelity)
+    figures = best.fidelity, majority(held_out.classes)
+    return Fitted(levels, names, tuple(trees), best.n_clusters, *figures)
 
 
 class _Labelled:

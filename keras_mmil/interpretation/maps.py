@@ -124,7 +124,7 @@ class Maps:
         matches, balances = {}, {}
         for rule in level.rules:
             if level.rules.names[rule.conclusion] == conclusion:
-                clause = level.rules.text(rule)
+                clause = level.rules.clause(rule)
                 holds = np.array([condition.holds(bags) for condition in rule.conditions], bool)
                 holds = holds.reshape(-1, len(bags))  # also where there are no conditions
                 matches[clause] = holds.all(axis=0)

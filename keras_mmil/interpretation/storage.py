@@ -22,7 +22,7 @@ from keras_mmil.interpretation.tree import Tree
 __all__ = ["fingerprint", "read", "write"]
 
 _FORMAT = "keras-mmil rules"
-_VERSION = 2
+_VERSION = 3
 _MANIFEST = "manifest.json"
 _TREE_ARRAYS = ("feature", "threshold", "children", "label")
 
@@ -73,6 +73,7 @@ def write(folder, parameters, fitted, target, weights):
         "classes": fitted.classes,
         "n_clusters": fitted.n_clusters,
         "fidelity": fitted.fidelity,
+        "majority": fitted.majority,
         "grid": [asdict(point) for point in fitted.grid],
         "levels": [_level_to_dict(level) for level in fitted.levels],
     }
@@ -118,6 +119,7 @@ def read(folder, model, function=None):
             tuple(GridPoint(**_tuples(point)) for point in manifest["grid"]),
             tuple(manifest["n_clusters"]),
             manifest["fidelity"],
+            manifest["majority"],
         )
         parameters, target = _tuples(manifest["parameters"]), Target(**manifest["target"])
     except (KeyError, TypeError, AttributeError) as error:
