@@ -55,7 +55,7 @@ model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accu
 model.fit(x_train, y_train, epochs=2 if QUICK else 20, batch_size=20, verbose=0)
 accuracy = model.evaluate(x_test, y_test, verbose=0, return_dict=True)["accuracy"]
 share = max(y_test.mean(), 1 - y_test.mean())
-print(f"accuracy of the network {accuracy:.2%}, of one label for all {share:.2%}")
+print(f"accuracy of the network {accuracy:.2%} (most frequent class: {share:.2%})")
 plain = model(x_test.to_ragged())
 print(f"largest difference on plain bags {np.abs(plain - model(x_test)).max():.1g}\n")
 
@@ -63,7 +63,8 @@ explainer = keras_mmil.Explainer(max_clusters=3 if QUICK else 5, verbose=0)
 explainer.fit(model, x_train, x_valid)
 print(explainer.rules_)
 found = explainer.evaluate(x_test)
-print(f"fidelity {found['fidelity']:.2%}, of one label for all {found['fidelity_majority']:.2%}\n")
+fidelity, share = found["fidelity"], found["fidelity_majority"]
+print(f"fidelity {fidelity:.2%} (most frequent class: {share:.2%})\n")
 for name in explainer.levels_[0].names:
     found = explainer.representatives(x_test, "u", name, n=len(WORDS))
     words = [WORDS[x_test.bags[tuple(word.position)]] for word in found]

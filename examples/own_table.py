@@ -69,7 +69,7 @@ explainer = keras_mmil.Explainer(
 found = explainer.evaluate(test[0], test[1])
 print(f"accuracy of the network {accuracy:.2%}")
 print(f"accuracy of the rules   {found['accuracy']:.2%}")
-print(f"  of one label for all  {found['accuracy_majority']:.2%}\n")
+print(f"    most frequent class {found['accuracy_majority']:.2%}\n")
 print(explainer.rules_, "\n")
 
 clusters = explainer.labels(valid[0])[0].flat_values.numpy()  # of each measurement

@@ -352,8 +352,12 @@ def test_warning_where_everything_is_one_class():
     x = make_data()
     with pytest.warns(UserWarning, match="every top-bag into one class, 'positive'"):
         fit = explainer(target=(0, -1.0)).fit(make_model(), x)
-    assert str(fit.rules_).splitlines()[1].startswith("  1  positive.")
-    assert fit.fidelity(x) == 1.0
+    constant, _, _, rule, *_ = str(fit.rules_).splitlines()
+    assert constant == "# CONSTANT: the rules put every top-bag into one class, 'positive'."
+    assert rule.startswith("  1  positive.")
+    assert fit.rules_.constant == "positive"
+    assert fit.evaluate(x) == {"fidelity": 1.0, "fidelity_majority": 1.0}
+    assert fit.majority_ == 1.0
     explanation = fit.explain(x[:1])[0]
     assert "because positive." in str(explanation)
     assert {part.role for part in explanation.top_bag.children} == {"does not matter"}

@@ -144,11 +144,12 @@ def plot_clouds(explainer, x, around, titles=None, path=None):
         ax.scatter(*places[absent][::step].T, color=_CHOSEN, marker="x", s=12, alpha=0.5)
         ax.scatter(*points[~decides].T, color=_COLOUR, s=6)
         ax.scatter(*points[decides].T, color=GREEN, s=30, depthshade=False)
-        drawn = np.concatenate([points, places[absent][::step]])
+        drawn = np.concatenate([points, places[absent][::step]]).astype(float)
         if len(drawn):
             low, high = drawn.min(axis=0), drawn.max(axis=0)
+            high = np.maximum(high, low + 1e-6)  # a cloud may be flat
             ax.set(**{f"{axis}lim": pair for axis, *pair in zip("xyz", low, high, strict=True)})
-            ax.set_box_aspect(np.maximum(high - low, 1e-6), zoom=1.05)
+            ax.set_box_aspect(high - low, zoom=1.05)
     return finish(figure, path)
 
 
