@@ -267,8 +267,8 @@ def test_instances_of_several_rows_give_the_rules_of_concatenations():
 
 def test_captured_multiplicities_are_the_occurrences(ids):
     network = Network(compressed_model())
-    packed = network.inputs(keras_mmil.Bags.from_ragged(ids))
-    seen = join(list(network.batches(packed, 50)))
+    packed = network.data(keras_mmil.Bags.from_ragged(ids), batch_size=50)
+    seen = join(list(network.batches(packed.batches())))
     rows, sub_bags, top_bags = multiplicities(seen.nestings)
     assert len(rows) < ids.flat_values.shape[0]
     assert rows.sum() == ids.flat_values.shape[0]

@@ -1,20 +1,20 @@
 """The explainer: a trained network of bag-layers, read as symbolic rules."""
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil.interpretation import storage
-from keras_mmil.interpretation.capture import Network, set_aside
+from keras_mmil.interpretation.capture import Network
 from keras_mmil.interpretation.cluster_table import cluster_table
 from keras_mmil.interpretation.describe import describe
 from keras_mmil.interpretation.explanation import explain
 from keras_mmil.interpretation.fitting import Fitted, fit
 from keras_mmil.interpretation.level import find_cluster, find_level, rename
-from keras_mmil.interpretation.options import check_number, make_settings
-from keras_mmil.interpretation.reading import read
+from keras_mmil.interpretation.options import check_number
+from keras_mmil.interpretation.preparation import check_data, prepare
 from keras_mmil.interpretation.representatives import representatives
 from keras_mmil.interpretation.rule_book import RuleBook
 from keras_mmil.interpretation.rule_classifier import RuleClassifier
-from keras_mmil.interpretation.targets import resolve_target
 from keras_mmil.interpretation.text_explanation import annotate
 
 __all__ = ["Explainer"]
@@ -120,27 +120,35 @@ class Explainer(RuleClassifier):
 
         Args:
             model: a functional Keras model with bag-layers one above the other.
-            x: top-bags: RaggedTensor, `Bags`, array or dict of inputs.
+            x: top-bags: RaggedTensor, `Bags`, array or dict of inputs; or a `tf.data.Dataset` of
+                batches (x), (x, y) or (x, y, sample_weight), the same each time it is iterated.
+                Of a Dataset only labels, and at most `max_rows` rows a level, are held in memory.
             x_valid: more of them, on which to choose the numbers of clusters. By default
-                `validation_fraction` of `x`, chosen at random, which then is not trained on.
+                `validation_fraction` of `x`, chosen at random, which then is not trained on; needed
+                where `x` is a Dataset.
 
         Returns:
             The explainer itself.
 
         Raises:
             TypeError: if `model` is not a Keras model, or `x` not nested bags.
-            ValueError: if the model has no bag-layers or no chain of them, if data do not fit the
-                model, or if an argument of the constructor is out of range.
+            ValueError: if the model has no bag-layers or no chain of them that all inputs go
+                through, if data do not fit the model, if a Dataset is endless, empty or not the
+                same each time, or if an argument of the constructor is out of range.
         """
-        network, target = Network(model), resolve_target(model, self.target)
-        settings = make_settings(self, len(network.layers))
-        x = network.inputs(x)
-        if x_valid is None:
-            x, x_valid = set_aside(x, self.validation_fraction, settings.seed)
-        else:
-            x_valid = network.inputs(x_valid, "x_valid")
-        fitted = fit(network, target, x, x_valid, settings, self.verbose)
-        return self._set(fitted, network, target)
+        task = prepare(self, model, x, x_valid)
+        return self._set(fit(task, self.verbose), task.network, task.target)
+
+    def check(self, model, x, x_valid=None):
+        """Raise the errors of `fit` that can be known before the model is trained.
+
+        The network computes as many batches as it takes to have a row for each cluster, most often
+        one. Of a Dataset, no others are checked.
+
+        Args:
+            model, x, x_valid: as for `fit`.
+        """
+        check_data(prepare(self, model, x, x_valid))
 
     @property
     def rules_(self):
@@ -175,16 +183,18 @@ class Explainer(RuleClassifier):
         Where the model reads texts, they are `TextExplanation`s, which show it in the text.
 
         Args:
-            x: top-bags.
+            x: top-bags, or a single one: `x[0]`.
             show: function from the position of a top-bag, sub-bag or instance in `x`, a tuple, to
                 str; by default it is the last index. The members of `Bags` are sorted, and so not
                 in the order of the RaggedTensor that they were made of.
         """
-        seen = self._read(x)
-        explanations = explain(self.levels_, self.classes_, seen, show)
+        check_is_fitted(self, "levels_")
+        data = self._data(self._network.as_batch(x))
+        explanations = explain(self.levels_, self.classes_, self._read(data), show)
         if (layer := self._network.text_layer) is None:
             return explanations
-        return annotate(self._network.inputs(x).numpy(), explanations, layer)
+        texts = np.concatenate([batch.numpy() for batch in data.batches()])
+        return annotate(texts, explanations, layer)
 
     def labels(self, x):
         """The labels by the rules of all instances, sub-bags and so on.
@@ -193,7 +203,7 @@ class Explainer(RuleClassifier):
             Tuple of int32 RaggedTensors, from the instances upwards: [top-bags, (n), (m)] for
             instances (their clusters), [top-bags, (n)] for sub-bags.
         """
-        return self._read(x).nested_labels()
+        return self._read(self._data(x)).nested_labels()
 
     def describe(self, x=None, instance_labels=None, sub_bag_labels=None, label_names=None):
         """Describe the clusters by their sizes, and by true labels where they are known.
@@ -212,7 +222,8 @@ class Explainer(RuleClassifier):
         """
         check_is_fitted(self, "levels_")
         truths = {0: instance_labels, 1: sub_bag_labels}
-        return describe(self.levels_, x if x is None else self._read(x), truths, label_names or {})
+        seen = None if x is None else self._read(self._data(x))
+        return describe(self.levels_, seen, truths, label_names or {})
 
     def representatives(self, x, level, cluster, n=10, by="separation"):
         """The rows of `x` that stand for a cluster best.
@@ -232,7 +243,8 @@ class Explainer(RuleClassifier):
         check_number("n", n, 1)
         level = find_level(self.levels_, level)
         key = level, find_cluster(self.levels_[level], cluster)
-        return representatives(self.levels_, [key], self._batches(x), n, by)[key]
+        batches = self._observe(self._data(x).batches())
+        return representatives(self.levels_, [key], batches, n, by)[key]
 
     def cluster_table(self, x, n=20, by="separation", show=None):
         """What stands for each cluster: a `ClusterTable`, to `print` or to write as HTML.
@@ -242,7 +254,7 @@ class Explainer(RuleClassifier):
             show: function from the position of a row in `x` to str; by default it is the position.
         """
         check_number("n", n, 1)
-        batches = self._batches(x)
+        batches = self._observe(self._data(x).batches())
         return cluster_table(self.levels_, batches, n, by, show or str)
 
     def save(self, folder):
@@ -285,20 +297,3 @@ class Explainer(RuleClassifier):
         self._network, self._target = network, target
         self._fingerprint = storage.fingerprint(network.model)
         return self
-
-    def _batches(self, x):
-        """What the network computes on top-bags, batch by batch."""
-        check_is_fitted(self, "levels_")
-        x = self._network.inputs(x)
-        if storage.fingerprint(self._network.model) != self._fingerprint:
-            raise ValueError(
-                "Expected the weights that the model had when its rules were learned: fit again. "
-                f"Received: model={self._network.model.name!r} with other weights"
-            )
-        projections = [level.projection for level in self.levels_]
-        batches = self._network.batches(x, self.batch_size)
-        return (batch.projected(projections) for batch in batches)
-
-    def _read(self, x):
-        batches = self._batches(x)
-        return read(self.levels_, self._target, batches)
