@@ -14,7 +14,7 @@ import pytest
 
 from keras_mmil import Explainer, training, zoo
 from keras_mmil.cli import results
-from keras_mmil.cli.main import main
+from keras_mmil_cli.main import main
 
 # Short runs end with networks, and so rules, of a single class.
 pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")

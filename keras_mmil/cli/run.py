@@ -60,7 +60,7 @@ def run(experiment, options):
     Args:
         experiment: an `Experiment` of the zoo's registry.
         options: parsed arguments: seed, epochs, limit, source, vat, folds, rounds, jobs, rules,
-            out, resume, replace, max_clusters, verbose.
+            out, record, resume, replace, max_clusters, verbose.
 
     Returns:
         The fitted `Explainer` (None without rules), the test set (x, y, instance labels) and a dict
@@ -69,7 +69,9 @@ def run(experiment, options):
     Raises:
         ValueError: if an option is out of range, or the experiment has no such thing.
         FileExistsError: if there is a run already, and it is not to be resumed.
+        FileNotFoundError: if there is no place for records, and the figures are to be recorded.
     """
+    results = results_folder() if options.record else None
     settings = _settings(experiment, options)
     path = options.out or f"runs/{_name(experiment, settings)}"
     folder = RunFolder(path, settings, resume=options.resume, replace=options.replace)
@@ -82,7 +84,6 @@ def run(experiment, options):
     )
     folder.create()  # not before: without data there is no run to resume
     beside = _figures_beside(experiment, options.source)
-    results = results_folder() if options.limit is None else None
     if settings["folds"]:
         result = _cross_validate(experiment, settings, options, data, folder)
         figures, variant = figures_of_folds(result)
