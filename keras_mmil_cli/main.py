@@ -9,7 +9,7 @@ import sys
 from keras_mmil_cli.checks import check_numbers, check_run, chosen
 from keras_mmil_cli.library import catalogue, version
 from keras_mmil_cli.listing import listing
-from keras_mmil_cli.quiet import tensorflow_log_hidden
+from keras_mmil_cli.quiet import start_worker, tensorflow_log_hidden
 
 __all__ = ["main"]
 
@@ -141,9 +141,12 @@ def _run(options):
     if options.jobs is None:  # which is not 1 from the start: that would be a wish to be refused
         options.jobs = 1
     with _quiet(options):
+        from joblib import parallel_config
+
         from keras_mmil.cli.run import run_seeds
         from keras_mmil.zoo import registry
-    run_seeds(registry[entry.key], options)
+    with parallel_config("loky", initializer=None if options.debug else start_worker):
+        run_seeds(registry[entry.key], options)
 
 
 def _explain(options):

@@ -1,12 +1,13 @@
-"""TensorFlow's import without the lines that it logs."""
+"""Processes that say nothing but what the commands print."""
 
 import contextlib
 import os
 import re
+import signal
 import sys
 import tempfile
 
-__all__ = ["tensorflow_log_hidden"]
+__all__ = ["start_worker", "tensorflow_log_hidden"]
 
 # How lines of native code begin, but for fatal errors.
 _LOGGED = re.compile(
@@ -40,3 +41,10 @@ def tensorflow_log_hidden():
             os.close(stderr)
             held.seek(0)
             os.write(2, b"".join(line for line in held if not hidden.match(line)))
+
+
+def start_worker():
+    """Start a process that works for this one: its end by Control-C is this one's to tell."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with tensorflow_log_hidden():
+        import tensorflow  # noqa: F401 - before the work is unpickled, which imports it

@@ -14,15 +14,26 @@ from keras_mmil import zoo
 from keras_mmil_cli.main import main
 from keras_mmil_cli.quiet import tensorflow_log_hidden
 
+# Short runs end with networks, and so rules, of a single class.
+pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
 TINY = ["--source", "digits", "--limit", "12", "--max-clusters", "2"]
 
 
-def program(*arguments, **options):
-    """The command line in a process that logs what TensorFlow logs by default."""
+# As in a terminal: a process that is started in the background may ignore Control-C.
+PROGRAM = """
+import signal, sys
+from keras_mmil_cli.main import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main())
+"""
+
+
+def program(*arguments):
+    """The command line in processes of its own, which log what TensorFlow logs by default."""
     environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
-    command = [sys.executable, "-m", "keras_mmil_cli", *map(str, arguments)]
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=environment, **pipes, **options)
+    return subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
 
 
 def test_list_agrees_with_the_registry(capsys):
@@ -152,7 +163,7 @@ def interrupt(process, ready, seconds=120):
     deadline = time.monotonic() + seconds
     while not ready() and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the workers, too
     return process.communicate(timeout=60)[1]
 
 
@@ -167,6 +178,21 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path):
     assert not (out / "metrics.json").exists()
     assert main(shlex.split(command)[1:]) == 0
     assert len((out / "history.csv").read_text().splitlines()) == 1 + 40
+
+
+def test_workers_are_as_quiet(tmp_path):
+    """Neither do they log, nor does each of them tell of Control-C; and they end."""
+    arguments = ["run", "imdb-binary", "--source", "synthetic", "--limit", "24", "--epochs", "1"]
+    arguments += ["--folds", "2", "--rounds", "500", "--jobs", "2", "--out", tmp_path / "run"]
+    process = program(*arguments)
+    said = interrupt(process, (tmp_path / "run" / "cross_validation.json").exists)
+    assert process.returncode == 130
+    assert re.fullmatch(r"\nkeras-mmil: interrupted\. To go on: .*\n", said)
+    deadline = time.monotonic() + 20
+    with pytest.raises(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)
 
 
 def test_interruptions_of_other_commands(monkeypatch, capsys):
@@ -184,5 +210,6 @@ def test_interruptions_of_other_commands(monkeypatch, capsys):
 def test_a_reader_that_stops_reading():
     process = program("list")
     process.stdout.close()
-    assert process.stderr.read() == ""
-    assert process.wait() == 1
+    with process:
+        assert process.stderr.read() == ""
+    assert process.returncode == 1
