@@ -64,7 +64,7 @@ def _parser():
     demo = commands.add_parser(
         "demo", help="train on bags of bags of digits, print the rules and one explanation"
     )
-    _add_training_options(demo, out="runs/demo")
+    _add_training_options(demo, "runs/demo")
     demo.set_defaults(command=_demo, replace=True, vat=False, folds=0, rules=True, record=False)
 
     run = commands.add_parser("run", help="reproduce an experiment of the paper")
@@ -91,8 +91,8 @@ def _parser():
         action="store_true",
         help="add the figures to benchmarks/results of the checkout that this program is in",
     )
-    _add_training_options(run)
-    run.set_defaults(command=_run, replace=False)
+    _add_training_options(run, "runs/EXPERIMENT-…-seedN")
+    run.set_defaults(command=_run, replace=False, out=None)
 
     explain = commands.add_parser("explain", help="show in texts why a trained run labels them so")
     explain.add_argument("run", nargs="+", help="folder of a run on texts; or of several")
@@ -107,7 +107,7 @@ def _parser():
     return parser
 
 
-def _add_training_options(parser, out=None):
+def _add_training_options(parser, out):
     parser.add_argument("--seed", type=int, default=0, help="of data, weights and clusters")
     parser.add_argument("--epochs", type=int, help="the experiment's own by default")
     parser.add_argument(
@@ -117,7 +117,7 @@ def _add_training_options(parser, out=None):
         metavar="N",
         help="use at most N top-bags of each set (of unlabelled ones twice as many)",
     )
-    parser.add_argument("--out", default=out, help="folder for all that is made")
+    parser.add_argument("--out", default=out, help=f"folder for all that is made; {out} by default")
     parser.add_argument("--resume", action="store_true", help="go on with what is in the folder")
     parser.add_argument(
         "--max-clusters", type=int, help="to try at each level; the experiment's own by default"
