@@ -91,7 +91,7 @@ def _parser():
         action="store_true",
         help="add the figures to benchmarks/results of the checkout that this program is in",
     )
-    _add_training_options(run, "runs/EXPERIMENT-…-seedN")
+    _add_training_options(run, "runs/EXPERIMENT-seedN")
     run.set_defaults(command=_run, replace=False, out=None)
 
     explain = commands.add_parser("explain", help="show in texts why a trained run labels them so")
