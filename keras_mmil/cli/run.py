@@ -28,9 +28,8 @@ def run_seeds(experiment, options):
             `options.seed`. Each has a folder of its own.
 
     Raises:
-        ValueError, FileExistsError: as `run`.
+        FileExistsError, FileNotFoundError: as `run`.
     """
-    _at_least(1, seeds=options.seeds)
     if options.seeds == 1:
         run(experiment, options)
         return
@@ -61,17 +60,18 @@ def run(experiment, options):
 
     Args:
         experiment: an `Experiment` of the zoo's registry.
-        options: parsed arguments: seed, epochs, limit, source, vat, folds, rounds, jobs, rules,
-            out, resume, replace, max_clusters, verbose.
+        options: parsed arguments, checked: seed, epochs, limit, source, vat, folds, rounds, jobs,
+            rules, out, record, resume, replace, max_clusters, verbose.
 
     Returns:
         The fitted `Explainer` (None without rules), the test set (x, y, instance labels) and a dict
         of metrics.
 
     Raises:
-        ValueError: if an option is out of range, or the experiment has no such thing.
         FileExistsError: if there is a run already, and it is not to be resumed.
+        FileNotFoundError: if there is no place for records, and the figures are to be recorded.
     """
+    results = results_folder() if options.record else None
     settings = _settings(experiment, options)
     path = options.out or f"runs/{_name(experiment, settings)}"
     folder = RunFolder(path, settings, resume=options.resume, replace=options.replace)
@@ -83,7 +83,6 @@ def run(experiment, options):
     )
     folder.create()  # not before: without data there is no run to resume
     beside = _figures_beside(experiment, options.source)
-    results = results_folder() if options.limit is None else None
     if settings["folds"]:
         result = _cross_validate(experiment, settings, options, data, folder)
         figures, variant = figures_of_folds(result)
@@ -113,25 +112,6 @@ def _settings(experiment, options):
     source = options.source or experiment.sources[0]
     epochs = experiment.epochs if options.epochs is None else options.epochs
     folds = experiment.folds if options.folds is None else options.folds
-    if source not in experiment.sources:
-        raise ValueError(
-            f"Expected a source among {', '.join(experiment.sources)}. Received: --source {source}"
-        )
-    _at_least(1, epochs=epochs)
-    if folds and options.rounds is not None:
-        _at_least(1, rounds=options.rounds)
-    if options.limit is not None and options.limit < 2:
-        raise ValueError(f"Expected at least two top-bags. Received: --limit {options.limit}")
-    if options.vat and experiment.adversarial is None:
-        raise ValueError(
-            f"Expected an experiment with virtual adversarial training. "
-            f"Received: --vat for {experiment.name}"
-        )
-    if folds and not experiment.folds:
-        raise ValueError(
-            "Expected an experiment whose data come in one part, to be cross-validated. "
-            f"Received: --folds {folds} for {experiment.name}"
-        )
     return {
         "experiment": experiment.key,
         "adversarial": options.vat,
@@ -141,12 +121,6 @@ def _settings(experiment, options):
         "limit": options.limit,
         "folds": folds,
     }
-
-
-def _at_least(least, **values):
-    for name, value in values.items():
-        if value < least:
-            raise ValueError(f"Expected at least {least}. Received: --{name} {value}")
 
 
 def _name(experiment, settings):
