@@ -1,4 +1,4 @@
-"""What was made of data sets, kept in Keras's cache: checked when read, and made anew if damaged."""
+"""What is made of data sets, kept in Keras's cache: checked when read, made anew if damaged."""
 
 import hashlib
 import os
