@@ -216,23 +216,27 @@ def load(n_species=842):
     return Flora(presence, arrays["coords"].astype(np.float32), *names).most_widespread(n_species)
 
 
-def read_occurrences(path, cell=0.1, delimiter="\t"):
+def read_occurrences(path, cell=0.1, delimiter="\t", quoted=None, encoding="utf-8-sig"):
     """A flora of a table of occurrences, as GBIF exports it, on a grid.
 
     Args:
         path: text file with the columns `species`, `decimalLatitude` and `decimalLongitude`.
         cell: height and width of a region, degrees.
         delimiter: between columns: GBIF's are tabs.
+        quoted: whether quotation marks may enclose what is in a column; None for no where there are
+            tabs, as in GBIF's, and yes elsewhere.
+        encoding: of the text; the default is UTF-8, with a byte-order mark or without.
 
     Returns:
         `Flora`, with species and regions in alphabetical order, and the centres of regions. Lines
         without species or coordinates are left out, with a warning of how many.
 
     Raises:
-        ValueError: if a column is missing, a coordinate is no number on the globe, or there is no
-            occurrence.
+        ValueError: if a column is missing or there twice, a line has more columns than the first or
+            fewer, or is in another encoding, a quotation mark is left open, a coordinate is no
+            number on the globe, or there is no occurrence. Names the line.
     """
-    return Flora(*_occurrences.read(path, cell, delimiter))
+    return Flora(*_occurrences.read(path, cell, delimiter, quoted, encoding))
 
 
 def synthetic(n_regions=(15, 20), n_species=40, seed=0):

@@ -228,7 +228,10 @@ def test_years_from_a_file(folder):
     train, valid, test = found.split("temporal")
     assert train.tolist() == [0, 1, 3, 4, 6, 7, 9]
     assert (valid.tolist(), test.tolist()) == ([2], [5])
-    for content, match in (("1990\n", "years of 10 papers.*with 1"), ("MCM\n", "Expected ints.*cora.years .*MCM")):
+    for content, match in (
+        ("1990\n", "years of 10 papers.*with 1"),
+        ("MCM\n", "Expected ints.*cora.years .*MCM"),
+    ):
         path.write_text(content)
         with pytest.raises(ValueError, match=match):
             citations.load("cora")
