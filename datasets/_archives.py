@@ -46,6 +46,7 @@ def opened(path):
             for info in archive.infolist():
                 if info.file_size > most:
                     raise zipfile.BadZipFile(f"{info.filename!r} of {info.file_size:,} bytes")
+                archive.open(info).close()  # has the name that the directory says
             yield archive
     except _DAMAGED as error:
         raise ValueError(
