@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from keras_mmil._checks import is_int
 from keras_mmil.interpretation.features import Feature, bag_features
 from keras_mmil.interpretation.percent import percent
 from keras_mmil.interpretation.rules import RuleSet, left_out
@@ -131,12 +132,12 @@ def find_level(levels, level):
     symbols = [level_symbol(index) for index in range(len(levels))]
     if level in symbols:
         return symbols.index(level)
-    if not isinstance(level, int) or not 0 <= level < len(levels):
+    if not is_int(level) or not 0 <= level < len(levels):
         raise ValueError(
             f"Expected a level from 0 to {len(levels) - 1}, or one of {symbols}. "
             f"Received: level={level!r}"
         )
-    return level
+    return int(level)
 
 
 def find_cluster(level, cluster):
@@ -147,7 +148,7 @@ def find_cluster(level, cluster):
     """
     if cluster in level.names:
         return level.names.index(cluster)
-    if not isinstance(cluster, (int, np.integer)) or not 0 <= cluster < level.n_clusters:
+    if not is_int(cluster) or not 0 <= cluster < level.n_clusters:
         raise ValueError(
             f"Expected a cluster from 0 to {level.n_clusters - 1}, or one of {level.names}. "
             f"Received: cluster={cluster!r}"

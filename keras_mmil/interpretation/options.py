@@ -5,6 +5,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from keras_mmil._checks import is_int
 from keras_mmil.interpretation import features as kinds
 from keras_mmil.interpretation.level import level_symbol
 
@@ -76,7 +77,7 @@ def check_arguments(explainer):
         raise ValueError(f"Expected one of {_METRICS}. Received: metric={explainer.metric!r}")
     for name in ("max_depth", "n_jobs", "random_state"):
         value = getattr(explainer, name)
-        if value is not None and not _is_int(value):
+        if value is not None and not is_int(value):
             raise ValueError(f"Expected an int or None. Received: {name}={value!r}")
     if explainer.random_state is not None:
         check_number("random_state", explainer.random_state, 0, 2**32 - 1)
@@ -129,7 +130,7 @@ def _per_level(name, value, n_levels, least):
     if (
         not isinstance(values, (tuple, list))
         or len(values) != n_levels
-        or not all(_is_int(each) and each >= least for each in values)
+        or not all(is_int(each) and each >= least for each in values)
     ):
         raise ValueError(
             f"Expected an int ≥ {least}, or a tuple of one for each of {n_levels} bag-layers, from "
@@ -185,12 +186,8 @@ def class_names(names, n_classes):
 
 def check_number(name, value, least, greatest=np.inf):
     """Raise ValueError unless a value is a number in a range; a whole one if `least` is an int."""
-    is_number = _is_int(value) or (isinstance(value, Real) and isinstance(least, float))
+    is_number = is_int(value) or (isinstance(value, Real) and isinstance(least, float))
     if not is_number or isinstance(value, bool) or not least <= value <= greatest:
         kind = "a number" if isinstance(least, float) else "an int"
         to = f"from {least} to {greatest}" if greatest < np.inf else f"≥ {least}"
         raise ValueError(f"Expected {kind} {to}. Received: {name}={value!r}")
-
-
-def _is_int(value):
-    return isinstance(value, Integral) and not isinstance(value, bool)

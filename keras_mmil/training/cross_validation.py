@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedKFold
 
 from keras_mmil import ragged
-from keras_mmil._checks import positive_int
+from keras_mmil._checks import check_int, positive_int
 from keras_mmil._seeds import seeded
 from keras_mmil.bags import inputs_of
 from keras_mmil.datasets.feeding import feed
@@ -91,8 +91,10 @@ def cross_validate(
     Source:
         Paper, section "Social Network Datasets".
     """
-    for name, value in {"epochs": epochs, "batch_size": batch_size, "rounds": rounds}.items():
-        positive_int(name, value)
+    # As ints of Python, which the log of finished folds can hold.
+    epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
+    rounds, folds = positive_int("rounds", rounds), positive_int("folds", folds)
+    seed = check_int("seed", seed)
     x = tf.nest.map_structure(_in_memory, inputs_of(x))
     y = _checked_labels(y, ragged.n_top_bags(x), folds)
     settings = {"folds": folds, "epochs": epochs, "batch_size": batch_size, "seed": seed}
@@ -252,7 +254,6 @@ def _checked_labels(y, n, folds):
             f"Expected the class, an int, of each of {n} top-bags. "
             f"Received: y of {y.dtype}, shape {y.shape}"
         )
-    positive_int("folds", folds)
     classes, sizes = np.unique(y, return_counts=True)
     if not 2 <= folds <= sizes.min():
         raise ValueError(
