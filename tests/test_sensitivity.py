@@ -176,8 +176,7 @@ def test_of_compressed_data():
     # No sub-bag occurs twice, so that each counts once in both forms.
     ids = ragged.from_flat(rng.permutation(9)[:8], [[2, 1], [3, 2, 3]])
     plain, packed = (
-        squares(projections_of(model, Network(model).inputs(form)))
-        for form in (ids, keras_mmil.Bags.from_ragged(ids))
+        squares(projections_of(model, form)) for form in (ids, keras_mmil.Bags.from_ragged(ids))
     )
     for a, b in zip(plain, packed, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)

@@ -10,6 +10,7 @@ from keras_mmil.inputs import complete_inputs
 from keras_mmil.interpretation.data import as_batch, top_bags
 from keras_mmil.interpretation.graph import bag_nodes, functional
 from keras_mmil.interpretation.nesting import Nesting
+from keras_mmil.interpretation.rowwise import check_rowwise
 from keras_mmil.layers import TextBags
 from keras_mmil.layers.graph import call_arguments
 
@@ -61,12 +62,17 @@ class Network:
 
     def __init__(self, model):
         self.model = functional(model)
-        nodes = bag_nodes(self.model)
-        self.layers = tuple(node.operation for node in nodes)
+        self._nodes = bag_nodes(self.model)
+        self.layers = tuple(node.operation for node in self._nodes)
         self._capture = keras.Model(
             self.model._inputs_struct,
-            ([call_arguments(node) for node in nodes], self.model._outputs_struct),
+            {
+                "arguments": [call_arguments(node) for node in self._nodes],
+                "above": [node.outputs[0] for node in self._nodes],
+                "outputs": self.model._outputs_struct,
+            },
         )
+        self._is_checked = False
 
     def __reduce__(self):
         """Copies and pickles are of the model, as Keras makes them, and open it anew."""
@@ -108,12 +114,17 @@ class Network:
         return complete_inputs(batch, self.model._inputs_struct)
 
     def _observe(self, batch):
-        arguments, outputs = self._capture(batch, training=False)
-        pairs = zip(self.layers, arguments, strict=True)
+        seen = self._capture(batch, training=False)
+        pairs = zip(self.layers, seen["arguments"], strict=True)
         captured = [_to_numpy(layer.capture(**tensors)) for layer, tensors in pairs]
         nestings, representations = zip(*captured, strict=True)
-        outputs = keras.tree.map_structure(lambda y: tf.cast(y, tf.float32).numpy(), outputs)
+        outputs = keras.tree.map_structure(
+            lambda y: tf.cast(y, tf.float32).numpy(), seen["outputs"]
+        )
         self._check_chain(nestings, len(keras.tree.flatten(outputs)[0]))
+        if not self._is_checked:
+            check_rowwise(self.model, self._nodes, seen["above"])
+            self._is_checked = True
         return Observation(nestings, representations, outputs)
 
     def _check_chain(self, nestings, n_top_bags):

@@ -7,7 +7,7 @@ import keras
 from keras_mmil.layers import BagLayer
 from keras_mmil.layers.graph import call_arguments, nodes_under
 
-__all__ = ["bag_nodes", "functional"]
+__all__ = ["bag_nodes", "functional", "tensors_above"]
 
 
 def functional(model):
@@ -61,6 +61,15 @@ def bag_nodes(model):
     return nodes
 
 
+def tensors_above(model, nodes):
+    """What is above each bag-layer: the `inputs` of the next; of the last, the model's outputs.
+
+    Returns:
+        A list of symbolic tensors for each node.
+    """
+    return [*([call_arguments(node)["inputs"]] for node in nodes[1:]), model.outputs]
+
+
 def _check_nothing_hidden(operations):
     for layer in operations:
         if not isinstance(layer, keras.Layer) or isinstance(layer, BagLayer):
@@ -79,14 +88,12 @@ def _check_nothing_beside(model, nodes):
     Rules read nothing of a bag but the clusters of its members. How bags are made of rows, the
     `members` and `weights` of a bag-layer, is read as it is, whatever it is computed from.
     """
-    above = [[call_arguments(node)["inputs"]] for node in nodes[1:]] + [model.outputs]
-    readers = [f"bag-layer {node.operation.name!r}" for node in nodes[1:]] + ["the model's output"]
-    for node, tensors, reader in zip(nodes, above, readers, strict=True):
+    readers = [*(f"bag-layer {node.operation.name!r}" for node in nodes[1:]), "the model's output"]
+    for node, tensors, reader in zip(nodes, tensors_above(model, nodes), readers, strict=True):
         if joins := list(_joins(model, node, tensors, reader)):
             raise ValueError(
-                f"Expected {reader} to be computed from the output of bag-layer "
-                f"{node.operation.name!r} alone, for rules cannot read what joins it on the way. "
-                f"Received: {'; '.join(joins)}"
+                f"Expected {reader} to be computed from bag-layer {node.operation.name!r} alone, "
+                f"for rules cannot read what joins it. Received: {'; '.join(joins)}"
             )
 
 
@@ -98,8 +105,10 @@ def _joins(model, node, tensors, reader):
             readers.append((f"layer {upper.operation.name!r}", upper.input_tensors))
     for name, read in readers:
         for x in read:
-            inputs = sorted(
-                lower.operation.name for lower in nodes_under([x], node.outputs) if lower.is_input
-            )
+            below = nodes_under([x], node.outputs)
+            inputs = sorted(lower.operation.name for lower in below if lower.is_input)
             if inputs and node not in nodes_under([x], model.inputs):
-                yield f"{name} reads {x._keras_history.operation.name!r}, computed from {inputs}"
+                source = x._keras_history.operation.name
+                is_input = inputs == [source]
+                what = f"input {source!r}" if is_input else f"{source!r}, computed from {inputs}"
+                yield f"{name} reads {what}"
