@@ -19,7 +19,8 @@ FOLDERS = {"keras_mmil": "keras_mmil", "zoo": "keras_mmil.zoo", "datasets": "ker
 BOTTOM = {"ragged": set(), "text": set(), "bags": {"ragged"}, "inputs": {"ragged", "text", "bags"}}
 DIRECTIONS = {
     "layers": set(),
-    "model": {"layers"},
+    "model": {"layers", "serving"},
+    "serving": {"layers"},
     "losses": set(),
     "presences": set(),
     "training": {"layers", "model", "datasets"},
@@ -29,7 +30,7 @@ DIRECTIONS = {
     "cli": {"layers", "model", "training", "interpretation", "datasets", "zoo", "keras_mmil"},
     "testing": {"layers", "model", "training", "interpretation", "datasets", "zoo", "keras_mmil"},
     # The package itself registers the serializable classes, and loads the rest only when asked to.
-    "keras_mmil": {"layers", "losses", "model", "presences"},
+    "keras_mmil": {"layers", "losses", "model", "presences", "serving"},
 }
 LAZY = DIRECTIONS.keys() - DIRECTIONS["keras_mmil"] - {"keras_mmil"}
 
