@@ -28,7 +28,8 @@ ALONE = {"keras_mmil.zoo.catalogue", "keras_mmil._version"}
 BOTTOM = {"ragged": set(), "text": set(), "bags": {"ragged"}, "inputs": {"ragged", "text", "bags"}}
 DIRECTIONS = {
     "layers": set(),
-    "model": {"layers"},
+    "model": {"layers", "serving"},
+    "serving": {"layers"},
     "losses": set(),
     "presences": set(),
     "training": {"layers", "model", "datasets"},
@@ -48,7 +49,7 @@ DIRECTIONS = {
     FRONT: {"cli", "zoo"},  # both only when a command runs
     "testing": {"layers", "model", "training", "interpretation", "datasets", "zoo", "keras_mmil"},
     # The package itself registers the serializable classes, and loads the rest only when asked to.
-    "keras_mmil": {"layers", "losses", "model", "presences"},
+    "keras_mmil": {"layers", "losses", "model", "presences", "serving"},
 }
 LAZY = DIRECTIONS.keys() - DIRECTIONS["keras_mmil"] - {"keras_mmil", FRONT}
 
