@@ -113,6 +113,24 @@ def test_quoted_figures_are_shown_as_quoted(load_benchmark):
     assert second == "| saen | test_accuracy | not run | 78.50% ± 0.69%, as quoted there |  |"
 
 
+def test_the_share_of_the_most_frequent_class_stands_beside_the_metric(load_benchmark):
+    report = load_benchmark("report")
+    figures = {"fidelity": 0.9, "fidelity_majority": 0.85, "train_minutes": 2.0}
+    records = [
+        {"model": model, "variant": "", "metric": metric, "mean": mean - less, "runs": 1}
+        for model, less in (("mmil", 0), ("mil", 0.1))
+        for metric, mean in figures.items()
+    ]
+    heads, _, *rows = report.table(records).splitlines()
+    assert heads == "| model | variant | metric | ours | most frequent class | runs |"
+    assert rows == [
+        "| mmil |  | fidelity | 90.00% | 85.00% | 1 |",
+        "| mmil |  | train_minutes | 2 |  | 1 |",
+        "| mil |  | fidelity | 80.00% | 75.00% | 1 |",
+        "| mil |  | train_minutes | 1.9 |  | 1 |",
+    ]
+
+
 def test_pictures_show_every_competitor(load_benchmark, tmp_path):
     plots = load_benchmark("plots")
     records = [

@@ -389,7 +389,7 @@ def test_three_levels_are_read_as_three_levels_of_rules():
     assert fit.score(vectors(ids), np.array(y, float)[:, None]) == 1.0
     assert len(fit.levels_) == 3
     assert len(fit.grid_) == 8
-    text = str(fit.rules_)
+    text = fit.rules_.text(all=True)
     assert all(word in text for word in ("sub-bags, by their instances", "level-2 bags", "w1"))
     explanation = fit.explain(vectors(ids)[:1])[0]
     assert explanation.top_bag.children[0].children[0].children[0].level == 0
