@@ -8,6 +8,7 @@ from dataclasses import replace
 import keras
 
 from keras_mmil import ragged
+from keras_mmil._atomic import replacing
 from keras_mmil.cli.output import print_figures, print_run, write_rules, write_shown, write_texts
 from keras_mmil.cli.results import METRICS, figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
@@ -251,7 +252,8 @@ def _train(experiment, settings, options, data, folder):
         callbacks=callbacks,
         verbose=options.verbose,
     )
-    model.save(folder / "model.keras")
+    with replacing(folder / "model.keras") as part:
+        model.save(part)
     return model, sum(epoch["seconds"] for epoch in history) / 60
 
 
