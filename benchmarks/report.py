@@ -13,6 +13,10 @@ from keras_mmil._atomic import replacing
 
 FOLDER = Path(__file__).parent
 FRACTIONS = {"test_accuracy", "rule_accuracy", "fidelity", "map", "rules_match"}
+# What tells the records of one model's runs from others; and the end of the metric whose record
+# says what share the most frequent class has, which stands beside the metric itself.
+RUNS = ("model", "variant", "epochs")
+MAJORITY = "_majority"
 PICTURES = {
     "plants": {"ranking.png": plots.draw_ranking},
     "steps": {"steps.png": plots.draw_steps, "growth.png": plots.draw_growth},
@@ -21,7 +25,8 @@ PICTURES = {
 COLUMNS = [
     *("model", "variant", "metric", "reference", "bag_scale", "batch_scale", "ours", "median"),
     *("ms", "reference_ms", "copy_ms", "seconds", "reference_seconds"),
-    *("peak_gb", "reference_peak_gb", "paper", "runs", "epochs", "commit", "date"),
+    *("peak_gb", "reference_peak_gb", "most frequent class"),
+    *("paper", "runs", "epochs", "commit", "date"),
 ]
 
 
@@ -76,8 +81,19 @@ def read(path):
 
 
 def table(records):
-    """Records as a Markdown table, a line each."""
-    rows = [cells_of(record) for record in records]
+    """Records as a Markdown table, a line each, with the share of the most frequent class."""
+    shares = {
+        (record["metric"].removesuffix(MAJORITY), *map(record.get, RUNS)): record["mean"]
+        for record in records
+        if record["metric"].endswith(MAJORITY)
+    }
+    rows = []
+    for record in records:
+        if not record["metric"].endswith(MAJORITY):
+            rows.append(cells_of(record))
+            share = shares.get((record["metric"], *map(record.get, RUNS)))
+            if share is not None:
+                rows[-1]["most frequent class"] = text(record["metric"], share)
     columns = [column for column in COLUMNS if any(column in row for row in rows)]
     lines = [columns, ["---"] * len(columns)]
     lines += [[str(row.get(column, "")) for column in columns] for row in rows]

@@ -5,15 +5,11 @@ import http.client
 import os
 import urllib.error
 import urllib.request
-import zipfile
-import zlib
 from pathlib import Path
-
-import numpy as np
 
 from keras_mmil._atomic import replacing
 
-__all__ = ["cache", "find", "find_local", "read_npz", "short_digest", "write_npz"]
+__all__ = ["cache", "find", "find_local", "short_digest"]
 
 _CHUNK = 2**20  # bytes
 _NETWORK_ERRORS = (
@@ -21,15 +17,6 @@ _NETWORK_ERRORS = (
     http.client.HTTPException,
     TimeoutError,
     ConnectionError,
-)
-_READ_ERRORS = (
-    OSError,
-    ValueError,  # not an archive, or pickled
-    TypeError,  # a single array, which is no context manager
-    KeyError,
-    EOFError,
-    zipfile.BadZipFile,
-    zlib.error,
 )
 
 
@@ -75,44 +62,6 @@ def find(name, url=None, checksum=None, instructions=""):
 def find_local(name):
     """Where `find` looks for a file before it downloads anything: the path, there or not."""
     return Path(os.environ.get("KERAS_MMIL_DATA") or cache()).expanduser() / name
-
-
-def read_npz(path, shapes):
-    """Arrays of a NumPy `.npz` file, which is never unpickled.
-
-    Args:
-        path: the file.
-        shapes: dict from the names of the arrays to their shapes, or None for any.
-
-    Returns:
-        Dict from names to arrays.
-
-    Raises:
-        ValueError: if the file is corrupt, or an array is missing or of another shape.
-    """
-    try:
-        # Opened here, as NumPy does not close what turns out not to be an archive.
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in shapes}
-    except _READ_ERRORS as error:
-        raise ValueError(
-            f"Expected a NumPy .npz file with the arrays {sorted(shapes)}; delete the file and get "
-            f"it again. Received: {path} ({error})"
-        ) from error
-    for name, shape in shapes.items():
-        if shape is not None and arrays[name].shape != shape:
-            raise ValueError(
-                f"Expected an array `{name}` of shape {shape} in {path}. "
-                f"Received: shape={arrays[name].shape}"
-            )
-    return arrays
-
-
-def write_npz(path, arrays):
-    """Write a dict of arrays to a NumPy `.npz` file, atomically; folders are made if missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as part:
-        np.savez(part, **arrays)
 
 
 def short_digest(path):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_mmil import ragged
+from keras_mmil._checks import check_int, is_int
 
 __all__ = ["check_counts", "check_sizes", "draw_labelled", "draw_sets", "draw_until"]
 
@@ -13,14 +14,13 @@ _MAX_ROUNDS = 200
 def check_counts(**counts):
     """Raises ValueError where a number of top-bags is not an integer of at least 0."""
     for name, n in counts.items():
-        if not isinstance(n, int | np.integer) or n < 0:
-            raise ValueError(f"Expected an integer of at least 0. Received: {name}={n!r}")
+        check_int(name, n)
 
 
 def check_sizes(**sizes):
     """Raises ValueError where a range of sizes is not `(low, high)` with 1 <= low <= high."""
     for name, pair in sizes.items():
-        if np.shape(pair) != (2,) or not all(isinstance(n, int | np.integer) for n in pair):
+        if np.shape(pair) != (2,) or not all(map(is_int, pair)):
             raise ValueError(f"Expected a pair of integers (low, high). Received: {name}={pair!r}")
         if not 1 <= pair[0] <= pair[1]:
             raise ValueError(

@@ -5,32 +5,27 @@ import warnings
 
 import numpy as np
 
+from keras_mmil.datasets import _text_files
+
 __all__ = ["read"]
 
+_WANTED = ("species", "decimalLatitude", "decimalLongitude")
 
-def read(path, cell, delimiter):
+
+def read(path, cell, delimiter, quoted, encoding):
     """What `plants.read_occurrences` makes a flora of: presence, centres of cells, and names."""
     if not cell > 0:
         raise ValueError(f"Expected cells of some size. Received: cell={cell!r}")
-    wanted = ("species", "decimalLatitude", "decimalLongitude")
     pairs, n_left_out = set(), 0
-    with open(path, newline="", encoding="utf-8") as file:
-        table = csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL)
-        missing = set(wanted) - set(table.fieldnames or ())
-        if missing:
-            raise ValueError(
-                f"Expected columns {', '.join(wanted)}. Received: {path} without {sorted(missing)}"
-            )
-        for row in table:
-            name, *texts = (row[column] for column in wanted)
+    with _text_files.opened(path, encoding) as file:
+        for where, name, *texts in _rows(file, path, delimiter, quoted):
             if not name or not all(texts):
                 n_left_out += 1
                 continue
-            latitude, longitude = (_coordinate(text, path, table.line_num) for text in texts)
+            latitude, longitude = (_coordinate(text, where) for text in texts)
             if not (abs(latitude) <= 90 and abs(longitude) <= 180):  # NaN is on none
                 raise ValueError(
-                    f"Expected a place on the globe. Received: {path}, line {table.line_num}: "
-                    f"{latitude}, {longitude}"
+                    f"Expected a place on the globe. Received: {where}: {latitude}, {longitude}"
                 )
             pairs.add((name, int(latitude // cell), int(longitude // cell)))
     if n_left_out:
@@ -51,10 +46,49 @@ def read(path, cell, delimiter):
     return presence, centres.astype(np.float32), tuple(species), names
 
 
-def _coordinate(text, path, line):
+def _rows(file, path, delimiter, quoted):
+    """Yields where a row is, and what it has in the wanted columns, without white space around."""
+    if quoted is None:
+        quoted = delimiter != "\t"
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    table = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
+    last = 0  # the line where the row before ends
+    try:
+        header = next(table, [])
+        missing = sorted(name for name in _WANTED if header.count(name) != 1)
+        if missing:
+            raise ValueError(
+                f"Expected columns {', '.join(_WANTED)}, each once. "
+                f"Received: {path} without {missing}, or with several, among {header}"
+            )
+        columns = [header.index(name) for name in _WANTED]
+        last = table.line_num
+        for row in table:
+            where = f"{path}, line {last + 1}"
+            last = table.line_num
+            if not row:  # an empty line
+                continue
+            if len(row) != len(header):
+                raise ValueError(
+                    f"Expected {len(header)} columns, as in the first line. "
+                    f"Received: {where} with {len(row)}: {str(row)[:200]}"
+                )
+            found = [row[column].strip() for column in columns]
+            if any("\n" in text or "\r" in text for text in found):
+                raise ValueError(
+                    f"Expected a species and a place on one line, so that no quotation mark is "
+                    f"left open. Received: {where}: {str(found)[:200]}"
+                )
+            yield where, *found
+    except csv.Error as error:
+        raise ValueError(
+            f"Expected columns separated by {delimiter!r}, with quotation marks that fit "
+            f"(`quoted=False` if they mean nothing). Received: {path}, line {last + 1}: {error}"
+        ) from error
+
+
+def _coordinate(text, where):
     try:
         return float(text)
     except ValueError as error:
-        raise ValueError(
-            f"Expected a coordinate. Received: {path}, line {line}: {text!r}"
-        ) from error
+        raise ValueError(f"Expected a coordinate. Received: {where}: {text!r}") from error

@@ -1,56 +1,126 @@
 """Citation networks in the files of Planetoid, which are pickled: only arrays get through."""
 
+import hashlib
+import io
 import pickle
+import pickletools
 from collections import defaultdict
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sparse
 import tensorflow as tf
 
 from keras_mmil._nested_lists import row_splits
-from keras_mmil.datasets import _files, graphs
+from keras_mmil.datasets import _files, _text_files, graphs
+from keras_mmil.datasets._planetoid_checksums import CHECKSUMS
 
-__all__ = ["read"]
+__all__ = ["find", "find_own", "read", "years"]
 
 _URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
 _PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 _N_VALID = 500  # of the transductive split
 
 
-def read(name):
-    """The fields of a `Citations` that its files have.
+def find(name):
+    """The contents of the official files of a network, a dict of bytes.
 
     Args:
-        name: of the network, as in the names of the files.
+        name: "cora", "citeseer" or "pubmed".
+
+    Raises:
+        FileNotFoundError: if a file is not there and cannot be downloaded.
+        ValueError: if a file does not have its checksum.
+    """
+    contents = {}
+    for part in _PARTS:
+        file = f"ind.{name}.{part}"
+        url = f"{_URL}/{file}"
+        expected = CHECKSUMS[name].get(part)
+        path = _files.find(
+            f"planetoid/{file}", url, expected and f"sha256:{expected}", f"It is {url}."
+        )
+        contents[path] = path.read_bytes()
+        found = hashlib.sha256(contents[path]).hexdigest()
+        if expected not in (None, found):
+            raise ValueError(
+                f"Expected the file of Planetoid, sha256:{expected}; delete it and get it again. A "
+                f"network of your own is read by `citations.read`. Received: {path} with "
+                f"sha256:{found}"
+            )
+    return contents
+
+
+def find_own(folder, name):
+    """The contents of the files of a network in a folder, a dict from their paths to bytes."""
+    paths = [Path(folder) / f"ind.{name}.{part}" for part in _PARTS]
+    return {path: path.read_bytes() for path in paths}
+
+
+def read(contents):
+    """The fields of a `Citations` that the files of a network have.
+
+    Args:
+        contents: dict from the paths of the files to their bytes.
 
     Returns:
         Dict of `words`, `weights`, `n_words`, `labels`, `links` and `transductive`.
 
     Raises:
-        FileNotFoundError: if a file is not there and cannot be downloaded.
         ValueError: if a file is damaged, or holds what it should not.
     """
-    return _assemble({part: _read(name, part) for part in _PARTS}, f"ind.{name}.*")
+    parts = {
+        part: _read(content, part, path)
+        for part, (path, content) in zip(_PARTS, contents.items(), strict=True)
+    }
+    return _assemble(parts, str(next(iter(contents))).removesuffix("x") + "*")
+
+
+def years(path, n):
+    """The years of n papers, int64 [n], from a file with a line for each; None if it is not there.
+
+    Raises:
+        ValueError: if it holds anything else.
+    """
+    if not path.is_file():
+        return None
+    with _text_files.opened(path) as lines:
+        found = _text_files.ints(lines, 1, path)[:, 0]
+    if found.shape != (n,):
+        raise ValueError(f"Expected the years of {n} papers. Received: {path} with {found.size}")
+    return found
 
 
 def _assemble(parts, source):
     n_train, n_known = parts["x"].shape[0], parts["allx"].shape[0]
-    index = parts["test.index"]
-    n = max(len(parts["graph"]), int(index.max()) + 1)
+    index, graph = parts["test.index"], parts["graph"]
+    n_described = n_known + len(index)
+    largest = max(index.max(initial=-1), max(graph, default=-1))
     if (
-        len(np.unique(index)) != len(index)
+        not len(index)
+        or len(np.unique(index)) != len(index)
         or index.min() < n_known
         or len(index) != parts["tx"].shape[0]
-        or n_known + int(index.max()) - int(index.min()) + 1 > n
         or not n_train <= n_known == len(parts["ally"])
+        or n_train != len(parts["y"])
         or len(index) != len(parts["ty"])
-        or parts["allx"].shape[1] != parts["tx"].shape[1]
+        or len({parts[part].shape[1] for part in ("x", "tx", "allx")}) != 1
+        or len({parts[part].shape[1] for part in ("y", "ty", "ally")}) != 1
     ):
         raise ValueError(
             f"Expected files that fit together, with test papers from {n_known} up. Received: "
-            f"{source} with {len(index)} test papers from {index.min()} to {index.max()}, "
-            f"{parts['tx'].shape[0]} rows of words and {len(parts['ty'])} labels for them"
+            f"{source} with {len(index)} test papers from {index.min(initial=largest)} to "
+            f"{index.max(initial=-1)}, {parts['tx'].shape[0]} rows of words and "
+            f"{len(parts['ty'])} labels for them"
         )
+    # What is allocated goes by the largest number. CiteSeer describes 3,312 papers of 3,327.
+    if largest >= 2 * n_described:
+        raise ValueError(
+            f"Expected numbers of papers most of which are described, {n_described} in all. "
+            f"Received: {source} with paper {largest}"
+        )
+    n = int(largest) + 1
     # Test papers stand where the index says; CiteSeer has a few that nothing is known of.
     rows = np.full(n, -1)
     rows[:n_known] = np.arange(n_known)
@@ -68,7 +138,12 @@ def _assemble(parts, source):
     words = tf.RaggedTensor.from_row_splits(ordered.indices.astype(np.int32), splits)
     values = ordered.data.astype(np.float32)
     weights = None if (values == 1).all() else tf.RaggedTensor.from_row_splits(values, splits)
-    links = [(paper, other) for paper, others in parts["graph"].items() for other in others]
+    links = [(paper, other) for paper, others in graph.items() for other in others]
+    if any(not 0 <= other < n for _, other in links):
+        raise ValueError(
+            f"Expected links between papers from 0 to {n - 1}. Received: {source} with links to "
+            f"papers from {min(o for _, o in links)} to {max(o for _, o in links)}"
+        )
     valid = np.arange(n_train, min(n_train + _N_VALID, n_known))
     return {
         "words": words,
@@ -80,20 +155,23 @@ def _assemble(parts, source):
     }
 
 
-def _read(name, part):
-    file = f"ind.{name}.{part}"
-    path = _files.find(f"planetoid/{file}", f"{_URL}/{file}", instructions=f"It is {_URL}/{file}.")
+def _read(content, part, path):
     if part == "test.index":
-        try:
-            return np.loadtxt(path, dtype=np.int64, ndmin=1)
-        except ValueError as error:
-            raise _damaged(path, error) from error
-    with open(path, "rb") as stream:
-        try:
-            found = _Unpickler(stream, encoding="latin1").load()
-        except Exception as error:  # whatever a damaged stream leads to
-            raise _damaged(path, error) from error
-    return _checked(found, part, path)
+        lines = io.TextIOWrapper(io.BytesIO(content), _text_files.UTF_8)
+        return _text_files.ints(lines, 1, path)[:, 0]
+    try:
+        _check_memo(content)
+        found = _Unpickler(io.BytesIO(content), encoding="latin1").load()
+    except Exception as error:  # whatever a damaged stream leads to
+        raise _damaged(path, error) from error
+    return _checked(found, part, path, len(content))
+
+
+def _check_memo(content):
+    """Refuse a place in the unpickler's memo, which is an array, beyond the size of the file."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and argument > len(content):
+            raise pickle.UnpicklingError(f"place {argument} in a file of {len(content)} bytes")
 
 
 def _damaged(path, why):
@@ -109,13 +187,21 @@ class _Matrix:
         self.state = state
 
 
+def _empty_array(kind, shape, dtype):
+    """Stands for NumPy's `_reconstruct`, which would make an array of whatever shape is asked for.
+
+    The array gets its shape, and what it holds, from `ndarray.__setstate__`, which compares them.
+    """
+    return np.empty(0, np.int8)
+
+
 _ALLOWED = {
     ("scipy.sparse.csr", "csr_matrix"): _Matrix,
     ("scipy.sparse._csr", "csr_matrix"): _Matrix,
-    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "ndarray"): _Matrix,  # only named, for `_empty_array`
     ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    ("numpy._core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
+    ("numpy.core.multiarray", "_reconstruct"): _empty_array,
+    ("numpy._core.multiarray", "_reconstruct"): _empty_array,
     ("__builtin__", "list"): list,
     ("builtins", "list"): list,
     ("collections", "defaultdict"): defaultdict,
@@ -132,11 +218,16 @@ class _Unpickler(pickle.Unpickler):
         return _ALLOWED[module, name]
 
 
-def _checked(found, part, path):
+def _checked(found, part, path, n_bytes):
     """The content of a file as CSR array, array, or dict of lists."""
     if part == "graph":
         if not isinstance(found, dict) or not all(isinstance(x, list) for x in found.values()):
             raise _damaged(path, "not a dict of lists")
+        papers = chain(found, chain.from_iterable(found.values()))
+        if not all(type(paper) is int and paper >= 0 for paper in papers):
+            raise _damaged(path, "not numbers of papers")
+        if sum(map(len, found.values())) > n_bytes:  # one list many times
+            raise _damaged(path, "more links than bytes")
         return dict(found)
     if isinstance(found, _Matrix):
         state = found.state
@@ -146,7 +237,7 @@ def _checked(found, part, path):
             matrix.check_format()
             if not np.isfinite(matrix.data).all():
                 raise ValueError("not finite")
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever SciPy makes of it
             raise _damaged(path, error) from error
         return matrix
     if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind not in "iuf":

@@ -8,6 +8,7 @@ Semi-Supervised Learning with Graph Embeddings, 2016 (the files and the transduc
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sparse
@@ -17,7 +18,7 @@ from keras_mmil._nested_lists import row_splits
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import _files, _planetoid, graphs
 
-__all__ = ["NAMES", "Citations", "load", "synthetic", "visible"]
+__all__ = ["NAMES", "Citations", "load", "read", "synthetic", "visible"]
 
 # Papers for training, validation and test in the paper's random and temporal splits, the years in
 # which the first two of the latter end, and the classes in the order of the files.
@@ -235,28 +236,37 @@ def load(name):
 
     Raises:
         FileNotFoundError: if a file is not there and cannot be downloaded.
-        ValueError: if there is no such network, or a file is damaged, or holds what it should not.
+        ValueError: if there is no such network, or a file does not have the checksum of the
+            official one (that of PubMed's `allx` is not known).
     """
     if name not in NAMES:
         raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
     sizes, until, class_names = _KNOWN[name]
-    fields = _planetoid.read(name)
-    years = _years(name, len(fields["labels"]))
+    fields = _planetoid.read(_planetoid.find(name))
+    years = _planetoid.years(_files.find_local(f"planetoid/{name}.years"), len(fields["labels"]))
     return Citations(**fields, class_names=class_names, sizes=sizes, years=years, until=until)
 
 
-def _years(name, n):
-    """The years of n papers, or None where there is no file of them."""
-    path = _files.find_local(f"planetoid/{name}.years")
-    if not path.is_file():
-        return None
-    try:
-        years = np.loadtxt(path, dtype=np.int64, ndmin=1)
-    except ValueError as error:
-        raise ValueError(f"Expected a year a line. Received: {path} ({error})") from error
-    if years.shape != (n,):
-        raise ValueError(f"Expected the years of {n} papers. Received: {path} with {years.size}")
-    return years
+def read(folder, name):
+    """Read a network of your own from files in the form of Planetoid.
+
+    Args:
+        folder: where they are: `ind.<name>.x`, `y`, `tx`, `ty`, `allx`, `ally`, `graph` and
+            `test.index`, and maybe `<name>.years`.
+        name: of the network.
+
+    Returns:
+        `Citations` without names of classes, and without sizes of a random split;
+        `dataclasses.replace` adds them.
+
+    Raises:
+        FileNotFoundError: if a file is not there.
+        ValueError: if a file is damaged, as far as can be told without a checksum, or holds what it
+            should not.
+    """
+    fields = _planetoid.read(_planetoid.find_own(folder, name))
+    years = _planetoid.years(Path(folder) / f"{name}.years", len(fields["labels"]))
+    return Citations(**fields, years=years)
 
 
 def synthetic(n_papers=400, n_words=60, seed=0):

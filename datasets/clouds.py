@@ -148,6 +148,8 @@ def read_off(text):
     words = words[3:].split()
     try:
         n_vertices, n_faces, _ = map(int, words[:3])
+        if min(n_vertices, n_faces) < 0:
+            raise ValueError("negative numbers")
         at = 3 + 3 * n_vertices
         vertices = np.array(words[3:at], float).reshape(n_vertices, 3)
         triangles = _triangles(np.array(words[at:], np.int64), n_faces)
@@ -171,6 +173,8 @@ def _triangles(numbers, n_faces):
         at += 1 + len(corners)
         first = np.full(max(len(corners) - 2, 0), corners[0])
         triangles.append(np.stack([first, corners[1:-1], corners[2:]], axis=1))
+    if at != len(numbers):
+        raise ValueError("there are more numbers than faces")
     return np.concatenate(triangles)
 
 

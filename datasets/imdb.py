@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from keras_mmil._atomic import replacing
 from keras_mmil._checks import positive_int
-from keras_mmil.datasets import _files, word_vectors
+from keras_mmil.datasets import _cache, _files, word_vectors
 from keras_mmil.datasets.text import Corpus
 
 __all__ = ["Reviews", "load_mil", "load_mmil", "load_word_vectors", "prepare"]
@@ -32,7 +31,7 @@ _EXPECTED |= {("test", "pos"): 12_500, ("test", "neg"): 12_500}
 _LONGEST = 2**20  # bytes of a review
 _FEWEST = 20  # a tenth of them is held out: one of each label at least
 _TRUNCATED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
-_VERSION = 1  # of what is cached
+_VERSION = 2  # of what is cached
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +43,24 @@ class Reviews:
             ones.
         labels: 1 positive, 0 negative, -1 unlabelled; int8 [reviews].
         is_test: bool [reviews].
-        folder: where they are cached.
+        folder: where they are cached, a `Path`.
+
+    Raises:
+        ValueError: if there is not one label for each text.
     """
 
     corpus: Corpus
     labels: np.ndarray
     is_test: np.ndarray
     folder: object
+
+    def __post_init__(self):
+        shapes = {self.labels.shape, self.is_test.shape}
+        if shapes != {(len(self.corpus),)} or not set(np.unique(self.labels)) <= {-1, 0, 1}:
+            raise ValueError(
+                f"Expected labels -1, 0 and 1 of {len(self.corpus)} reviews. "
+                f"Received: labels.shape={self.labels.shape}, is_test.shape={self.is_test.shape}"
+            )
 
     def rows(self, n_valid=2500, unlabelled=False, seed=0):
         """Rows of the training, validation and test reviews.
@@ -82,14 +92,22 @@ class Reviews:
 
     def word_vectors(self, size=100, seed=0, verbose=1):
         """Vectors of the vocabulary; see `load_word_vectors`."""
-        path = self.folder / f"word2vec-{size}-{seed}.npy"
-        if not path.exists():
-            vectors = word_vectors.train(
-                self.corpus, ~self.is_test, size, seed=seed, verbose=verbose
-            )
-            with replacing(path) as part:
-                np.save(part, vectors, allow_pickle=False)
-        return word_vectors.standardize(np.load(path, allow_pickle=False), self.corpus.counts)
+        shape = len(self.corpus.vocabulary), size
+
+        def train():
+            return word_vectors.train(self.corpus, ~self.is_test, size, seed=seed, verbose=verbose)
+
+        def read(path):
+            vectors = _cache.read_arrays(path, ["vectors"])["vectors"]
+            if vectors.shape != shape or not np.isfinite(vectors).all():
+                raise ValueError(f"Expected finite vectors {shape}. Received: {vectors.shape}")
+            return vectors
+
+        def write(path, vectors):
+            _cache.write_arrays(path, {"vectors": vectors})
+
+        path = self.folder / f"word2vec-{size}-{seed}.npz"
+        return word_vectors.standardize(_cache.kept(path, train, read, write), self.corpus.counts)
 
 
 def load_mmil(limit=None, n_valid=2500, unlabelled=False, seed=0, splitter=None, verbose=1):
@@ -148,11 +166,12 @@ def prepare(limit=None, splitter=None, verbose=1):
     archive = find_archive()
     key = f"imdb-{_files.short_digest(archive)}-{splitter}-{limit or 'all'}-v{_VERSION}"
     folder = _files.cache() / key
-    table = folder / "reviews.npz"
-    if not table.exists():
-        _split_and_save(archive, limit, splitter, folder, verbose)
-    with np.load(table, allow_pickle=False) as arrays:
-        return Reviews(Corpus.load(folder), arrays["labels"], arrays["is_test"], folder)
+    return _cache.kept(
+        folder / "reviews.npz",
+        lambda: _split(archive, limit, splitter, folder, verbose),
+        _read,
+        _write,
+    )
 
 
 def find_archive():
@@ -189,10 +208,12 @@ def read_archive(path, limit=None):
                 part, folder, number = match.groups()
                 if (part, folder) not in wanted or int(number) >= wanted[part, folder]:
                     continue
+                if int(number) in numbers[part, folder]:
+                    raise ValueError(f"Expected each review once. Received: {path} with {match[0]}")
                 numbers[part, folder].add(int(number))
                 yield part, folder, int(number), archive.extractfile(member).read()
                 if limit is not None and all(len(numbers[key]) == wanted[key] for key in wanted):
-                    return
+                    break
             while unzipped.read(2**20):  # to the end, where the checksum is
                 pass
     except _TRUNCATED as error:
@@ -221,13 +242,23 @@ def _checked_name(member, path):
     return name
 
 
-def _split_and_save(archive, limit, splitter, folder, verbose):
+def _split(archive, limit, splitter, folder, verbose):
+    """The `Reviews` of an archive, which are to be cached in a folder."""
     # In an order that does not depend on the archive's.
     reviews = sorted(read_archive(archive, limit))
     parts, labels, _, texts = zip(*reviews, strict=True)
     is_test = np.array(parts) == "test"
     corpus = Corpus.from_texts(texts, fit_on=~is_test, splitter=splitter, verbose=verbose)
-    corpus.save(folder)
+    return Reviews(corpus, np.array([_LABELS[label] for label in labels], np.int8), is_test, folder)
+
+
+def _read(path):
+    """The `Reviews` of a cached file, and of the corpus beside it."""
+    labels = _cache.read_arrays(path, ["labels", "is_test"])
+    return Reviews(Corpus.load(path.parent), **labels, folder=path.parent)
+
+
+def _write(path, reviews):
+    reviews.corpus.save(path.parent)
     # Last, because its presence says that the rest is complete.
-    labels = np.array([_LABELS[label] for label in labels], np.int8)
-    _files.write_npz(folder / "reviews.npz", {"labels": labels, "is_test": is_test})
+    _cache.write_arrays(path, {"labels": reviews.labels, "is_test": reviews.is_test})

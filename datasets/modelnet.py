@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from keras_mmil._checks import positive_int
-from keras_mmil.datasets import _files, clouds
+from keras_mmil.datasets import _archives, _cache, _files, clouds
 from keras_mmil.datasets.clouds import rotations
 
 __all__ = ["CLASS_NAMES", "load", "rotations"]
@@ -24,14 +24,15 @@ range_hood sink sofa stairs stool table tent toilet tv_stand vase wardrobe xbox
 """
 CLASS_NAMES = tuple(_KINDS.split())
 _PARTS = ("train", "test")
-_VERSION = 1  # of what is cached
+_VERSION = 2  # of what is cached
 _URLS = {
     "surfaces": "http://modelnet.cs.princeton.edu/ModelNet40.zip",
     "hdf5": "https://shapenet.cs.stanford.edu/media/modelnet40_ply_hdf5_2048.zip",
 }
 _SURFACE = re.compile(rf"(?:.*/)?({'|'.join(CLASS_NAMES)})/(train|test)/[^/]+\.off")
 _HDF5 = re.compile(r"(?:.*/)?ply_data_(train|test)\d+\.h5")
-_DAMAGED = (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, KeyError)
+_ARRAYS = tuple(f"{kind}_{part}" for part in _PARTS for kind in "xy")
+_DENSEST = 1032  # bytes of clouds that a byte of an HDF5 file stands for, at most
 
 
 def load(n_points=100, source=None, seed=0):
@@ -64,30 +65,29 @@ def load(n_points=100, source=None, seed=0):
         raise ValueError(f"Expected at most 2,048 points. Received: n_points={n_points}")
     points = f"modelnet40/modelnet40_{n_points}.npz"
     if source == "points" or (source is None and _files.find_local(points).is_file()):
-        return _read(_files.find(points, instructions="It is drawn from ModelNet40's surfaces."))
+        path = _files.find(points, instructions="It is drawn from ModelNet40's surfaces.")
+        return _pairs(_archives.read_npz(path, dict.fromkeys(_ARRAYS)), path)
     source = source or "surfaces"
     url = _URLS[source]
     archive = _files.find(f"modelnet40/{url.rpartition('/')[2]}", url)
     digest = _files.short_digest(archive)
     name = f"modelnet40-{digest}-{source}-{n_points}-seed{seed}-v{_VERSION}.npz"
     path = _files.cache() / name
-    if not path.exists():
-        try:
-            with zipfile.ZipFile(archive) as files:
-                arrays = _DRAW[source](files, n_points, np.random.default_rng(seed))
-        except _DAMAGED as error:
-            raise ValueError(
-                f"Expected a whole archive; delete it and get it again. "
-                f"Received: {archive} ({error})"
-            ) from error
-        _files.write_npz(path, arrays)
-    return _read(path)
+
+    def make():
+        with _archives.opened(archive) as files:
+            return _DRAW[source](files, n_points, np.random.default_rng(seed))
+
+    def read(path):
+        arrays = _cache.read_arrays(path, _ARRAYS)
+        _pairs(arrays, path)
+        return arrays
+
+    return _pairs(_cache.kept(path, make, read, _cache.write_arrays), archive)
 
 
-def _read(path):
-    """Pairs of clouds and kinds from an `.npz` file of whatever sizes."""
-    names = (f"{kind}_{part}" for part in _PARTS for kind in "xy")
-    arrays = _files.read_npz(path, dict.fromkeys(names))
+def _pairs(arrays, path):
+    """Pairs of clouds and kinds from the arrays of a file, of whatever sizes."""
     pairs = []
     for part in _PARTS:
         x, y = arrays[f"x_{part}"], arrays[f"y_{part}"]
@@ -102,9 +102,12 @@ def _read(path):
 
 
 def _draw_from_surfaces(files, n_points, rng):
-    """Arrays of `_read`, drawn from the surfaces of the original archive."""
-    matches = (_SURFACE.fullmatch(name) for name in sorted(files.namelist()))
-    found = {match.string: match for match in matches if match}
+    """Arrays of `_pairs`, drawn from the surfaces of the original archive."""
+    names = [name for name in sorted(files.namelist()) if name.endswith(".off")]
+    found = {name: _SURFACE.fullmatch(name) for name in names if "__MACOSX/" not in name}
+    if not all(found.values()):
+        odd = next(name for name, match in found.items() if not match)
+        raise ValueError(f"Expected surfaces of known kinds. Received: {odd} of {files.filename}")
     bar = keras.utils.Progbar(len(found), unit_name="object")
     parts = {part: ([], []) for part in _PARTS}
     for name, match in found.items():
@@ -125,13 +128,31 @@ def _draw_from_hdf5(files, n_points, rng):
     parts = {part: ([], []) for part in _PARTS}
     for name in sorted(files.namelist()):
         if match := _HDF5.fullmatch(name):
-            with h5py.File(io.BytesIO(files.read(name))) as file:
-                x, y = file["data"][:], file["label"][:]
-            for cloud, kind in zip(x, y.reshape(-1), strict=True):
+            for cloud, kind in zip(*_read_hdf5(files.read(name), name), strict=True):
                 chosen = np.sort(rng.permutation(len(cloud))[:n_points])
                 parts[match[1]][0].append(cloud[chosen][:, [0, 2, 1]] * [1, -1, 1])
                 parts[match[1]][1].append(kind)
     return _joined(parts, n_points)
+
+
+def _read_hdf5(content, name):
+    """Clouds [n, points, 3] and their kinds [n] of one file."""
+    try:
+        with h5py.File(io.BytesIO(content)) as file:
+            datasets = file["data"], file["label"]
+            if max(dataset.nbytes for dataset in datasets) > _DENSEST * len(content):
+                raise ValueError(f"is said to be of {datasets[0].shape}")
+            x, y = (dataset[:] for dataset in datasets)
+    except Exception as error:  # whatever a damaged file leads to
+        raise ValueError(f"Expected an HDF5 file. Received: {name} ({error})") from error
+    y = y.reshape(-1)
+    is_known = y.dtype.kind in "iu" and ((y >= 0) & (y < len(CLASS_NAMES))).all()
+    if x.ndim != 3 or x.shape[1:] != (2048, 3) or y.shape != x.shape[:1] or not is_known:
+        raise ValueError(
+            f"Expected clouds [n, 2048, 3] of {len(CLASS_NAMES)} kinds [n]. "
+            f"Received: {name} with shapes {x.shape} and {y.shape}"
+        )
+    return x, y
 
 
 def _joined(parts, n_points):

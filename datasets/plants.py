@@ -14,11 +14,12 @@ import numpy as np
 
 from keras_mmil import ragged
 from keras_mmil._checks import positive_int
-from keras_mmil.datasets import _files, _occurrences
+from keras_mmil.datasets import _archives, _cache, _files, _occurrences
 
 __all__ = ["Flora", "load", "mean_average_precision", "read_occurrences", "synthetic"]
 
-_VERSION = 1  # of what is cached
+_VERSION = 2  # of what is cached
+_SIMILAR = ("members", "n_species", "sizes")  # what is cached of similar regions
 _BLOCK = 512  # regions whose distances to all others are computed at once
 _EARTH_RADIUS = 6371.0  # km
 
@@ -106,17 +107,29 @@ class Flora:
             most similar first; of equally similar ones, the first.
         """
         positive_int("n_neighbours", n_neighbours)
+
+        def make():
+            return self._similar_regions(n_neighbours, include_self)
+
         if not cache:
-            return ragged.from_flat(*self._similar_regions(n_neighbours, include_self))
+            return ragged.from_flat(*make())
         about = f"{self.presence.shape} {n_neighbours} {include_self}".encode()
         digest = hashlib.sha256(about + np.packbits(self.presence).tobytes()).hexdigest()[:16]
         path = _files.cache() / f"similar-regions-{digest}-v{_VERSION}.npz"
-        names = ("members", "n_species", "sizes")
-        if not path.exists():
-            members, sizes = self._similar_regions(n_neighbours, include_self)
-            _files.write_npz(path, dict(zip(names, (members, *sizes), strict=True)))
-        members, *sizes = _files.read_npz(path, dict.fromkeys(names)).values()
-        return ragged.from_flat(members, sizes)
+        return ragged.from_flat(*_cache.kept(path, make, self._read_similar, _write_similar))
+
+    def _read_similar(self, path):
+        """What `_similar_regions` makes, from a cached file."""
+        members, *sizes = _cache.read_arrays(path, _SIMILAR).values()
+        n = len(self.regions)
+        is_wrong = members.size and not 0 <= members.min() <= members.max() < n
+        if is_wrong or members.dtype != np.int32 or len(sizes[0]) != n:
+            raise ValueError(
+                f"Expected bags of {n} regions, of numbers of regions. Received: {path} with "
+                f"{len(sizes[0])} bags of numbers up to {members.max(initial=0)}"
+            )
+        ragged.from_flat(members, sizes)  # which fit together
+        return members, sizes
 
     def _similar_regions(self, n_neighbours, include_self):
         """Numbers of regions, int32 [members], and the sizes of both levels of bags."""
@@ -166,6 +179,11 @@ class Flora:
         return np.sqrt(np.maximum(squared, 0))
 
 
+def _write_similar(path, found):
+    members, sizes = found
+    _cache.write_arrays(path, dict(zip(_SIMILAR, (members, *sizes), strict=True)))
+
+
 def load(n_species=842):
     """The most widespread species of the Iberian Peninsula, on a grid of 10 km.
 
@@ -183,10 +201,12 @@ def load(n_species=842):
         "plants/afliber_species.npz", instructions="It is made of AFLIBER, doi 10.1111/geb.13363."
     )
     names = ("presence_packed", "shape", "coords", "species", "cells")
-    arrays = _files.read_npz(path, dict.fromkeys(names))
+    arrays = _archives.read_npz(path, dict.fromkeys(names) | {"shape": (2,)})
+    if arrays["shape"].dtype.kind not in "iu":
+        raise ValueError(f"Expected ints. Received: {path} with shape={arrays['shape']}")
     shape = tuple(map(int, arrays["shape"]))
     packed = arrays["presence_packed"]
-    if packed.shape != (shape[0], -(-shape[1] // 8)) or packed.dtype != np.uint8:
+    if min(shape) < 0 or packed.shape != (shape[0], -(-shape[1] // 8)) or packed.dtype != np.uint8:
         raise ValueError(
             f"Expected bits of {shape} in {path}. "
             f"Received: presence_packed of {packed.dtype} {packed.shape}"
@@ -196,23 +216,27 @@ def load(n_species=842):
     return Flora(presence, arrays["coords"].astype(np.float32), *names).most_widespread(n_species)
 
 
-def read_occurrences(path, cell=0.1, delimiter="\t"):
+def read_occurrences(path, cell=0.1, delimiter="\t", quoted=None, encoding="utf-8-sig"):
     """A flora of a table of occurrences, as GBIF exports it, on a grid.
 
     Args:
         path: text file with the columns `species`, `decimalLatitude` and `decimalLongitude`.
         cell: height and width of a region, degrees.
         delimiter: between columns: GBIF's are tabs.
+        quoted: whether quotation marks may enclose what is in a column; None for no where there are
+            tabs, as in GBIF's, and yes elsewhere.
+        encoding: of the text; the default is UTF-8, with a byte-order mark or without.
 
     Returns:
         `Flora`, with species and regions in alphabetical order, and the centres of regions. Lines
         without species or coordinates are left out, with a warning of how many.
 
     Raises:
-        ValueError: if a column is missing, a coordinate is no number on the globe, or there is no
-            occurrence.
+        ValueError: if a column is missing or there twice, a line has more columns than the first or
+            fewer, or is in another encoding, a quotation mark is left open, a coordinate is no
+            number on the globe, or there is no occurrence. Names the line.
     """
-    return Flora(*_occurrences.read(path, cell, delimiter))
+    return Flora(*_occurrences.read(path, cell, delimiter, quoted, encoding))
 
 
 def synthetic(n_regions=(15, 20), n_species=40, seed=0):

@@ -7,17 +7,14 @@ are a few dozen to a few thousand different ones, and many neighbourhoods are th
 Reference: Yanardag and Vishwanathan, Deep Graph Kernels, 2015; Morris et al., TUDataset, 2020.
 """
 
-import warnings
-import zipfile
+import io
 from dataclasses import dataclass
-from lzma import LZMAError
-from zlib import error as ZlibError
 
 import numpy as np
 import scipy.sparse as sparse
 import tensorflow as tf
 
-from keras_mmil.datasets import _files, graphs
+from keras_mmil.datasets import _archives, _cache, _files, _text_files, graphs
 
 __all__ = ["NAMES", "Networks", "load", "synthetic"]
 
@@ -30,9 +27,10 @@ NAMES = (
     "REDDIT-MULTI-12K",
 )
 _URL = "https://www.chrsmrrs.com/graphkerneldatasets"
-_VERSION = 1  # of what is cached
+_VERSION = 2  # of what is cached
 _ARRAYS = ("indices", "indptr", "sizes", "labels")
-_DAMAGED = (zipfile.BadZipFile, LZMAError, ZlibError, EOFError, NotImplementedError)
+# How many ints a line of each file has.
+_COLUMNS = {"A": 2, "graph_indicator": 1, "graph_labels": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +41,27 @@ class Networks:
         links: CSR array of bool [nodes, nodes] of all graphs, one after the other.
         sizes: number of nodes of each graph, int64 [graphs].
         labels: class of each graph, int64 [graphs], from 0.
+
+    Raises:
+        ValueError: if the parts do not fit together.
     """
 
     links: sparse.csr_array
     sizes: np.ndarray
     labels: np.ndarray
+
+    def __post_init__(self):
+        n = self.links.shape[0]
+        if self.links.shape != (n, n) or self.sizes.sum() != n or self.sizes.min(initial=0) < 0:
+            raise ValueError(
+                f"Expected links [n, n] of n nodes, {self.sizes.sum()} in all graphs. "
+                f"Received: links.shape={self.links.shape}"
+            )
+        if self.labels.shape != self.sizes.shape or self.labels.min(initial=0) < 0:
+            raise ValueError(
+                f"Expected classes from 0 of {len(self.sizes)} graphs. "
+                f"Received: labels.shape={self.labels.shape}, from {self.labels.min(initial=0)}"
+            )
 
     def __len__(self):
         return len(self.sizes)
@@ -93,16 +107,21 @@ def load(name):
     name = name.upper()
     archive = _files.find(f"tu/{name}.zip", f"{_URL}/{name}.zip")
     path = _files.cache() / f"{name.lower()}-{_files.short_digest(archive)}-v{_VERSION}.npz"
-    if not path.exists():
-        networks = _parse(archive, name)
-        arrays = networks.links.indices, networks.links.indptr, networks.sizes, networks.labels
-        _files.write_npz(path, dict(zip(_ARRAYS, arrays, strict=True)))
-        return networks
-    with np.load(path, allow_pickle=False) as arrays:
-        indices, indptr, sizes, labels = (arrays[key] for key in _ARRAYS)
+    return _cache.kept(path, lambda: _parse(archive, name), _read, _write)
+
+
+def _read(path):
+    """The `Networks` of a cached file."""
+    indices, indptr, sizes, labels = _cache.read_arrays(path, _ARRAYS).values()
     n = len(indptr) - 1
     links = sparse.csr_array((np.ones(len(indices), bool), indices, indptr), shape=(n, n))
+    links.check_format()
     return Networks(links, sizes, labels)
+
+
+def _write(path, networks):
+    arrays = networks.links.indices, networks.links.indptr, networks.sizes, networks.labels
+    _cache.write_arrays(path, dict(zip(_ARRAYS, arrays, strict=True)))
 
 
 def synthetic(n_graphs=300, sizes=(10, 30), seed=0):
@@ -154,17 +173,16 @@ def _discussion(n, rng):
 
 def _parse(archive, name):
     """Read the text files of an archive."""
-    links = _numbers(archive, name, "A").reshape(-1, 2) - 1
-    graph_of = _numbers(archive, name, "graph_indicator") - 1
-    given = _numbers(archive, name, "graph_labels")
+    links, graph_of, given = (_numbers(archive, name, part) for part in _COLUMNS)
+    links, graph_of, given = links - 1, graph_of[:, 0] - 1, given[:, 0]
     n, n_graphs = len(graph_of), len(given)
-    sizes = np.bincount(np.maximum(graph_of, 0), minlength=n_graphs)
-    if len(sizes) != n_graphs or not n or graph_of.min() < 0 or (np.diff(graph_of) < 0).any():
+    last = graph_of.max(initial=-1)
+    if not n or graph_of.min() < 0 or last >= n_graphs or (np.diff(graph_of) < 0).any():
         raise ValueError(
             f"Expected nodes of graphs 1 to {n_graphs}, one graph after the other. "
-            f"Received: {archive} with nodes of graphs "
-            f"{graph_of.min(initial=0) + 1} to {graph_of.max(initial=-1) + 1}"
+            f"Received: {archive} with nodes of graphs {graph_of.min(initial=0) + 1} to {last + 1}"
         )
+    sizes = np.bincount(graph_of, minlength=n_graphs)
     if links.size and not 0 <= links.min() <= links.max() < n:
         raise ValueError(
             f"Expected links between nodes 1 to {n}. "
@@ -177,23 +195,11 @@ def _parse(archive, name):
 
 
 def _numbers(archive, name, part):
-    """The ints of a text file, separated by commas or white space: int64 [n]."""
+    """The ints of a text file: int64 [lines, columns]."""
     member = f"{name}/{name}_{part}.txt"
-    try:
-        with zipfile.ZipFile(archive) as files:
-            text = files.read(member)
-    except KeyError as error:
-        raise ValueError(f"Expected a file {member}. Received: {archive} without it") from error
-    except _DAMAGED as error:
-        raise ValueError(
-            f"Expected a whole archive; delete it and get it again. Received: {archive} ({error})"
-        ) from error
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # how NumPy says that it is no number
-        try:
-            found = np.fromstring(text.replace(b",", b" "), dtype=np.int64, sep=" ")
-        except (DeprecationWarning, ValueError) as error:
-            raise ValueError(f"Expected ints. Received: {member} of {archive}") from error
-    if part == "A" and len(found) % 2:
-        raise ValueError(f"Expected pairs. Received: {member} of {archive} with {len(found)} ints")
-    return found
+    with _archives.opened(archive) as files:
+        if member not in files.namelist():
+            raise ValueError(f"Expected a file {member}. Received: {archive} without it")
+        with files.open(member) as stream:
+            lines = io.TextIOWrapper(stream, _text_files.UTF_8)
+            return _text_files.ints(lines, _COLUMNS[part], f"{member} of {archive}")

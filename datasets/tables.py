@@ -1,7 +1,5 @@
 """Nested bags from the rows of a table, such as the measurements at the visits of patients."""
 
-from itertools import pairwise
-
 import keras
 import numpy as np
 
@@ -9,9 +7,16 @@ from keras_mmil import ragged
 
 __all__ = ["from_table"]
 
+_ROWS = None  # among what says that there is a bag, beside the names of groups
+# Kinds of columns whose values may be equal, besides those of one kind.
+_COMPARABLE = dict.fromkeys("biuf", "numbers")
 
-def from_table(table, groups, features, label=None):
+
+def from_table(table, groups, features, label=None, parents=None):
     """Nested bags of the rows of a table.
+
+    A table of rows says nothing of bags without any: a patient without visits is in none of its
+    rows. `parents` says which bags there are.
 
     Args:
         table: pandas DataFrame, dict of columns, or structured NumPy array. The rows may be in
@@ -21,7 +26,13 @@ def from_table(table, groups, features, label=None):
             inner column need to be distinct only within the bags around them.
         features: list of numeric columns, the features of a row; or a single column, whose values
             are the instances themselves, such as the ids that `keras_mmil.Bags` takes.
-        label: column of labels, which are constant within a top-bag.
+        label: column of labels, which are constant within a top-bag; of the parents' table of the
+            top-bags where that has it, else of `table`.
+        parents: dict from some of `groups` to tables, in any form that `table` may have, of all
+            bags of that level, a row for each: `{"patient": patients, "visit": visits}`. The
+            columns are those of `groups` up to that level (`patient` and `visit` for visits), and
+            others are not looked at. Bags that no row belongs to are empty. None if each bag has
+            rows.
 
     Returns:
         Tuple of
@@ -32,9 +43,11 @@ def from_table(table, groups, features, label=None):
 
     Raises:
         KeyError: if a column is missing.
-        TypeError: if a feature is not numeric.
+        TypeError: if a feature is not numeric, or a column of groups is of texts in one table and
+            of numbers in another.
         ValueError: if there are no groups or features, the columns differ in length, a value is
-            missing or not finite, or labels differ within a top-bag.
+            missing or not finite, labels differ within a top-bag, an empty top-bag has none, a row
+            or a bag is of no parent, or a parent is there twice.
 
     Example:
 
@@ -42,48 +55,142 @@ def from_table(table, groups, features, label=None):
     >>> x, _, patients = from_table(table, groups=["patient", "visit"], features=["dose"])
     >>> x, patients
     (<tf.RaggedTensor [[[[8.0]]], [[[5.0]], [[6.0]]]]>, array([3, 7]))
+    >>> x, _, patients = from_table(
+    ...     table, ["patient", "visit"], ["dose"], parents={"patient": {"patient": [3, 5, 7]}}
+    ... )
+    >>> x, patients
+    (<tf.RaggedTensor [[[[8.0]]], [], [[[5.0]], [[6.0]]]]>, array([3, 5, 7]))
     """
     if isinstance(groups, str) or not len(groups):
         raise ValueError(f"Expected a list of one column or more. Received: groups={groups!r}")
-    keys = [_complete_column(table, name) for name in groups]
+    groups, parents = list(groups), dict(parents or {})
+    if unknown := [name for name in parents if name not in groups]:
+        raise ValueError(f"Expected parents of some of {groups}. Received: parents of {unknown}")
     values = _features(table, features)
-    labels = None if label is None else _complete_column(table, label)
-    sizes = {len(column) for column in [*keys, values, *([] if label is None else [labels])]}
+    # What says that there is a bag: the tables of parents, and the rows.
+    keys = {
+        group: _key_columns(parents[group], groups[: level + 1])
+        for level, group in enumerate(groups)
+        if group in parents
+    }
+    keys[_ROWS] = _key_columns(table, groups)
+    in_parents = groups[0] in parents and label in _names(parents[groups[0]])
+    in_rows = label is not None and (label in _names(table) or not in_parents)
+    labels = _complete_column(table, label) if in_rows else None
+    sizes = {len(column) for column in (*keys[_ROWS], values, *([labels] if in_rows else []))}
     if len(sizes) > 1:
         raise ValueError(f"Expected columns of one length. Received: lengths {sorted(sizes)}")
 
-    codes = [np.unique(key, return_inverse=True)[1] for key in keys]
-    order = np.lexsort(codes[::-1])  # the last key sorts first
-    starts = _starts_of_groups([code[order] for code in codes])
-    n_rows = len(order)
-    lengths = [
-        np.diff(np.searchsorted(inner, np.append(outer, n_rows)))
-        for outer, inner in pairwise([*starts, np.arange(n_rows)])
-    ]
-    x = ragged.from_flat(values[order], lengths)
-    ids = keys[0][order][starts[0]]
+    numbers, lengths, ids = _number_bags(keys, groups)
+    x = ragged.from_flat(values[np.argsort(numbers[-1][_ROWS], kind="stable")], lengths)
     if label is None:
         return x, None, ids
-    of_top_bag = labels[order][starts[0]]
-    differs = labels[order] != np.repeat(of_top_bag, np.diff(np.append(starts[0], n_rows)))
-    if differs.any():
-        row = order[differs.argmax()]
+    tops = numbers[0][_ROWS]
+    if in_parents:
+        _, of_parents = _key_columns(parents[groups[0]], [groups[0], label])
+        y = of_parents[np.argsort(numbers[0][groups[0]])]
+    else:
+        with_rows, first = np.unique(tops, return_index=True)
+        if len(with_rows) < len(ids):
+            empty = np.setdiff1d(np.arange(len(ids)), with_rows)[0]
+            raise ValueError(
+                f"Expected labels of bags without rows as a column {label!r} of "
+                f"parents[{groups[0]!r}]. Received: {groups[0]}={ids[empty]} without one"
+            )
+        y = labels[first]
+    if in_rows and (labels != y[tops]).any():
+        row = (labels != y[tops]).argmax()
         raise ValueError(
             f"Expected one label for each top-bag. Received: several values of {label!r} for "
-            f"{groups[0]}={keys[0][row]}"
+            f"{groups[0]}={ids[tops[row]]}"
         )
-    return x, of_top_bag, ids
+    return x, y, ids
 
 
-def _starts_of_groups(codes):
-    """Where the groups of each level start, given the sorted codes of their columns."""
-    is_start = np.zeros(len(codes[0]), bool)
-    is_start[:1] = True
-    starts = []
-    for code in codes:
-        is_start[1:] |= code[1:] != code[:-1]
-        starts.append(np.flatnonzero(is_start))
-    return starts
+def _number_bags(keys, groups):
+    """Number the bags of each level, in the order of their keys.
+
+    Args:
+        keys: dict from what says that there is a bag, a group or `_ROWS`, to its columns of keys.
+        groups: names of the K levels.
+
+    Returns:
+        Tuple of
+        - for each level a dict from the sources that reach it to the number of each entry's bag,
+        - the lengths of all bags, K arrays from the top-bags inwards,
+        - the keys of the top-bags.
+    """
+    around = {source: np.zeros(len(columns[0]), np.int64) for source, columns in keys.items()}
+    numbers, lengths, ids, n_around = [], [], None, 1
+    for level, group in enumerate(groups):
+        sources = [source for source, columns in keys.items() if len(columns) > level]
+        values, codes = _distinct([keys[source][level] for source in sources], group)
+        ids = values if level == 0 else ids
+        outer = np.concatenate([around[source] for source in sources])
+        bags, found = np.unique(outer * len(values) + codes, return_inverse=True)
+        lengths.append(np.bincount(bags // max(len(values), 1), minlength=n_around))
+        ends = np.cumsum([len(around[source]) for source in sources])
+        around = dict(zip(sources, np.split(found, ends[:-1]), strict=True))
+        numbers.append(around)
+        n_around = len(bags)
+        if group in keys:
+            _check_parents(group, groups[: level + 1], keys, around, n_around)
+    lengths.append(np.bincount(around[_ROWS], minlength=n_around))
+    return numbers, lengths[1:], ids
+
+
+def _check_parents(group, names, keys, numbers, n_bags):
+    """Raise ValueError unless each bag is once in the table of parents."""
+    times = np.bincount(numbers[group], minlength=n_bags)
+
+    def first(source, is_wrong):
+        return ", ".join(
+            f"{name}={column[is_wrong.argmax()]}"
+            for name, column in zip(names, keys[source], strict=False)
+        )
+
+    repeated = times[numbers[group]] > 1
+    if repeated.any():
+        raise ValueError(
+            f"Expected each bag once in parents[{group!r}]. "
+            f"Received: {first(group, repeated)}, {times.max()} times"
+        )
+    for source, bags in numbers.items():
+        unknown = times[bags] == 0
+        if unknown.any():
+            where = "a row" if source is _ROWS else f"parents[{source!r}]"
+            raise ValueError(
+                f"Expected rows and bags of parents[{group!r}] only. Received: {where} with "
+                f"{first(source, unknown)}, and {unknown.sum()} such in all"
+            )
+
+
+def _distinct(columns, name):
+    """The distinct values of a column of several tables, and the position of each value there."""
+    filled = [column for column in columns if len(column)] or columns[:1]
+    kinds = {_COMPARABLE.get(column.dtype.kind, column.dtype.kind) for column in filled}
+    joined = np.concatenate(filled)
+    try:
+        is_exact = all(  # as 2⁵³ + 1 is not, among floats
+            (column.astype(joined.dtype).astype(column.dtype) == column).all() for column in filled
+        )
+        if len(kinds - {"O"}) > 1 or not is_exact:
+            raise TypeError("they cannot be compared")
+        return np.unique(joined, return_inverse=True)
+    except TypeError as error:
+        raise TypeError(
+            f"Expected a column {name!r} of one kind in all tables. "
+            f"Received: dtypes {[str(column.dtype) for column in filled]} ({error})"
+        ) from error
+
+
+def _key_columns(table, names):
+    """Columns of keys, none of which are missing, and which are equally long."""
+    columns = [_complete_column(table, name) for name in names]
+    lengths = dict(zip(names, map(len, columns), strict=True))
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"Expected columns of one length. Received: lengths {lengths}")
+    return columns
 
 
 def _features(table, names):
@@ -112,8 +219,7 @@ def _complete_column(table, name):
     try:
         column = table[name]
     except (KeyError, ValueError, IndexError) as error:  # ValueError from a structured array
-        names = getattr(getattr(table, "dtype", table), "names", None) or list(table)
-        raise KeyError(f"Expected a column of {list(names)}. Received: {name!r}") from error
+        raise KeyError(f"Expected a column of {_names(table)}. Received: {name!r}") from error
     values = np.asarray(column)
     if hasattr(column, "isna"):
         missing = np.asarray(column.isna())
@@ -125,3 +231,8 @@ def _complete_column(table, name):
             f"Received: {values[missing][0]} in row {missing.argmax()}"
         )
     return values
+
+
+def _names(table):
+    """The names of a table's columns."""
+    return list((table.dtype.names or ()) if isinstance(table, np.ndarray) else table)

@@ -1,5 +1,6 @@
 """Texts as bags of sentences of trigrams: corpora on disk, vocabularies, and word vectors."""
 
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ PADDING, UNKNOWN = "_", "<unknown>"  # ids 0 and 1; no token is spelled like the
 _BATCH = 256  # texts that are split at once
 _CHUNK = 5_000  # texts whose windows are made at once
 _ARRAYS = ("tokens", "sentence_splits", "text_splits", "counts")
-_FORMAT = 1
+_FORMAT = 2
+_DAMAGED = "Expected a corpus as it was saved; delete the folder and make it again. Received:"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,6 +39,9 @@ class Corpus:
         counts: how often each token occurs in the texts that the vocabulary is made of, int64.
         splitter: what found the sentences, see `keras_mmil.text.tokenize`.
 
+    Raises:
+        ValueError: if the parts do not fit together.
+
     Example:
 
     >>> corpus = Corpus.from_texts(["Not bad. Not bad at all!", "Bad"], min_count=1)
@@ -52,6 +57,25 @@ class Corpus:
     vocabulary: tuple
     counts: np.ndarray
     splitter: str
+
+    def __post_init__(self):
+        n_words = len(self.vocabulary)
+        if self.vocabulary[:2] != (PADDING, UNKNOWN) or len(set(self.vocabulary)) != n_words:
+            raise ValueError(
+                f"Expected a vocabulary of different tokens that begins with {PADDING!r} and "
+                f"{UNKNOWN!r}. Received: vocabulary={self.vocabulary[:5]}..."
+            )
+        if self.counts.shape != (n_words,) or self.counts.min() < 0:
+            raise ValueError(
+                f"Expected counts of {n_words} tokens. Received: counts.shape={self.counts.shape}"
+            )
+        if self.tokens.size and not 0 <= self.tokens.min() <= self.tokens.max() < n_words:
+            raise ValueError(
+                f"Expected ids from 0 to {n_words - 1}. "
+                f"Received: tokens from {self.tokens.min()} to {self.tokens.max()}"
+            )
+        _check_splits("sentence_splits", self.sentence_splits, len(self.tokens))
+        _check_splits("text_splits", self.text_splits, len(self.sentence_splits) - 1)
 
     @classmethod
     def from_texts(
@@ -141,15 +165,16 @@ class Corpus:
         return [self.vocabulary[i] for i in ids]
 
     def save(self, folder):
-        """Write to a folder, from which `load` maps it into memory."""
+        """Write to a folder, from which `load` maps it into memory, with checksums."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name in _ARRAYS:
             with replacing(folder / f"{name}.npy") as part:
                 np.save(part, getattr(self, name), allow_pickle=False)
         # Last, because its presence says that the rest is complete.
-        about = {"format": _FORMAT, "splitter": self.splitter, "vocabulary": self.vocabulary}
-        write_json(folder / "corpus.json", about)
+        about = {"format": _FORMAT, "splitter": self.splitter, "vocabulary": list(self.vocabulary)}
+        about["checksums"] = {name: _checksum(folder, name) for name in _ARRAYS}
+        write_json(folder / "corpus.json", about | {"checksum": _checksum_of_json(about)})
 
     @classmethod
     def load(cls, folder):
@@ -157,15 +182,24 @@ class Corpus:
 
         Raises:
             FileNotFoundError: if there is none, or it is incomplete.
-            ValueError: if it is of another version.
+            ValueError: if it is of another version, or a byte is not as it was saved.
         """
         folder = Path(folder)
-        about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-        if about["format"] != _FORMAT:
+        try:
+            about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+            version, checksum = about["format"], about.pop("checksum", None)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{_DAMAGED} {folder / 'corpus.json'} ({error})") from error
+        if version != _FORMAT:
             raise ValueError(
                 f"Expected a corpus of format {_FORMAT}; make it again. "
-                f"Received: {folder} of format {about['format']}"
+                f"Received: {folder} of format {version}"
             )
+        if checksum != _checksum_of_json(about):
+            raise ValueError(f"{_DAMAGED} {folder / 'corpus.json'} with another checksum")
+        for name in _ARRAYS:
+            if _checksum(folder, name) != about["checksums"][name]:
+                raise ValueError(f"{_DAMAGED} {folder / name}.npy with another checksum")
         arrays = {
             name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
             for name in _ARRAYS
@@ -183,6 +217,22 @@ class Corpus:
             f"Corpus({len(self):,} texts, {len(self.sentence_splits) - 1:,} sentences, "
             f"{len(self.tokens):,} tokens, vocabulary of {len(self.vocabulary):,})"
         )
+
+
+def _check_splits(name, splits, n):
+    """Raise ValueError unless `splits` part n things into bags, in order."""
+    is_whole = splits.ndim == 1 and splits.size and splits[0] == 0 and splits[-1] == n
+    if not is_whole or (splits[1:] < splits[:-1]).any():
+        raise ValueError(f"Expected splits that rise from 0 to {n}. Received: {name}={splits}")
+
+
+def _checksum(folder, name):
+    with open(folder / f"{name}.npy", "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checksum_of_json(content):
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _split_batches(texts, splitter):

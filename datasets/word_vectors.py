@@ -1,5 +1,7 @@
 """Vectors of words: trained on a corpus, or read from a file. gensim does both."""
 
+import codecs
+import os
 import tempfile
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from sklearn.preprocessing import StandardScaler
 from keras_mmil._checks import positive_int
 
 __all__ = ["read", "standardize", "train"]
+
+_LARGEST = 1e15  # whose squares, summed up over a vocabulary, float32 can hold
 
 
 def train(corpus, rows=None, size=100, window=10, epochs=5, workers=2, seed=0, verbose=1):
@@ -87,7 +91,8 @@ def read(path, vocabulary, size=100, binary=False, verbose=1):
 
     Returns:
         float32 [vocabulary, size]. Words that are not in the file have the mean of all others, as
-        the unknown one has; the padding as from `train`.
+        the unknown one has; the padding as from `train`. Of a word that is there twice, the first
+        vector counts.
 
     Raises:
         ValueError: if vectors in the file are of another size, the file is damaged, or holds no
@@ -96,10 +101,11 @@ def read(path, vocabulary, size=100, binary=False, verbose=1):
     """
     gensim = _gensim()
     try:
+        has_header = _check_header(path, binary)
         found = gensim.models.KeyedVectors.load_word2vec_format(
-            str(path), binary=binary, no_header=not (binary or _has_header(path))
+            str(path), binary=binary, no_header=not has_header
         )
-    except (ValueError, TypeError, EOFError, IndexError, MemoryError) as error:
+    except (ValueError, TypeError, EOFError, IndexError, MemoryError, OverflowError) as error:
         raise ValueError(
             f"Expected a file of word vectors, in the format of GloVe or of word2vec. "
             f"Received: {path} ({error})"
@@ -113,8 +119,11 @@ def read(path, vocabulary, size=100, binary=False, verbose=1):
         raise ValueError(f"Expected words of the vocabulary. Received: {path} with none of them")
     vectors = np.zeros((len(vocabulary), size), np.float32)
     vectors[ids] = found[[vocabulary[i] for i in ids]]
-    if not np.isfinite(vectors).all():
-        raise ValueError(f"Expected finite vectors. Received: {path} with NaN or infinity")
+    if not (np.abs(vectors) < _LARGEST).all():  # nor NaN
+        raise ValueError(
+            f"Expected finite vectors. Received: {path} with NaN or infinity, or numbers above "
+            f"{_LARGEST:g}"
+        )
     if verbose:
         print(f"{len(ids):,} of {len(vocabulary) - 2:,} words have a vector in {path}")
     return _complete(vectors, np.isin(np.arange(len(vocabulary)), ids))
@@ -149,9 +158,22 @@ def _complete(vectors, known):
     return vectors
 
 
-def _has_header(path):
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return len(file.readline().split()) == 2
+def _check_header(path, binary):
+    """Whether the file begins with the line of sizes, which must be those of the file."""
+    with open(path, "rb") as file:
+        first = file.readline()
+        if first.startswith(codecs.BOM_UTF8):
+            raise ValueError("a byte-order mark, which would be part of the first word")
+        if not binary and len(first.split()) != 2:
+            return False
+        n_words, size = map(int, first.split())
+        n_bytes = os.fstat(file.fileno()).st_size
+        # A text has at least a blank and a digit for each number.
+        if n_words * size * (4 if binary else 2) > n_bytes:
+            raise ValueError(f"{n_words} vectors of size {size} in {n_bytes} bytes")
+        if not binary and (n_lines := sum(map(bool, map(bytes.strip, file)))) != n_words:
+            raise ValueError(f"{n_lines} lines instead of {n_words}")
+    return True
 
 
 def _gensim():

@@ -26,6 +26,8 @@ for build in (zoo.output_level_mil, zoo.representation_level_mil):
     model.fit(x_train, y_train, epochs=2 if QUICK else 15, batch_size=20, verbose=0)
     accuracy = model.evaluate(x_test, y_test, verbose=0, return_dict=True)["accuracy"]
     print(f"{model.name:26} accuracy {accuracy:7.2%}")
+share = max(y_test.mean(), 1 - y_test.mean())
+print(f"{'most frequent class':26}          {share:7.2%}")
 
 explainer = keras_mmil.Explainer(max_clusters=3 if QUICK else 6, verbose=0)
 explainer.fit(model, x_train, x_valid)

@@ -51,9 +51,12 @@ for level in description:
         explainer.rename(level.level, dict(enumerate(names)))
 
 print(explainer.rules_, "\n")
-print(f"accuracy of the network      {accuracy:7.2%}")
-print(f"accuracy of the rules        {explainer.score(x_test, y_test):7.2%}")
-print(f"agreement of the two         {explainer.fidelity(x_test):7.2%}", "\n")
+found = explainer.evaluate(x_test, y_test)
+print(f"accuracy of the network  {accuracy:7.2%}")
+print(f"accuracy of the rules    {found['accuracy']:7.2%}")
+print(f"    most frequent class  {found['accuracy_majority']:7.2%}")
+print(f"fidelity of the rules    {found['fidelity']:7.2%}")
+print(f"    most frequent class  {found['fidelity_majority']:7.2%}", "\n")
 
 offside = int(y_test.argmax())
 print(f"Why is situation {offside} offside?")

@@ -44,7 +44,9 @@ print(f"accuracy of the network on the {len(test)} others: {accuracy:.2%}")
 explainer = keras_mmil.Explainer(n_clusters=2, class_names=clubs, verbose=0).fit(
     model, tf.gather(x, train), tf.gather(x, train)
 )
-print(f"accuracy of the rules: {explainer.score(tf.gather(x, test), y[test]):.2%}\n")
+found = explainer.evaluate(tf.gather(x, test), y[test])
+share = found["accuracy_majority"]
+print(f"accuracy of the rules: {found['accuracy']:.2%} (most frequent class: {share:.2%})\n")
 print(explainer.rules_, "\n")
 
 wrong = test[(model.predict(tf.gather(x, test), verbose=0)[:, 0] > 0.5) != y[test]]

@@ -62,12 +62,14 @@ model = keras_mmil.Model(bags, keras.layers.Dense(1, activation="sigmoid")(h))
 model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy"])
 model.fit(train[0], train[1], epochs=2 if QUICK else 30, batch_size=20, verbose=0)
 accuracy = model.evaluate(test[0], test[1], verbose=0, return_dict=True)["accuracy"]
-print(f"accuracy of the network {accuracy:.2%}")
 
 explainer = keras_mmil.Explainer(
     max_clusters=3 if QUICK else 5, class_names=("healthy", "at_risk"), verbose=0
 ).fit(model, train[0], valid[0])
-print(f"accuracy of the rules   {explainer.score(test[0], test[1]):.2%}\n")
+found = explainer.evaluate(test[0], test[1])
+print(f"accuracy of the network {accuracy:.2%}")
+print(f"accuracy of the rules   {found['accuracy']:.2%}")
+print(f"    most frequent class {found['accuracy_majority']:.2%}\n")
 print(explainer.rules_, "\n")
 
 clusters = explainer.labels(valid[0])[0].flat_values.numpy()  # of each measurement

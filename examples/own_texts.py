@@ -35,12 +35,15 @@ model.fit(corpus.trigrams(), y, epochs=2 if QUICK else 15, batch_size=32, verbos
 # From here on it takes strings.
 model = zoo.imdb.with_text(model, corpus.vocabulary, corpus.splitter)
 accuracy = model.evaluate(texts_test, y_test, verbose=0, return_dict=True)["accuracy"]
-print(f"accuracy of the network {accuracy:.2%}\n")
+share = max(y_test.mean(), 1 - y_test.mean())
+print(f"accuracy of the network {accuracy:.2%} (most frequent class: {share:.2%})\n")
 
 explainer = keras_mmil.Explainer(max_clusters=3 if QUICK else 6, verbose=0)
 explainer.fit(model, texts, texts_valid)
 print(explainer.rules_)
-print(f"fidelity {explainer.fidelity(texts_test):.2%}\n")
+found = explainer.evaluate(texts_test)
+fidelity, share = found["fidelity"], found["fidelity_majority"]
+print(f"fidelity {fidelity:.2%} (most frequent class: {share:.2%})\n")
 
 mine = [
     "The music was not bad. I saw it with 5 friends. The story is wonderful, the cast was great!"

@@ -40,10 +40,15 @@ class CheckoutFinder(MetaPathFinder):
         return spec_from_file_location(fullname, self.root / folder / "__init__.py")
 
 
+def is_checkout(root: Path) -> bool:
+    """Whether a folder is the root of a checkout of this project."""
+    setup = root / "setup.cfg"
+    return setup.is_file() and "\nname = keras-mmil\n" in setup.read_text(encoding="utf-8")
+
+
 def install_finder(root: Path) -> None:
     """Puts a `CheckoutFinder` first on `sys.meta_path` if `root` is a checkout of this project."""
-    setup = root / "setup.cfg"
-    if setup.is_file() and "\nname = keras-mmil\n" in setup.read_text(encoding="utf-8"):
+    if is_checkout(root):
         # First: an editable installation's finder would answer with another checkout's folders.
         sys.meta_path.insert(0, CheckoutFinder(root))
 

@@ -6,8 +6,15 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import _multisets, ragged
+from keras_mmil._components import (
+    check_dtype,
+    check_equal,
+    check_ids,
+    check_positive,
+    check_ragged_like,
+)
 
-__all__ = ["Bags", "input_names", "inputs_of", "members_of"]
+__all__ = ["Bags", "check_keys", "input_names", "inputs_of", "level_names", "members_of"]
 
 _MERGES = ("batch", "top_bag", None)
 
@@ -23,6 +30,12 @@ def input_names(depth):
         suffix = f"_{level}" if level > 1 else ""
         names += [f"sub_bag_counts{suffix}", f"sub_bag_keys{suffix}"]
     return tuple(names)
+
+
+def level_names(depth):
+    """The names of the counts of each level, and of the keys of each inner level, upwards."""
+    _, counts, *above = input_names(depth)
+    return [counts, *above[0::2]], above[1::2]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,9 +54,14 @@ class Bags:
         level_keys: K - 1 int64 RaggedTensors like `level_counts`; equal keys mean equal sub-bags,
             in whatever top-bag, so that a network need not compute them twice.
 
+    Keys are 64-bit hashes of what a sub-bag holds: its ids, or the keys of its members, with their
+    counts. So the components of several `Bags` may be joined or batched together. Within one `Bags`
+    it is verified that different sub-bags have different keys. Between several, some two of n
+    different sub-bags share a key with a chance of about n²/2⁶⁵ (3e-8 for a million).
+
     Raises:
         TypeError: if a component is not a RaggedTensor of its dtype.
-        ValueError: if the components do not fit together.
+        ValueError: if the components do not fit together, or unequal sub-bags have equal keys.
 
     Example:
 
@@ -53,8 +71,10 @@ class Bags:
     <tf.RaggedTensor [[[4], [3, 5]], [[4]]]>
     >>> bags.counts
     <tf.RaggedTensor [[[1.0], [1.0, 2.0]], [[1.0]]]>
-    >>> bags.inputs["sub_bag_counts"], bags.inputs["sub_bag_keys"]
-    (<tf.RaggedTensor [[2.0, 1.0], [1.0]]>, <tf.RaggedTensor [[0, 1], [0]]>)
+    >>> bags.inputs["sub_bag_counts"]
+    <tf.RaggedTensor [[2.0, 1.0], [1.0]]>
+    >>> bags.inputs["sub_bag_keys"]  # that of [4] twice
+    KEYSHERE
     """
 
     bags: tf.RaggedTensor
@@ -63,18 +83,19 @@ class Bags:
     level_keys: tuple = ()
 
     def __post_init__(self):
-        _check_ids(self.bags)
+        check_ids(self.bags)
         if not len(self.level_counts) == len(self.level_keys) == self.depth - 1:
             raise ValueError(
                 f"Expected counts and keys of {self.depth - 1} inner levels. Received: "
                 f"{len(self.level_counts)} level_counts and {len(self.level_keys)} level_keys"
             )
         for position, (name, part) in enumerate(self.inputs.items()):
-            _check_ragged_like(self.bags, name, part, depth=self.depth - position // 2)
+            check_ragged_like(self.bags, name, part, depth=self.depth - position // 2)
             if "counts" in name:
-                _check_positive(name, part)
+                check_positive(name, part)
             elif "keys" in name:
-                _check_dtype(name, part, tf.int64)
+                check_dtype(name, part, tf.int64)
+        check_keys(self.inputs)
 
     @classmethod
     def from_ragged(cls, x, weights=None, merge="batch"):
@@ -86,17 +107,20 @@ class Bags:
                 default. The weights of equal ids in a bag are added.
             merge: how far equal things become one. "batch": equal members of a bag are stored
                 once, and equal sub-bags share a key wherever they are. "top_bag": equal members
-                are stored once, but no sub-bags share a key. None: all is stored as it is in `x`,
-                in its order.
+                are stored once, but no sub-bags share a key (their place is hashed, too). None: all
+                is stored as it is in `x`, in its order, and no sub-bags share a key.
 
         Returns:
             `Bags` of the depth of `x`.
+
+        Raises:
+            TypeError, ValueError: if `x` or the weights are something else.
         """
-        _check_ids(x)
+        check_ids(x)
         if weights is None:
             weights = tf.ones_like(x, tf.float32)
-        _check_ragged_like(x, "weights", weights, depth=x.ragged_rank)
-        _check_positive("weights", weights)
+        check_ragged_like(x, "weights", weights, depth=x.ragged_rank)
+        check_positive("weights", weights)
         inner = [np.ones(len(sizes), np.float32) for sizes in ragged.nested_lengths(x)[1:]]
         return cls._compress(x, [weights.flat_values.numpy(), *reversed(inner)], merge)
 
@@ -106,7 +130,7 @@ class Bags:
 
         Args:
             parts: non-empty list of `Bags`.
-            merge: as for `from_ragged`; keys are made anew, so that they agree across the parts.
+            merge: as for `from_ragged`; what is equal across the parts is merged, too.
 
         Raises:
             ValueError: if there are no parts, or their depths or dtypes differ.
@@ -134,17 +158,26 @@ class Bags:
         if merge not in _MERGES:
             raise ValueError(f"Expected merge to be one of {_MERGES}. Received: merge={merge!r}")
         parts = []  # key and count of each level, from the instances upwards
-        keys = x.flat_values.numpy()  # an id is its own key
+        numbers = x.flat_values.numpy()  # of the members, exact; an id is its own number,
+        prints = keys = numbers  # ... its own hash, and its own key
         for splits, weights in zip(reversed(x.nested_row_splits), counts, strict=True):
             splits = splits.numpy()
             if merge is not None:
-                stay, weights, splits = _multisets.merge_equal(keys, weights, splits)
-                keys = keys[stay]
+                stay, weights, splits = _multisets.merge_equal(numbers, weights, splits)
+                numbers, prints, keys = numbers[stay], prints[stay], keys[stay]
                 parts = [tf.gather(part, stay) for part in parts]
-            is_shared = merge == "batch" or not parts
-            parts += [keys if is_shared else np.arange(len(keys)), weights]
+            parts += [keys, weights]
             parts = [tf.RaggedTensor.from_row_splits(part, splits) for part in parts]
-            keys = _multisets.keys_of(keys, weights, splits)  # members of the next level
+            # These bags are the members of the next level.
+            prints = _multisets.fingerprints(prints, weights, splits)
+            numbers = _multisets.keys_of(numbers, weights, splits)
+            keys = prints if merge == "batch" else _multisets.apart(prints)
+            n_different = numbers.max(initial=-1) + 1 if merge == "batch" else len(keys)
+            if len(np.unique(keys)) != n_different:
+                raise ValueError(
+                    "Expected different 64-bit hashes of different sub-bags; number the ids in "
+                    f"another way. Received: two of {n_different} sub-bags with the same hash"
+                )
         return cls(*parts[:2], tuple(parts[3::2]), tuple(parts[2::2]))
 
     def to_ragged(self):
@@ -245,6 +278,33 @@ class Bags:
         )
 
 
+def check_keys(inputs):
+    """Checks that sub-bags of equal keys are equal, in whatever top-bag: else they would be merged.
+
+    Equal are sub-bags with the same ids, or equal members, and the same counts of each. They are
+    compared by 64-bit hashes of their content, independent of those that keys are.
+
+    Args:
+        inputs: dict of eager RaggedTensors as `Bags.inputs`, with any of its counts and keys; the
+            ids may have a last axis of positions.
+
+    Raises:
+        ValueError: if equal keys stand for unequal sub-bags.
+    """
+    bags = inputs["bags"]
+    counts, keys = level_names(bags.ragged_rank)
+    if all(inputs.get(name) is None for name in keys):
+        return
+    prints = bags.flat_values.numpy()
+    splits = [part.numpy() for part in reversed(bags.nested_row_splits)]
+    for row_splits, counts_name, keys_name in zip(splits, counts, keys, strict=False):
+        weights = inputs.get(counts_name)
+        weights = np.ones(len(prints)) if weights is None else weights.flat_values.numpy()
+        prints = _multisets.fingerprints(prints, weights, row_splits, salt=1)
+        if inputs.get(keys_name) is not None:
+            check_equal(keys_name, inputs[keys_name], prints)
+
+
 def inputs_of(x):
     """What a model is fed with: the `inputs` of `Bags`, and anything else as it is."""
     return x.inputs if isinstance(x, Bags) else x
@@ -254,46 +314,3 @@ def members_of(x):
     """The ragged tensor of instances, or of their ids, among what a model is fed with."""
     inputs = inputs_of(x)
     return inputs["bags"] if isinstance(inputs, dict) else inputs
-
-
-def _check_ids(x):
-    if not isinstance(x, tf.RaggedTensor) or x.dtype not in (tf.int32, tf.int64):
-        kind = type(x).__name__
-        raise TypeError(
-            "Expected bags of ids, a RaggedTensor of int32 or int64 (features stand beside them). "
-            f"Received: {kind} of dtype {getattr(x, 'dtype', None)}"
-        )
-    if x.flat_values.shape.rank != 1:
-        raise ValueError(f"Expected single integers as instances. Received: shape={x.shape}")
-    lowest = x.flat_values.numpy().min(initial=0)
-    if lowest < 0:
-        raise ValueError(f"Expected ids of at least 0. Received: id={lowest}")
-
-
-def _check_ragged_like(bags, name, part, depth):
-    """Checks that a component has the outermost `depth` levels of `bags`, and nothing else."""
-    if not isinstance(part, tf.RaggedTensor):
-        raise TypeError(f"Expected a RaggedTensor. Received: {name} of type {type(part).__name__}")
-    fits = part.ragged_rank == depth and part.flat_values.shape.rank == 1
-    pairs = zip(part.nested_row_splits, bags.nested_row_splits, strict=False)
-    if not fits or not all(np.array_equal(ours, theirs) for ours, theirs in pairs):
-        raise ValueError(
-            f"Expected the sizes of the outermost {depth} levels of the bags, {bags.shape}. "
-            f"Received: {name} of other sizes, shape {part.shape}"
-        )
-
-
-def _check_dtype(name, part, dtype):
-    if part.dtype != dtype:
-        raise TypeError(f"Expected {dtype.name}. Received: {name} of {part.dtype.name}")
-
-
-def _check_positive(name, counts):
-    _check_dtype(name, counts, tf.float32)
-    values = counts.flat_values.numpy()
-    wrong = values[~(values > 0) | np.isinf(values)]  # NaN is not above 0 either
-    if wrong.size:
-        raise ValueError(
-            f"Expected positive, finite multiplicities; {wrong.size} are not. "
-            f"Received: {name} with {wrong[0]}"
-        )

@@ -4,9 +4,13 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged, text
+from keras_mmil._nested_lists import position
+from keras_mmil._sizes import first_difference
 from keras_mmil.bags import Bags
 
-__all__ = ["check_inputs", "complete_inputs"]
+__all__ = ["check_alike", "check_ids", "check_inputs", "complete_inputs"]
+
+_LIMIT_OF_FLOATS = 2**24  # the integers up to here are exact in float32
 
 
 def check_inputs(x, expected, name="x"):
@@ -15,36 +19,96 @@ def check_inputs(x, expected, name="x"):
     Args:
         x: RaggedTensor, tensor, array, `Bags`, or a dict or list of the model's inputs; for an
             input of strings also a list of str or bytes.
-        expected: the model's inputs: a `KerasTensor`, or a dict or list of them. Of a dict, all but
-            `bags` are optional.
+        expected: the model's inputs: a `KerasTensor`, or a dict or list of them. Those of a dict
+            that were made with `optional=True`, as by `bag_inputs`, may be left out.
         name: what to call `x` in errors.
 
     Returns:
         A tensor, a list of tensors, or a dict without the optional inputs that are not given.
 
     Raises:
-        TypeError: for a list, strings, or anything else that is not nested bags of numbers.
-        ValueError: if there are no top-bags, the depth is not the model's, values are not finite,
-            or the model has no such input.
+        TypeError: for a list, strings, or anything else that is not nested bags of numbers; for
+            other numbers than integers, where the model's input is of integers.
+        ValueError: if there are no top-bags, or not as many of each part; if the depth is not the
+            model's; if values are not finite, or out of the range of the input's integers; or if
+            the model has no such input.
     """
     if isinstance(x, Bags):
         x = x.inputs
     if isinstance(expected, dict):
-        x = _by_name(x, expected, name)
-        x = {key: part for key, part in x.items() if part is not None}
-        return {
-            key: _checked(part, expected[key], name if len(x) == 1 else f"{name}[{key!r}]")
-            for key, part in x.items()
+        parts = _by_name(x, expected, name)
+        names = {key: f"{name}[{key!r}]" if isinstance(x, dict) else name for key in parts}
+        checked = {
+            key: _checked(part, expected[key], names[key])
+            for key, part in parts.items()
+            if part is not None
         }
+        _check_lengths({names[key]: part for key, part in checked.items()})
+        return checked
     if isinstance(expected, (list, tuple)):
         if not isinstance(x, (list, tuple)) or len(x) != len(expected):
             raise ValueError(
                 f"Expected {len(expected)} inputs in a list or tuple. "
                 f"Received: {name} of type {type(x).__name__}"
             )
-        pairs = enumerate(zip(x, expected, strict=True))
-        return [_checked(part, spec, f"{name}[{i}]") for i, (part, spec) in pairs]
+        names = [f"{name}[{i}]" for i in range(len(x))]
+        checked = [_checked(*each) for each in zip(x, expected, names, strict=True)]
+        _check_lengths(dict(zip(names, checked, strict=True)))
+        return checked
     return _checked(x, expected, name)
+
+
+def check_ids(x, expected, size=None, layer=None, name="x"):
+    """Check an input of ids, which `check_inputs` has let through.
+
+    Args:
+        x: RaggedTensor or dense tensor of ids.
+        expected: the model's input, a `KerasTensor`.
+        size: number of ids; None where it is not known.
+        layer: name of the layer that takes them, for errors.
+        name: what to call `x` in errors.
+
+    Raises:
+        ValueError: if an id is negative, no integer, or not below `size`.
+    """
+    values = _flat(x)
+    if not values.size:
+        return
+    if values.dtype.kind == "f" and (fractions := values % 1 != 0).any():
+        raise ValueError(f"Expected ids, integers. {_received(x, name, values, fractions)}")
+    is_float = tf.as_dtype(expected.dtype).is_floating
+    bounds = [] if size is None else [(size, f"the number of ids of layer '{layer}'")]
+    if is_float:
+        bounds.append((_LIMIT_OF_FLOATS, f"what an input of {expected.dtype} holds exactly"))
+    if values.min() < 0:
+        raise ValueError(f"Expected ids of at least 0. {_received(x, name, values, values < 0)}")
+    for bound, reason in bounds:
+        if values.max() >= bound:
+            raise ValueError(
+                f"Expected ids below {bound}, {reason}. "
+                f"{_received(x, name, values, values >= bound)}"
+            )
+
+
+def check_alike(bags, part, levels, names):
+    """Check that two ragged inputs have bags of the same sizes.
+
+    Args:
+        bags, part: RaggedTensors.
+        levels: how many levels of bags they are to share, from the top-bags inwards.
+        names: what to call them in errors, a pair.
+
+    Raises:
+        ValueError: naming the first top-bag where they differ.
+    """
+    splits = [[level.numpy() for level in x.nested_row_splits[:levels]] for x in (bags, part)]
+    differing = first_difference(*splits)
+    if differing is not None:
+        top_bag, *sizes = differing
+        raise ValueError(
+            f"Expected bags of the same sizes in {names[0]} and {names[1]}. Received: in top-bag "
+            f"{top_bag} a bag of {sizes[0]} members in {names[0]}, of {sizes[1]} in {names[1]}"
+        )
 
 
 def complete_inputs(x, expected):
@@ -55,7 +119,7 @@ def complete_inputs(x, expected):
         expected: the model's inputs.
 
     Raises:
-        ValueError: if the model has no such input.
+        ValueError: if the model has no such input, or one is missing that is not optional.
     """
     if isinstance(x, Bags):
         x = x.inputs
@@ -68,22 +132,43 @@ def complete_inputs(x, expected):
 
 
 def _by_name(x, expected, name):
-    x = x if isinstance(x, dict) else {"bags": x}
+    """The parts of `x` by the names of the model's inputs."""
+    if not isinstance(x, dict):
+        if "bags" not in expected:
+            raise ValueError(
+                f"Expected a dict of the inputs {sorted(expected)}. "
+                f"Received: {name} of type {type(x).__name__}"
+            )
+        x = {"bags": x}
     if not expected.keys() >= x.keys():
         raise ValueError(
             f"Expected inputs among {sorted(expected)}. Received: {name} with {sorted(x)}"
         )
+    missing = [
+        key for key, spec in expected.items() if x.get(key) is None and not _is_optional(spec)
+    ]
+    if missing:
+        given = sorted(key for key, part in x.items() if part is not None)
+        raise ValueError(f"Expected the inputs {missing}, too. Received: {name} with {given}")
     return x
+
+
+def _is_optional(spec):
+    history = getattr(spec, "_keras_history", None)
+    return history is not None and getattr(history.operation, "optional", False)
 
 
 def _checked(x, spec, name):
     if spec.dtype == "string" and not tf.is_tensor(x):
         x = _strings(x, name)
     if not isinstance(x, (tf.RaggedTensor, tf.Tensor, np.ndarray)):
-        raise TypeError(
-            "Expected a RaggedTensor, an array or Bags; `keras_mmil.ragged.from_nested_lists` "
-            f"makes the first of nested lists. Received: {name} of type {type(x).__name__}"
-        )
+        way = "an array or a tensor"
+        if getattr(spec, "ragged", True):
+            way = (
+                "a RaggedTensor, an array or Bags; `keras_mmil.ragged.from_nested_lists` makes "
+                "the first of nested lists"
+            )
+        raise TypeError(f"Expected {way}. Received: {name} of type {type(x).__name__}")
     dtype = tf.as_dtype(x.dtype)  # a string also for NumPy's objects
     if (dtype == tf.string) != (spec.dtype == "string"):
         expected = "texts" if spec.dtype == "string" else "numbers"
@@ -97,7 +182,46 @@ def _checked(x, spec, name):
         raise ValueError(f"Expected at least one top-bag. Received: {name}.shape={tuple(x.shape)}")
     if dtype != tf.string:
         ragged.check_finite(x, name)
+        _check_integers(x, tf.as_dtype(spec.dtype), name)
     return x
+
+
+def _check_integers(x, expected, name):
+    """Raise where an input of integers would be given others than its own."""
+    given = tf.as_dtype(x.dtype)
+    if not expected.is_integer or given.is_bool:
+        return
+    if not given.is_integer:
+        raise TypeError(f"Expected integers, {expected.name}. Received: {name} of {given.name}")
+    if expected.min <= given.min and given.max <= expected.max:
+        return
+    values = _flat(x)
+    if values.size and not expected.min <= values.min() <= values.max() <= expected.max:
+        wrong = (values < expected.min) | (values > expected.max)
+        raise ValueError(
+            f"Expected integers that fit {expected.name}, {expected.min} to {expected.max}. "
+            f"{_received(x, name, values, wrong)}"
+        )
+
+
+def _check_lengths(parts):
+    """Raise where parts, by what to call them, lead with different numbers of top-bags."""
+    lengths = {name: int(part.shape[0]) for name, part in parts.items()}
+    if len(set(lengths.values())) > 1:
+        received = ", ".join(f"{name} with {n}" for name, n in lengths.items())
+        raise ValueError(f"Expected parts of equally many top-bags. Received: {received}")
+
+
+def _flat(x):
+    return np.asarray(getattr(x, "flat_values", x))
+
+
+def _received(x, name, values, is_wrong):
+    """Where the first wrong value of an input is, and what it is, as the end of an error."""
+    first = tuple(np.argwhere(is_wrong)[0])
+    lengths = ragged.nested_lengths(x) if isinstance(x, tf.RaggedTensor) else ()
+    where = position(first[0], lengths) + "".join(f"[{i}]" for i in first[1:])
+    return f"Received: {name}{where}={values[first]}"
 
 
 def _strings(x, name):

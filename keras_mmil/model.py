@@ -1,13 +1,23 @@
 """A functional Keras model for nested bags."""
 
-import keras
-import tensorflow as tf
+import functools
+import inspect
 
+import keras
+
+from keras_mmil import ragged, serving
+from keras_mmil._labels import check_labels, check_weights
+from keras_mmil._replicas import (
+    check_averaged,
+    first_batch,
+    n_replicas,
+    weigh_gradient,
+    with_inner_axes,
+)
 from keras_mmil.bags import Bags
-from keras_mmil.inputs import check_inputs, complete_inputs
-from keras_mmil.layers.grouping import depth_of
+from keras_mmil.inputs import complete_inputs
+from keras_mmil.layers.model_inputs import InputChecks
 from keras_mmil.layers.normalisation import check_normalisation
-from keras_mmil.ragged import n_top_bags
 
 __all__ = ["Model"]
 
@@ -20,9 +30,23 @@ class Model(keras.Model):
     dict of `layers.bag_inputs`. In the latter case the same model takes a bare RaggedTensor of ids
     [batch, (n₁), …, (n_K)], a `Bags`, or the dict `Bags.inputs` with any of its optional entries.
 
-    Raises ValueError for a `BatchNormalization` between `Distinct` and a bag-layer. `fit`,
-    `evaluate`, `predict` and the like check their data first: nesting depth, labels as many
-    as top-bags, and no NaN or infinity.
+    `fit`, `evaluate`, `predict` and the like check their data first, unless they come as a Dataset
+    or from a generator: nesting depth, sizes of bags that have to agree, ids out of range, labels
+    and weights as many as top-bags, and no NaN or infinity. Labels may be lists of numbers.
+
+    Under a `tf.distribute.MirroredStrategy` training yields the weights that it does without, also
+    where the replicas have different numbers of top-bags in a batch.
+
+    Args:
+        inputs: a `keras.Input`, or a list or dict of them.
+        outputs: what the network computes from them: a `KerasTensor`, or a list or dict.
+        name: of the model.
+
+    Raises:
+        TypeError: if there are no inputs and outputs, as in a subclass with a `call` of its own:
+            Keras would lose the weights of its bag-layers in a file. Write a function that builds
+            the model, or a `keras.Layer` that is called on a `keras.Input`.
+        ValueError: for a `BatchNormalization` between `Distinct` and a bag-layer.
 
     Example:
 
@@ -32,105 +56,166 @@ class Model(keras.Model):
     >>> model = keras_mmil.Model(bags, keras.layers.Dense(1, activation="sigmoid")(x))
     """
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, inputs=None, outputs=None, name=None, **kwargs):
+        if inputs is None or outputs is None:
+            raise TypeError(
+                "Expected the inputs and outputs of a functional model. For a model with a `call` "
+                "of its own, Keras loses the weights of bag-layers in a file: write a function "
+                "that builds the model, or a keras.Layer that is called on a keras.Input. "
+                f"Received: {type(self).__name__} with inputs={inputs!r}, outputs={outputs!r}"
+            )
+        super().__init__(inputs, outputs, name=name, **kwargs)
         check_normalisation(self)
 
     def __call__(self, inputs, *args, **kwargs):
         """Call the model on a RaggedTensor, `Bags`, or the dict of its inputs."""
-        return super().__call__(complete_inputs(inputs, self._inputs_struct), *args, **kwargs)
+        inputs = complete_inputs(inputs, self._inputs_struct)
+        if n_replicas() > 1:
+            inputs = with_inner_axes(inputs)
+        return super().__call__(inputs, *args, **kwargs)
 
-    def fit(self, x=None, y=None, *args, validation_data=None, **kwargs):
+    def fit(self, x=None, y=None, *args, **kwargs):
         """`keras.Model.fit`, which also takes `Bags`, and checks the data first."""
-        if validation_data is not None and not isinstance(validation_data, tf.data.Dataset):
-            validation_x, *rest = keras.utils.unpack_x_y_sample_weight(validation_data)
-            validation_x = self._checked(validation_x, rest[0], "validation_data")
-            validation_data = (validation_x, *(r for r in rest if r is not None))
-        x = self._checked(x, y)
-        return super().fit(x, y, *args, validation_data=validation_data, **kwargs)
+        arguments = self._checked(super().fit, x, y, *args, **kwargs)
+        validation_data = arguments.get("validation_data")
+        if isinstance(validation_data, (list, tuple)):
+            parts = keras.utils.unpack_x_y_sample_weight(tuple(validation_data))
+            arguments["validation_data"] = self._checked_data(*parts, "validation_data")
+        return super().fit(**arguments)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
         """`keras.Model.evaluate`, which also takes `Bags`, and checks the data first."""
-        return super().evaluate(self._checked(x, y), y, *args, **kwargs)
+        if "_use_cached_eval_dataset" in kwargs:  # from `fit`, which has checked the data
+            return super().evaluate(x, y, *args, **kwargs)
+        return super().evaluate(**self._checked(super().evaluate, x, y, *args, **kwargs))
 
-    def predict(self, x, *args, **kwargs):
+    def predict(self, x, batch_size=None, *args, **kwargs):
         """`keras.Model.predict`, which also takes `Bags`, and checks the data first."""
-        return super().predict(self._checked(x), *args, **kwargs)
+        x = self._checked_inputs(x)
+        n_parts = self.distribute_strategy.num_replicas_in_sync
+        if n_parts == 1 or not _is_data(x):
+            return super().predict(x, batch_size, *args, **kwargs)
+        # TensorFlow fails where a replica is left without a part of the last batch.
+        n = ragged.n_top_bags(x)
+        batch_size = max(min(batch_size or 32, n), n_parts)
+        padded = ragged.take(x, [*range(n), *[n - 1] * (-n % batch_size)])
+        outputs = super().predict(padded, batch_size, *args, **kwargs)
+        return keras.tree.map_structure(lambda y: y[:n], outputs)
 
     def train_on_batch(self, x, y=None, *args, **kwargs):
         """`keras.Model.train_on_batch`, which also takes `Bags`, and checks the data first."""
-        return super().train_on_batch(self._checked(x, y), y, *args, **kwargs)
+        return super().train_on_batch(
+            **self._checked(super().train_on_batch, x, y, *args, **kwargs)
+        )
 
     def test_on_batch(self, x, y=None, *args, **kwargs):
         """`keras.Model.test_on_batch`, which also takes `Bags`, and checks the data first."""
-        return super().test_on_batch(self._checked(x, y), y, *args, **kwargs)
+        return super().test_on_batch(**self._checked(super().test_on_batch, x, y, *args, **kwargs))
 
     def predict_on_batch(self, x):
         """`keras.Model.predict_on_batch`, which also takes `Bags`, and checks the data first."""
-        return super().predict_on_batch(self._checked(x))
+        return super().predict_on_batch(self._checked_inputs(x))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """`keras.Model.compute_loss`; in training on replicas each counts by its examples."""
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        if training and n_replicas() > 1:
+            check_averaged(self._compile_loss)
+            loss = weigh_gradient(loss, keras.tree.flatten(y_pred)[0])
+        return loss
 
     def export(self, filepath, format="tf_saved_model", verbose=None, **kwargs):
         """Write a SavedModel which TensorFlow loads and serves without this package.
 
-        The loaded object's `serve` takes a RaggedTensor; where the model has optional inputs,
-        `serve_compressed` takes the dict of all of them.
+        What `tf.saved_model.load` returns has these functions:
+
+        - `serve` takes what the model takes: a RaggedTensor, or the dict or list of its inputs
+          without the optional ones. For a model on `bag_inputs` it takes `bags` alone.
+        - `serve_flat` takes and returns dense tensors only, a dict of them, as TensorFlow Serving
+          needs: of a ragged input `bags` of depth 2 there are `bags_values`, `bags_row_splits_0`
+          and `bags_row_splits_1`, from the top-bags inwards; ragged outputs likewise. It is the
+          signature "serving_default". Row splits that do not fit raise an error.
+        - `serve_compressed` and `serve_compressed_flat`, where the model has optional inputs,
+          take all of them.
+
+        A model without ragged inputs and outputs is written as Keras does it.
 
         Args:
             filepath: folder to write to.
-            format: "tf_saved_model"; Keras's other formats know no ragged tensors.
+            format: "tf_saved_model"; Keras's other formats know no ragged tensors and no strings.
             verbose: whether to print what was written.
+            kwargs: as in Keras, for a model without ragged tensors.
 
         Raises:
-            ValueError: for another format, if the model has ragged inputs.
+            ValueError: for another format, or for further arguments, if the model has ragged
+                tensors or strings; or if two inputs or two outputs would have the same name.
         """
-        if not any(x.ragged for x in self.inputs):
+        if format != "tf_saved_model":
+            serving.check_dense(self, format)
+        if not any(x.ragged for x in (*self.inputs, *self.outputs)):
             super().export(filepath, format=format, verbose=verbose, **kwargs)
             return
-        if format != "tf_saved_model" or kwargs:
+        if kwargs:
             raise ValueError(
-                "Expected format='tf_saved_model' and no further arguments, for a model with "
-                f"ragged inputs. Received: format={format!r}, {kwargs}"
+                "Expected no further arguments, for a model with ragged inputs or outputs. "
+                f"Received: {kwargs}"
             )
-        archive = keras.export.ExportArchive()
-        archive.track(self)
-        for name, serve in self._endpoints().items():
-            serve.get_concrete_function()  # Keras takes its signature from the trace
-            archive.add_endpoint(name, serve)
-        archive.write_out(filepath, verbose=True if verbose is None else verbose)
+        serving.write_saved_model(self, filepath, verbose=True if verbose is None else verbose)
 
     @property
     def _default_save_signature(self):
         """The function TensorFlow saves with the model; Keras's has a dense signature."""
-        return self._endpoints()["serve"]
+        return serving.endpoints(self)["serve"]
 
-    def _endpoints(self):
-        """Functions to serve, by name."""
-        if not isinstance(self._inputs_struct, dict):
-            return {"serve": self._serving(keras.tree.map_structure(_spec_of, self._inputs_struct))}
-        specs = {name: _spec_of(x) for name, x in self._inputs_struct.items()}
-        endpoints = {"serve": self._serving(specs["bags"])}
-        if len(specs) > 1:
-            endpoints["serve_compressed"] = self._serving(specs)
-        return endpoints
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Make variables of metrics and optimizer for the replicas; Keras's fails on ragged x."""
+        if self._distribute_strategy is None:
+            return
+        if iterator is not None:
+            data_batch = first_batch(iterator, self._distribute_strategy)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data_batch)
+        with self._distribute_strategy.scope():
+            with keras.StatelessScope():  # makes variables, but assigns nothing to them
+                y_pred = self(x, training=False)
+                self.compute_metrics(x, y, y_pred, sample_weight)
+                if self._compile_loss is not None:
+                    self._compile_loss(y, y_pred, sample_weight)
+            if self.optimizer is not None and not self.optimizer.built:
+                self.optimizer.build(self.trainable_variables)
 
-    def _serving(self, specs):
-        return tf.function(lambda inputs: self(inputs), input_signature=[specs])
+    @functools.cached_property
+    def _input_checks(self):
+        return InputChecks(self)
 
-    def _checked(self, x, y=None, argument="x"):
-        """Raise a clear error where `x` or `y` does not fit; turn `Bags` into their inputs."""
-        is_data = isinstance(x, (Bags, dict, list, tuple, str, bytes)) or hasattr(x, "shape")
-        if not is_data:
-            return x  # a Dataset or generator, which only Keras can look into
-        x = check_inputs(x, self._inputs_struct, argument)
-        if hasattr(y, "shape") and len(y) != (n := n_top_bags(x)):
-            raise ValueError(
-                f"Expected one label for each of {n} top-bags. "
-                f"Received: {len(y)} labels, y.shape={tuple(y.shape)}"
-            )
-        return x
+    def _checked_inputs(self, x, name="x"):
+        """Inputs as the model takes them; a Dataset or generator only Keras can look into."""
+        if not _is_data(x):
+            return x
+        return self._input_checks(x, name)
+
+    def _checked(self, method, *args, **kwargs):
+        """The arguments of a method by their names, `x`, `y` and `sample_weight` checked."""
+        arguments = inspect.signature(method).bind(*args, **kwargs).arguments
+        arguments |= arguments.pop("kwargs", {})
+        given = {name: arguments.get(name) for name in ("x", "y", "sample_weight")}
+        checked = zip(given, self._checked_data(*given.values()), strict=False)
+        return arguments | {name: part for name, part in checked if given[name] is not None}
+
+    def _checked_data(self, x, y, weights, name=None):
+        """Data as Keras takes them: a tuple of x, y and weights, the last if there are any."""
+        names = ("x", "y", "sample_weight") if name is None else [f"{name}[{i}]" for i in range(3)]
+        if _is_data(x):
+            x = self._checked_inputs(x, names[0])
+            if y is None and self._compile_loss is not None:
+                raise ValueError(
+                    f"Expected labels, for the compiled loss. Received: {names[1]}=None"
+                )
+            n, n_outputs = ragged.n_top_bags(x), len(self.outputs)
+            y = check_labels(y, n, n_outputs, names[1])
+            weights = check_weights(weights, n, n_outputs, names[2])
+        return (x, y) if weights is None else (x, y, weights)
 
 
-def _spec_of(x):
-    if not x.ragged:
-        return tf.TensorSpec(x.shape, x.dtype, name=x.name)
-    return tf.RaggedTensorSpec(x.shape, x.dtype, ragged_rank=depth_of(x.shape) - 1)
+def _is_data(x):
+    """Whether data are at hand, not in a Dataset or to come from a generator."""
+    return isinstance(x, (Bags, dict, list, tuple, str, bytes)) or hasattr(x, "shape")

@@ -7,10 +7,14 @@ Everything here works on the host, on eager tensors. `take`, `split`, `concat` a
 arrays too, and tuples and dicts of such things, so that examples and their labels stay together.
 """
 
+from numbers import Real
+
 import numpy as np
 import tensorflow as tf
 
+from keras_mmil._checks import check_number, is_int
 from keras_mmil._nested_lists import flatten, position, row_splits
+from keras_mmil._rows import concat_rows, leave_out, n_rows, stay, take_rows
 
 __all__ = [
     "check_finite",
@@ -47,7 +51,7 @@ def n_top_bags(x):
     Raises:
         ValueError: if the parts of `x` lead with different numbers of top-bags.
     """
-    sizes = [_n_rows(part) for part in tf.nest.flatten(x)]
+    sizes = [n_rows(part) for part in tf.nest.flatten(x)]
     if len(set(sizes)) != 1:
         raise ValueError(
             f"Expected parts that lead with the same number of top-bags. Received: sizes={sizes}"
@@ -76,7 +80,7 @@ def from_flat(values, nested_lengths):
     values = tf.convert_to_tensor(values)
     if not levels:
         raise ValueError("Expected the sizes of the top-bags at least. Received: nested_lengths=()")
-    n_members = [len(lengths) for lengths in levels[1:]] + [_n_rows(values)]
+    n_members = [len(lengths) for lengths in levels[1:]] + [n_rows(values)]
     for level, (lengths, n) in enumerate(zip(levels, n_members, strict=True)):
         # np.asarray([]) is of floats, hence the test of size.
         if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
@@ -134,17 +138,22 @@ def lookup(x):
 
     Returns:
         Function from a position, a tuple of the indices of a top-bag, its member, and so on, none
-        negative: K + 1 of them for an instance, K for a bag of instances [n, ...].
+        negative: K + 1 of them for an instance, K for a bag of instances [n, ...]. It raises
+        IndexError for any other.
     """
     splits = [part.numpy() for part in _ragged(x).nested_row_splits]
     values = x.flat_values.numpy()
 
     def at(position):
-        row = position[0]
-        for starts, index in zip(splits, position[1:], strict=False):
-            row = starts[row] + index
-        is_bag = len(position) == len(splits)
-        return values[slice(*splits[-1][row : row + 2])] if is_bag else values[row]
+        start, stop = 0, x.shape[0]
+        for level, index in enumerate(position):
+            row = start + index
+            if not start <= row < stop:
+                raise IndexError(f"Expected a position within the bags. Received: {position}")
+            start, stop = splits[level][row : row + 2] if level < len(splits) else (row, row)
+        if len(position) < len(splits):
+            raise IndexError(f"Expected at least {len(splits)} indices. Received: {position}")
+        return values[start:stop] if len(position) == len(splits) else values[start]
 
     return at
 
@@ -173,7 +182,7 @@ def take(x, indices):
         raise IndexError(
             f"Expected a slice or a one-dimensional array of indices. Received: indices={indices!r}"
         )
-    return tf.nest.map_structure(lambda part: _take_rows(part, rows), x)
+    return tf.nest.map_structure(lambda part: take_rows(part, rows), x)
 
 
 def split(x, sizes, seed=None):
@@ -189,11 +198,15 @@ def split(x, sizes, seed=None):
         Tuple of parts, each in the form of `x`.
     """
     n = n_top_bags(x)
-    if isinstance(sizes, float):
-        if not 0 <= sizes <= 1:
-            raise ValueError(f"Expected a fraction between 0 and 1. Received: sizes={sizes}")
-        sizes = [round(sizes * n), n - round(sizes * n)]
-    if np.ndim(sizes) != 1 or min(sizes, default=0) < 0 or sum(sizes) != n:
+    if isinstance(sizes, Real) and not is_int(sizes):
+        first = round(check_number("sizes", sizes, 0, 1) * n)
+        sizes = [first, n - first]
+    if (
+        np.ndim(sizes) != 1
+        or not all(map(is_int, sizes))
+        or min(sizes, default=0) < 0
+        or sum(sizes) != n
+    ):
         raise ValueError(
             f"Expected a fraction, or sizes of at least 0 that sum to the number of top-bags, {n}. "
             f"Received: sizes={sizes}"
@@ -222,7 +235,7 @@ def concat(parts):
     """
     if not parts:
         raise ValueError(f"Expected at least one part. Received: parts={parts}")
-    return tf.nest.map_structure(lambda *leaves: _concat_rows(leaves), *parts)
+    return tf.nest.map_structure(lambda *leaves: concat_rows(leaves), *parts)
 
 
 def thin(x, rates, seed=None):
@@ -239,10 +252,18 @@ def thin(x, rates, seed=None):
         As many top-bags, in the form of `x`.
 
     Raises:
-        ValueError: if there are more or fewer rates than levels, or one is out of range.
+        ValueError: if there are more or fewer rates than levels, or one is out of range, or the
+            parts are bags of different sizes.
     """
     parts = tf.nest.flatten(x)
     whole = max(range(len(parts)), key=lambda i: depth(parts[i]))
+    for i, part in enumerate(parts):
+        pairs = zip(part.nested_row_splits, parts[whole].nested_row_splits, strict=False)
+        if not all(np.array_equal(ours, theirs) for ours, theirs in pairs):
+            raise ValueError(
+                f"Expected parts with bags of the same sizes, {parts[whole].shape}. "
+                f"Received: part {i} with others, {part.shape}"
+            )
     if len(rates) != depth(parts[whole]) or not all(0 <= rate <= 1 for rate in rates):
         raise ValueError(
             f"Expected {depth(parts[whole])} rates from 0 to 1. Received: rates={rates}"
@@ -250,8 +271,8 @@ def thin(x, rates, seed=None):
     rng = np.random.default_rng(seed)
     for level, rate in enumerate(rates):
         splits = parts[whole].nested_row_splits[level].numpy()
-        stay = _stay(rng.random(splits[-1]), rate, splits)
-        parts = [_leave_out(part, level, stay) if depth(part) > level else part for part in parts]
+        members = stay(rng.random(splits[-1]), rate, splits)
+        parts = [leave_out(part, level, members) if depth(part) > level else part for part in parts]
     return tf.nest.pack_sequence_as(x, parts)
 
 
@@ -278,43 +299,3 @@ def _ragged(x):
     if not isinstance(x, tf.RaggedTensor):
         raise TypeError(f"Expected a RaggedTensor. Received: x of type {type(x).__name__}")
     return x
-
-
-# Pieces of the functions above ------------------------------------------------------------------
-
-
-def _n_rows(part):
-    shape = getattr(part, "shape", None)
-    if shape is None and hasattr(part, "__len__"):
-        return len(part)
-    if not shape or not len(shape):  # a TensorShape is true even if it is that of a scalar
-        raise ValueError(f"Expected top-bags, or an array of one entry each. Received: {part!r}")
-    return shape[0]
-
-
-def _take_rows(part, rows):
-    return tf.gather(part, rows) if tf.is_tensor(part) else part[rows]
-
-
-def _stay(lots, rate, splits):
-    """Which members stay: those with high lots, and the highest of each bag."""
-    sizes = np.diff(splits)
-    highest = np.maximum.reduceat(lots, splits[:-1][sizes > 0]) if lots.size else lots
-    return (lots >= rate) | (lots == np.repeat(highest, sizes[sizes > 0]))
-
-
-def _leave_out(part, level, stay):
-    if level:
-        return part.with_values(_leave_out(part.values, level - 1, stay))
-    return tf.ragged.boolean_mask(part, tf.RaggedTensor.from_row_splits(stay, part.row_splits))
-
-
-def _concat_rows(parts):
-    if not any(map(tf.is_tensor, parts)):
-        return np.concatenate(parts)
-    kinds = {(part.dtype.name, getattr(part, "ragged_rank", 0)) for part in parts}
-    if len(kinds) > 1:
-        raise ValueError(f"Expected parts of one dtype and depth. Received: {sorted(kinds)}")
-    if not isinstance(parts[0], tf.RaggedTensor):
-        return tf.concat(parts, axis=0)
-    return tf.concat([part.with_row_splits_dtype(tf.int64) for part in parts], axis=0)

@@ -111,7 +111,8 @@ def as_bytes(one):
 
 def check_window(size):
     """Return `size` if it is an odd int ≥ 1, else raise ValueError."""
-    if positive_int("size", size) % 2 == 0:
+    size = positive_int("size", size)
+    if size % 2 == 0:
         raise ValueError(f"Expected windows of an odd size. Received: size={size}")
     return size
 

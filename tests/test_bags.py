@@ -1,5 +1,6 @@
 """Compressed bags, compared with a compression by Python's Counter."""
 
+import struct
 from collections import Counter
 
 import numpy as np
@@ -8,8 +9,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_mmil import Bags, ragged
-from keras_mmil.bags import input_names
+from keras_mmil import Bags, _multisets, ragged
+from keras_mmil.bags import check_keys, input_names
 
 few = settings(max_examples=25)
 
@@ -73,6 +74,34 @@ def as_nested_list(bags):
     return [multiset(bag) for bag in bags.to_ragged().to_list()]
 
 
+def numbered(keys):
+    """Nested lists of keys, with 0, 1, ... for the different ones in the order they come."""
+    numbers = {}
+    return [[numbers.setdefault(key, len(numbers)) for key in row] for row in keys.to_list()]
+
+
+MASK = 2**64 - 1
+
+
+def mix(x):
+    """The finaliser of the hash, on Python's integers, which know no width."""
+    x = (x + 0x9E3779B97F4A7C15) & MASK
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & MASK
+    return x ^ (x >> 31)
+
+
+def key_of(value):
+    """The key of what `multiset` made of a bag; an id is its own key."""
+    if isinstance(value, int):
+        return value & MASK
+    total = len(value)
+    for member, count in value:
+        bits = struct.unpack("<I", struct.pack("<f", count))[0]
+        total += mix(mix(0x9E3779B97F4A7C15 + key_of(member)) ^ bits)
+    return mix(total & MASK)
+
+
 @few
 @given(any_depth)
 def test_compression_equals_counting(depth_and_x):
@@ -133,6 +162,7 @@ def test_the_example_by_hand():
     bags = Bags.from_ragged(make([[[5, 3, 5], [4], [4], []], [], [[4], [], []]]))
     assert list(bags.inputs) == ["bags", "counts", "sub_bag_counts", "sub_bag_keys"]
     found = {name: part.to_list() for name, part in bags.inputs.items()}
+    found["sub_bag_keys"] = numbered(bags.level_keys[0])
     assert found == {
         "bags": [[[], [4], [3, 5]], [], [[], [4]]],
         "counts": [[[], [1.0], [1.0, 2.0]], [], [[], [1.0]]],
@@ -167,7 +197,86 @@ def test_dtypes_and_ranks_of_three_levels():
     ]
 
 
-def test_bags_are_compared_and_not_hashed():
+@few
+@given(any_depth, st.sampled_from(["int32", "int64"]))
+def test_keys_are_hashes_of_content(depth_and_x, dtype):
+    depth, x = depth_and_x
+    _, pairs = stored(Bags.from_ragged(make(x, depth, dtype)))
+    for level, key, value in pairs:
+        assert key & MASK == key_of(value), level
+
+
+@settings(max_examples=12)
+@given(nested(3), nested(3), st.sampled_from(["batch", "top_bag", None]))
+def test_components_of_several_bags_may_be_joined(one, other, merge):
+    """Equal keys mean equal sub-bags, also where the same data come twice."""
+    xs = [one[1], other[1], one[1]]
+    parts = [Bags.from_ragged(make(x, 3), merge=merge).inputs for x in xs]
+    joined = ragged.concat(parts)
+    check_keys(joined)
+    bags = Bags(
+        joined["bags"],
+        joined["counts"],
+        (joined["sub_bag_counts"], joined["sub_bag_counts_2"]),
+        (joined["sub_bag_keys"], joined["sub_bag_keys_2"]),
+    )
+    assert as_nested_list(bags) == [multiset(bag) for x in xs for bag in x]
+    if merge == "batch":
+        whole = Bags.from_ragged(make([bag for x in xs for bag in x], 3))
+        for ours, theirs in zip(bags.level_keys, whole.level_keys, strict=True):
+            assert ours.to_list() == theirs.to_list()
+
+
+@pytest.mark.parametrize("merge", ["batch", "top_bag", None])
+def test_unequal_sub_bags_of_different_bags_have_different_keys(merge):
+    """Of ids, of lengths and of counts; by their order, all of these would be the first."""
+    xs = [[[[1]]], [[[2]]], [[[1, 1]]], [[[1, 2]]], [[[]]]]
+    keys = [Bags.from_ragged(make(x), merge=merge).level_keys[0].to_list()[0][0] for x in xs]
+    assert len(set(keys)) == len(xs)
+
+
+def test_a_collision_of_hashes_is_refused(monkeypatch):
+    monkeypatch.setattr(_multisets, "_mix", lambda x: x * np.uint64(0))
+    with pytest.raises(ValueError, match="two of 3 sub-bags with the same hash"):
+        Bags.from_ragged(IDS)
+
+
+@pytest.mark.parametrize("positions", [None, 2])
+def test_equal_keys_of_unequal_sub_bags_are_found(positions):
+    bags = [[[1], [2, 3]], [[3, 2], [2]]]
+    keys = [[7, 8], [8, 9]]
+    counts = [[[1.0], [2.0, 1.0]], [[1.0, 2.0], [1.0]]]
+
+    def inputs(bags, keys, counts):
+        x = make(bags)
+        if positions:
+            x = x.with_flat_values(tf.stack([x.flat_values, x.flat_values + 1], axis=1))
+        parts = {"bags": x, "sub_bag_keys": make(keys, 1)}
+        return parts if counts is None else {**parts, "counts": make(counts, dtype="float32")}
+
+    check_keys(inputs(bags, keys, counts))
+    check_keys(inputs(bags, keys, None))
+    check_keys({"bags": make(bags)})
+    wrong = r"key 8 of different sub-bags, sub_bag_keys\[0\]\[1\] and sub_bag_keys\[1\]\[0\]"
+    with pytest.raises(ValueError, match=wrong):
+        check_keys(inputs(bags, keys, [[[1.0], [1.0, 2.0]], *counts[1:]]))
+    for other in ([[1], [2, 3]], [[1], [2, 4]], [[1], [2]], [[1], []]):
+        if other != bags[0]:
+            with pytest.raises(ValueError, match=wrong):
+                check_keys(inputs([other, bags[1]], keys, None))
+
+
+def test_keys_of_upper_levels_are_compared_by_what_is_below():
+    """Whatever keys the members have, or none."""
+    x = make([[[[1], [2]], [[2], [1]]]], 3)
+    keys = {"sub_bag_keys_2": make([[5, 5]], 1)}
+    check_keys({"bags": x, **keys})
+    check_keys({"bags": x, "sub_bag_keys": make([[[1, 2], [3, 4]]], 2), **keys})
+    with pytest.raises(ValueError, match=r"key 5 of different sub-bags, sub_bag_keys_2\[0\]\[0\]"):
+        check_keys({"bags": make([[[[1], [2]], [[2], [2]]]], 3), **keys})
+
+
+def test_bags_are_compared_and_not_only_hashed():
     # Different lengths, prefixes of each other, and the same ids in other numbers.
     sub_bags = [[0] * n for n in range(9)] + [[0, 1], [0, 0, 1], [0, 1, 1], [1, 0], [1, 1, 0]]
     keys = Bags.from_ragged(make([[bag] for bag in sub_bags])).level_keys[0].flat_values.numpy()
@@ -190,7 +299,7 @@ def test_weights_are_added_whatever_their_order():
     bags = Bags.from_ragged(ids, weights)
     expected = np.float32(np.float64(np.float32(0.1)) + np.float32(0.7) + 1e8)
     assert bags.counts.to_list() == [[[expected, 0.5]], [[expected, 0.5]]]
-    assert bags.level_keys[0].to_list() == [[0], [0]]
+    assert numbered(bags.level_keys[0]) == [[0], [0]]
     with pytest.raises(
         ValueError, match=r"Expected multiplicities that are integers. Received: 0.5"
     ):
@@ -200,7 +309,7 @@ def test_weights_are_added_whatever_their_order():
 def test_weights_tell_sub_bags_apart():
     weights = make([[[1.0], [2.0]]], dtype="float32")
     bags = Bags.from_ragged(make([[[3], [3]]]), weights)
-    assert bags.level_keys[0].to_list() == [[0, 1]]
+    assert numbered(bags.level_keys[0]) == [[0, 1]]
     assert as_nested_list(bags) == [multiset([[3], [3, 3]])]
 
 
@@ -290,6 +399,7 @@ def test_bad_input(arguments, error, match):
         ({"level_keys": (make([[0, 1], [2]], 1, "int32"),)}, TypeError, "sub_bag_keys of int32"),
         ({"level_keys": (make([[0], [2]], 1),)}, ValueError, "sub_bag_keys of other sizes"),
         ({"level_counts": (np.ones(3),)}, TypeError, "sub_bag_counts of type ndarray"),
+        ({"level_keys": (make([[4, 4], [2]], 1),)}, ValueError, "key 4 of different sub-bags"),
     ],
 )
 def test_components_that_do_not_fit(change, error, match):

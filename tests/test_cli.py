@@ -11,24 +11,19 @@ import time
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from keras_mmil import Explainer, training, zoo
+from keras_mmil import Explainer, Model, training, zoo
 from keras_mmil.cli import results
-from keras_mmil.cli.main import main
+from keras_mmil.cli.output import print_figures, print_run
+from keras_mmil.cli.run_folder import RunFolder
+from keras_mmil.layers import BagLayer
+from keras_mmil_cli.main import main
 
 # Short runs end with networks, and so rules, of a single class.
 pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
 PROGRAM = [sys.executable, "-m", "keras_mmil.cli"]
 SHORT = ["--limit", "12", "--epochs", "2", "--max-clusters", "2", "--verbose", "0"]
-
-
-def test_list(capsys):
-    assert main(["list"]) == 0
-    printed = capsys.readouterr().out
-    for experiment in zoo.registry.values():
-        assert f"{experiment.name}: " in printed
-    assert "--model mil --aggregation max --split transductive" in printed
-    assert "98.42%" in printed
 
 
 def test_run_writes_all_it_says(tmp_path, capsys):
@@ -46,11 +41,52 @@ def test_run_writes_all_it_says(tmp_path, capsys):
     x, y, _ = zoo.registry["mnist"].load(seed=0, limit=12, source="digits").test
     np.testing.assert_allclose(explainer.score(x, y), metrics["rule_accuracy"])
     assert str(explainer.rules_) in printed
+    assert (out / "rules.txt").read_text().startswith(explainer.rules_.text(all=True))
+
+    by_network = (model.predict(x, verbose=0)[:, 0] > 0.5).tolist()
+    for metric, classes in {
+        "test_accuracy": y.tolist(),
+        "rule_accuracy": y.tolist(),
+        "fidelity": by_network,
+    }.items():
+        share = max(map(classes.count, classes)) / len(classes)
+        np.testing.assert_allclose(metrics[f"{metric}_majority"], share)
+        beside = f"(most frequent class: {100 * share:.2f} %)"
+        assert f"{metric:16} {100 * metrics[metric]:7.2f} %   {beside}\n" in printed
+    assert "_majority" not in printed
+    constant = len({rule.conclusion for rule in explainer.levels_[-1].rules}) == 1
+    assert ("The rules are CONSTANT" in printed) == constant
 
     assert main(command[1:]) == 2  # nothing is overwritten
     assert "--resume" in capsys.readouterr().err
     assert main([*command, "--resume"]) == 0
     assert json.loads((out / "metrics.json").read_text())["fidelity"] == metrics["fidelity"]
+
+
+def test_figures_are_printed_beside_the_share_of_the_most_frequent_class(capsys):
+    metrics = {"test_accuracy": 0.9, "test_accuracy_majority": 0.75, "train_minutes": 1.25}
+    print_figures(metrics, {"test_accuracy": 0.875}, dict.fromkeys(metrics, 0.01))
+    assert capsys.readouterr().out.splitlines() == [
+        "test_accuracy      90.00 % ± 1.00 %   (most frequent class: 75.00 %)   (paper: 87.50 %)",
+        "train_minutes          1.2 ± 0.0",
+    ]
+
+
+def test_constant_rules_are_called_so(tmp_path, capsys):
+    """An untrained network says the same of every top-bag."""
+    inputs = keras.Input((None, None, 2), ragged=True)
+    x = BagLayer(2)(BagLayer(2)(inputs))
+    output = keras.layers.Dense(1, "sigmoid", kernel_initializer="zeros", bias_initializer="ones")
+    model = Model(inputs, output(x))
+    points = np.random.default_rng(0).random((20, 2, 3, 2), np.float32)
+    bags = tf.RaggedTensor.from_tensor(points, ragged_rank=2)
+    explainer = Explainer(n_clusters=2, verbose=0).fit(model, bags, bags)
+    folder = RunFolder(tmp_path / "run", {}, resume=False)
+    print_run(explainer, explainer.evaluate(bags), {}, folder)
+    printed = capsys.readouterr().out
+    assert "# CONSTANT: the rules put every top-bag into one class, 'positive'." in printed
+    assert "The rules are CONSTANT: every top-bag is 'positive'." in printed
+    assert "fidelity          100.00 %   (most frequent class: 100.00 %)" in printed
 
 
 def test_demo(tmp_path, capsys):
@@ -235,7 +271,7 @@ def test_several_seeds(tmp_path, capsys):
         assert not (folder / "rules").exists()
     mean, std = np.mean(accuracies), np.std(accuracies, ddof=1)
     summary = printed.partition("Means of 2 seeds\n")[2]
-    assert f"test_accuracy    {mean:8.2%} ± {std:.2%}\n" in summary
+    assert f"test_accuracy    {100 * mean:7.2f} % ± {100 * std:.2f} %   (most freq" in summary
     assert "rule_accuracy" not in printed
 
 
@@ -282,7 +318,7 @@ def test_cross_validation(tmp_path, capsys):
     assert [(s["round"], s["fold"]) for s in scores] == [(r, f) for r in (0, 1) for f in range(3)]
     mean = np.mean([score["accuracy"] for score in scores])
     assert "36 top-bags, 2 x 3 folds" in printed
-    assert f"test_accuracy    {mean:8.2%}\n" in printed
+    assert f"test_accuracy    {100 * mean:7.2f} %   (most frequent class: " in printed
     assert "(paper:" not in printed
     assert (tmp_path / "run" / "rules").is_dir()
     assert main([*command, "--rounds", "3", "--resume", "--no-rules"]) == 0
@@ -316,11 +352,11 @@ def test_records_name_split_and_command(tmp_path):
     assert (entry["model"], entry["variant"]) == ("mil-mean", "transductive")
     assert (entry["mean"], entry["paper"], entry["runs"]) == (0.8, 0.785, 2)
     options = "--model mil --aggregation mean --split transductive --epochs 100 --seed S"
-    assert entry["command"] == f"keras-mmil run cora {options}"
+    assert entry["command"] == f"keras-mmil run cora {options} --record"
     assert baseline == of_a_baseline
     results.record(tmp_path, experiment, {**settings, "rounds": 3}, {"test_accuracy": {0: 0.7}}, "")
     _, entry = json.loads((tmp_path / "cora.json").read_text())
-    assert entry["command"].endswith("--epochs 100 --rounds 3 --seed S --no-rules")
+    assert entry["command"].endswith("--epochs 100 --rounds 3 --seed S --no-rules --record")
 
 
 def test_records(tmp_path):

@@ -110,7 +110,7 @@ def test_markdown():
     assert TABLE.to_markdown().splitlines() == [
         "Clusters of instances:",
         "",
-        "| u1 (75.12%) | <sub>u2 (24.88%)</sub> |",
+        "| u1 (75.1 %) | <sub>u2 (24.9 %)</sub> |",
         "| --- | --- |",
         r"| a \| b | <sub>d</sub> |",
         r"| \<unknown> c | <sub>e</sub> |",
@@ -118,7 +118,7 @@ def test_markdown():
         "",
         "Clusters of sub-bags:",
         "",
-        r"| \<v> (100.00%) |",
+        r"| \<v> (100.0 %) |",
         "| --- |",
     ]
 
@@ -129,19 +129,19 @@ def test_html():
     dim = 'style="color:#9a9a9a"'
     for shown in (
         "<h3>Clusters of instances</h3>",
-        '<th style="">u1 (75.12%)</th>',
-        f"<th {dim}>u2 (24.88%)</th>",
+        '<th style="">u1 (75.1 %)</th>',
+        f"<th {dim}>u2 (24.9 %)</th>",
         f'<tr><td style="">a | b</td><td {dim}>d</td></tr>',
         f'<tr><td style="">&lt;unknown&gt; c</td><td {dim}>e</td></tr>',
         f'<tr><td style=""></td><td {dim}>f &amp; g</td></tr></table>',
-        '<th style="">&lt;v&gt; (100.00%)</th></tr></table>',
+        '<th style="">&lt;v&gt; (100.0 %)</th></tr></table>',
     ):
         assert shown in markup
 
 
 def test_str():
     assert str(TABLE).splitlines() == [
-        "u1 (75.12% of instances): a | b; <unknown> c",
-        "u2 (24.88% of instances, not needed): d; e; f & g",
-        "<v> (100.00% of sub-bags): ",
+        "u1 (75.1 % of instances): a | b; <unknown> c",
+        "u2 (24.9 % of instances, not needed): d; e; f & g",
+        "<v> (100.0 % of sub-bags): ",
     ]

@@ -11,7 +11,7 @@ import scipy.sparse as sparse
 from scipy.sparse import csr_matrix
 
 from keras_mmil import zoo
-from keras_mmil.datasets import citations, graphs
+from keras_mmil.datasets import _planetoid, citations, graphs
 
 # Papers 0 and 1 are for training, 2 to 5 have labels, test papers are 6, 7 and 9; 8 is unknown.
 WORDS = np.array(
@@ -59,7 +59,9 @@ def write(folder, name="cora", index=TEST, **changed):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    """Where files of the official names are looked for, and may be any."""
     monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+    monkeypatch.setattr(_planetoid, "CHECKSUMS", {name: {} for name in citations.NAMES})
     return tmp_path
 
 
@@ -140,8 +142,10 @@ BROKEN.indices = np.array([0, 9, 1], np.int32)  # there are four words
         ({"ally": np.array([["a"]])}, r"ind\.cora\.ally \(ndarray instead of a matrix"),
         ({"graph": [1]}, "not a dict of lists"),
         ({"graph": {0: 1}}, "not a dict of lists"),
-        ({"graph": {0: [99]}}, "from 0 to 9. Received: graph from 0 to 99"),
-        ({"index": "7\nnine\n"}, r"ind\.cora\.test\.index \("),
+        ({"graph": {0: [99]}}, r"from 0 to 9. Received: .*ind\.cora\.\* with links .* to 99"),
+        ({"graph": {0: [None]}}, r"ind\.cora\.graph \(not numbers of papers"),
+        ({"graph": dict.fromkeys(range(9), [1] * 999)}, "more links than bytes"),
+        ({"index": "7\nnine\n"}, r"ind\.cora\.test\.index \(.*nine"),
         ({"index": [7, 9, 3]}, "test papers from 6 up.*from 3 to 9"),
         ({"index": [7, 9]}, "with 2 test papers"),
         ({"index": [7, 9, 9]}, "with 3 test papers"),
@@ -224,7 +228,10 @@ def test_years_from_a_file(folder):
     train, valid, test = found.split("temporal")
     assert train.tolist() == [0, 1, 3, 4, 6, 7, 9]
     assert (valid.tolist(), test.tolist()) == ([2], [5])
-    for content, match in (("1990\n", "years of 10 papers.*with 1"), ("MCM\n", "a year a line")):
+    for content, match in (
+        ("1990\n", "years of 10 papers.*with 1"),
+        ("MCM\n", "Expected ints.*cora.years .*MCM"),
+    ):
         path.write_text(content)
         with pytest.raises(ValueError, match=match):
             citations.load("cora")

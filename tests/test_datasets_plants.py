@@ -200,6 +200,82 @@ def test_damaged_occurrences(tmp_path, text, match):
         plants.read_occurrences(path)
 
 
+QUOTES = """gbifID\tspecies\tdecimalLatitude\tdecimalLongitude\tremark
+1\tAbies alba\t40.05\t0.05\t"near the river
+2\tBetula nana\t40.05\t0.05\t
+3\tCarex "rossii"\t40.05\t0.05\tsaid to be 5" tall
+4\t"Draba alba\t40.05\t0.05\t
+5\tErica alba\t40.05\t0.05\tend"
+"""
+
+
+def read_by_loop(text):
+    """The species of a table, split line by line."""
+    header, *rows = (line.split("\t") for line in text.splitlines() if line)
+    return tuple(sorted({row[header.index("species")] for row in rows}))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16"])
+def test_occurrences_with_quotation_marks(tmp_path, encoding, end):
+    """No row is lost at a mark that is never closed, no column behind a byte-order mark."""
+    text = QUOTES.removeprefix("gbifID\t").replace("\n", "\n\n").replace("Erica", "Érica")
+    text = "\n".join(
+        line.partition("\t")[2] if line[:1].isdigit() else line for line in text.split("\n")
+    )
+    path = tmp_path / "occurrence.txt"
+    path.write_bytes(text.replace("\n", end).encode(encoding))
+    arguments = {} if encoding.startswith("utf-8") else {"encoding": encoding}
+    found = plants.read_occurrences(path, **arguments)
+    assert found.species == read_by_loop(text)
+    assert len(found.species) == 5
+
+
+def test_occurrences_between_commas_are_quoted(tmp_path):
+    path = tmp_path / "occurrence.csv"
+    header = "species,remark,decimalLatitude,decimalLongitude\n"
+    rows = 'Abies alba,"high, and\nold",40,0\n"Betula ""nana""",,40,0\n'
+    path.write_text(header + rows)
+    found = plants.read_occurrences(path, delimiter=",")
+    assert found.species == ("Abies alba", 'Betula "nana"')
+    path.write_text(header + 'Abies alba,"tall,40,0\n"Betula,old,40,0\n')
+    assert plants.read_occurrences(path, delimiter=",", quoted=False).species == (
+        '"Betula',
+        "Abies alba",
+    )
+
+
+COMMAS = OCCURRENCES.replace("\t", ",")
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "match"),
+    [
+        (OCCURRENCES.replace("3\tAbies", "3\tExtra\tAbies"), {}, r"4 columns.*line 4 with 5"),
+        (OCCURRENCES.replace("\t42.75", ""), {}, "4 columns.*line 4 with 3"),
+        (OCCURRENCES[:-6], {}, "line 8 with 3"),
+        (OCCURRENCES.replace("gbifID", "species"), {}, r"each once.*\['species'\]"),
+        (OCCURRENCES.replace("Abies", "Ábies").encode("latin-1"), {}, r"txt, line 4: invalid"),
+        (OCCURRENCES.encode("utf-16"), {}, "txt, line 1: invalid"),
+        (OCCURRENCES.encode() + b"\xc3", {}, "txt, line 9: the text breaks off"),
+        (COMMAS.replace("Vicia", '"Vicia', 1), {"delimiter": ","}, "marks that fit.*line 2: "),
+        (COMMAS.replace("Vicia", '"Vicia', 2), {"delimiter": ","}, "marks that fit.*line 2: "),
+        (
+            COMMAS.replace("3,Abies", '3,"Abies').replace("\n5,", '\n5",'),
+            {"delimiter": ","},
+            "line 4",
+        ),
+        (COMMAS + f"8,{'x' * 200_000},1,1\n", {"delimiter": ","}, "line 9: field larger than"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Left out")
+def test_occurrences_that_would_be_lost(tmp_path, content, arguments, match):
+    path = tmp_path / "occurrence.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=match):
+        plants.read_occurrences(path, **arguments)
+
+
 def test_no_cells(tmp_path):
     with pytest.raises(ValueError, match="cell=0"):
         plants.read_occurrences(tmp_path / "a.txt", cell=0)

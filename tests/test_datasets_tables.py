@@ -1,5 +1,7 @@
 """Nested bags of a table's rows, checked against loops over its rows."""
 
+import sqlite3
+
 import keras
 import numpy as np
 import pandas as pd
@@ -108,6 +110,185 @@ def test_bad_tables(form, changes, arguments, error, match):
     defaults = {"groups": ["patient"], "features": ["dose"]}
     with pytest.raises(error, match=match):
         from_table(form(table(**changes)), **defaults | arguments)
+
+
+# Parents ----------------------------------------------------------------------------------------
+
+PATIENTS = {"patient": np.array([4, 9, 2, 7]), "ill": np.array(["no", "yes", "yes", "no"])}
+VISITS = {"patient": np.array([9, 4, 9, 4]), "visit": np.array([1, 2, 3, 1])}
+DOSES = {
+    "patient": [9, 4, 9],
+    "visit": [3, 1, 3],
+    "dose": [1.0, 2.0, 3.0],
+    "ill": ["yes", "no", "yes"],
+}
+DOSES = {name: np.array(column) for name, column in DOSES.items()}
+PARENTS = {"patient": PATIENTS, "visit": VISITS}
+
+
+def left_join(patients, visits, doses):
+    """What SQL makes of the three tables: a dict of dicts of lists."""
+    with sqlite3.connect(":memory:") as database:
+        for name, rows, columns in (
+            ("patients", patients, "p"),
+            ("visits", visits, "p, v"),
+            ("doses", doses, "p, v, dose"),
+        ):
+            database.execute(f"CREATE TABLE {name} ({columns})")
+            marks = ", ".join("?" * len(columns.split(",")))
+            database.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+        found = database.execute(
+            "SELECT patients.p, visits.v, doses.dose FROM patients "
+            "LEFT JOIN visits ON visits.p = patients.p "
+            "LEFT JOIN doses ON doses.p = visits.p AND doses.v = visits.v "
+            "ORDER BY patients.p, visits.v, doses.rowid"
+        ).fetchall()
+    database.close()
+    nested = {}
+    for patient, visit, dose in found:
+        of_patient = nested.setdefault(patient, {})
+        if visit is not None:
+            of_visit = of_patient.setdefault(visit, [])
+            of_visit += [] if dose is None else [dose]
+    return nested
+
+
+@pytest.mark.parametrize("form", [dict, pd.DataFrame])
+def test_bags_without_rows(form):
+    parents = {name: form(columns) for name, columns in PARENTS.items()}
+    x, y, ids = from_table(form(DOSES), ["patient", "visit"], ["dose"], "ill", parents)
+    assert x.to_list() == [[], [[[2.0]], []], [], [[], [[1.0], [3.0]]]]
+    assert ids.tolist() == [2, 4, 7, 9]
+    assert y.tolist() == ["yes", "no", "no", "yes"]
+    assert x.shape.as_list() == [4, None, None, 1]
+
+
+codes = st.integers(0, 3)
+
+
+@settings(max_examples=40)
+@given(
+    st.sets(codes),
+    st.sets(st.tuples(codes, codes)),
+    st.lists(st.tuples(codes, codes)),
+    st.randoms(),
+)
+def test_parents_are_joined_as_in_sql(patients, visits, doses, random):
+    visits = [visit for visit in visits if visit[0] in patients]
+    doses = [dose for dose in doses if dose in visits]
+    patients = random.sample(sorted(patients), len(patients))
+    random.shuffle(visits)
+    p, v = np.array(visits, np.int64).reshape(-1, 2).T
+    dose_p, dose_v = np.array(doses, np.int64).reshape(-1, 2).T
+    table = {"p": dose_p, "v": dose_v, "dose": np.arange(len(doses))}
+    tables = {"p": {"p": np.array(patients, np.int64)}, "v": {"p": p, "v": v}}
+    expected = left_join(
+        [(one,) for one in patients], visits, [(*key, i) for i, key in enumerate(doses)]
+    )
+    x, _, ids = from_table(table, ["p", "v"], "dose", parents=tables)
+    assert dict(zip(ids.tolist(), x.to_list(), strict=True)) == {
+        patient: list(of_patient.values()) for patient, of_patient in expected.items()
+    }
+    assert ids.tolist() == sorted(patients)
+    # Of visits only, the patients are those with visits; of patients only, the visits with doses.
+    x, _, ids = from_table(table, ["p", "v"], "dose", parents={"v": tables["v"]})
+    assert ids.tolist() == sorted(patient for patient, inner in expected.items() if inner)
+    x, _, ids = from_table(table, ["p", "v"], "dose", parents={"p": tables["p"]})
+    assert ids.tolist() == sorted(patients)
+    assert x.to_list() == [
+        [of_visit for of_visit in expected[patient].values() if of_visit]
+        for patient in ids.tolist()
+    ]
+
+
+def test_labels_of_rows_do_where_no_bag_is_empty():
+    parents = {"patient": {"patient": np.array([9, 4])}, "visit": VISITS}
+    _, y, ids = from_table(DOSES, ["patient", "visit"], "dose", "ill", parents)
+    assert (y.tolist(), ids.tolist()) == (["no", "yes"], [4, 9])
+
+
+def test_keys_of_several_kinds():
+    parents = {"patient": pd.DataFrame({"patient": pd.array([4, 9, 5], "Int64")})}
+    assert from_table(DOSES, ["patient"], "dose", parents=parents)[2].tolist() == [4, 5, 9]
+    long = {"patient": np.array(["b", "a much longer name"])}
+    table = {"patient": np.array(["b"]), "dose": np.array([1])}
+    _, _, ids = from_table(table, ["patient"], "dose", parents={"patient": long})
+    assert ids.tolist() == ["a much longer name", "b"]
+    none = {"patient": np.array([]), "dose": np.array([])}
+    x, _, _ = from_table(none, ["patient"], "dose", parents={"patient": long})
+    assert x.to_list() == [[], []]
+
+
+BIG = 2**53
+
+
+@pytest.mark.parametrize(
+    ("parents", "error", "match"),
+    [
+        ({"ward": PATIENTS}, ValueError, r"some of \['patient', 'visit'\].*parents of \['ward'\]"),
+        (
+            {"patient": {"patient": np.array([9, 3])}},
+            ValueError,
+            r"parents\['patient'\] only\. Received: a row with patient=4, and 1 such",
+        ),
+        (
+            {"patient": PATIENTS, "visit": {"patient": [4, 8, 9], "visit": [1, 2, 3]}},
+            ValueError,
+            r"Received: parents\['visit'\] with patient=8, and 1 such",
+        ),
+        (
+            {"visit": {"patient": np.array([9]), "visit": np.array([3])}},
+            ValueError,
+            r"Received: a row with patient=4, visit=1, and 1 such",
+        ),
+        (
+            {"patient": {"patient": np.array([4, 9, 4])}},
+            ValueError,
+            r"once in parents\['patient'\]. Received: patient=4, 2 times",
+        ),
+        ({"visit": {"visit": np.array([3])}}, KeyError, r"\['visit'\]. Received: 'patient'"),
+        ({"patient": {"patient": np.array(["4", "9"])}}, TypeError, "'patient' of one kind.*int64"),
+        ({"patient": {"patient": np.array(["4", 9], object)}}, TypeError, "of one kind.*object"),
+        (
+            {
+                "patient": {"patient": np.array([4, 9, BIG + 1]) + 0.0},
+                "visit": VISITS | {"patient": np.array([9, 4, 9, BIG + 1])},
+            },
+            TypeError,
+            "of one kind.*float64",
+        ),
+        (
+            {"patient": {"patient": np.array([4.0, np.nan])}},
+            ValueError,
+            "found 1 in column 'patient'",
+        ),
+        (
+            {"patient": {"patient": np.array([9, 4]), "ill": np.array(["yes", "yes"])}},
+            ValueError,
+            "several values of 'ill' for patient=4",
+        ),
+        (
+            {"patient": {"patient": np.array([9, 4]), "ill": np.array(["yes"])}},
+            ValueError,
+            r"lengths \{'patient': 2, 'ill': 1\}",
+        ),
+        (
+            {"patient": {"patient": np.array([9, 4, 6])}},
+            ValueError,
+            r"column 'ill' of parents\['patient'\]. Received: patient=6 without one",
+        ),
+    ],
+)
+def test_bad_parents(parents, error, match):
+    with pytest.raises(error, match=match):
+        from_table(DOSES, ["patient", "visit"], "dose", "ill", parents)
+
+
+def test_columns_called_like_attributes_of_pandas():
+    frame = pd.DataFrame({"names": [1, 1], "dtype": [2.0, 3.0]})
+    assert from_table(frame, ["names"], "dtype")[0].to_list() == [[2.0, 3.0]]
+    with pytest.raises(KeyError, match=r"\['names', 'dtype'\]. Received: 'ward'"):
+        from_table(frame, ["ward"], "dtype")
 
 
 def test_structured_arrays_name_their_columns():

@@ -100,6 +100,10 @@ BAD_FILES = {
     "truncated": (as_binary(ROWS)[:-6], True, {}, "Received: {path} ("),
     "text for binary": (GOOD, True, {}, "Received: {path} ("),
     "binary for text": (as_binary(ROWS), False, {}, "Received: {path} ("),
+    "more rows": (b"5 3\n" + GOOD, False, {}, "6 lines instead of 5"),
+    "byte-order mark": (b"\xef\xbb\xbf" + GOOD, False, {}, "Received: {path} (a byte-order mark"),
+    "more than there is": (b"3000000000 3\n" + GOOD, True, {}, "3000000000 vectors of size 3 in"),
+    "wider than there is": (b"6 3000000000\n" + GOOD, False, {}, "6 vectors of size 3000000000 in"),
     "more than any memory": (b"99999999999999 3\n" + GOOD, True, {}, "Received: {path} ("),
     "negative": (b"-6 3\n" + GOOD, False, {}, "Received: {path} ("),
 }

@@ -12,26 +12,46 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = {"keras_mmil": "keras_mmil", "zoo": "keras_mmil.zoo", "datasets": "keras_mmil.datasets"}
+FOLDERS = {
+    "keras_mmil": "keras_mmil",
+    "keras_mmil_cli": "keras_mmil_cli",
+    "zoo": "keras_mmil.zoo",
+    "datasets": "keras_mmil.datasets",
+}
+
+# The package that answers without TensorFlow, and what it runs of the library by itself.
+FRONT = "keras_mmil_cli"
+ALONE = {"keras_mmil.zoo.catalogue", "keras_mmil._version"}
 
 # What each part of the library may import of the others. All may import those at the bottom, too,
 # and the private modules `keras_mmil._*`, which import none.
 BOTTOM = {"ragged": set(), "text": set(), "bags": {"ragged"}, "inputs": {"ragged", "text", "bags"}}
 DIRECTIONS = {
     "layers": set(),
-    "model": {"layers"},
+    "model": {"layers", "serving"},
+    "serving": {"layers"},
     "losses": set(),
     "presences": set(),
     "training": {"layers", "model", "datasets"},
     "interpretation": {"layers"},
     "datasets": set(),
     "zoo": {"layers", "losses", "model", "presences", "training", "datasets"},
-    "cli": {"layers", "model", "training", "interpretation", "datasets", "zoo", "keras_mmil"},
+    "cli": {
+        "layers",
+        "model",
+        "training",
+        "interpretation",
+        "datasets",
+        "zoo",
+        "keras_mmil",
+        FRONT,
+    },
+    FRONT: {"cli", "zoo"},  # both only when a command runs
     "testing": {"layers", "model", "training", "interpretation", "datasets", "zoo", "keras_mmil"},
     # The package itself registers the serializable classes, and loads the rest only when asked to.
-    "keras_mmil": {"layers", "losses", "model", "presences"},
+    "keras_mmil": {"layers", "losses", "model", "presences", "serving"},
 }
-LAZY = DIRECTIONS.keys() - DIRECTIONS["keras_mmil"] - {"keras_mmil"}
+LAZY = DIRECTIONS.keys() - DIRECTIONS["keras_mmil"] - {"keras_mmil", FRONT}
 
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "tensorflow_text": "tensorflow-text"}
 MAX_LINES = 320
@@ -57,6 +77,8 @@ def part_of(name: str) -> str | None:
     A name that the package defines itself, such as `keras_mmil.Bags`, is of the part `keras_mmil`.
     """
     package, *rest = name.split(".")
+    if package == FRONT:
+        return FRONT
     if package != "keras_mmil":
         return None
     is_part = rest and (rest[0] in BOTTOM | DIRECTIONS or f"keras_mmil.{rest[0]}" in MODULES)
@@ -115,6 +137,7 @@ def test_imports_are_found(source, expected):
         ("keras_mmil.Bags", "keras_mmil"),
         ("keras_mmil", "keras_mmil"),
         ("keras_mmil_extra.zoo", None),
+        ("keras_mmil_cli.main.main", "keras_mmil_cli"),
         ("keras.layers", None),
     ],
 )
@@ -202,8 +225,17 @@ def test_every_third_party_import_is_declared(setup_cfg):
     declared = "\n".join([setup_cfg["options"]["install_requires"], *optional])
     distributions = set(re.findall(r"^[\w-]+", declared, re.MULTILINE))
     imported = {name.split(".")[0] for module in MODULES for name in imports_of(module)}
-    third_party = imported - sys.stdlib_module_names - {"keras_mmil"}
+    third_party = imported - sys.stdlib_module_names - {"keras_mmil", FRONT}
     assert {DISTRIBUTIONS.get(name, name) for name in third_party} <= distributions
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m in ALONE or part_of(m) == FRONT])
+def test_the_front_of_the_command_line_needs_only_python(module):
+    """What is imported in its functions is needed only when a command runs."""
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    tree.body = [child for child in tree.body if not isinstance(child, ast.FunctionDef)]
+    imported = {name.split(".")[0] for name in imported_names(ast.unparse(tree), module)}
+    assert imported <= sys.stdlib_module_names | {FRONT}
 
 
 def test_the_package_loads_no_more_than_it_needs():

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import ragged
-from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation import Explainer, RuleExtractor, clustering
 from keras_mmil.interpretation.targets import resolve_target
-from keras_mmil.layers import BagLayer, bag_inputs
+from keras_mmil.layers import BagLayer, Distinct, EquivariantBagLayer, InstanceWise, bag_inputs
 
 Dense = keras.layers.Dense
 
@@ -220,6 +220,153 @@ def test_bags_that_are_not_the_rows_above():
     refused(model, "layer='lower' with 24 bags, 48 above")
 
 
+# What joins a network beside its bag-layers -----------------------------------------------------
+
+
+class Concatenated(keras.layers.Layer):
+    """Ragged parts side by side, which Keras's own layer does not take."""
+
+    def call(self, parts):
+        return tf.concat(parts, axis=-1)
+
+    def compute_output_spec(self, parts):
+        units = sum(part.shape[-1] for part in parts)
+        return keras.KerasTensor((*parts[0].shape[:-1], units), ragged=True)
+
+
+def unreadable(inputs, outputs, match):
+    """Nothing reads such a model, not even without any data."""
+    model = keras.Model(inputs, outputs)
+    with pytest.raises(ValueError, match=match):
+        explainer().fit(model, None)
+    with pytest.raises(ValueError, match=match):
+        Explainer.load("nowhere", model)
+    extractor = RuleExtractor(make_data())
+    extractor.set_model(model)
+    with pytest.raises(ValueError, match=match):
+        extractor.on_train_begin()
+
+
+def test_fields_of_top_bags():
+    bags, extra = keras.Input((None, 2), ragged=True), keras.Input((3,), name="fields")
+    x = keras.layers.Concatenate(name="join")([BagLayer(3, name="members")(bags), extra])
+    unreadable([bags, extra], Dense(1)(x), "bag-layer 'members' alone.*'join' reads input 'fields'")
+    x = keras.layers.Concatenate(name="join")([BagLayer(3)(bags), Dense(2, name="side")(extra)])
+    match = r"Received: layer 'join' reads 'side', computed from \['fields'\]$"
+    unreadable([bags, extra], Dense(1)(Dense(4)(x)), match)
+
+
+def test_fields_of_sub_bags():
+    bags = keras.Input((None, None, 2), ragged=True)
+    fields = keras.Input((None, 3), ragged=True, name="fields")
+    x = Concatenated(name="join")([BagLayer(3, name="lower")(bags), fields])
+    x = BagLayer(3, name="upper")(x)
+    match = "bag-layer 'upper' to be computed from bag-layer 'lower' alone.*input 'fields'"
+    unreadable([bags, fields], Dense(1)(x), match)
+
+
+def test_side_branches_of_compressed_bags():
+    inputs = {**bag_inputs(2), "prices": keras.Input((), name="prices")}
+    rows, sub_bags, top_bags = Distinct()({name: inputs[name] for name in bag_inputs(2)})
+    x = BagLayer(3, vocabulary_size=5)(rows, *sub_bags)
+    x = BagLayer(3, name="upper")(x, *top_bags)
+    x = keras.layers.Multiply(name="scaled")([x, keras.layers.Reshape((1,))(inputs["prices"])])
+    unreadable(inputs, Dense(1)(x), r"'scaled' reads 'reshape.*', computed from \['prices'\]")
+
+
+def test_bag_layers_that_are_skipped():
+    """What goes around a bag-layer is not in the labels of the bags."""
+    bags = keras.Input((None, 4, 2), ragged=True, name="bags")
+    lower = BagLayer(3, name="lower")(bags)
+    means = keras.layers.Lambda(
+        lambda x: tf.reduce_mean(tf.reduce_mean(x, axis=2), axis=1), output_shape=(2,), name="means"
+    )(bags)
+    x = keras.layers.Concatenate(name="join")([BagLayer(3)(lower), means])
+    unreadable(bags, Dense(1)(x), r"'join' reads 'means', computed from \['bags'\]")
+    sums = keras.layers.Lambda(
+        lambda x: tf.reduce_sum(x, axis=1), output_shape=(3,), name="of_sub_bags"
+    )(lower)
+    x = keras.layers.Add(name="join")([BagLayer(3, name="upper")(lower), sums])
+    match = r"bag-layer 'upper' alone.*'join' reads 'of_sub_bags', computed from \['bags'\]"
+    unreadable(bags, Dense(1)(x), match)
+
+
+def test_outputs_that_are_of_another_input():
+    bags, other = keras.Input((None, 2), ragged=True), keras.Input((3,), name="other")
+    outputs = [Dense(1)(BagLayer(3)(bags)), Dense(2, name="aside")(other)]
+    unreadable([bags, other], outputs, r"the model's output reads 'aside', computed from \['other'")
+
+
+def test_bag_layers_that_only_weigh():
+    """The lower bag-layer says how much the rows above count, which are of another input."""
+    bags = keras.Input((None, None, 2), ragged=True)
+    fields = keras.Input((None, 3), ragged=True, name="fields")
+    weigh = keras.layers.Lambda(lambda x: x[..., 0], output_shape=(None,))
+    weights = weigh(BagLayer(1, name="lower")(bags))
+    x = BagLayer(3, name="upper")(fields, weights=weights)
+    unreadable([bags, fields], Dense(1)(x), "Received: bag-layer 'upper' reads input 'fields'")
+
+
+def test_bags_that_are_mixed():
+    """Rules cannot say that a sub-bag is what it is because of those beside it."""
+    data = make_data(depth=2)
+    for mix in (
+        EquivariantBagLayer(3, name="mixed"),
+        keras.layers.Lambda(
+            lambda x: x - tf.reduce_mean(x, axis=1, keepdims=True),
+            output_shape=(None, 3),
+            name="mixed",
+        ),
+    ):
+        inputs = keras.Input((None, None, 2), ragged=True)
+        x = BagLayer(3, name="upper")(mix(BagLayer(3, "tanh", name="lower")(inputs)))
+        model = keras.Model(inputs, Dense(1, activation="sigmoid")(x))
+        match = r"Received: \['mixed'\] above bag-layer 'lower', by which bags change with others"
+        with pytest.raises(ValueError, match=match):
+            explainer().fit(model, data)
+        with pytest.raises(ValueError, match=match):
+            explainer().check(model, data)
+
+
+def test_what_stands_between_bag_layers():
+    """Layers that take one row at a time, on any path that comes from the bag-layer below."""
+    inputs, extra = (
+        keras.Input((None, None, 2), ragged=True),
+        keras.Input((None, None, 1), ragged=True),
+    )
+    x = Concatenated()([inputs, extra])  # instances may be of several inputs
+    lower = BagLayer(4, "tanh", aggregation="mean")(InstanceWise(Dense(4))(x))
+    x = InstanceWise(keras.Sequential([Dense(4), keras.layers.BatchNormalization()]))(lower)
+    x = InstanceWise(keras.layers.LayerNormalization())(Concatenated()([x, lower]))
+    x = BagLayer(3, "tanh", aggregation="mean")(x)
+    x = keras.layers.Concatenate()([Dense(2)(keras.layers.Dropout(0.5)(x)), x])
+    model = keras.Model([inputs, extra], Dense(1)(x))
+    data = make_data(depth=2)
+    data = [data, data.with_flat_values(data.flat_values[:, :1])]
+    target = (0, float(np.median(model(data))))
+    assert explainer(target=target).fit(model, data).predict(data).shape == (30,)
+
+
+def test_weights_of_an_input_of_their_own_are_read():
+    """How much a member counts is read as it is, whatever it comes from."""
+    rng = np.random.default_rng(0)
+    x = make_data(80)
+    weights = x.with_flat_values(rng.uniform(0.1, 9, x.flat_values.shape[0]).astype(np.float32))
+    inputs = keras.Input((None, 2), ragged=True), keras.Input((None,), ragged=True)
+    sums = BagLayer(1, "sigmoid", "sum", name="sums")(inputs[0], weights=inputs[1])
+    model = keras.Model(inputs, sums)
+    model.get_layer("sums").set_weights([np.array([[100], [0]]), np.zeros(1), np.zeros(1)])
+    # The sum of the weights of those whose first feature is positive, computed apart.
+    positive = weights * tf.cast(x.with_flat_values(x.flat_values[:, 0]) > 0, tf.float32)
+    expected = tf.reduce_sum(positive, axis=1).numpy()
+    target = (0, float(np.median(expected)))
+    fit = explainer(target=target, n_clusters=2, ccp_alpha=0).fit(model, [x, weights], [x, weights])
+    assert fit.levels_[0].feature.name == "weight"
+    assert np.mean(fit.predict([x, weights]) == (expected > target[1])) > 0.95
+    ones = weights * 0 + 1
+    assert np.mean(fit.predict([x, ones]) == (expected > target[1])) < 0.8
+
+
 # Data -------------------------------------------------------------------------------------------
 
 
@@ -256,14 +403,16 @@ def test_data_without_instances():
 
 
 def test_several_inputs():
-    bags, extra = keras.Input((None, 2), ragged=True), keras.Input((3,))
-    x = keras.layers.Concatenate()([BagLayer(3)(bags), extra])
-    model = keras.Model([bags, extra], Dense(1, activation="sigmoid")(x))
-    data = make_data(), np.zeros((30, 3), np.float32)
-    target = (0, float(np.median(model([data[0], tf.constant(data[1])]))))
+    inputs = keras.Input((None, 2), ragged=True), keras.Input((None, 3), ragged=True)
+    model = keras.Model(inputs, Dense(1, activation="sigmoid")(BagLayer(3)(Concatenated()(inputs))))
+    x = make_data()
+    data = x, x.with_flat_values(np.zeros((x.flat_values.shape[0], 3), np.float32))
+    target = (0, float(np.median(model(data))))
     assert explainer(target=target).fit(model, data).predict(data).shape == (30,)
     with pytest.raises(ValueError, match=r"Received: x\[1\].shape=\(30,\)"):
-        explainer(target=target).fit(model, (data[0], data[1][:, 0]))
+        explainer(target=target).fit(model, (data[0], np.zeros(30)))
+    with pytest.raises(ValueError, match=r"Expected 2 inputs in a list"):
+        explainer(target=target).fit(model, data[0])
 
 
 def test_unknown_inputs():
@@ -315,6 +464,9 @@ def test_weights_that_changed():
         ({"validation_fraction": 2}, "validation_fraction=2"),
         ({"ccp_alpha": -1}, "ccp_alpha=-1"),
         ({"n_init": 0}, "n_init=0"),
+        ({"n_init": 10**9}, "n_init=1000000000"),
+        ({"n_clusters": 200, "max_rows": 100}, "from 1 to 100. Received: n_clusters=200"),
+        ({"max_depth": 2**40}, "max_depth=1099511627776"),
         ({"metric": "cosine"}, "metric='cosine'"),
         ({"max_rows": 0}, "max_rows=0"),
         ({"batch_size": 0.5}, "batch_size=0.5"),
@@ -348,12 +500,52 @@ def test_warning_where_clusters_are_more_than_points():
     assert fit.n_clusters_ == (3,)
 
 
+@pytest.mark.parametrize("limit", [10**9, np.int64(10**12), (10**30,)])
+def test_numbers_far_above_the_data_take_no_memory(limit):
+    x, model = make_data(8), make_model()
+    n = len(np.unique(x.flat_values, axis=0))
+    huge = {"max_rows": 10**12, "batch_size": 10**12, "n_jobs": 10**9}
+    target = (0, float(np.median(model(x))))
+    with pytest.warns(UserWarning, match=f"Level 'u' has only {n} distinct points"):
+        fit = explainer(max_clusters=limit, target=target, **huge).fit(model, x, x)
+    assert {point.n_clusters for point in fit.grid_} == {(k,) for k in range(2, n + 1)}
+    same = explainer(max_clusters=n, target=target).fit(model, x, x)
+    assert (same.grid_, str(same.rules_)) == (fit.grid_, str(fit.rules_))
+
+
+def test_arguments_may_be_numbers_of_numpy():
+    x, model = make_data(), make_model()
+    median = np.float32(np.median(model(x)))
+    ours = {"max_clusters": 4, "n_init": 2, "batch_size": 7, "max_depth": 3, "n_jobs": 2}
+    ours |= {"max_rows": 50, "random_state": 3}
+    numpys = {name: np.int64(value) for name, value in ours.items()}
+    first = explainer(**ours, target=(0, float(median))).fit(model, x)
+    second = explainer(**numpys, target=(np.int32(0), median)).fit(model, x)
+    assert str(first.rules_) == str(second.rules_)
+    fixed = explainer(n_clusters=(np.uint8(3),), target=(0, median)).fit(model, x)
+    assert fixed.n_clusters_ == (3,)
+
+
+def test_distances_are_of_some_rows_at_a_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, few, many = (rng.normal(size=(n, 3)) for n in (50, 2, 9))
+    monkeypatch.setattr(clustering, "_AT_ONCE", 70)  # of six rows
+    for key, labels in clustering.nearest_of_each(rows, {"few": few, 9: many}).items():
+        centroids = {"few": few, 9: many}[key]
+        expected = [np.argmin([np.linalg.norm(row - c) for c in centroids]) for row in rows]
+        np.testing.assert_array_equal(labels, expected)
+
+
 def test_warning_where_everything_is_one_class():
     x = make_data()
     with pytest.warns(UserWarning, match="every top-bag into one class, 'positive'"):
         fit = explainer(target=(0, -1.0)).fit(make_model(), x)
-    assert str(fit.rules_).splitlines()[1].startswith("  1  positive.")
-    assert fit.fidelity(x) == 1.0
+    constant, _, _, rule, *_ = str(fit.rules_).splitlines()
+    assert constant == "# CONSTANT: the rules put every top-bag into one class, 'positive'."
+    assert rule.startswith("  1  positive.")
+    assert fit.rules_.constant == "positive"
+    assert fit.evaluate(x) == {"fidelity": 1.0, "fidelity_majority": 1.0}
+    assert fit.majority_ == 1.0
     explanation = fit.explain(x[:1])[0]
     assert "because positive." in str(explanation)
     assert {part.role for part in explanation.top_bag.children} == {"does not matter"}

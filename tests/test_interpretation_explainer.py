@@ -120,14 +120,14 @@ def test_rules_are_those_of_the_network(model, ids, fitted):
     u = dict(zip(described.majority, described.names, strict=True))
     assert u.keys() >= {2, 3}
     np.testing.assert_allclose(described.share[[list(u).index(2), list(u).index(3)]], 1)
-    clauses = [fitted.levels_[0].rules.text(rule) for rule in fitted.levels_[0].rules]
+    clauses = [fitted.levels_[0].rules.clause(rule) for rule in fitted.levels_[0].rules]
     v = fitted.levels_[1].rules
     positive = next(c.cluster for r in v for c in r.conditions if r.conclusion == 1)
     on, off = f"v{positive + 1}", f"v{2 - positive}"
     present, absent = f"o_{u[3]}=1", f"o_{u[2]}=0"
     body = ", ".join(sorted([present, absent], key=lambda text: text[2:4]))
     assert set(clauses) == {f"{on} ← {body}.", f"{off} ← o_{u[3]}=0.", f"{off} ← o_{u[2]}=1."}
-    assert [v.text(rule) for rule in v] == [f"negative ← o_{on}=0.", f"positive ← o_{on}=1."]
+    assert [v.clause(rule) for rule in v] == [f"negative ← o_{on}=0.", f"positive ← o_{on}=1."]
 
 
 def reference_fidelities(model, x, x_valid, options, seed):
@@ -267,8 +267,8 @@ def test_instances_of_several_rows_give_the_rules_of_concatenations():
 
 def test_captured_multiplicities_are_the_occurrences(ids):
     network = Network(compressed_model())
-    packed = network.inputs(keras_mmil.Bags.from_ragged(ids))
-    seen = join(list(network.batches(packed, 50)))
+    packed = network.data(keras_mmil.Bags.from_ragged(ids), batch_size=50)
+    seen = join(list(network.batches(packed.batches())))
     rows, sub_bags, top_bags = multiplicities(seen.nestings)
     assert len(rows) < ids.flat_values.shape[0]
     assert rows.sum() == ids.flat_values.shape[0]
@@ -337,6 +337,35 @@ def test_empty_bags_have_labels_but_no_clusters_of_their_own(model):
     assert fit.predict(empty).tolist() == [0, 0]
     text = str(fit.explain(empty)[0])
     assert "because of an empty bag" in text
+
+
+def test_fidelity_and_accuracy_beside_the_most_frequent_class(model, ids):
+    """Counted by hand; on data where rules, network and truth differ."""
+    valid, x, labels = (random_ids(n, seed) for n, seed in ((60, 1), (90, 2), (90, 3)))
+    fit = explainer(n_clusters=(2, 2)).fit(model, vectors(ids), vectors(valid))
+
+    def by_network(data):
+        return (model.predict(vectors(data), verbose=0)[:, 0] > 0.5).astype(int).tolist()
+
+    def share_of_most_frequent(classes):
+        return max(map(classes.count, classes)) / len(classes)
+
+    assert fit.majority_ == share_of_most_frequent(by_network(valid))
+    by_rules, y = fit.predict(vectors(x)).tolist(), truth(labels)
+    found = fit.evaluate(vectors(x), y)
+    assert found == {
+        "fidelity": np.mean([a == b for a, b in zip(by_rules, by_network(x), strict=True)]),
+        "fidelity_majority": share_of_most_frequent(by_network(x)),
+        "accuracy": accuracy_score(y, by_rules),
+        "accuracy_majority": share_of_most_frequent(y.tolist()),
+    }
+    assert len({round(figure, 6) for figure in found.values()}) > 2
+    assert found["fidelity"] == fit.fidelity(vectors(x))
+    assert found["accuracy"] == fit.score(vectors(x), y)
+    without_labels = {name: found[name] for name in ("fidelity", "fidelity_majority")}
+    assert fit.evaluate(vectors(x)) == without_labels
+    with pytest.raises(ValueError, match="one class label for each top-bag"):
+        fit.score(vectors(x), None)
 
 
 def test_three_levels_are_read_as_three_levels_of_rules():
@@ -565,7 +594,7 @@ def test_description(ids, fitted):
     np.testing.assert_array_equal(table, expected)
     np.testing.assert_allclose(description[0].sizes, expected.sum(axis=1) / expected.sum())
     np.testing.assert_allclose(description[1].share, 1)
-    assert "100.00% of it are yes" in str(description)
+    assert "of which 100.0 % are yes" in str(description)
     records = description.to_dict()
     assert [r["majority"] for r in records["sub-bag"]] in (["no", "yes"], ["yes", "no"])
     assert json.loads(json.dumps(records)) == records
@@ -644,9 +673,11 @@ def test_rules_as_data(fitted):
     assert data["levels"][1]["conclusions"] == ["negative", "positive"]
     assert len(fitted.rules_) == len(list(fitted.rules_)) == 5
     frame = fitted.to_dataframe()
-    assert list(frame["clause"]) == [r.text(level.names, level.rules.names)
+    assert list(frame["clause"]) == [r.clause(level.names, level.rules.names)
                                      for level in fitted.levels_ for r in level.rules]  # fmt: skip
     assert set(frame["bags"]) == {"sub-bag", "top-bag"}
+    assert list(frame["coverage"]) == [rule.coverage for rule in fitted.rules_]
+    assert data["levels"][1]["rules"][0]["coverage"] == list(fitted.rules_)[3].coverage
 
 
 def test_fit_prints_one_progress_bar(model, ids, capsys):
@@ -665,6 +696,7 @@ def test_estimator_conventions():
         lambda: made.predict(None),
         lambda: made.score(None, None),
         lambda: made.fidelity(None),
+        lambda: made.evaluate(None),
         lambda: made.explain(None),
         lambda: made.labels(None),
         lambda: made.describe(),

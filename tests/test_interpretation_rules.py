@@ -10,7 +10,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from keras_mmil.interpretation import features
 from keras_mmil.interpretation.features import COUNT, FREQUENCY, OCCURRENCE, WEIGHT, bag_features
+from keras_mmil.interpretation.level import Level
 from keras_mmil.interpretation.nesting import Nesting, concatenate, expand, multiplicities
+from keras_mmil.interpretation.rule_book import RuleBook
 from keras_mmil.interpretation.rules import Condition, Rule, RuleSet, learn_rules
 from keras_mmil.interpretation.search import merge, tally
 from keras_mmil.interpretation.simplify import simplify
@@ -207,7 +209,7 @@ def test_paper_rules_of_mnist():
     labels, weights = np.where(positive, 0, 1), np.ones(len(bags))
     rules = learn_rules(grow(bags, labels, weights), OCCURRENCE, 0, bags, labels, weights)
     names = tuple(f"u{i}" for i in range(1, 7))
-    assert {rule.text(names, ("v1", "v2")) for rule in rules} == {
+    assert {rule.clause(names, ("v1", "v2")) for rule in rules} == {
         "v1 ← o_u1=1, o_u3=0, o_u5=0, o_u6=0.",
         "v2 ← o_u1=0.",
         "v2 ← o_u3=1.",
@@ -232,13 +234,36 @@ def test_simplify_knows_that_frequencies_sum_to_one():
     np.testing.assert_array_equal(boxes.bounds, expected)
 
 
+def test_figures_of_rules_are_those_of_a_loop_over_bags():
+    """Bags have weights and noisy labels; rules overlap."""
+    rng = np.random.default_rng(4)
+    counts = rng.integers(0, 4, (200, 3))
+    labels = np.where(rng.random(200) < 0.2, rng.integers(0, 3, 200), counts.argmax(axis=1))
+    weights = rng.integers(1, 5, 200).astype(float)
+    bags = counts.astype(np.float32)
+    tree = grow(bags, labels, weights, ccp_alpha=0.01)
+    rules = learn_rules(tree, COUNT, 0, bags, labels, weights)
+    assert len(rules) > 3
+    for rule in rules:
+        matched = right = of_class = 0.0
+        for bag, label, weight in zip(counts.tolist(), labels, weights, strict=True):
+            of_class += weight * (label == rule.conclusion)
+            if all(c.low < bag[c.cluster] <= c.high for c in rule.conditions):
+                matched += weight
+                right += weight * (label == rule.conclusion)
+        found = rule.precision, rule.support, rule.coverage
+        expected = right / matched, matched / weights.sum(), right / of_class
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        assert 0 < rule.coverage <= 1
+
+
 def test_support_and_precision():
     bags = np.array([[0], [0], [1], [1]], np.float32)
     labels, weights = np.array([0, 1, 1, 0]), np.array([3.0, 1.0, 4.0, 2.0])
     rules = learn_rules(grow(bags, labels, weights), OCCURRENCE, 0, bags, labels, weights)
-    assert [(r.conclusion, r.support, r.precision) for r in rules] == [
-        (0, pytest.approx(0.4), pytest.approx(0.75)),
-        (1, pytest.approx(0.6), pytest.approx(4 / 6)),
+    assert [(r.conclusion, r.support, r.precision, r.coverage) for r in rules] == [
+        (0, pytest.approx(0.4), pytest.approx(0.75), pytest.approx(3 / 5)),
+        (1, pytest.approx(0.6), pytest.approx(4 / 6), pytest.approx(4 / 5)),
     ]
 
 
@@ -275,16 +300,102 @@ def test_bounds_are_compared_as_the_tree_compares_them():
 
 def test_rule_set_text_and_need():
     conditions = (Condition("occurrence", 0, low=0.5),)
-    rules = (Rule(0, 0, conditions, 0.25, 1.0), Rule(0, 1, (), 0.75, 0.5))
+    rules = (Rule(0, 0, conditions, 0.25, 1.0, 0.4), Rule(0, 1, (), 0.75, 0.5, 1.0))
     rule_set = RuleSet(rules, ("u1", "u2"), ("v1", "v2"), (True, False))
     assert rule_set.needed_members == (True, False)
-    lines = str(rule_set).splitlines()
-    assert lines[0] == "  1  v1 ← o_u1=1.  %  25.0% of bags, 100.0% right"
-    assert lines[1] == "  2  v2.           %  75.0% of bags,  50.0% right, not needed"
+    needed = (
+        "  1  v1 ← o_u1=1.  # precision 100.0 %, support  25.0 %, coverage of the class  40.0 %"
+    )
+    assert str(rule_set).splitlines() == [
+        needed,
+        "# Not needed, and left out: 1 rule. See text(all=True).",
+    ]
+    assert rule_set.text(all=True).splitlines() == [
+        needed,
+        "  2  v2.           # precision  50.0 %, support  75.0 %, coverage of the class 100.0 %, "
+        "not needed",
+    ]
     assert Rule.from_dict(rules[0].to_dict()) == rules[0]
 
 
+@pytest.fixture
+def book():
+    """Of three clusters of instances one is needed, of two of sub-bags one."""
+    rules = (
+        Rule(0, 0, (Condition("occurrence", 0, low=0.5),), 0.25, 1.0, 0.4),
+        Rule(0, 1, (Condition("occurrence", 1, high=0.5),), 0.75, 0.5, 1.0),
+    )
+    on_v1 = Condition("occurrence", 0, low=0.5), Condition("occurrence", 0, high=0.5)
+    top_rules = Rule(1, 1, on_v1[:1], 0.5, 1.0, 1.0), Rule(1, 0, on_v1[1:], 0.5, 1.0, 1.0)
+
+    def level(words, sizes, rules):
+        return Level(*words, None, np.zeros((len(sizes), 2)), np.array(sizes), None, None, rules)
+
+    def make(top_rules=top_rules):
+        top = RuleSet(top_rules, ("v1", "v2"), ("negative", "positive"), (True, True))
+        lower = RuleSet(rules, ("u1", "u2", "u3"), ("v1", "v2"), top.needed_members)
+        words = ("instance", "sub-bag"), ("sub-bag", "top-bag")
+        return RuleBook(
+            (level(words[0], [0.6, 0.3004, 0.0996], lower), level(words[1], [0.25, 0.75], top))
+        )
+
+    return make
+
+
+def test_a_book_of_rules_shows_what_is_needed(book):
+    rules = book()
+    assert rules.constant is None
+    assert (
+        str(rules)
+        == """\
+sub-bags, by their instances: u1 60.0 %
+  1  v1 ← o_u1=1.  # precision 100.0 %, support  25.0 %, coverage of the class  40.0 %
+
+top-bags, by their sub-bags: v1 25.0 %
+  1  positive ← o_v1=1.  # precision 100.0 %, support  50.0 %, coverage of the class 100.0 %
+  2  negative ← o_v1=0.  # precision 100.0 %, support  50.0 %, coverage of the class 100.0 %
+
+# Not needed, and left out: 1 rule, 3 clusters. See text(all=True)."""
+    )
+    lower = rules.text(all=True).split("\n\n")[0]
+    assert (
+        lower
+        == """\
+sub-bags, by their instances: u1 60.0 %, u2 30.0 % (not needed), u3 10.0 % (not needed)
+  1  v1 ← o_u1=1.  # precision 100.0 %, support  25.0 %, coverage of the class  40.0 %
+  2  v2 ← o_u2=0.  # precision  50.0 %, support  75.0 %, coverage of the class 100.0 %, \
+not needed"""
+    )
+    assert "left out" not in rules.text(all=True)
+    assert rules.levels[0].text(all=True) == lower
+    assert str(rules.levels[0]).splitlines()[-1] == (
+        "# Not needed, and left out: 1 rule, 2 clusters. See text(all=True)."
+    )
+    record = next(rules.records())
+    assert (record["precision"], record["support"], record["coverage"]) == (1.0, 0.25, 0.4)
+
+
+def test_constant_rules_are_called_so(book):
+    rules = book((Rule(1, 0, (), 1.0, 0.8, 1.0),))
+    assert rules.constant == "negative"
+    assert (
+        str(rules)
+        == """\
+# CONSTANT: the rules put every top-bag into one class, 'negative'.
+
+top-bags, by their sub-bags: none is needed
+  1  negative.  # precision  80.0 %, support 100.0 %, coverage of the class 100.0 %
+
+# Not needed, and left out: 2 rules, 5 clusters. See text(all=True)."""
+    )
+    assert rules.text(all=True).startswith("# CONSTANT: the rules put every top-bag")
+    assert str(rules.levels[-1]).startswith("# CONSTANT: the rules put every top-bag")
+    two = Rule(1, 0, (Condition("count", 0, high=2.5),), 0.5, 0.8, 0.5)
+    three = Rule(1, 0, (Condition("count", 0, low=1.5),), 0.5, 0.8, 0.5)
+    assert book((two, three)).constant == "negative"  # of several rules, all the same
+
+
 def test_rule_set_refuses_what_is_no_bag():
-    rules = (Rule(0, 0, (Condition("occurrence", 0, low=0.5),), 1.0, 1.0),)
+    rules = (Rule(0, 0, (Condition("occurrence", 0, low=0.5),), 1.0, 1.0, 1.0),)
     with pytest.raises(ValueError, match=r"no bag has: \[0.0\]"):
         RuleSet(rules, ("u1",), ("v1",), (True,)).predict(np.zeros((1, 1)))

@@ -14,7 +14,7 @@ import tensorflow as tf
 from sklearn.exceptions import NotFittedError
 
 import keras_mmil
-from keras_mmil import ragged, zoo
+from keras_mmil import datasets, ragged, zoo
 from keras_mmil.datasets import clouds
 from keras_mmil.interpretation import (
     Explainer,
@@ -24,6 +24,9 @@ from keras_mmil.interpretation import (
     plot_grid,
 )
 from keras_mmil.interpretation.describe import LevelDescription
+from keras_mmil.interpretation.explanation import Explanation, Part
+from keras_mmil.interpretation.plots import wrap_clause
+from keras_mmil.interpretation.rules import Condition, Rule
 from keras_mmil.interpretation.search import GridPoint
 from keras_mmil.layers import BagLayer
 
@@ -85,6 +88,7 @@ def test_saved_and_loaded(fitted, model, x, tmp_path):
     assert loaded.grid_ == fitted.grid_
     assert loaded.n_clusters_ == fitted.n_clusters_
     assert loaded.fidelity_ == fitted.fidelity_
+    assert loaded.majority_ == fitted.majority_
     assert loaded.classes_ == fitted.classes_
     assert list(loaded.rules_) == list(fitted.rules_)
     assert str(loaded.rules_) == str(fitted.rules_)
@@ -360,6 +364,84 @@ def test_wrong_arguments_are_found_before_training(x):
         RuleExtractor(x, every=0)
     with pytest.raises(TypeError, match="max_cluster"):
         RuleExtractor(x, max_cluster=3)
+    for wrong in ({"n_init": 0}, {"metric": "cosine"}, {"max_rows": 1.5}, {"n_jobs": 0}):
+        with pytest.raises(ValueError, match=f"Received: {next(iter(wrong))}="):
+            RuleExtractor(x, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"n_clusters": (3, 3)}, r"each of 1 bag-layers.*n_clusters=\(3, 3\)"),
+        ({"n_clusters": 500}, "at least 500 rows to cluster at level 'u'. Received: "),
+        ({"features": "presence"}, "features='presence'"),
+        ({"features": ("count", "count")}, "each of 1 bag-layers"),
+        ({"class_names": ("a", "b", "c")}, "2 classes. Received: class_names="),
+        ({"target": 3}, "target=3"),
+        ({"target": lambda outputs: outputs}, "integer labels"),
+        ({"target": None, "x": make_data(depth=2)[0]}, "nesting of the model's input.*x.shape"),
+        ({"validation_data": make_data(depth=2)}, r"Received: x_valid.shape=\(40"),
+        ({"validation_data": None, "x": make_data(1)[0]}, "validation_fraction=0.2"),
+        ({"validation_data": None, "x": "stream"}, "x_valid where x is a Dataset"),
+        ({"validation_data": "stream of others"}, "Received: a batch of x_valid.shape"),
+    ],
+)
+def test_what_does_not_fit_is_found_before_training(arguments, match, x):
+    """Not after the last epoch, when the history would be lost."""
+    model = make_model()
+    weights = model.get_weights()
+    y = make_data()[1]
+    streams = {
+        "stream": datasets.batches(x, batch_size=9, shuffle=False),
+        "stream of others": datasets.batches(make_data(depth=2)[0], batch_size=9, shuffle=False),
+    }
+    settings = {"x": x, "validation_data": (x, y), "target": low, "verbose": 0, **arguments}
+    for name in ("x", "validation_data"):
+        if isinstance(settings[name], str):
+            settings[name] = streams[settings[name]]
+    with pytest.raises(ValueError, match=match):
+        model.fit(x, y, epochs=2, verbose=0, callbacks=[RuleExtractor(**settings)])
+    assert int(model.optimizer.iterations) == 0
+    for now, before in zip(model.get_weights(), weights, strict=True):
+        np.testing.assert_array_equal(now, before)
+
+
+class Diverged(keras.callbacks.Callback):
+    """Makes the weights NaN after some epochs, and sound ones again after the others."""
+
+    def __init__(self, epochs):
+        super().__init__()
+        self.epochs = epochs
+
+    def on_epoch_end(self, epoch, logs=None):
+        bad = np.nan if epoch in self.epochs else 0.5
+        self.model.set_weights([np.full_like(w, bad) for w in self.model.get_weights()])
+
+
+def test_an_extraction_that_fails_does_not_lose_the_training(x):
+    y, model = make_data()[1], make_model()
+    extractor = RuleExtractor(x, x, n_clusters=2, target=low, verbose=0)
+    with pytest.warns(UserWarning, match="No rules were extracted.*ValueError: .*NaN"):
+        history = model.fit(x, y, epochs=2, verbose=0, callbacks=[Diverged([1]), extractor])
+    assert history.epoch == [0, 1]
+    with pytest.raises(RuntimeError, match=r"`extract\(model\)` tries again.*NaN") as raised:
+        _ = extractor.explainer_
+    assert isinstance(raised.value.__cause__, ValueError)
+    with pytest.raises(ValueError, match="NaN"):
+        extractor.extract(model)
+    sound = make_model()
+    assert extractor.extract(sound) is extractor.explainer_
+
+
+def test_an_extraction_that_fails_is_tried_again(x):
+    y, model = make_data()[1], make_model()
+    extractor = RuleExtractor(x, x, every=1, n_clusters=2, target=low, verbose=0)
+    with pytest.warns(UserWarning, match="No rules were extracted") as warned:
+        history = model.fit(x, y, epochs=3, verbose=0, callbacks=[Diverged([0, 1]), extractor])
+    logged = history.history["val_fidelity"]
+    np.testing.assert_array_equal(np.isnan(logged), [True, True, False])
+    assert logged[2] == extractor.explainer_.fidelity_
+    assert sum("No rules were extracted" in str(each.message) for each in warned) == 2
 
 
 # Pictures ---------------------------------------------------------------------------------------
@@ -373,7 +455,8 @@ def test_grid_picture(depth, tmp_path):
     fit.fit(model, x)
     figure = plot_grid(fit, tmp_path / "grid.png")
     assert (tmp_path / "grid.png").stat().st_size > 1000
-    assert f"{fit.fidelity_:.2%}" in figure.get_suptitle()
+    figures = f"{100 * fit.fidelity_:.2f} %; most frequent class: {100 * fit.majority_:.2f} %"
+    assert f"(chosen: {figures})" in figure.get_suptitle()
     panels = [ax for ax in figure.axes if ax.get_xlabel()]
     assert len(panels) == max(1, depth - 1)
     if depth == 2:
@@ -388,7 +471,7 @@ def test_grid_picture_of_some_combinations():
     """Those that were not tried are left blank."""
     fidelities = {(2, 2): 0.5, (2, 9): 0.625, (9, 2): 0.75, (4, 3): 0.9}
     grid = tuple(GridPoint(ks, fidelity, 5) for ks, fidelity in fidelities.items())
-    fit = SimpleNamespace(grid_=grid, n_clusters_=(4, 3), fidelity_=0.9)
+    fit = SimpleNamespace(grid_=grid, n_clusters_=(4, 3), fidelity_=0.9, majority_=0.5)
     panel = plot_grid(fit).axes[0]
     assert [tick.get_text() for tick in panel.get_xticklabels()] == ["2", "4", "9"]
     assert [tick.get_text() for tick in panel.get_yticklabels()] == ["2", "3", "9"]
@@ -400,7 +483,7 @@ def test_grid_picture_of_some_combinations():
 def test_grid_picture_of_many_combinations(depth):
     """Numbers on the axes do not overlap."""
     grid = tuple(GridPoint((k,) * depth, k / 100, 5) for k in range(2, 51))
-    fit = SimpleNamespace(grid_=grid, n_clusters_=(50,) * depth, fidelity_=0.5)
+    fit = SimpleNamespace(grid_=grid, n_clusters_=(50,) * depth, fidelity_=0.5, majority_=0.5)
     panel = plot_grid(fit).axes[0]
     for axis in (panel.xaxis, panel.yaxis)[:depth]:
         names = [tick.get_text() for tick in axis.get_ticklabels()]
@@ -425,10 +508,17 @@ def test_pictures_of_clouds(form, tmp_path):
     assert (tmp_path / "clouds.png").stat().st_size > 1000
     labels = fit.labels(bags)[0]
     for i, explanation in enumerate(fit.explain(bags[:5])):
-        part = explanation.top_bag
+        part, reasons = explanation.top_bag, [explanation.top_bag.clause]
         if form == "bags":
-            part = next((child for child in part.children if child.deciding), part.children[0])
-        assert figure.axes[i].get_title().startswith(f"{'abcde'[i]}\n{explanation.top_bag.name}")
+            for role in ("decides", "limited", "checked"):
+                of_role = [child for child in part.children if child.role == role]
+                if of_role:
+                    part = of_role[0]
+                    reasons.append(f"sub-bag {part.position[-1]} ({role}): {part.clause}")
+                    break
+        title = figure.subfigs[i].get_suptitle()
+        assert title.split() == " ".join(["abcde"[i], *reasons]).split()
+        assert max(map(len, title.splitlines())) <= 50
         absent, idle, deciding = (
             np.stack(dots._offsets3d, axis=1) for dots in figure.axes[i].collections
         )
@@ -441,6 +531,50 @@ def test_pictures_of_clouds(form, tmp_path):
         assert len(absent) == 0 if not part.absent else len(absent) >= min(60, len(places))
     with pytest.raises(ValueError, match="points in space"):
         plot_clouds(fit, tf.ragged.constant([[[1.0, 2.0]]], inner_shape=(2,)), bags)
+
+
+def test_reason_in_a_picture_of_clouds_is_the_rule_and_not_what_is_there():
+    """A rule that only wants kinds of clouds to be absent; and a top-bag without clouds."""
+    clouds_of = [[[0.0, 0, 0], [1, 1, 1]], [[2.0, 0, 0]]], []
+    x = tf.ragged.constant(clouds_of, ragged_rank=2, inner_shape=(3,), dtype=tf.float32)
+    few = Rule(1, 1, (Condition("count", 1, high=0.5), Condition("count", 2, high=1.5)), 1, 1, 1)
+    some = Rule(0, 0, (Condition("occurrence", 0, low=0.5),), 1, 1, 1)
+    names = ("u1", "u2"), ("v1", "v2", "v3"), ("chair", "table")
+
+    def part(level, position, label, role, rule=None, children=()):
+        clause = rule and rule.clause(names[level - 1], names[level])
+        own = level, ("instance", "sub-bag", "top-bag")[level], position, label
+        about = {"rule": rule, "clause": clause, "children": children, "title": str(position[-1])}
+        return Part(*own, names[level][label], None, 1.0, role, **about)
+
+    clouds_ = (
+        part(1, (0, 0), 0, "checked", some, (part(0, (0, 0, 0), 0, "decides"),) * 2),
+        part(1, (0, 1), 2, "limited", some, (part(0, (0, 1, 0), 0, "decides"),)),
+    )
+    explanations = [
+        Explanation(part(2, (i,), 1, None, few, children), 1, "table")
+        for i, children in enumerate((clouds_, ()))
+    ]
+    fit = SimpleNamespace(
+        explain=lambda _: explanations,
+        labels=lambda _: [tf.ragged.constant([[[0, 0], [0]], []], ragged_rank=2)],
+        levels_=[SimpleNamespace(rules=SimpleNamespace(member_names=names[0]))],
+    )
+    figure = plot_clouds(fit, x, x)
+    of_clouds, of_nothing = (panel.get_suptitle().replace("\xa0", " ") for panel in figure.subfigs)
+    assert of_clouds == "0\ntable ← c_v2 ≤ 0, c_v3 ≤ 1.\nsub-bag 1 (limited): v1 ← o_u1=1."
+    assert of_nothing == "1\ntable ← c_v2 ≤ 0, c_v3 ≤ 1."
+    drawn = [np.stack(dots._offsets3d, axis=1).tolist() for dots in figure.axes[0].collections]
+    assert drawn == [[], [], [[2, 0, 0]]]
+    assert not figure.axes[1].collections
+
+
+def test_clauses_are_wrapped_between_conditions():
+    clause = "v1 ← f_u9 ∈ (1.653, 11.22] %, f_u10 ≤ 12.7 %, o_in front=0."
+    wrapped = [line.replace("\xa0", " ") for line in wrap_clause(clause, 12).splitlines()]
+    conditions = ["f_u9 ∈ (1.653, 11.22] %,", "f_u10 ≤ 12.7 %,", "o_in front=0."]
+    assert wrapped == ["v1 ←", *conditions]
+    assert wrap_clause(clause, 80).replace("\xa0", " ") == clause
 
 
 @pytest.mark.parametrize("names", [("low", "high"), ("0", "1")])

@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = {"keras_mmil": "keras_mmil", "zoo": "keras_mmil/zoo", "datasets": "keras_mmil/datasets"}
+FOLDERS = {
+    "keras_mmil": "keras_mmil",
+    "keras_mmil_cli": "keras_mmil_cli",
+    "zoo": "keras_mmil/zoo",
+    "datasets": "keras_mmil/datasets",
+}
 
 # Prints where each part was loaded from, and how many finders of ours were in use.
 REPORT = """
@@ -28,11 +33,25 @@ finders = sum(isinstance(finder, CheckoutFinder) for finder in sys.meta_path)
 print(json.dumps([files, finders]))
 """
 
+# Runs the command that is installed, and prints its exit code and what it has imported.
+COMMAND = """
+import sys
+from importlib.metadata import entry_points
+(script,) = {e for e in entry_points(group="console_scripts") if e.name == "keras-mmil"}
+try:
+    code = script.load()(sys.argv[1:])
+except SystemExit as end:  # of argparse
+    code = end.code
+module = sys.modules[script.module]
+heavy = sorted({"keras_mmil", "keras", "tensorflow", "numpy"} & sys.modules.keys())
+print(code, heavy, module.__file__, file=sys.stderr)
+"""
 
-def run(code, folder, path="", **environment):
+
+def run(code, folder, path="", arguments=(), **environment):
     """Runs `code` in a fresh process, started in `folder`, with `path` as its PYTHONPATH."""
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(path)} | environment,
         capture_output=True,
@@ -137,8 +156,44 @@ def test_extras(metadata):
 
 def test_console_script_exists(wheel):
     (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
-    assert "keras-mmil = keras_mmil.cli.main:main" in wheel.read(name).decode().splitlines()
-    assert "\ndef main(" in wheel.read("keras_mmil/cli/main.py").decode()
+    assert "keras-mmil = keras_mmil_cli.main:main" in wheel.read(name).decode().splitlines()
+    assert "\ndef main(" in wheel.read("keras_mmil_cli/main.py").decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--help"], 0, "reproduce an experiment"),
+        (["--version"], 0, "keras-mmil 0"),
+        (["run", "--help"], 0, "--record"),
+        (["list"], 0, "--model mil --aggregation max --split temporal"),
+        (["run", "mnits"], 2, "experiment='mnits'"),
+        (["run", "mnist", "--epochs", "0"], 2, "--epochs 0"),
+        (["run", "mnist", "--jobs", "2"], 2, "--jobs 2"),
+    ],
+)
+def test_installed_command_answers_without_tensorflow(installed, tmp_path, arguments, code, said):
+    result = run(COMMAND, tmp_path, installed, arguments)
+    *said_first, last = result.stderr.splitlines()
+    assert last == f"{code} [] {installed / 'keras_mmil_cli' / 'main.py'}"
+    assert said in (result.stderr if code else result.stdout)
+    assert bool(said_first) == bool(code)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("with_installed", [False, True], ids=["alone", "beside an installed copy"])
+def test_checkout_lists_its_own_experiments(checkout, installed, with_installed):
+    path = checkout / "zoo" / "experiments.toml"
+    before = path.read_text(encoding="utf-8")
+    changed = before.replace("bags of bags of digits", "digits of this checkout")
+    code = "import sys; from keras_mmil_cli.main import main; sys.exit(main(['list']))"
+    path.write_text(changed, encoding="utf-8")
+    try:
+        result = run(code, checkout, installed if with_installed else "")
+    finally:
+        path.write_text(before, encoding="utf-8")
+    assert result.returncode == 0, result.stderr
+    assert "digits of this checkout" in result.stdout
 
 
 @pytest.mark.parametrize("with_installed", [False, True], ids=["alone", "beside an installed copy"])

@@ -36,7 +36,9 @@ def network_of(outputs, depth=1, activation="relu", **arguments):
 
 
 def projections_of(model, x, target=None, batch_size=7):
-    return projections(Network(model), resolve_target(model, target), x, batch_size)
+    network = Network(model)
+    batches = network.data(x, batch_size).batches()
+    return projections(network, resolve_target(model, target), batches)
 
 
 def squares(matrices):
@@ -174,8 +176,7 @@ def test_of_compressed_data():
     # No sub-bag occurs twice, so that each counts once in both forms.
     ids = ragged.from_flat(rng.permutation(9)[:8], [[2, 1], [3, 2, 3]])
     plain, packed = (
-        squares(projections_of(model, Network(model).inputs(form)))
-        for form in (ids, keras_mmil.Bags.from_ragged(ids))
+        squares(projections_of(model, form)) for form in (ids, keras_mmil.Bags.from_ragged(ids))
     )
     for a, b in zip(plain, packed, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
@@ -186,7 +187,8 @@ def test_of_many_top_bags_some_are_drawn():
     x = bags(2500, depth=2)
     target, network = resolve_target(model), Network(model)
     first, again, other = (
-        squares(projections(network, target, draw(x, seed), 500))[0] for seed in (0, 0, 1)
+        squares(projections(network, target, draw(network.data(x, 500), seed).batches()))[0]
+        for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 1e-5

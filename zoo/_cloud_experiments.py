@@ -10,7 +10,7 @@ from keras_mmil.datasets import clouds, modelnet
 from keras_mmil.zoo.experiment import Data, Experiment, ReadOn, Shown
 from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 
-__all__ = ["EXPERIMENTS"]
+__all__ = ["cloud_experiment"]
 
 _N_VALID = 2000  # clouds on which the rules are chosen, in the paper
 
@@ -77,42 +77,24 @@ def _shown_clouds(test, form, names):
     return Shown(x, show, kinds, {"sub-bag": tuple(names)}, are_clouds=True)
 
 
-def _experiment(n_points, form, accuracy):
+def cloud_experiment(entry):
+    """The `Experiment` of an `Entry`, whose split is the points of a cloud, and perhaps a form."""
+    points, _, rotations = entry.split.partition("-")
+    n_points = int(points.removeprefix("P"))
+    form = "bags" if entry.model == "mmil" else rotations or "clouds"
     is_large = n_points > 1000
     n_rotations = 16 if is_large else 5
     builder = pointcloud_mmil if form == "bags" else pointcloud_mil
     size = {"equivariant_units": (512, 512, 512), "dense_units": 512} if is_large else {}
-    about = {
-        "bags": f"the bags of {n_rotations} rotations of clouds",
-        "clouds": "clouds",
-        "rotations": f"each of {n_rotations} rotations of clouds",
-    }[form]
     return Experiment(
-        name="modelnet",
-        title=f"objects as {about} of {n_points} points: their kind",
-        model="mmil" if form == "bags" else "mil",
-        split=f"P{n_points}" + ("-rotations" if form == "rotations" else ""),
+        **vars(entry),
         build=partial(builder, **size),
         load=partial(_load_clouds, form, n_points, n_rotations),
-        sources=("modelnet", "synthetic"),
-        epochs=300,
         batch_size=80 // n_rotations if form == "bags" else 64,  # some 64 clouds, as in Deep Sets
         keeps_best=False,
         explainer={
             "max_clusters": (50, 50) if form == "bags" else 50,
             "ccp_alpha": 3e-4,  # of 1e-3, 3e-4, 1e-4 and less, the best on clouds for validation
         },
-        paper=accuracy,
         class_names=None,
     )
-
-
-_RULES = {"rule_accuracy": 0.5912, "fidelity": 0.6183}
-EXPERIMENTS = (
-    _experiment(100, "bags", {"test_accuracy": 0.8810, **_RULES}),
-    _experiment(100, "clouds", {"test_accuracy": 0.8200}),
-    _experiment(100, "rotations", {"test_accuracy": 0.8535}),
-    _experiment(5000, "bags", {"test_accuracy": 0.9117}),
-    _experiment(5000, "clouds", {"test_accuracy": 0.9000}),
-    _experiment(5000, "rotations", {"test_accuracy": 0.8928}),
-)

@@ -14,7 +14,7 @@ from keras_mmil.zoo.citations import citation_mil, citation_mmil
 from keras_mmil.zoo.experiment import Data, Experiment, ReadOn, Shown
 from keras_mmil.zoo.social import social_mmil
 
-__all__ = ["EXPERIMENTS"]
+__all__ = ["citation_experiment", "social_experiment"]
 
 
 # Papers -----------------------------------------------------------------------------------------
@@ -82,35 +82,29 @@ def _shown_papers(network, split, seed, depth, limit):
     return Shown(words, show, labels, {"sub-bag": tuple(names)})
 
 
-def _citation_experiment(name, model, aggregation, split):
+def citation_experiment(entry):
+    """The `Experiment` of an `Entry`."""
     builder, depth, n_clusters = {
         "mmil": (citation_mmil, 2, (24, 14)),
         "mil": (citation_mil, 1, (16,)),
-    }[model]
-    settings, training = _citation_settings(name, model, aggregation, split)
-    bags = "bags of papers, which are bags of words" if depth == 2 else "bags of words"
+    }[entry.model]
+    settings, training = _citation_settings(entry)
     return Experiment(
-        name=name,
-        title=f"papers as {bags}: their subject",
-        model=model,
-        aggregation=aggregation,
-        split=split,
-        build=partial(builder, aggregation=aggregation, **settings),
-        load=partial(_load_papers, name, split, depth),
-        sources=("planetoid", "synthetic"),
+        **vars(entry),
+        build=partial(builder, aggregation=entry.aggregation, **settings),
+        load=partial(_load_papers, entry.name, entry.split, depth),
         schedule=None,
         explainer={"n_clusters": n_clusters, "ccp_alpha": 2e-4},
-        paper={"test_accuracy": _CITATION_FIGURES[f"{model}-{aggregation}"][name, split]},
         **training,
     )
 
 
 # Arguments of the model and of the training, chosen on validation papers; see docs/graphs.md.
-_INDUCTIVE = {"epochs": 100, "batch_size": 128, "patience": 15}
+_INDUCTIVE = {"batch_size": 128, "patience": 15}
 # With batches of 128, 100 epochs are too short for a single bag-layer.
 _INDUCTIVE_MIL = {**_INDUCTIVE, "batch_size": 32}
 # With 20 labels a class, all papers of training are one batch, and every epoch is one step.
-_FEW_LABELS = {"epochs": 700, "batch_size": 140, "patience": 80}
+_FEW_LABELS = {"batch_size": 140, "patience": 80}
 _TRANSDUCTIVE = {
     ("mmil", "mean"): {
         "word_dropout": 0.5,
@@ -138,28 +132,14 @@ _OF_ONE_NETWORK = {
 }
 
 
-def _citation_settings(name, model, aggregation, split):
-    is_transductive = split == "transductive"
-    own = _OF_ONE_NETWORK.get((name, model, aggregation, is_transductive), {})
+def _citation_settings(entry):
+    """Arguments of the model, and of the training."""
+    is_transductive = entry.split == "transductive"
+    model = entry.model, entry.aggregation
+    own = _OF_ONE_NETWORK.get((entry.name, *model, is_transductive), {})
     if is_transductive:
-        return {**_TRANSDUCTIVE[model, aggregation], "learning_rate": 0.005, **own}, _FEW_LABELS
-    return own, _INDUCTIVE_MIL if model == "mil" else _INDUCTIVE
-
-
-_COLUMNS = [
-    (name, split)
-    for split in ("temporal", "random", "transductive")
-    for name in ("cora", "citeseer", "pubmed")
-]
-_CITATION_FIGURES = {
-    model: dict(zip(_COLUMNS, accuracies, strict=True))
-    for model, accuracies in {
-        "mmil-max": (0.836, 0.701, 0.790, 0.841, 0.750, 0.850, 0.779, 0.666, 0.734),
-        "mmil-mean": (0.830, 0.713, 0.824, 0.833, 0.745, 0.860, 0.821, 0.697, 0.781),
-        "mil-max": (0.813, 0.687, 0.792, 0.838, 0.750, 0.847, 0.757, 0.668, 0.731),
-        "mil-mean": (0.810, 0.702, 0.801, 0.840, 0.755, 0.862, 0.785, 0.668, 0.771),
-    }.items()
-}
+        return {**_TRANSDUCTIVE[model], "learning_rate": 0.005, **own}, _FEW_LABELS
+    return own, _INDUCTIVE_MIL if entry.model == "mil" else _INDUCTIVE
 
 
 # Networks of people -----------------------------------------------------------------------------
@@ -207,42 +187,20 @@ def _shown_networks(bags, graphs):
 # Where the paper's settings, a constant rate and no dropout, stay below its figure: chosen on parts
 # of the training folds, see docs/graphs.md.
 _REGULARISED = {
-    "build": partial(social_mmil, dropout=0.5),
-    "schedule": partial(cosine_decay, 0.001),
+    "imdb-multi": {
+        "build": partial(social_mmil, dropout=0.5),
+        "schedule": partial(cosine_decay, 0.001),
+    }
 }
 
 
-def _social_experiment(name, accuracy, title, build=social_mmil, schedule=None):
+def social_experiment(entry):
+    """The `Experiment` of an `Entry`, whose name is that of the data in lower case."""
+    chosen = _REGULARISED.get(entry.name, {"build": social_mmil, "schedule": None})
     return Experiment(
-        name=name.lower(),
-        title=f"{title}, as bags of neighbourhoods of nodes known by degree",
-        build=build,
-        load=partial(_load_networks, name),
-        sources=("tu", "synthetic"),
-        epochs=100,
+        **vars(entry),
+        **chosen,
+        load=partial(_load_networks, entry.name.upper()),
         batch_size=20,
-        folds=10,
-        rounds=10,
-        schedule=schedule,
-        paper={"test_accuracy": accuracy},
         class_names=None,
     )
-
-
-EXPERIMENTS = (
-    *(
-        _citation_experiment(name, model, aggregation, split)
-        for name in citations.NAMES
-        for model in ("mmil", "mil")
-        for aggregation in ("mean", "max")
-        for split in ("random", "transductive", "temporal")
-    ),
-    _social_experiment("IMDB-BINARY", 0.7262, "casts of actors: their genre, of two"),
-    _social_experiment(
-        "IMDB-MULTI", 0.4942, "casts of actors: their genre, of three", **_REGULARISED
-    ),
-    _social_experiment("COLLAB", 0.7946, "co-authors of physicists: their field, of three"),
-    _social_experiment("REDDIT-BINARY", 0.8654, "discussions: their kind of forum, of two"),
-    _social_experiment("REDDIT-MULTI-5K", 0.5342, "discussions: their forum, of five"),
-    _social_experiment("REDDIT-MULTI-12K", 0.4525, "discussions: their forum, of eleven"),
-)

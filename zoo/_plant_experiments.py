@@ -12,11 +12,10 @@ from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiment import Data, Experiment, ReadOn, Shown
 from keras_mmil.zoo.plants import plants_mil, plants_mmil
 
-__all__ = ["EXPERIMENTS"]
+__all__ = ["plant_experiment"]
 
 _N_VALID = 1000  # regions on which the rules are chosen, in the paper
 _SPECIES = "Vicia sativa"  # that the rules are about
-_PERCENTS = 5, 10, 15, 20, 25, 30
 _MASKED = 0.25  # probability that a species is left out
 
 
@@ -71,23 +70,18 @@ def _shown_regions(x, seen, chosen):
     return Shown(bags, show, places=(seen.coordinates[chosen], seen.coordinates))
 
 
-def _experiment(model, percent, form=""):
-    builder, depth = {"mmil": (plants_mmil, 2), "mil": (plants_mil, 1)}[model]
-    about = "of species, which are bags of similar regions" if depth == 2 else "of similar regions"
+def plant_experiment(entry):
+    """The `Experiment` of an `Entry`, whose split is the per cent overlooked and perhaps a form."""
+    percent, _, form = entry.split.removeprefix("P").partition("-")
+    builder, depth = {"mmil": (plants_mmil, 2), "mil": (plants_mil, 1)}[entry.model]
     return Experiment(
-        name="plants",
-        title=f"regions as bags {about}: what grows there, and was overlooked",
-        model=model,
-        split=f"P{percent}{form}",
-        build=partial(builder, species_dropout=_MASKED if form == "-masked" else 0.0),
-        load=partial(_load_plants, percent, depth, form == "-self"),
-        sources=("afliber", "synthetic"),
-        epochs=100,
+        **vars(entry),
+        build=partial(builder, species_dropout=_MASKED if form == "masked" else 0.0),
+        load=partial(_load_plants, int(percent), depth, form == "self"),
         batch_size=64,
         metric="map",
         keeps_best=False,
         schedule=_cut_once,
-        paper={"fidelity": 0.8157} if (model, percent, form) == ("mmil", 5, "") else {},
         class_names=("absent", "present"),
     )
 
@@ -95,10 +89,3 @@ def _experiment(model, percent, form=""):
 def _cut_once(epochs):
     """A tenth of the rate after four fifths of the epochs."""
     return piecewise_constant({0: 1e-3, math.ceil(0.8 * epochs): 1e-4})
-
-
-EXPERIMENTS = (
-    *(_experiment(model, percent) for model in ("mmil", "mil") for percent in _PERCENTS),
-    # Not the paper's: species left out in training, and regions among their own similar ones.
-    *(_experiment("mmil", percent, form) for form in ("-masked", "-self") for percent in _PERCENTS),
-)

@@ -9,7 +9,7 @@ from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiment import Data, Experiment, at_most
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
 
-__all__ = ["EXPERIMENTS"]
+__all__ = ["review_experiment"]
 
 
 def _load_reviews(seed=0, limit=None, source="imdb", unlabelled=False):
@@ -44,34 +44,27 @@ def _load_flat_reviews(**arguments):
     return replace(data, **flat)
 
 
-_REVIEWS = {
-    "name": "imdb",
-    "sources": ("imdb", "opinions"),
-    "epochs": 12,
-    "batch_size": 128,
-    "schedule": lambda epochs: piecewise_constant({0: 1e-3, 7: 1e-4, 10: 1e-5}),
-    "adversarial": {"layer": "word_vectors", "epsilon": 0.3},
-}
-
 # Of those tried, the best on validation data for the number of rules; see docs/imdb.md.
 _READING = {"metric": "sensitivity", "ccp_alpha": 5e-4}
+_OF_MODEL = {
+    "mmil": {
+        "build": imdb_mmil,
+        "load": _load_reviews,
+        "explainer": {**_READING, "max_clusters": (10, 6)},
+    },
+    "mil": {"build": imdb_mil, "load": _load_flat_reviews, "explainer": _READING},
+}
 
-EXPERIMENTS = (
-    Experiment(
-        title="movie reviews as bags of sentences of trigrams: positive or negative",
-        build=imdb_mmil,
-        load=_load_reviews,
-        explainer={**_READING, "max_clusters": (10, 6)},
-        paper={"test_accuracy": 0.9218, "rule_accuracy": 0.8749, "fidelity": 0.9040},
-        **_REVIEWS,
-    ),
-    Experiment(
-        title="movie reviews as bags of trigrams: positive or negative",
-        build=imdb_mil,
-        load=_load_flat_reviews,
-        model="mil",
-        explainer=_READING,
-        paper={"test_accuracy": 0.9141, "rule_accuracy": 0.8637, "fidelity": 0.8810},
-        **_REVIEWS,
-    ),
-)
+
+def review_experiment(entry):
+    """The `Experiment` of an `Entry`."""
+    return Experiment(
+        **vars(entry),
+        **_OF_MODEL[entry.model],
+        batch_size=128,
+        schedule=_cut_twice,
+    )
+
+
+def _cut_twice(epochs):
+    return piecewise_constant({0: 1e-3, 7: 1e-4, 10: 1e-5})

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from keras_mmil.model import Model
 from keras_mmil.training import cosine_decay
+from keras_mmil.zoo.catalogue import Entry
 
 __all__ = ["Data", "Experiment", "ReadOn", "Shown", "at_most"]
 
@@ -78,70 +79,38 @@ class Data:
     explainer: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """One experiment of the paper.
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Entry):
+    """One experiment of the paper: its `Entry` in the catalogue, and how to run it.
 
     Attributes:
-        name: of the experiment, and of its results.
-        title: one line for people.
-        model: "mmil" or "mil".
-        aggregation: that of the bag-layers, where there are experiments that differ in it.
-        split: how the data are split, or which of several forms of them it is.
         build: function of `Data.build_arguments` that returns a compiled `Model`.
         load: function of `seed`, `limit` (at most so many top-bags in each part), `source`,
             `unlabelled` (whether there shall be top-bags without label) that returns `Data`.
-        sources: where the data may come from; the first is the paper's.
-        epochs, batch_size: of the training.
+        batch_size: of the training.
         metric: that of the compiled model by which it is judged.
         patience: epochs after which a training ends that has not lowered the validation loss; None
             for never.
         keeps_best: whether the network of the lowest validation loss is kept; else the last one is,
             and the validation data are for the rules alone.
-        folds, rounds: of the cross-validation that the paper's figures are of; 0 for none.
         schedule: function from the number of epochs to the learning rate of each epoch; None for
             the model's own rate.
-        adversarial: arguments of `training.VirtualAdversarialModel`, where the experiment can be
-            run with virtual adversarial training; else None.
         explainer: arguments of the `Explainer` that reads its rules.
-        paper: the paper's figures by metric, as fractions.
         class_names: names of the classes of top-bags.
         check_rules: function of a fitted `Explainer`, top-bags and their instance labels that
             returns whether the rules are the ones by which the data were made; or None.
     """
 
-    name: str
-    title: str
     build: Callable[..., Model]
     load: Callable[..., Data]
-    sources: tuple[str, ...]
-    epochs: int
     batch_size: int
-    model: str = "mmil"
-    aggregation: str = ""
-    split: str = ""
     metric: str = "accuracy"
     patience: int | None = None
     keeps_best: bool = True
-    folds: int = 0
-    rounds: int = 0
     schedule: Callable[[int], Callable] | None = lambda epochs: cosine_decay(0.001, epochs)
-    adversarial: Mapping[str, object] | None = None
     explainer: Mapping[str, object] = field(default_factory=dict)
-    paper: Mapping[str, float] = field(default_factory=dict)
     class_names: tuple[str, ...] = ("negative", "positive")
     check_rules: Callable[..., bool] | None = None
-
-    @property
-    def model_name(self):
-        """The model and its aggregation, as in the results: "mil", "mmil-max"."""
-        return "-".join(filter(None, (self.model, self.aggregation)))
-
-    @property
-    def key(self):
-        """Key in the registry: the name, and what tells it from others of the name."""
-        model = "" if self.model_name == "mmil" else self.model_name
-        return "-".join(filter(None, (self.name, model, self.split)))
 
     def learning_rate(self, epochs):
         """Function from the epoch, of so many, to its learning rate; None for the model's own."""

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_mmil._checks import is_int
 from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.layers.graph import reapply
 from keras_mmil.model import Model
@@ -108,6 +109,6 @@ def with_text(model, vocabulary, splitter="tensorflow-text", name=None):
 
 
 def _embedding(vectors):
-    if isinstance(vectors, int):
-        return keras.layers.Embedding(vectors, _SIZE, name="word_vectors")
+    if is_int(vectors):
+        return keras.layers.Embedding(int(vectors), _SIZE, name="word_vectors")
     return frozen_embedding(vectors, name="word_vectors")

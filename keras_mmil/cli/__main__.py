@@ -1,8 +1,8 @@
-"""`python -m keras_mmil.cli` is `keras-mmil`."""
+"""`python -m keras_mmil.cli` is `keras-mmil`, but for its start: it imports the whole package."""
 
 import sys
 
-from keras_mmil.cli.main import main
+from keras_mmil_cli.main import main
 
 __all__ = []
 

@@ -5,6 +5,7 @@ from keras_mmil._atomic import replacing
 from keras_mmil.bags import inputs_of
 from keras_mmil.interpretation import plots
 from keras_mmil.interpretation.maps import Maps, plot_maps
+from keras_mmil.interpretation.percent import percent
 from keras_mmil.interpretation.text_spans import window_words
 from keras_mmil.zoo.imdb import with_text
 
@@ -25,7 +26,7 @@ def write_rules(folder, explainer, metrics, description):
         description: what `explainer.describe` says of the validation data.
     """
     explainer.save(folder / "rules")
-    folder.write_text("rules.txt", f"{explainer.rules_}\n\n{description}\n")
+    folder.write_text("rules.txt", f"{explainer.rules_.text(all=True)}\n\n{description}\n")
     folder.write_json("metrics.json", metrics)
     _draw(plots.plot_grid, explainer, folder / "fidelity.png")
     if description[0].table is not None:
@@ -107,28 +108,41 @@ def _draw(plot, *arguments):
 
 
 def print_run(explainer, metrics, paper, folder):
-    """Print the rules, if there are any, and the figures beside the paper's."""
+    """Print the rules that are needed, if there are any, and the figures beside the paper's."""
+    where = f"\nEverything is in {folder.path}"
     if explainer is not None:
-        clusters = ", ".join(f"{level.n_clusters} of {level.word}" for level in explainer.levels_)
-        print(f"\n{explainer.rules_}\n")
-        print(f"Clusters: {clusters}; fidelity on validation data {explainer.fidelity_:.2%}\n")
+        clusters = ", ".join(f"{level.n_clusters} of {level.word}s" for level in explainer.levels_)
+        fidelity, share = percent(explainer.fidelity_, 2), percent(explainer.majority_, 2)
+        print(f"\n{explainer.rules_}\n\nClusters: {clusters}")
+        print(f"Fidelity on validation data: {fidelity} (most frequent class: {share})\n")
+        if explainer.rules_.constant is not None:
+            print(f"The rules are CONSTANT: every top-bag is {explainer.rules_.constant!r}.\n")
+        where += "; rules.txt there lists all rules"
     print_figures(metrics, paper)
-    print(f"\nAll of it is in {folder.path}")
+    print(where)
 
 
 def print_figures(metrics, paper, spreads=None):
-    """Print figures, a line each.
+    """Print figures, a line each; the share of the most frequent class beside what it belongs to.
 
     Args:
-        metrics: dict from metric to figure.
+        metrics: dict from metric to figure. Under "<metric>_majority" is the share of the most
+            frequent class, which constant rules, or a constant network, would have as that metric.
         paper: the paper's figures, by metric.
         spreads: standard deviations, by metric, if the figures are means.
     """
     for metric, figure in metrics.items():
-        spread = "" if spreads is None else f" ± {_text(metric, spreads[metric])}"
-        beside = f"   (paper: {paper[metric]:.2%})" if metric in paper else ""
-        print(f"{metric:16} {_text(metric, figure):>8}{spread}{beside}")
+        if metric.endswith("_majority"):
+            continue
+        line = f"{metric:16} {_text(metric, figure):>9}"
+        if spreads is not None:
+            line += f" ± {_text(metric, spreads[metric])}"
+        if (share := metrics.get(f"{metric}_majority")) is not None:
+            line += f"   (most frequent class: {percent(share, 2)})"
+        if metric in paper:
+            line += f"   (paper: {percent(paper[metric], 2)})"
+        print(line)
 
 
 def _text(metric, figure):
-    return f"{figure:.1f}" if metric in _NOT_FRACTIONS else f"{figure:.2%}"
+    return f"{figure:.1f}" if metric in _NOT_FRACTIONS else percent(figure, 2)

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from keras_mmil._atomic import write_json
+from keras_mmil._checkout import is_checkout
 
 __all__ = [
     "METRICS",
@@ -27,9 +28,18 @@ _KEY = ("experiment", "model", "variant", "metric", "epochs")
 
 
 def results_folder():
-    """`benchmarks/results` of the checkout that this is run from, or None."""
+    """`benchmarks/results` of the checkout that this program is in.
+
+    Raises:
+        FileNotFoundError: if it is in none.
+    """
     folder = _CHECKOUT / "benchmarks" / "results"
-    return folder if folder.is_dir() else None
+    if not is_checkout(_CHECKOUT) or not folder.is_dir():
+        raise FileNotFoundError(
+            "Expected keras-mmil to run from a checkout of it (pip install -e), which keeps the "
+            f"records, for --record. Received: {_CHECKOUT / 'keras_mmil'}"
+        )
+    return folder
 
 
 def variant_of(experiment, settings, more=""):
@@ -73,8 +83,8 @@ def record(folder, experiment, settings, figures, more=""):
     Args:
         folder: where `<experiment>.json` is.
         experiment: the `Experiment`.
-        settings: dict with the run's source, epochs, whether it is adversarial, and the number of
-            `rounds` if it is a cross-validation.
+        settings: dict with the run's source, epochs, whether it is adversarial, and the numbers of
+            `folds` and `rounds` if it is a cross-validation.
         figures: dict from metric to a dict from run, such as its seed, to figure.
         more: what tells the variant from others, see `variant_of`.
     """
@@ -132,19 +142,21 @@ def commit():
 
 def _command(experiment, settings):
     """What was called, with S for the seed."""
+    source, folds = settings["source"], settings.get("folds", 0)
     options = {
         "--model": experiment.model if experiment.model != "mmil" else "",
         "--aggregation": experiment.aggregation,
         "--split": experiment.split,
-        "--source": settings["source"] if settings["source"] != experiment.sources[0] else "",
+        "--source": source if source != experiment.sources[0] else "",
         "--epochs": settings["epochs"],
+        "--folds": str(folds) if folds != experiment.folds else "",
         "--rounds": settings.get("rounds"),
         "--seed": "S",
     }
     given = " ".join(f"{option} {value}" for option, value in options.items() if value)
     given += " --vat" if settings["adversarial"] else ""
     given += " --no-rules" if settings.get("rounds") else ""
-    return f"keras-mmil run {experiment.name} {given}"
+    return f"keras-mmil run {experiment.name} {given} --record"
 
 
 def _git(*arguments):

@@ -13,6 +13,7 @@ from keras_mmil.cli.output import print_figures, print_run, write_rules, write_s
 from keras_mmil.cli.results import METRICS, figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.agreement import majority
 from keras_mmil.training import VirtualAdversarialModel, cross_validate, fit_resumable
 from keras_mmil.zoo import ReadOn
 
@@ -27,9 +28,8 @@ def run_seeds(experiment, options):
             `options.seed`. Each has a folder of its own.
 
     Raises:
-        ValueError, FileExistsError: as `run`.
+        FileExistsError, FileNotFoundError: as `run`.
     """
-    _at_least(1, seeds=options.seeds)
     if options.seeds == 1:
         run(experiment, options)
         return
@@ -60,21 +60,21 @@ def run(experiment, options):
 
     Args:
         experiment: an `Experiment` of the zoo's registry.
-        options: parsed arguments: seed, epochs, limit, source, vat, folds, rounds, jobs, rules,
-            out, resume, replace, max_clusters, verbose.
+        options: parsed arguments, checked: seed, epochs, limit, source, vat, folds, rounds, jobs,
+            rules, out, record, resume, replace, max_clusters, verbose.
 
     Returns:
         The fitted `Explainer` (None without rules), the test set (x, y, instance labels) and a dict
         of metrics.
 
     Raises:
-        ValueError: if an option is out of range, or the experiment has no such thing.
         FileExistsError: if there is a run already, and it is not to be resumed.
+        FileNotFoundError: if there is no place for records, and the figures are to be recorded.
     """
+    results = results_folder() if options.record else None
     settings = _settings(experiment, options)
     path = options.out or f"runs/{_name(experiment, settings)}"
     folder = RunFolder(path, settings, resume=options.resume, replace=options.replace)
-    keras.utils.set_random_seed(options.seed)
     data = experiment.load(
         seed=options.seed,
         limit=options.limit,
@@ -83,11 +83,11 @@ def run(experiment, options):
     )
     folder.create()  # not before: without data there is no run to resume
     beside = _figures_beside(experiment, options.source)
-    results = results_folder() if options.limit is None else None
     if settings["folds"]:
         result = _cross_validate(experiment, settings, options, data, folder)
         figures, variant = figures_of_folds(result)
         metrics = {metric: statistics.mean(values.values()) for metric, values in figures.items()}
+        metrics["test_accuracy_majority"] = majority(data.whole[1])
         print_figures(metrics, beside)
         if results:
             of_folds = {**settings, "rounds": len(result.seconds)}
@@ -112,25 +112,6 @@ def _settings(experiment, options):
     source = options.source or experiment.sources[0]
     epochs = experiment.epochs if options.epochs is None else options.epochs
     folds = experiment.folds if options.folds is None else options.folds
-    if source not in experiment.sources:
-        raise ValueError(
-            f"Expected a source among {', '.join(experiment.sources)}. Received: --source {source}"
-        )
-    _at_least(1, epochs=epochs)
-    if folds and options.rounds is not None:
-        _at_least(1, rounds=options.rounds)
-    if options.limit is not None and options.limit < 2:
-        raise ValueError(f"Expected at least two top-bags. Received: --limit {options.limit}")
-    if options.vat and experiment.adversarial is None:
-        raise ValueError(
-            f"Expected an experiment with virtual adversarial training. "
-            f"Received: --vat for {experiment.name}"
-        )
-    if folds and not experiment.folds:
-        raise ValueError(
-            "Expected an experiment whose data come in one part, to be cross-validated. "
-            f"Received: --folds {folds} for {experiment.name}"
-        )
     return {
         "experiment": experiment.key,
         "adversarial": options.vat,
@@ -140,12 +121,6 @@ def _settings(experiment, options):
         "limit": options.limit,
         "folds": folds,
     }
-
-
-def _at_least(least, **values):
-    for name, value in values.items():
-        if value < least:
-            raise ValueError(f"Expected at least {least}. Received: --{name} {value}")
 
 
 def _name(experiment, settings):
@@ -188,7 +163,10 @@ def _train_and_read(experiment, settings, options, data, folder):
     model, minutes = _train(experiment, settings, options, data, folder)
     x_test, y_test, _ = data.test
     figure = model.evaluate(x_test, y_test, verbose=0, return_dict=True)[experiment.metric]
-    metrics = {METRICS[experiment.metric]: figure, "train_minutes": minutes}
+    metrics = {METRICS[experiment.metric]: figure}
+    if experiment.metric == "accuracy":
+        metrics["test_accuracy_majority"] = majority(y_test)
+    metrics["train_minutes"] = minutes
     if not options.rules:
         folder.write_json("metrics.json", metrics)
         return None, metrics
@@ -202,9 +180,12 @@ def _train_and_read(experiment, settings, options, data, folder):
         verbose=min(options.verbose, 1),
         **_explainer_arguments({**experiment.explainer, **data.explainer}, options),
     ).fit(model, read_on.x, read_on.x_valid)
+    found = explainer.evaluate(*judged_by)
     metrics |= {
-        "rule_accuracy": explainer.score(*judged_by),
-        "fidelity": explainer.fidelity(judged_by[0]),
+        "rule_accuracy": found["accuracy"],
+        "rule_accuracy_majority": found["accuracy_majority"],
+        "fidelity": found["fidelity"],
+        "fidelity_majority": found["fidelity_majority"],
         "extract_seconds": time.perf_counter() - started,
     }
     if experiment.check_rules is not None:

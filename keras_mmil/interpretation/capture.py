@@ -6,14 +6,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil import ragged
-from keras_mmil.inputs import check_inputs, complete_inputs
+from keras_mmil.inputs import complete_inputs
+from keras_mmil.interpretation.data import as_batch, top_bags
 from keras_mmil.interpretation.graph import bag_nodes, functional
 from keras_mmil.interpretation.nesting import Nesting
+from keras_mmil.interpretation.rowwise import check_rowwise
 from keras_mmil.layers import TextBags
 from keras_mmil.layers.graph import call_arguments
 
-__all__ = ["Network", "Observation", "nest", "set_aside"]
+__all__ = ["Network", "Observation", "nest"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,22 +49,6 @@ def nest(values, occurrences):
     return tf.RaggedTensor.from_nested_row_splits(values, splits)
 
 
-def set_aside(x, fraction, seed):
-    """Split checked inputs at random: the rest, and a fraction of the top-bags.
-
-    Raises:
-        ValueError: if one of the two would be empty.
-    """
-    n = ragged.n_top_bags(x)
-    n_aside = round(n * fraction)
-    if not 0 < n_aside < n:
-        raise ValueError(
-            "Expected x_valid, or enough top-bags to set some aside for validation. "
-            f"Received: {n} top-bags, validation_fraction={fraction}"
-        )
-    return ragged.split(x, [n - n_aside, n_aside], seed=seed)
-
-
 class Network:
     """A trained model, opened at its bag-layers. The model itself is left as it is.
 
@@ -72,17 +57,22 @@ class Network:
 
     Raises:
         TypeError: if it is not a Keras model.
-        ValueError: if its bag-layers are none, or not a chain.
+        ValueError: if its bag-layers are none, or not a chain that all inputs go through.
     """
 
     def __init__(self, model):
         self.model = functional(model)
-        nodes = bag_nodes(self.model)
-        self.layers = tuple(node.operation for node in nodes)
+        self._nodes = bag_nodes(self.model)
+        self.layers = tuple(node.operation for node in self._nodes)
         self._capture = keras.Model(
             self.model._inputs_struct,
-            ([call_arguments(node) for node in nodes], self.model._outputs_struct),
+            {
+                "arguments": [call_arguments(node) for node in self._nodes],
+                "above": [node.outputs[0] for node in self._nodes],
+                "outputs": self.model._outputs_struct,
+            },
         )
+        self._is_checked = False
 
     def __reduce__(self):
         """Copies and pickles are of the model, as Keras makes them, and open it anew."""
@@ -99,50 +89,42 @@ class Network:
         """Names of the aggregations of each bag-layer: a tuple of sets."""
         return tuple({a.identifier for a in layer.aggregations} for layer in self.layers)
 
-    def inputs(self, x, name="x"):
-        """Check data and bring it into the structure of the model's inputs.
+    def data(self, x, batch_size, name="x"):
+        """Check top-bags, and make them what `batches` takes: see `data.top_bags`."""
+        return top_bags(x, self.model._inputs_struct, batch_size, name)
+
+    def as_batch(self, x):
+        """A single top-bag as a batch of one; anything else as it is."""
+        return as_batch(x, self.model._inputs_struct)
+
+    def batches(self, batches, on_batch=None):
+        """Run the network batch by batch, and yield an `Observation` of each.
 
         Args:
-            x: RaggedTensor, array, `Bags`, or dict of the model's inputs.
-            name: what to call it in errors.
-
-        Returns:
-            A tensor, or a dict without the optional inputs that are not given.
-
-        Raises:
-            TypeError: for a list or anything else that is not nested bags.
-            ValueError: if there are no top-bags, the depth is not the model's, or values are not
-                finite.
-        """
-        return check_inputs(x, self.model._inputs_struct, name)
-
-    def batches(self, x, batch_size, on_batch=None):
-        """Run the network on checked inputs, batch by batch, and yield an `Observation` of each.
-
-        Args:
-            x: what `inputs` returned.
-            batch_size: number of top-bags in a batch.
+            batches: iterable over checked inputs, such as `data(...).batches()`.
             on_batch: called without arguments after each batch.
         """
-        for batch in self.inputs_of_batches(x, batch_size):
-            yield self._observe(batch)
+        for batch in batches:
+            yield self._observe(self.complete(batch))
             if on_batch:
                 on_batch()
 
-    def inputs_of_batches(self, x, batch_size):
-        """Yield what the model itself takes, for each batch of checked inputs."""
-        for start in range(0, ragged.n_top_bags(x), batch_size):
-            batch = ragged.take(x, slice(start, start + batch_size))
-            batch = tf.nest.map_structure(_to_tensor, batch)
-            yield complete_inputs(batch, self.model._inputs_struct)
+    def complete(self, batch):
+        """What the model itself takes, for a batch of checked inputs."""
+        return complete_inputs(batch, self.model._inputs_struct)
 
     def _observe(self, batch):
-        arguments, outputs = self._capture(batch, training=False)
-        pairs = zip(self.layers, arguments, strict=True)
+        seen = self._capture(batch, training=False)
+        pairs = zip(self.layers, seen["arguments"], strict=True)
         captured = [_to_numpy(layer.capture(**tensors)) for layer, tensors in pairs]
         nestings, representations = zip(*captured, strict=True)
-        outputs = keras.tree.map_structure(lambda y: tf.cast(y, tf.float32).numpy(), outputs)
+        outputs = keras.tree.map_structure(
+            lambda y: tf.cast(y, tf.float32).numpy(), seen["outputs"]
+        )
         self._check_chain(nestings, len(keras.tree.flatten(outputs)[0]))
+        if not self._is_checked:
+            check_rowwise(self.model, self._nodes, seen["above"])
+            self._is_checked = True
         return Observation(nestings, representations, outputs)
 
     def _check_chain(self, nestings, n_top_bags):
@@ -153,10 +135,6 @@ class Network:
                     "Expected each bag of a bag-layer to be one row of the next, or one top-bag. "
                     f"Received: layer={layer.name!r} with {nesting.n_bags} bags, {n_rows} above"
                 )
-
-
-def _to_tensor(x):
-    return x if tf.is_tensor(x) else tf.convert_to_tensor(x)
 
 
 def _to_numpy(captured):

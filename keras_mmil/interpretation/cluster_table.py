@@ -3,6 +3,7 @@
 import html
 from dataclasses import dataclass
 
+from keras_mmil.interpretation.percent import percent
 from keras_mmil.interpretation.representatives import representatives
 
 __all__ = ["ClusterColumn", "ClusterTable", "cluster_table"]
@@ -79,7 +80,7 @@ class ClusterTable:
 
     def __str__(self):
         return "\n".join(
-            f"{column.name} ({column.size:.2%} of {word}s"
+            f"{column.name} ({percent(column.size)} of {word}s"
             + ("" if column.needed else ", not needed")
             + f"): {'; '.join(column.entries)}"
             for word, columns in self.levels.items()
@@ -119,7 +120,7 @@ def cluster_table(levels, observations, n, by, show):
 
 
 def _head(column):
-    return f"{column.name} ({column.size:.2%})"
+    return f"{column.name} ({percent(column.size)})"
 
 
 def _rows(columns):

@@ -5,6 +5,8 @@ from sklearn.cluster import KMeans
 
 __all__ = ["RowSample", "count_distinct", "fit_centroids", "nearest", "nearest_of_each"]
 
+_AT_ONCE = 2**26  # distances, 256 MB
+
 
 class RowSample:
     """A random sample of rows that come in batches, each of them as likely as any other.
@@ -56,11 +58,16 @@ def nearest_of_each(rows, clusterings):
     if not clusterings:
         return {}
     every = np.concatenate(list(clusterings.values()))
-    # |x - c|² without |x|², which is the same for all centroids: one matrix product.
-    distances = np.square(every).sum(axis=1) - 2 * (rows @ every.T)  # (n, all k)
+    squares = np.square(every).sum(axis=1)
     ends = np.cumsum([len(centroids) for centroids in clusterings.values()])
-    parts = zip(clusterings, np.split(distances, ends[:-1], axis=1), strict=True)
-    return {key: part.argmin(axis=1).astype(np.int32) for key, part in parts}
+    indices = np.empty((len(clusterings), len(rows)), np.int32)
+    some = max(_AT_ONCE // len(every), 1)  # rows
+    for start in range(0, len(rows), some):
+        # |x - c|² without |x|², which is the same for all centroids: one matrix product.
+        distances = squares - 2 * (rows[start : start + some] @ every.T)  # (some, all k)
+        parts = np.split(distances, ends[:-1], axis=1)
+        indices[:, start : start + some] = [part.argmin(axis=1) for part in parts]
+    return dict(zip(clusterings, indices, strict=True))
 
 
 def count_distinct(rows, at_most):

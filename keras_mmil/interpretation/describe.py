@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keras_mmil.interpretation.nesting import expand
+from keras_mmil.interpretation.percent import percent
 
 __all__ = ["Description", "LevelDescription", "describe"]
 
@@ -66,9 +67,9 @@ class LevelDescription:
         lines = [f"clusters of {self.word}s"]
         width = max(map(len, self.names))
         for record in self.records():
-            line = f"  {record['cluster']:<{width}} {record['size']:7.2%}"
+            line = f"  {record['cluster']:<{width}}  {percent(record['size'], width=5)}"
             if self.table is not None and record["majority"] is not None:
-                line += f"  {record['share']:7.2%} of it are {record['majority']}"
+                line += f", of which {percent(record['share'], width=5)} are {record['majority']}"
             lines.append(line if record["needed"] else line + "  (not needed)")
         return "\n".join(lines)
 

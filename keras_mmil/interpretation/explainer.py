@@ -1,27 +1,26 @@
 """The explainer: a trained network of bag-layers, read as symbolic rules."""
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil.interpretation import storage
-from keras_mmil.interpretation.capture import Network, set_aside
+from keras_mmil.interpretation.capture import Network
 from keras_mmil.interpretation.cluster_table import cluster_table
 from keras_mmil.interpretation.describe import describe
 from keras_mmil.interpretation.explanation import explain
 from keras_mmil.interpretation.fitting import Fitted, fit
 from keras_mmil.interpretation.level import find_cluster, find_level, rename
-from keras_mmil.interpretation.options import check_number, make_settings
-from keras_mmil.interpretation.reading import read
+from keras_mmil.interpretation.options import check_number
+from keras_mmil.interpretation.preparation import check_data, prepare
 from keras_mmil.interpretation.representatives import representatives
 from keras_mmil.interpretation.rule_book import RuleBook
-from keras_mmil.interpretation.targets import resolve_target
+from keras_mmil.interpretation.rule_classifier import RuleClassifier
 from keras_mmil.interpretation.text_explanation import annotate
 
 __all__ = ["Explainer"]
 
 
-class Explainer(BaseEstimator):
+class Explainer(RuleClassifier):
     """Read a trained network of bag-layers as symbolic rules.
 
     The representations of instances, of sub-bags and so on are clustered by k-means; decision trees
@@ -66,13 +65,14 @@ class Explainer(BaseEstimator):
         classes_: names of the classes of top-bags.
         n_clusters_: the numbers of clusters, a tuple.
         fidelity_: fidelity on the validation data.
+        majority_: share of the network's most frequent class there, the fidelity of constant rules.
         grid_: all combinations that were tried, a tuple of `GridPoint`.
 
     Example:
 
     >>> explainer = keras_mmil.Explainer(max_clusters=8).fit(model, x_train, x_valid)
     >>> print(explainer.rules_)
-    >>> explainer.fidelity(x_test), explainer.score(x_test, y_test)
+    >>> explainer.evaluate(x_test, y_test)
 
     Reference:
         Tibo, Jaeger and Frasconi, Learning and Interpreting Multi-Multi-Instance Learning
@@ -120,47 +120,35 @@ class Explainer(BaseEstimator):
 
         Args:
             model: a functional Keras model with bag-layers one above the other.
-            x: top-bags: RaggedTensor, `Bags`, array or dict of inputs.
+            x: top-bags: RaggedTensor, `Bags`, array or dict of inputs; or a `tf.data.Dataset` of
+                batches (x), (x, y) or (x, y, sample_weight), the same each time it is iterated.
+                Of a Dataset only labels, and at most `max_rows` rows a level, are held in memory.
             x_valid: more of them, on which to choose the numbers of clusters. By default
-                `validation_fraction` of `x`, chosen at random, which then is not trained on.
+                `validation_fraction` of `x`, chosen at random, which then is not trained on; needed
+                where `x` is a Dataset.
 
         Returns:
             The explainer itself.
 
         Raises:
             TypeError: if `model` is not a Keras model, or `x` not nested bags.
-            ValueError: if the model has no bag-layers or no chain of them, if data do not fit the
-                model, or if an argument of the constructor is out of range.
+            ValueError: if the model has no bag-layers or no chain of them that all inputs go
+                through, if data do not fit the model, if a Dataset is endless, empty or not the
+                same each time, or if an argument of the constructor is out of range.
         """
-        network, target = Network(model), resolve_target(model, self.target)
-        settings = make_settings(self, len(network.layers))
-        x = network.inputs(x)
-        if x_valid is None:
-            x, x_valid = set_aside(x, self.validation_fraction, settings.seed)
-        else:
-            x_valid = network.inputs(x_valid, "x_valid")
-        fitted = fit(network, target, x, x_valid, settings, self.verbose)
-        return self._set(fitted, network, target)
+        task = prepare(self, model, x, x_valid)
+        return self._set(fit(task, self.verbose), task.network, task.target)
 
-    def predict(self, x):
-        """The classes of top-bags by the rules: int [top-bags]."""
-        return self._read(x).labels[-1]
+    def check(self, model, x, x_valid=None):
+        """Raise the errors of `fit` that can be known before the model is trained.
 
-    def fidelity(self, x):
-        """The fraction of top-bags on which rules and network agree."""
-        seen = self._read(x)
-        return float(np.mean(seen.labels[-1] == seen.network))
-
-    def score(self, x, y):
-        """The accuracy of the rules.
+        The network computes as many batches as it takes to have a row for each cluster, most often
+        one. Of a Dataset, no others are checked.
 
         Args:
-            x: top-bags.
-            y: true labels: [top-bags], [top-bags, 1], or one-hot.
+            model, x, x_valid: as for `fit`.
         """
-        by_rules = self.predict(x)
-        y = self._target.true_labels(y, len(by_rules), len(self.classes_))
-        return float(np.mean(by_rules == y))
+        check_data(prepare(self, model, x, x_valid))
 
     @property
     def rules_(self):
@@ -195,16 +183,18 @@ class Explainer(BaseEstimator):
         Where the model reads texts, they are `TextExplanation`s, which show it in the text.
 
         Args:
-            x: top-bags.
+            x: top-bags, or a single one: `x[0]`.
             show: function from the position of a top-bag, sub-bag or instance in `x`, a tuple, to
                 str; by default it is the last index. The members of `Bags` are sorted, and so not
                 in the order of the RaggedTensor that they were made of.
         """
-        seen = self._read(x)
-        explanations = explain(self.levels_, self.classes_, seen, show)
+        check_is_fitted(self, "levels_")
+        data = self._data(self._network.as_batch(x))
+        explanations = explain(self.levels_, self.classes_, self._read(data), show)
         if (layer := self._network.text_layer) is None:
             return explanations
-        return annotate(self._network.inputs(x).numpy(), explanations, layer)
+        texts = np.concatenate([batch.numpy() for batch in data.batches()])
+        return annotate(texts, explanations, layer)
 
     def labels(self, x):
         """The labels by the rules of all instances, sub-bags and so on.
@@ -213,7 +203,7 @@ class Explainer(BaseEstimator):
             Tuple of int32 RaggedTensors, from the instances upwards: [top-bags, (n), (m)] for
             instances (their clusters), [top-bags, (n)] for sub-bags.
         """
-        return self._read(x).nested_labels()
+        return self._read(self._data(x)).nested_labels()
 
     def describe(self, x=None, instance_labels=None, sub_bag_labels=None, label_names=None):
         """Describe the clusters by their sizes, and by true labels where they are known.
@@ -232,7 +222,8 @@ class Explainer(BaseEstimator):
         """
         check_is_fitted(self, "levels_")
         truths = {0: instance_labels, 1: sub_bag_labels}
-        return describe(self.levels_, x if x is None else self._read(x), truths, label_names or {})
+        seen = None if x is None else self._read(self._data(x))
+        return describe(self.levels_, seen, truths, label_names or {})
 
     def representatives(self, x, level, cluster, n=10, by="separation"):
         """The rows of `x` that stand for a cluster best.
@@ -252,7 +243,8 @@ class Explainer(BaseEstimator):
         check_number("n", n, 1)
         level = find_level(self.levels_, level)
         key = level, find_cluster(self.levels_[level], cluster)
-        return representatives(self.levels_, [key], self._batches(x), n, by)[key]
+        batches = self._observe(self._data(x).batches())
+        return representatives(self.levels_, [key], batches, n, by)[key]
 
     def cluster_table(self, x, n=20, by="separation", show=None):
         """What stands for each cluster: a `ClusterTable`, to `print` or to write as HTML.
@@ -262,7 +254,7 @@ class Explainer(BaseEstimator):
             show: function from the position of a row in `x` to str; by default it is the position.
         """
         check_number("n", n, 1)
-        batches = self._batches(x)
+        batches = self._observe(self._data(x).batches())
         return cluster_table(self.levels_, batches, n, by, show or str)
 
     def save(self, folder):
@@ -277,7 +269,8 @@ class Explainer(BaseEstimator):
             ValueError: if the folder holds something else.
         """
         check_is_fitted(self, "levels_")
-        fitted = Fitted(self.levels_, self.classes_, self.grid_, self.n_clusters_, self.fidelity_)
+        figures = self.n_clusters_, self.fidelity_, self.majority_
+        fitted = Fitted(self.levels_, self.classes_, self.grid_, *figures)
         storage.write(folder, self.get_params(), fitted, self._target, self._fingerprint)
 
     @classmethod
@@ -299,24 +292,8 @@ class Explainer(BaseEstimator):
 
     def _set(self, fitted, network, target):
         self.levels_, self.classes_, self.grid_ = fitted.levels, fitted.classes, fitted.grid
-        self.n_clusters_, self.fidelity_ = fitted.n_clusters, fitted.fidelity
+        self.n_clusters_ = fitted.n_clusters
+        self.fidelity_, self.majority_ = fitted.fidelity, fitted.majority
         self._network, self._target = network, target
         self._fingerprint = storage.fingerprint(network.model)
         return self
-
-    def _batches(self, x):
-        """What the network computes on top-bags, batch by batch."""
-        check_is_fitted(self, "levels_")
-        x = self._network.inputs(x)
-        if storage.fingerprint(self._network.model) != self._fingerprint:
-            raise ValueError(
-                "Expected the weights that the model had when its rules were learned: fit again. "
-                f"Received: model={self._network.model.name!r} with other weights"
-            )
-        projections = [level.projection for level in self.levels_]
-        batches = self._network.batches(x, self.batch_size)
-        return (batch.projected(projections) for batch in batches)
-
-    def _read(self, x):
-        batches = self._batches(x)
-        return read(self.levels_, self._target, batches)

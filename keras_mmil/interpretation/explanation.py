@@ -185,7 +185,7 @@ class _Builder:
         return Part(
             **own,
             rule=matched[0],
-            clause=rules.text(matched[0]),
+            clause=rules.clause(matched[0]),
             matched=matched,
             absent=_absent(matched[0], children, rules.member_names),
             children=children,

@@ -1,14 +1,12 @@
 """From what a network computes on training and validation data to the levels of an explainer."""
 
-import functools
 import warnings
 from dataclasses import dataclass
 
-import keras
 import numpy as np
 
-from keras_mmil import ragged
 from keras_mmil.interpretation import options, parallel, sensitivity
+from keras_mmil.interpretation.agreement import majority
 from keras_mmil.interpretation.clustering import (
     RowSample,
     count_distinct,
@@ -17,7 +15,8 @@ from keras_mmil.interpretation.clustering import (
 )
 from keras_mmil.interpretation.features import bag_features
 from keras_mmil.interpretation.level import Level, level_symbol, level_word
-from keras_mmil.interpretation.nesting import concatenate, multiplicities
+from keras_mmil.interpretation.nesting import clustered_weights, concatenate, multiplicities
+from keras_mmil.interpretation.progress import Progress
 from keras_mmil.interpretation.refine import around, coarse
 from keras_mmil.interpretation.rules import RuleSet, learn_rules
 from keras_mmil.interpretation.search import LabelledBags, choose, explore, merge, tally
@@ -35,6 +34,8 @@ class Fitted:
         grid: tuple of `GridPoint`, all combinations that were tried.
         n_clusters: the combination that was chosen, a tuple.
         fidelity: of that one.
+        majority: share of the network's most frequent class of the validation data, the fidelity
+            that naming it for all would have.
     """
 
     levels: tuple
@@ -42,30 +43,25 @@ class Fitted:
     grid: tuple
     n_clusters: tuple
     fidelity: float
+    majority: float
 
 
-def fit(network, target, x, x_valid, settings, verbose=0):
+def fit(task, verbose=0):
     """Fit an explainer: algorithm 3 of the paper.
 
     Args:
-        network: the `Network`.
-        target: the `Target`.
-        x: the training data, checked.
-        x_valid: the validation data, checked.
-        settings: `Settings`.
+        task: a `Task`.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
         `Fitted`.
     """
-    if target.function is None:  # otherwise only its labels tell how many classes there are
-        options.class_names(settings.class_names, target.n_classes())
-    bar = keras.utils.Progbar(0, verbose=verbose, unit_name="step")
-    on_step = functools.partial(bar.add, 1)
+    network, target, settings, x = task.network, task.target, task.settings, task.x
+    progress = Progress(verbose)
 
     def in_batches(part):
-        bar.target += -(-ragged.n_top_bags(part) // settings.batch_size)
-        return part, settings.batch_size, on_step
+        progress.expect(part.n_batches)
+        return part.batches(), progress.step
 
     projections = (None,) * len(network.layers)
     if settings.metric == "sensitivity":
@@ -86,14 +82,14 @@ def fit(network, target, x, x_valid, settings, verbose=0):
             tuple(k for k in wanted if k not in known)
             for wanted, known in zip(ks, centroids, strict=True)
         ]
-        bar.target += sum(map(len, new)) + len(ks[0])
+        progress.expect(sum(map(len, new)) + len(ks[0]))
         if any(new):
             for known, more in zip(
-                centroids, _clusterings(samples, new, settings, on_step), strict=True
+                centroids, _clusterings(samples, new, settings, progress.step), strict=True
             ):
                 known.update(more)
             train.add(observe(x) if kept is None else kept, new)
-            held_out.add(observe(x_valid), new)
+            held_out.add(observe(task.x_valid), new)
         n_classes = target.n_classes(train.classes, held_out.classes)
         names = options.class_names(settings.class_names, n_classes)
         features = _features(settings, network, train)
@@ -103,15 +99,16 @@ def fit(network, target, x, x_valid, settings, verbose=0):
         with warnings.catch_warnings():  # here and not in a task: filters are those of all threads
             # Equal bags are merged: of many clusters, there may be hardly more that differ.
             warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
-            for pairs in parallel.run(explore, tasks, settings.n_jobs, on_step):
+            for pairs in parallel.run(explore, tasks, settings.n_jobs, progress.step):
                 trees.update(pairs)
         best = choose(tuple(trees), settings.tolerance)
         ks = around(best.n_clusters, possible, centroids)
     data = train.bags([(k,) for k in best.n_clusters], n_classes)
     levels = _levels(data, features, weights, projections, centroids, trees[best], best, names)
     _warn_of_collapse(levels)
-    bar.update(bar.target, finalize=True)
-    return Fitted(levels, names, tuple(trees), best.n_clusters, best.fidelity)
+    progress.finish()
+    figures = best.fidelity, majority(held_out.classes)
+    return Fitted(levels, names, tuple(trees), best.n_clusters, *figures)
 
 
 class _Labelled:
@@ -159,7 +156,7 @@ def _draw(observations, settings):
             n_levels = len(batch.nestings)
             seeds = np.random.SeedSequence(settings.seed).spawn(n_levels)
             samples = [RowSample(settings.max_rows, seed) for seed in seeds]
-        weights = _clustered_weights(batch.nestings, multiplicities(batch.nestings))
+        weights = clustered_weights(batch.nestings)
         for sample, rows, weight in zip(samples, batch.representations, weights, strict=True):
             sample.add(rows, weight)
         if kept is not None:
@@ -169,30 +166,21 @@ def _draw(observations, settings):
     return [sample.draw() for sample in samples], kept
 
 
-def _clustered_weights(nestings, weights):
-    """The weights of rows in clustering: that of an empty bag, a learned vector, is left out."""
-    not_empty = [1.0, *(~nesting.is_empty for nesting in nestings[:-1])]
-    return [w * n for w, n in zip(weights[:-1], not_empty, strict=True)]
-
-
 def _possible(settings, samples):
     """The numbers of clusters to try that the data allow."""
+    settings.check_rows([len(rows) for rows, _ in samples])
     possible = []
     for level, (rows, _) in enumerate(samples):
-        wanted, symbol = settings.options[level], level_symbol(level)
-        if not len(rows) or (settings.fixed and wanted[0] > len(rows)):
-            raise ValueError(
-                f"Expected at least {wanted[0]} rows to cluster at level {symbol!r}. "
-                f"Received: {len(rows)}, n_clusters={wanted[0]}"
-            )
+        wanted = settings.options[level]
         distinct = count_distinct(rows, wanted[-1])
         if distinct < wanted[-1]:
             warnings.warn(
-                f"Level {symbol!r} has only {distinct} distinct points, so that it cannot have "
-                f"{wanted[-1]} clusters.",
-                stacklevel=5,
+                f"Level {level_symbol(level)!r} has only {distinct} distinct points, so that it "
+                f"cannot have {wanted[-1]} clusters.",
+                stacklevel=4,
             )
-        possible.append(tuple(k for k in wanted if k <= distinct) or (distinct,))
+        few = wanted[: max(distinct + 1 - wanted[0], 0)]
+        possible.append(tuple(few) or (distinct,))
     return possible
 
 
@@ -240,7 +228,7 @@ def _levels(data, features, weights, projections, centroids, trees, best, class_
         bags = bag_features(features[i], labels, counts[i], data.nestings[i])
         examples.append(tally(*merge(bags), data.labels[i + 1][counts[i + 1]], weights[i + 1]))
         labels = tree.predict(bags)
-    clustered = _clustered_weights(data.nestings, weights)
+    clustered = clustered_weights(data.nestings)
     needed, levels = (True,) * counts[-1], []
     for i in reversed(range(n_levels)):
         rules = learn_rules(trees[i], features[i], i, *examples[i])

@@ -5,9 +5,9 @@ import itertools
 import keras
 
 from keras_mmil.layers import BagLayer
-from keras_mmil.layers.graph import nodes_under
+from keras_mmil.layers.graph import call_arguments, nodes_under
 
-__all__ = ["bag_nodes", "functional"]
+__all__ = ["bag_nodes", "functional", "tensors_above"]
 
 
 def functional(model):
@@ -33,8 +33,8 @@ def bag_nodes(model):
     """The nodes where a functional model calls its bag-layers, from the instances upwards.
 
     Raises:
-        ValueError: if it has none; if they are not a chain, each called once; or if a nested model
-            or a layer hides some.
+        ValueError: if it has none; if they are not a chain, each called once; if a nested model or
+            a layer hides some; or if anything reaches what is above a bag-layer beside it.
     """
     nodes = nodes_under(model.outputs, model.inputs)
     _check_nothing_hidden(node.operation for node in nodes)
@@ -57,7 +57,17 @@ def bag_nodes(model):
                 "several aggregations. Received: layers "
                 f"{lower.operation.name!r} and {upper.operation.name!r} side by side"
             )
+    _check_nothing_beside(model, nodes)
     return nodes
+
+
+def tensors_above(model, nodes):
+    """What is above each bag-layer: the `inputs` of the next; of the last, the model's outputs.
+
+    Returns:
+        A list of symbolic tensors for each node.
+    """
+    return [*([call_arguments(node)["inputs"]] for node in nodes[1:]), model.outputs]
 
 
 def _check_nothing_hidden(operations):
@@ -70,3 +80,35 @@ def _check_nothing_hidden(operations):
                     "Expected bag-layers in the model itself, not inside one of its layers. "
                     f"Received: layer={inner.name!r} in {layer.name!r}"
                 )
+
+
+def _check_nothing_beside(model, nodes):
+    """Raise ValueError where what is above a bag-layer is not computed from its output alone.
+
+    Rules read nothing of a bag but the clusters of its members. How bags are made of rows, the
+    `members` and `weights` of a bag-layer, is read as it is, whatever it is computed from.
+    """
+    readers = [*(f"bag-layer {node.operation.name!r}" for node in nodes[1:]), "the model's output"]
+    for node, tensors, reader in zip(nodes, tensors_above(model, nodes), readers, strict=True):
+        if joins := list(_joins(model, node, tensors, reader)):
+            raise ValueError(
+                f"Expected {reader} to be computed from bag-layer {node.operation.name!r} alone, "
+                f"for rules cannot read what joins it. Received: {'; '.join(joins)}"
+            )
+
+
+def _joins(model, node, tensors, reader):
+    """Where something joins the output of a bag-layer on the way to `tensors`: descriptions."""
+    readers = [(reader, tensors)]
+    for upper in nodes_under(tensors, node.outputs):
+        if any(node in nodes_under([x], model.inputs) for x in upper.input_tensors):
+            readers.append((f"layer {upper.operation.name!r}", upper.input_tensors))
+    for name, read in readers:
+        for x in read:
+            below = nodes_under([x], node.outputs)
+            inputs = sorted(lower.operation.name for lower in below if lower.is_input)
+            if inputs and node not in nodes_under([x], model.inputs):
+                source = x._keras_history.operation.name
+                is_input = inputs == [source]
+                what = f"input {source!r}" if is_input else f"{source!r}, computed from {inputs}"
+                yield f"{name} reads {what}"

@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from keras_mmil._checks import is_int
 from keras_mmil.interpretation.features import Feature, bag_features
-from keras_mmil.interpretation.rules import RuleSet
+from keras_mmil.interpretation.percent import percent
+from keras_mmil.interpretation.rules import RuleSet, left_out
 from keras_mmil.interpretation.tree import Tree
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "find_level",
     "level_symbol",
     "level_word",
+    "listing",
     "rename",
 ]
 
@@ -72,16 +75,52 @@ class Level:
         """Which clusters some needed rule has a condition on."""
         return self.rules.needed_members
 
-    def __str__(self):
+    def lines(self, all=False):
+        """The shares of the clusters, and the rules, of those that are needed or of all."""
         shares = ", ".join(
-            f"{name} {size:.2%}" + ("" if needed else " (not needed)")
+            f"{name} {percent(size)}" + ("" if needed else " (not needed)")
             for name, size, needed in zip(self.names, self.sizes, self.needed, strict=True)
+            if all or needed
         )
-        return f"{self.bag_word}s, by their {self.word}s: {shares}\n{self.rules}"
+        heading = f"{self.bag_word}s, by their {self.word}s: {shares or 'none is needed'}"
+        return [heading, *self.rules.lines(all)]
+
+    def text(self, all=False):
+        """What is needed of the level, and how much is not; or all of it."""
+        return listing((self,), all)
+
+    def __str__(self):
+        return self.text()
 
     def bags(self, labels, nesting):
         """The features of the bags of labelled rows: float32 [bags, k]."""
         return bag_features(self.feature, labels, self.n_clusters, nesting)
+
+
+def listing(levels, all=False):
+    """Levels as text.
+
+    Args:
+        levels: tuple of `Level`, from the instances upwards.
+        all: whether to show also the clusters that no needed rule has a condition on, and the rules
+            that conclude them; else a line says how many these are.
+
+    Returns:
+        str. Levels whose rules are constant are named first; levels without a needed rule are left
+        out.
+    """
+    found = [(level.bag_word, level.rules.constant) for level in levels]
+    constant = [
+        f"# CONSTANT: the rules put every {word} into one class, {name!r}."
+        for word, name in found
+        if name is not None
+    ]
+    blocks = [constant, *(level.lines(all) for level in levels if all or level.rules.n_needed)]
+    if not all:
+        n_rules = sum(len(level.rules) - level.rules.n_needed for level in levels)
+        n_clusters = sum(level.n_clusters - sum(level.needed) for level in levels)
+        blocks.append(left_out(n_rules, n_clusters))
+    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
 
 
 def find_level(levels, level):
@@ -93,12 +132,12 @@ def find_level(levels, level):
     symbols = [level_symbol(index) for index in range(len(levels))]
     if level in symbols:
         return symbols.index(level)
-    if not isinstance(level, int) or not 0 <= level < len(levels):
+    if not is_int(level) or not 0 <= level < len(levels):
         raise ValueError(
             f"Expected a level from 0 to {len(levels) - 1}, or one of {symbols}. "
             f"Received: level={level!r}"
         )
-    return level
+    return int(level)
 
 
 def find_cluster(level, cluster):
@@ -109,7 +148,7 @@ def find_cluster(level, cluster):
     """
     if cluster in level.names:
         return level.names.index(cluster)
-    if not isinstance(cluster, (int, np.integer)) or not 0 <= cluster < level.n_clusters:
+    if not is_int(cluster) or not 0 <= cluster < level.n_clusters:
         raise ValueError(
             f"Expected a cluster from 0 to {level.n_clusters - 1}, or one of {level.names}. "
             f"Received: cluster={cluster!r}"

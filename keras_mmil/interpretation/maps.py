@@ -4,6 +4,7 @@ import textwrap
 
 import numpy as np
 
+from keras_mmil import ragged
 from keras_mmil.bags import members_of
 from keras_mmil.interpretation.plots import GREEN, finish, new_figure, rows_and_columns
 
@@ -70,13 +71,14 @@ class Maps:
 
     Args:
         explainer: a fitted `Explainer`.
-        x: top-bags.
+        x: top-bags, as for `Explainer.fit`.
     """
 
     def __init__(self, explainer, x):
         self._levels = explainer.levels_
-        self._instances = members_of(x)
-        self._seen = explainer._read(x)
+        data = explainer._data(x)
+        self._seen = explainer._read(data)
+        self._instances = ragged.concat([members_of(batch) for batch in data.batches()])
         self._labels = self._seen.nested_labels()
 
     def instances(self, n_places):
@@ -124,7 +126,7 @@ class Maps:
         matches, balances = {}, {}
         for rule in level.rules:
             if level.rules.names[rule.conclusion] == conclusion:
-                clause = level.rules.text(rule)
+                clause = level.rules.clause(rule)
                 holds = np.array([condition.holds(bags) for condition in rule.conditions], bool)
                 holds = holds.reshape(-1, len(bags))  # also where there are no conditions
                 matches[clause] = holds.all(axis=0)

@@ -7,7 +7,14 @@ import numpy as np
 
 from keras_mmil._nested_lists import members_of
 
-__all__ = ["Nesting", "Occurrences", "concatenate", "expand", "multiplicities"]
+__all__ = [
+    "Nesting",
+    "Occurrences",
+    "clustered_weights",
+    "concatenate",
+    "expand",
+    "multiplicities",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +96,15 @@ def multiplicities(nestings):
         weights = nesting.weights * counts[0][nesting.bag_ids]
         counts.insert(0, np.bincount(nesting.members, weights, minlength=nesting.n_rows))
     return tuple(counts)
+
+
+def clustered_weights(nestings):
+    """The weights of rows in clustering, [rows] for each level.
+
+    They are their multiplicities; but that of an empty bag, a learned vector, is left out.
+    """
+    not_empty = [1.0, *(~nesting.is_empty for nesting in nestings[:-1])]
+    return [w * n for w, n in zip(multiplicities(nestings)[:-1], not_empty, strict=True)]
 
 
 def expand(nestings):

@@ -5,15 +5,24 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from keras_mmil._checks import is_int
 from keras_mmil.interpretation import features as kinds
+from keras_mmil.interpretation.level import level_symbol
 
-__all__ = ["Settings", "check_number", "class_names", "level_features", "make_settings"]
+__all__ = [
+    "Settings",
+    "check_arguments",
+    "check_number",
+    "class_names",
+    "level_features",
+    "make_settings",
+]
 
 _RANGES = (
     ("tolerance", 0.0, 1.0),
     ("ccp_alpha", 0.0, np.inf),
     ("validation_fraction", 0.0, 1.0),
-    ("n_init", 1, np.inf),
+    ("n_init", 1, 1000),
     ("max_rows", 1, np.inf),
     ("batch_size", 1, np.inf),
 )
@@ -26,7 +35,8 @@ class Settings:
     """How to fit, spelled out.
 
     Attributes:
-        options: numbers of clusters to try, a tuple of ints for each level.
+        options: numbers of clusters to try, a range for each level. They may be far more than the
+            data have rows.
         fixed: whether those were asked for, rather than tried.
         metric, features, class_names, tolerance, n_jobs, batch_size: see `Explainer`.
         seed: decides all that is random.
@@ -48,6 +58,34 @@ class Settings:
     clustering: dict
     tree: dict
 
+    def check_rows(self, n_rows):
+        """Raise ValueError if there are too few rows to cluster, of so many at each level."""
+        for level, (n, wanted) in enumerate(zip(n_rows, self.options, strict=True)):
+            least = wanted[0] if self.fixed else 1
+            if n < least:
+                raise ValueError(
+                    f"Expected at least {wanted[0]} rows to cluster at level "
+                    f"{level_symbol(level)!r}. Received: {n}, n_clusters={wanted[0]}"
+                )
+
+
+def check_arguments(explainer):
+    """Raise ValueError if an argument of an explainer is out of range, whatever the network is."""
+    for name, least, greatest in _RANGES:
+        check_number(name, getattr(explainer, name), least, greatest)
+    if explainer.metric not in _METRICS:
+        raise ValueError(f"Expected one of {_METRICS}. Received: metric={explainer.metric!r}")
+    for name in ("max_depth", "n_jobs", "random_state"):
+        value = getattr(explainer, name)
+        if value is not None and not is_int(value):
+            raise ValueError(f"Expected an int or None. Received: {name}={value!r}")
+    if explainer.random_state is not None:
+        check_number("random_state", explainer.random_state, 0, 2**32 - 1)
+    if explainer.max_depth is not None:
+        check_number("max_depth", explainer.max_depth, 1, 2**31 - 1)
+    if explainer.n_jobs == 0:
+        raise ValueError("Expected a number of threads, or -1. Received: n_jobs=0")
+
 
 def make_settings(explainer, n_levels):
     """The `Settings` of an explainer for a network of some number of bag-layers.
@@ -55,28 +93,18 @@ def make_settings(explainer, n_levels):
     Raises:
         ValueError: if one of its arguments is out of range.
     """
-    for name, least, greatest in _RANGES:
-        check_number(name, getattr(explainer, name), least, greatest)
-    if explainer.metric not in _METRICS:
-        raise ValueError(f"Expected one of {_METRICS}. Received: metric={explainer.metric!r}")
-    for name in ("max_depth", "n_jobs", "random_state"):
-        value = getattr(explainer, name)
-        if value is not None and not _is_int(value):
-            raise ValueError(f"Expected an int or None. Received: {name}={value!r}")
+    check_arguments(explainer)
     seed = explainer.random_state
     if seed is None:
         seed = int(np.random.default_rng().integers(2**31))
-    check_number("random_state", seed, 0, 2**32 - 1)
-    if explainer.max_depth is not None:
-        check_number("max_depth", explainer.max_depth, 1)
-    if explainer.n_jobs == 0:
-        raise ValueError("Expected a number of threads, or -1. Received: n_jobs=0")
     fixed = explainer.n_clusters is not None
     if fixed:
-        ks = tuple((k,) for k in _per_level("n_clusters", explainer.n_clusters, n_levels, 1))
+        numbers = _per_level("n_clusters", explainer.n_clusters, n_levels, 1)
+        check_number("n_clusters", max(numbers), 1, explainer.max_rows)
+        ks = tuple(range(k, k + 1) for k in numbers)
     else:
         limits = _per_level("max_clusters", explainer.max_clusters, n_levels, 2)
-        ks = tuple(tuple(range(2, limit + 1)) for limit in limits)
+        ks = tuple(range(2, limit + 1) for limit in limits)
     return Settings(
         ks,
         fixed,
@@ -102,7 +130,7 @@ def _per_level(name, value, n_levels, least):
     if (
         not isinstance(values, (tuple, list))
         or len(values) != n_levels
-        or not all(_is_int(each) and each >= least for each in values)
+        or not all(is_int(each) and each >= least for each in values)
     ):
         raise ValueError(
             f"Expected an int ≥ {least}, or a tuple of one for each of {n_levels} bag-layers, from "
@@ -158,12 +186,8 @@ def class_names(names, n_classes):
 
 def check_number(name, value, least, greatest=np.inf):
     """Raise ValueError unless a value is a number in a range; a whole one if `least` is an int."""
-    is_number = _is_int(value) or (isinstance(value, Real) and isinstance(least, float))
+    is_number = is_int(value) or (isinstance(value, Real) and isinstance(least, float))
     if not is_number or isinstance(value, bool) or not least <= value <= greatest:
         kind = "a number" if isinstance(least, float) else "an int"
         to = f"from {least} to {greatest}" if greatest < np.inf else f"≥ {least}"
         raise ValueError(f"Expected {kind} {to}. Received: {name}={value!r}")
-
-
-def _is_int(value):
-    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -28,9 +28,8 @@ def run(function, tasks, n_jobs, on_done):
         with controller.limit(limits=1, user_api="openmp"):
             return function(*arguments)
 
-    parallel = Parallel(
-        -1 if n_jobs is None else n_jobs, backend="threading", return_as="generator"
-    )
+    n_threads = -1 if n_jobs is None else min(n_jobs, max(len(tasks), 1))
+    parallel = Parallel(n_threads, backend="threading", return_as="generator")
     results = []
     with controller.limit(limits=1, user_api="blas"):
         for result in parallel(delayed(single_threaded)(*arguments) for arguments in tasks):

@@ -1,10 +1,14 @@
 """Pictures of how rules were found, and of what their clusters stand for."""
 
 import itertools
+import re
+import textwrap
 
 import numpy as np
 
+from keras_mmil.interpretation.explanation import CHECKED, DECIDES, LIMITED
 from keras_mmil.interpretation.level import level_symbol, level_word
+from keras_mmil.interpretation.percent import percent
 
 __all__ = [
     "finish",
@@ -13,6 +17,7 @@ __all__ = [
     "plot_correspondence",
     "plot_grid",
     "rows_and_columns",
+    "wrap_clause",
 ]
 
 _COLOUR = "#3b6ea5"
@@ -22,6 +27,7 @@ GREEN = "#2a9134"
 _N_TICKS = 17  # with a name, on an axis
 _N_BARS = 400  # in histograms that can still be looked at together
 _SHARE_WITH_NUMBER = 10  # in % of a cluster, in a heat-map
+_CLOUD_WIDTH, _CLOUD_LETTERS = 3.6, 50  # of a cloud, inches, and letters of its title as wide as it
 _N_PLACES = 60  # of points that would have to be absent, in a picture
 
 
@@ -51,7 +57,11 @@ def plot_grid(explainer, path=None):
         axes = figure.subplots(1, len(pairs), squeeze=False)
         for ax, pair in zip(axes[0], pairs, strict=True):
             _heat_map(figure, ax, grid, chosen, pair)
-    figure.suptitle(f"Fidelity on validation data (chosen: {explainer.fidelity_:.2%})")
+    fidelity, share = percent(explainer.fidelity_, 2), percent(explainer.majority_, 2)
+    figure.suptitle(
+        f"Fidelity on validation data\n(chosen: {fidelity}; most frequent class: {share})",
+        fontsize=11,
+    )
     return finish(figure, path)
 
 
@@ -86,15 +96,17 @@ def plot_correspondence(description, path=None):
 
 
 def plot_clouds(explainer, x, around, titles=None, path=None):
-    """Clouds of points, and what in them decides: the rule that fired on one cloud of each top-bag.
+    """Clouds of points, and the rules that fired: on each top-bag, and on the cloud of it shown.
 
-    Points whose cluster the rule requires are green. Red are places where there would be points
-    that it wants to be absent: where the clouds in `around` have such points.
+    Points whose cluster the rule on the cloud requires are green. Red crosses are of clusters of
+    which it allows no points, or few, and the cloud has none: they are where the clouds in `around`
+    have such points. Of several clouds in a top-bag, the first is shown whose cluster the rule on
+    the top-bag requires; where it requires none, the first that it limits, or else checked.
 
     Args:
         explainer: a fitted `Explainer` of a network for clouds of points in space.
         x: some top-bags, a picture each: RaggedTensor [top-bags, (points), 3], or
-            [top-bags, (clouds), (points), 3], of which the first cloud that decides is shown.
+            [top-bags, (clouds), (points), 3].
         around: more top-bags.
         titles: what to call the top-bags, list of str.
         path: where to save the picture, if at all.
@@ -111,29 +123,33 @@ def plot_clouds(explainer, x, around, titles=None, path=None):
     places = around.flat_values.numpy()
     cluster_of = explainer.labels(around)[0].flat_values.numpy()
     names = explainer.levels_[0].rules.member_names
-    explanations = explainer.explain(x)
-    rows, columns = rows_and_columns(len(explanations), 4)
-    figure = new_figure(3.6 * columns, 4.2 * rows)
-    for i, explanation in enumerate(explanations):
-        cloud = _first_deciding(explanation.top_bag)
+    paths = [_shown(explanation.top_bag) for explanation in explainer.explain(x)]
+    titles = titles or list(map(str, range(len(paths))))
+    texts = [_reasons(path, title) for path, title in zip(paths, titles, strict=True)]
+    rows, columns = rows_and_columns(len(paths), 4)
+    lines = 1 + max(text.count("\n") for text in texts)
+    figure = new_figure(_CLOUD_WIDTH * columns, (_CLOUD_WIDTH + 0.17 * lines) * rows)
+    # Figures of their own, as the layout makes no room for long titles of axes in space.
+    panels = figure.subfigures(rows, columns, squeeze=False).flat
+    for panel, (*_, cloud), text in zip(panels, paths, texts, strict=False):
+        panel.suptitle(text, fontsize=9)
+        ax = panel.add_subplot(projection="3d")
+        ax.set_axis_off()
+        if cloud.level > 1:
+            continue  # an empty bag, in which no cloud is
         points = x[cloud.position].numpy()
         decides = np.array([child.deciding for child in cloud.children], bool)
         absent = np.isin(cluster_of, [names.index(name) for name in cloud.absent])
         step = max(1, absent.sum() // _N_PLACES)
-        ax = figure.add_subplot(rows, columns, i + 1, projection="3d")
         ax.scatter(*places[absent][::step].T, color=_CHOSEN, marker="x", s=12, alpha=0.5)
         ax.scatter(*points[~decides].T, color=_COLOUR, s=6)
         ax.scatter(*points[decides].T, color=GREEN, s=30, depthshade=False)
-        drawn = np.concatenate([points, places[absent][::step]])
-        low, high = drawn.min(axis=0), drawn.max(axis=0)
-        ax.set(**{f"{axis}lim": pair for axis, *pair in zip("xyz", low, high, strict=True)})
-        ax.set_box_aspect(np.maximum(high - low, 1e-6), zoom=1.05)
-        ax.set_axis_off()
-        title = str(i) if titles is None else titles[i]
-        by_rules = f"{explanation.top_bag.name} by the rules, as {cloud.name} is in it"
-        if cloud is explanation.top_bag:
-            by_rules = f"{cloud.name} by the rules"
-        ax.set_title(f"{title}\n{by_rules}", fontsize=9, y=0.96)
+        drawn = np.concatenate([points, places[absent][::step]]).astype(float)
+        if len(drawn):
+            low, high = drawn.min(axis=0), drawn.max(axis=0)
+            high = np.maximum(high, low + 1e-6)  # a cloud may be flat
+            ax.set(**{f"{axis}lim": pair for axis, *pair in zip("xyz", low, high, strict=True)})
+            ax.set_box_aspect(high - low, zoom=1.05)
     return finish(figure, path)
 
 
@@ -187,14 +203,37 @@ def _correspondence_map(description, shares):
 
 def _cluster_titles(description):
     pairs = zip(description.names, description.sizes, strict=True)
-    return [f"{name} ({size:.1%})" for name, size in pairs]
+    return [f"{name} ({percent(size)})" for name, size in pairs]
 
 
-def _first_deciding(part):
-    """The first sub-bag of instances that decides, or the first of all; a bag of instances."""
-    while part.level > 1:
-        part = next((child for child in part.children if child.deciding), part.children[0])
-    return part
+def _shown(top_bag):
+    """A top-bag, and in it the bag of instances that says most about why its rule fired.
+
+    Returns:
+        List of `Part`, from the top-bag downwards; it ends early where a bag is empty.
+    """
+    path = [top_bag]
+    while path[-1].level > 1 and path[-1].children:
+        children = path[-1].children
+        first = {child.role: child for child in reversed(children)}
+        path.append(
+            next((first[r] for r in (DECIDES, LIMITED, CHECKED) if r in first), children[0])
+        )
+    return path
+
+
+def _reasons(path, title):
+    """What stands above a picture: its title, and the rule that fired on each of the bags."""
+    top_bag, *inner = path
+    reasons = [f"{part.word} {part.title} ({part.role}): {part.clause}" for part in inner]
+    lines = [wrap_clause(reason, _CLOUD_LETTERS) for reason in (top_bag.clause, *reasons)]
+    return "\n".join([title, *lines])
+
+
+def wrap_clause(clause, width):
+    """A clause in lines of at most so many characters, broken between conditions only."""
+    kept_together = re.sub(r"(?<![,←:]) | (?=\d)", "\N{NO-BREAK SPACE}", clause)
+    return textwrap.fill(kept_together, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _line(ax, grid, chosen):

@@ -8,7 +8,7 @@ from keras_mmil.interpretation.capture import nest
 from keras_mmil.interpretation.clustering import nearest
 from keras_mmil.interpretation.nesting import concatenate, expand
 
-__all__ = ["Reading", "read"]
+__all__ = ["Reading", "classify", "read"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,23 @@ def read(levels, target, observations):
         tuple(map(np.concatenate, zip(*labels, strict=True))),
         np.concatenate(network),
     )
+
+
+def classify(levels, target, observations):
+    """Classify what a network computed, and keep nothing else of it.
+
+    Args:
+        levels, target, observations: as for `read`.
+
+    Returns:
+        The classes of the top-bags by the rules, and by the network: int [top-bags] each.
+    """
+    classes = []
+    for batch in observations:
+        _, _, labels, network = _read_batch(levels, target, batch)
+        classes.append((labels[-1], network))
+    by_rules, by_network = map(np.concatenate, zip(*classes, strict=True))
+    return by_rules, by_network
 
 
 def _read_batch(levels, target, batch):

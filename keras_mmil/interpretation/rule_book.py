@@ -3,6 +3,8 @@
 import json
 from dataclasses import dataclass
 
+from keras_mmil.interpretation.level import listing
+
 __all__ = ["RuleBook"]
 
 
@@ -22,8 +24,22 @@ class RuleBook:
     def __len__(self):
         return sum(len(level.rules) for level in self.levels)
 
+    @property
+    def constant(self):
+        """Name of the one class that the rules put all top-bags into; None if there are several."""
+        return self.levels[-1].rules.constant
+
+    def text(self, all=False):
+        """The rules, level by level.
+
+        Args:
+            all: whether to show also the rules and clusters that are not needed: those that no
+                class of top-bags depends on. Else the last line says how many these are.
+        """
+        return listing(self.levels, all)
+
     def __str__(self):
-        return "\n\n".join(map(str, self.levels))
+        return self.text()
 
     def records(self):
         """One dict for each rule, from the instances upwards."""
@@ -36,10 +52,11 @@ class RuleBook:
                     "number": number,
                     "conclusion": rules.names[rule.conclusion],
                     "conditions": [c.text(rules.member_names) for c in rule.conditions],
-                    "support": rule.support,
                     "precision": rule.precision,
+                    "support": rule.support,
+                    "coverage": rule.coverage,
                     "needed": rules.needed[rule.conclusion],
-                    "clause": rules.text(rule),
+                    "clause": rules.clause(rule),
                 }
 
     def to_dict(self):
@@ -53,7 +70,8 @@ class RuleBook:
                     "needed": list(level.needed),
                     "conclusions": list(level.rules.names),
                     "rules": [
-                        {**rule.to_dict(), "clause": level.rules.text(rule)} for rule in level.rules
+                        {**rule.to_dict(), "clause": level.rules.clause(rule)}
+                        for rule in level.rules
                     ],
                 }
                 for level in self.levels

@@ -1,10 +1,13 @@
 """A Keras callback that reads the network as rules while it trains."""
 
+import warnings
+
 import keras
 from sklearn.exceptions import NotFittedError
 
 from keras_mmil._checks import positive_int
 from keras_mmil.interpretation.explainer import Explainer
+from keras_mmil.interpretation.options import check_arguments
 from keras_mmil.interpretation.storage import fingerprint
 
 __all__ = ["RuleExtractor"]
@@ -15,6 +18,10 @@ class RuleExtractor(keras.callbacks.Callback):
 
     The model is left as it is. Put this callback after those that change weights at the end of an
     epoch or of training, such as `EarlyStopping(restore_best_weights=True)`.
+
+    What `Explainer.check` can tell is raised before the first epoch. An extraction that fails
+    later, such as that of a network that has diverged, does not end the training, which would
+    lose what it has learned: there is a warning, and `explainer_` raises the error.
 
     Args:
         x: top-bags to learn rules from, see `Explainer.fit`.
@@ -27,6 +34,10 @@ class RuleExtractor(keras.callbacks.Callback):
     Attributes:
         explainer_: the fitted `Explainer`.
 
+    Raises:
+        TypeError: if an argument is unknown.
+        ValueError: if one is out of range.
+
     Example:
 
     >>> extractor = keras_mmil.RuleExtractor(x_train, validation_data=x_valid, max_clusters=10)
@@ -36,12 +47,12 @@ class RuleExtractor(keras.callbacks.Callback):
 
     def __init__(self, x, validation_data=None, every=None, **explainer_arguments):
         super().__init__()
-        Explainer(**explainer_arguments)  # a wrong name is better found before training
+        check_arguments(Explainer(**explainer_arguments))
         self.x = x
         self.x_valid = validation_data[0] if isinstance(validation_data, tuple) else validation_data
         self.every = positive_int("every", every, optional=True)
         self.explainer_arguments = explainer_arguments
-        self._extracted = None  # the explainer, and the fingerprint of the weights it explains
+        self._forget()
 
     @property
     def explainer_(self):
@@ -49,13 +60,19 @@ class RuleExtractor(keras.callbacks.Callback):
 
         Raises:
             NotFittedError: before the first extraction.
+            RuntimeError: if the last extraction failed, from the error that it failed with.
         """
-        if self._extracted is None:
+        if self._error is not None:
+            raise RuntimeError(
+                "Expected the extraction of rules in training to succeed; `extract(model)` tries "
+                f"again. Received: {_describe(self._error)}"
+            ) from self._error
+        if self._explainer is None:
             raise NotFittedError(
                 "Expected training to have ended, or `extract(model)` to have been called. "
                 "Received: explainer_=None"
             )
-        return self._extracted[0]
+        return self._explainer
 
     def extract(self, model):
         """Read a model as rules now.
@@ -63,25 +80,51 @@ class RuleExtractor(keras.callbacks.Callback):
         Returns:
             The `Explainer`, which is also `explainer_`.
         """
-        explainer = Explainer(**self.explainer_arguments).fit(model, self.x, self.x_valid)
-        self._extracted = explainer, fingerprint(model)
-        return explainer
+        self._forget()
+        self._explainer = Explainer(**self.explainer_arguments).fit(model, self.x, self.x_valid)
+        self._read_weights = fingerprint(model)
+        return self._explainer
 
     def on_train_begin(self, logs=None):
-        """Forget what was extracted in an earlier training."""
-        self._extracted = None
+        """Forget what was extracted in an earlier training, and check model and data.
+
+        Raises:
+            TypeError, ValueError: see `Explainer.check`.
+        """
+        self._forget()
+        Explainer(**self.explainer_arguments).check(self.model, self.x, self.x_valid)
 
     def on_epoch_end(self, epoch, logs=None):
         """Extract every few epochs, and log the fidelity."""
         if self.every is None:
             return
         fidelity = float("nan")
-        if (epoch + 1) % self.every == 0:
-            fidelity = self.extract(self.model).fidelity_
+        if (epoch + 1) % self.every == 0 and self._try_to_extract():
+            fidelity = self._explainer.fidelity_
         if logs is not None:
             logs["val_fidelity"] = fidelity
 
     def on_train_end(self, logs=None):
         """Extract, unless these weights were read already."""
-        if self._extracted is None or self._extracted[1] != fingerprint(self.model):
+        if self._read_weights != fingerprint(self.model):
+            self._try_to_extract()
+
+    def _try_to_extract(self):
+        """Extract; or warn, and keep the error. Returns whether there are rules."""
+        try:
             self.extract(self.model)
+        except Exception as error:  # raised later by `explainer_`
+            self._error = error
+            warnings.warn(
+                f"No rules were extracted, `explainer_` raises the error: {_describe(error)}",
+                stacklevel=2,
+            )
+        return self._error is None
+
+    def _forget(self):
+        self._explainer = self._error = None
+        self._read_weights = None  # fingerprint of the weights that the explainer explains
+
+
+def _describe(error):
+    return f"{type(error).__name__}: {error}"

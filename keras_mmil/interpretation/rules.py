@@ -1,13 +1,16 @@
 """Symbolic rules as data. Text comes last."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from keras_mmil.interpretation import features
+from keras_mmil.interpretation.percent import percent
 from keras_mmil.interpretation.simplify import simplify
 
-__all__ = ["Condition", "Rule", "RuleSet", "learn_rules"]
+__all__ = ["Condition", "Rule", "RuleSet", "learn_rules", "left_out"]
+
+_WIDEST = 80  # clauses behind which figures still align: a few longer ones need not move them all
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Rule:
         conditions: tuple of `Condition`, at most one a cluster.
         support: fraction of the training bags that the rule matches.
         precision: fraction of those which the network puts into the class.
+        coverage: fraction of the training bags which the network puts into the class that the rule
+            matches, its recall.
     """
 
     level: int
@@ -71,14 +76,15 @@ class Rule:
     conditions: tuple
     support: float
     precision: float
+    coverage: float
 
     def matches(self, bags):
         """Whether all conditions hold for feature vectors [bags, k]: bool [bags]."""
         holds = [np.ones(len(bags), bool), *(c.holds(bags) for c in self.conditions)]
         return np.logical_and.reduce(holds)
 
-    def text(self, member_names, names):
-        """The rule as a clause: "v1 ← o_u1=1, o_u3=0."."""
+    def clause(self, member_names, names):
+        """The rule in the syntax of the paper: "v1 ← o_u1=1, o_u3=0."."""
         if not self.conditions:
             return f"{names[self.conclusion]}."
         body = ", ".join(condition.text(member_names) for condition in self.conditions)
@@ -143,19 +149,51 @@ class RuleSet:
             )
         return labels
 
-    def text(self, rule):
-        """A rule of this set as a clause."""
-        return rule.text(self.member_names, self.names)
+    @property
+    def constant(self):
+        """Name of what all rules conclude, whatever is in a bag; None if they differ."""
+        conclusions = {rule.conclusion for rule in self.rules}
+        return self.names[conclusions.pop()] if len(conclusions) == 1 else None
+
+    @property
+    def n_needed(self):
+        """Number of rules that are needed."""
+        return sum(self.needed[rule.conclusion] for rule in self.rules)
+
+    def clause(self, rule):
+        """A rule of this set in the syntax of the paper."""
+        return rule.clause(self.member_names, self.names)
+
+    def lines(self, all=False):
+        """A line for each rule that is needed, or for each of all; numbered as in the set."""
+        needed = [self.needed[rule.conclusion] for rule in self.rules]
+        shown = [
+            (number, rule, self.clause(rule), "" if here else ", not needed")
+            for number, (rule, here) in enumerate(zip(self.rules, needed, strict=True), 1)
+            if all or here
+        ]
+        width = min(max((len(clause) for _, _, clause, _ in shown), default=0), _WIDEST)
+        return [
+            f"{number:3}  {clause:<{width}}  # precision {percent(rule.precision, width=5)}, "
+            f"support {percent(rule.support, width=5)}, "
+            f"coverage of the class {percent(rule.coverage, width=5)}{note}"
+            for number, rule, clause, note in shown
+        ]
+
+    def text(self, all=False):
+        """The rules that are needed, a line each, and how many are not; or all of them."""
+        note = left_out(0 if all else len(self) - self.n_needed)
+        return "\n".join([*self.lines(all), *note])
 
     def __str__(self):
-        clauses = [self.text(rule) for rule in self.rules]
-        width = min(max(map(len, clauses)), 80)  # a few longer ones need not move all figures
-        lines = []
-        for number, (rule, clause) in enumerate(zip(self.rules, clauses, strict=True), 1):
-            figures = f"{rule.support:6.1%} of bags, {rule.precision:6.1%} right"
-            note = "" if self.needed[rule.conclusion] else ", not needed"
-            lines.append(f"{number:3}  {clause:<{width}}  % {figures}{note}")
-        return "\n".join(lines)
+        return self.text()
+
+
+def left_out(n_rules, n_clusters=0):
+    """Lines that say how much of a listing is not shown, and how to see it: one line, or none."""
+    counts = {"rule": n_rules, "cluster": n_clusters}
+    named = [f"{n} {word}{'s' if n > 1 else ''}" for word, n in counts.items() if n]
+    return [f"# Not needed, and left out: {', '.join(named)}. See text(all=True)."] if named else []
 
 
 def learn_rules(tree, feature, level, bags, labels, weights):
@@ -179,9 +217,13 @@ def learn_rules(tree, feature, level, bags, labels, weights):
         conditions = tuple(
             Condition(feature.name, int(c), float(low[c]), float(high[c])) for c in bounded
         )
-        rule = Rule(level, int(label), conditions, 0.0, 0.0)
+        rule = Rule(level, int(label), conditions, 0.0, 0.0, 0.0)
         matched = weights * rule.matches(bags)
         right = matched @ (labels == label)
-        support, precision = matched.sum() / weights.sum(), right / matched.sum()
-        rules.append(Rule(level, int(label), conditions, float(support), float(precision)))
+        figures = {
+            "support": matched.sum() / weights.sum(),
+            "precision": right / matched.sum(),
+            "coverage": right / (weights @ (labels == label)),
+        }
+        rules.append(replace(rule, **{name: float(figure) for name, figure in figures.items()}))
     return tuple(sorted(rules, key=lambda r: (r.conclusion, len(r.conditions), -r.support)))

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil import ragged
 from keras_mmil.interpretation.targets import activation
 from keras_mmil.layers.cut import Cut, moved, rows_of
 
@@ -18,13 +17,10 @@ _TINY = 1e-7
 
 def draw(x, seed):
     """As many of some top-bags as it takes, drawn at random."""
-    n = ragged.n_top_bags(x)
-    if n <= _AT_MOST:
-        return x
-    return ragged.take(x, np.sort(np.random.default_rng(seed).permutation(n)[:_AT_MOST]))
+    return x.draw(_AT_MOST, seed)
 
 
-def projections(network, target, x, batch_size, on_batch=None):
+def projections(network, target, batches, on_batch=None):
     """Projections of the rows of each level, after which close rows mean the same to the network.
 
     Where all rows of a bag move by δ, an output changes by ∇ᵀδ to first order, ∇ being its gradient
@@ -35,8 +31,7 @@ def projections(network, target, x, batch_size, on_batch=None):
     Args:
         network: a `Network`.
         target: the `Target`; if it is about one output, only that one counts.
-        x: checked top-bags.
-        batch_size: number of top-bags that the network computes at once.
+        batches: iterable over checked inputs.
         on_batch: called without arguments after each batch.
 
     Returns:
@@ -51,7 +46,7 @@ def projections(network, target, x, batch_size, on_batch=None):
     """
     cuts = [Cut(network.model, layer.name) for layer in network.layers]
     squares = [0.0] * len(cuts)
-    for batch in network.inputs_of_batches(x, batch_size):
+    for batch in map(network.complete, batches):
         for level, (cut, layer) in enumerate(zip(cuts, network.layers, strict=True)):
             for gradient in _gradients(network.model, cut, batch, target.index):
                 gradient = _of_rows(gradient, layer)

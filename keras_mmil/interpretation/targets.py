@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 
 import keras
 import numpy as np
+
+from keras_mmil._checks import is_int
 
 __all__ = ["Target", "activation", "resolve_target"]
 
@@ -175,7 +177,7 @@ def _link(model):
 
 
 def _checked_index(index, units):
-    if isinstance(index, bool) or not isinstance(index, Integral) or not 0 <= index < units:
+    if not is_int(index) or not 0 <= index < units:
         raise ValueError(
             f"Expected the index of one of {units} outputs, (index, threshold), or a function. "
             f"Received: target={index!r}"

@@ -9,6 +9,7 @@ from keras_mmil.layers.activate import activate_and_aggregate
 from keras_mmil.layers.bag_shapes import check_bag_shapes
 from keras_mmil.layers.captured import Captured
 from keras_mmil.layers.grouping import bag_of_each, drop_absent, group, with_rows
+from keras_mmil.layers.id_dtypes import check_ids
 from keras_mmil.layers.projection import project, project_tuples
 from keras_mmil.layers.raw_inputs import RawInputs
 
@@ -56,7 +57,11 @@ class BagLayer(RawInputs, keras.Layer):
         [batch, (n₁), …, (n_K-1), units]: ragged for K > 1 where the input is, dense for K = 1.
 
     Raises:
-        ValueError: if an argument or the rank of an input is out of place.
+        ValueError: if an argument or the rank of an input is out of place, ids are no integers, or
+            an input has a Keras mask.
+        InvalidArgumentError: if the weights are not those of these bags (bags of other sizes).
+            On a CPU also for an id that is no row (or word); a GPU takes zeros for it, which is why
+            `keras_mmil.Model` checks ids before it trains.
 
     Example:
 
@@ -99,7 +104,7 @@ class BagLayer(RawInputs, keras.Layer):
         if empty not in ("learned", "zeros"):
             raise ValueError(f"Expected 'learned' or 'zeros'. Received: empty={empty!r}")
         self.aggregations = aggregations.get_all(aggregation)
-        if units is not None and units % len(self.aggregations):
+        if self.units is not None and self.units % len(self.aggregations):
             raise ValueError(
                 f"Expected units that split evenly between {len(self.aggregations)} aggregations. "
                 f"Received: units={units}"
@@ -196,7 +201,7 @@ class BagLayer(RawInputs, keras.Layer):
         return Captured(representations, bags.members, bags.row_splits, bags.weights)
 
     def compute_output_spec(self, inputs, members=None, weights=None):
-        check_bag_shapes(self, inputs.shape, None if members is None else members.shape)
+        self._check(inputs, members)
         if members is None:
             structure, item_rank = inputs, self._item_rank
         else:
@@ -231,9 +236,13 @@ class BagLayer(RawInputs, keras.Layer):
             "activity_regularizer": keras.regularizers.serialize(self.output_regularizer),
         }
 
+    def _check(self, inputs, members):
+        check_bag_shapes(self, inputs.shape, None if members is None else members.shape)
+        check_ids(self, members=members, inputs=inputs if self.vocabulary_size else None)
+
     def _read(self, inputs, members, weights):
         """Rows [rows, features] (or ids [rows]) and how they are grouped into bags."""
-        check_bag_shapes(self, inputs.shape, None if members is None else members.shape)
+        self._check(inputs, members)
         if members is None:
             rows, bags = group(inputs, self._item_rank, weights=weights)
         else:
@@ -242,11 +251,6 @@ class BagLayer(RawInputs, keras.Layer):
         if self.vocabulary_size is None:
             # A batch without instances loses its inner dimension, hence the reshape.
             rows = tf.reshape(tf.cast(rows, self.compute_dtype), [-1, self._features])
-        elif not rows.dtype.is_integer:
-            raise ValueError(
-                f"BagLayer '{self.name}' expected integer ids, for vocabulary_size="
-                f"{self.vocabulary_size}. Received: inputs.dtype={rows.dtype.name}"
-            )
         return rows, bags
 
     def _represent(self, inputs, members, weights):

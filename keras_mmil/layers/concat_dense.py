@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_mmil._checks import positive_int
 from keras_mmil.layers.grouping import with_rows
+from keras_mmil.layers.id_dtypes import check_ids
 from keras_mmil.layers.projection import project_tuples
 from keras_mmil.layers.raw_inputs import RawInputs
 
@@ -36,7 +37,8 @@ class ConcatDense(RawInputs, keras.layers.Dense):
         concatenations: kernel [P * features, units].
 
     Raises:
-        ValueError: if `members` is missing, or its last axis is not of size P.
+        ValueError: if `members` is missing, holds no integers, or its last axis is not of size P;
+            or if an input has a Keras mask.
 
     Example:
 
@@ -47,7 +49,7 @@ class ConcatDense(RawInputs, keras.layers.Dense):
     """
 
     def __init__(self, units, positions, **kwargs):
-        super().__init__(units, **kwargs)
+        super().__init__(positive_int("units", units), **kwargs)
         self.positions = positive_int("positions", positions)
 
     def build(self, inputs_shape, members_shape=None):
@@ -57,6 +59,7 @@ class ConcatDense(RawInputs, keras.layers.Dense):
 
     def call(self, inputs, members):
         self._check(inputs.shape, members.shape)
+        check_ids(self, members=members)
         ids = members.flat_values if isinstance(members, tf.RaggedTensor) else members
         kernel = tf.cast(self.kernel, self.compute_dtype)
         bias = tf.cast(self.bias, self.compute_dtype) if self.use_bias else None
@@ -67,6 +70,7 @@ class ConcatDense(RawInputs, keras.layers.Dense):
 
     def compute_output_spec(self, inputs, members):
         self._check(inputs.shape, members.shape)
+        check_ids(self, members=members)
         return keras.KerasTensor(
             (*members.shape[:-1], self.units), dtype=self.compute_dtype, ragged=members.ragged
         )

@@ -3,9 +3,12 @@
 import keras
 import tensorflow as tf
 
-from keras_mmil.bags import input_names
+from keras_mmil._checks import positive_int
+from keras_mmil.bags import input_names, level_names
 from keras_mmil.layers.grouping import depth_of, with_innermost
+from keras_mmil.layers.id_dtypes import check_ids
 from keras_mmil.layers.raw_inputs import RawInputs
+from keras_mmil.layers.row_splits import assert_same_splits
 
 __all__ = ["Distinct", "bag_inputs"]
 
@@ -23,11 +26,15 @@ def bag_inputs(depth=2, dtype="int32", positions=None):
         A dict of ragged `keras.Input`s: `bags` [batch, (n₁), …, (n_K)], with a last axis for
         `positions`; and, all optional, `counts` [batch, (n₁), …, (n_K)], and `sub_bag_counts`,
         `sub_bag_keys` for every level of sub-bags.
+
+    Raises:
+        ValueError: if the depth or the positions are no integers of at least 1, or the ids none.
     """
-    if depth < 1:
-        raise ValueError(f"Expected bags nested at least once. Received: depth={depth}")
-    names = input_names(depth)
-    counts, keys = _counts_and_keys(names)
+    names = input_names(positive_int("depth", depth))
+    positions = positive_int("positions", positions, optional=True)
+    if not keras.backend.is_int_dtype(keras.backend.standardize_dtype(dtype)):
+        raise ValueError(f"Expected a dtype of integers. Received: dtype={dtype!r}")
+    counts, keys = level_names(depth)
     inner = () if positions is None else (positions,)
     dtypes = {"bags": dtype} | dict.fromkeys(counts, "float32") | dict.fromkeys(keys, "int64")
     return {
@@ -66,6 +73,11 @@ class Distinct(RawInputs, keras.Layer):
         are given, there are no weights: None. With `positions` the first members are
         [bags, (n), positions].
 
+    Raises:
+        ValueError: if the ids or keys are no integers, or counts or keys are nested otherwise than
+            the bags.
+        InvalidArgumentError: if counts or keys are of bags of other sizes.
+
     Example:
 
     >>> inputs = bag_inputs(depth=2)
@@ -79,10 +91,13 @@ class Distinct(RawInputs, keras.Layer):
         """Nothing to create."""
 
     def call(self, inputs):
+        self._check(inputs)
         bags = inputs["bags"]
         flat = bags.flat_values
-        names = _counts_and_keys(input_names(bags.shape.rank - flat.shape.rank))
-        counts, keys = ([inputs.get(name) for name in level_names] for level_names in names)
+        counts, keys = (
+            [inputs.get(name) for name in names]
+            for names in level_names(bags.shape.rank - flat.shape.rank)
+        )
         rows, ids = tf.unique(tf.reshape(flat, [-1]))
         ids = tf.reshape(ids, [-1, *flat.shape[1:]])
         levels, structure = [], bags
@@ -95,12 +110,29 @@ class Distinct(RawInputs, keras.Layer):
                 ids, first = _merge(keys[level], members.nrows())
                 if first is not None:
                     members = tf.gather(members, first)
-                    weights = None if weights is None else tf.gather(weights, first)
+                    if weights is not None:  # in the very row splits of the members
+                        weights = members.with_values(tf.gather(weights, first).values)
             levels.append((members, weights))
         return [rows, *levels]
 
+    def _check(self, inputs):
+        """Counts and keys, where given, are in bags of the same sizes as the ids."""
+        bags = inputs["bags"]
+        check_ids(self, **{name: x for name, x in inputs.items() if "counts" not in name})
+        splits = bags.nested_row_splits
+        _, *names = input_names(len(splits))
+        # From the instances upwards: the counts of one level, and the keys of the same bags.
+        levels = {name: len(splits) - (i + 1) // 2 for i, name in enumerate(names)}
+        pairs = {
+            name: (splits[:level], inputs[name].nested_row_splits)
+            for name, level in levels.items()
+            if inputs.get(name) is not None
+        }
+        assert_same_splits(pairs, f"Distinct '{self.name}' expected bags of the sizes of the ids")
+
     def compute_output_spec(self, inputs):
         bags = inputs["bags"]
+        check_ids(self, bags=bags)
         depth = depth_of(bags.shape) - 1
         inner = [bags.shape[1 + depth :], *[()] * (depth - 1)]
         levels = [
@@ -127,9 +159,3 @@ def _innermost(ragged):
     while ragged.ragged_rank > 1:
         ragged = ragged.values
     return ragged
-
-
-def _counts_and_keys(names):
-    """The names of the counts, one for each level, and of the keys, one for each inner level."""
-    _, counts, *above = names
-    return [counts, *above[0::2]], above[1::2]

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from keras_mmil._checks import positive_int
 from keras_mmil.layers import aggregations
 from keras_mmil.layers.grouping import bag_of_each, group, with_rows
 from keras_mmil.layers.raw_inputs import RawInputs
@@ -32,7 +33,7 @@ class EquivariantBagLayer(RawInputs, keras.layers.Dense):
         [batch, (n₁), …, (n_K), units], nested likewise.
 
     Raises:
-        ValueError: if the inputs are no bags of vectors.
+        ValueError: if the inputs are no bags of vectors, or have a Keras mask.
 
     Example:
 
@@ -46,7 +47,7 @@ class EquivariantBagLayer(RawInputs, keras.layers.Dense):
     """
 
     def __init__(self, units, activation="tanh", aggregation="max", **kwargs):
-        super().__init__(units, activation=activation, **kwargs)
+        super().__init__(positive_int("units", units), activation=activation, **kwargs)
         self.aggregation = aggregations.get(aggregation)
         if not self.aggregation.built:
             self.aggregation.dtype_policy = self.dtype_policy

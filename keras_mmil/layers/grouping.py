@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_mmil.layers.row_splits import assert_same_splits, splits_of
+
 __all__ = [
     "Grouping",
     "bag_of_each",
@@ -43,6 +45,9 @@ def group(structure, item_rank, is_members=False, weights=None):
 
     Returns:
         The flat items [instances, ...] and their `Grouping`.
+
+    Raises:
+        ValueError or InvalidArgumentError: if the weights are bags of other sizes, or negative.
     """
     ragged = isinstance(structure, tf.RaggedTensor)
     flat = structure.flat_values if ragged else structure
@@ -58,13 +63,12 @@ def group(structure, item_rank, is_members=False, weights=None):
         row_splits = tf.range(tf.reduce_prod(leading) + 1) * size
         wrap = _wrap_dense(structure, leading)
     if weights is not None:
+        assert_same_splits(
+            {"weights": (splits_of(structure, item_rank), splits_of(weights))},
+            "Expected one weight for each instance, in bags of the same sizes",
+        )
         weights = weights.flat_values if isinstance(weights, tf.RaggedTensor) else weights
         weights = tf.reshape(weights, [-1])
-        tf.debugging.assert_equal(
-            tf.size(weights),
-            tf.shape(items)[0],
-            message="Expected one weight for each instance. Received: weights",
-        )
         tf.debugging.assert_non_negative(
             weights, message="Expected weights ≥ 0, without NaN. Received: weights"
         )

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_mmil.layers.grouping import depth_of
-from keras_mmil.layers.raw_inputs import RawInputs
+from keras_mmil.layers.raw_inputs import RawInputs, check_no_mask
 
 __all__ = ["InstanceWise"]
 
@@ -30,7 +30,8 @@ class InstanceWise(RawInputs, keras.layers.Wrapper):
 
     Raises:
         ValueError: if the input is dense: there the layer itself, or
-            `keras.layers.TimeDistributed`, does the same.
+            `keras.layers.TimeDistributed`, does the same. Or if the layer's output has a Keras
+            mask, which nothing behind it would see.
 
     Example:
 
@@ -56,6 +57,7 @@ class InstanceWise(RawInputs, keras.layers.Wrapper):
         instances = tf.ensure_shape(instances, [None, *flat.shape[1:]])
         # Keras's layers for augmentation are at work where nobody says whether this is training.
         outputs = self.layer(instances, training=bool(training))
+        check_no_mask(self, outputs, "outputs of its layer")
         outputs = tf.cond(is_empty, lambda: outputs[:0], lambda: outputs)
         return inputs.with_flat_values(outputs)
 

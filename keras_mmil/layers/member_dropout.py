@@ -3,7 +3,11 @@
 import keras
 import tensorflow as tf
 
+from keras_mmil._checks import check_int, check_number
+from keras_mmil.layers.grouping import depth_of
+from keras_mmil.layers.id_dtypes import check_ids
 from keras_mmil.layers.raw_inputs import RawInputs
+from keras_mmil.layers.row_splits import assert_same_splits, splits_of
 
 __all__ = ["MemberDropout"]
 
@@ -33,7 +37,8 @@ class MemberDropout(RawInputs, keras.Layer):
         The weights for a `BagLayer`, RaggedTensor [bags, (n)]: 0 for those that are left out.
 
     Raises:
-        ValueError: if the rate is out of range.
+        ValueError: if the rate is out of range, or the inputs are no bags of ids.
+        InvalidArgumentError: if the weights are bags of other sizes.
 
     Example:
 
@@ -49,16 +54,17 @@ class MemberDropout(RawInputs, keras.Layer):
 
     def __init__(self, rate, seed=None, **kwargs):
         super().__init__(**kwargs)
-        if not 0 <= rate < 1:
+        if check_number("rate", rate, 0, 1) == 1:
             raise ValueError(f"Expected a rate from 0 to below 1. Received: rate={rate!r}")
-        self.rate = rate
-        self.seed = seed
+        self.rate = float(rate)
+        self.seed = check_int("seed", seed, optional=True)
         self.seed_generator = keras.random.SeedGenerator(seed)
 
     def build(self, members_shape=None, weights_shape=None):
         """Nothing to create."""
 
     def call(self, members, weights=None, training=False):
+        self._check(members)
         flat = self._flat_weights(members, weights)
         if training and self.rate:
             lots = keras.random.uniform(tf.shape(flat), dtype="float32", seed=self.seed_generator)
@@ -68,11 +74,28 @@ class MemberDropout(RawInputs, keras.Layer):
     def _flat_weights(self, members, weights):
         if weights is None:
             return tf.ones(tf.shape(members.values)[:1], self.compute_dtype)
+        assert_same_splits(
+            {"weights": ([members.row_splits], splits_of(weights))},
+            f"MemberDropout '{self.name}' expected one weight for each member, in bags of the same "
+            "sizes",
+        )
         return weights.values
 
     def compute_output_spec(self, members, weights=None, training=False):
+        self._check(members)
         dtype = self.compute_dtype if weights is None else weights.dtype
         return keras.KerasTensor(members.shape[:2], dtype=dtype, ragged=True)
+
+    def _check(self, members):
+        symbolic = isinstance(members, keras.KerasTensor)
+        is_ragged = members.ragged if symbolic else isinstance(members, tf.RaggedTensor)
+        depth = depth_of(members.shape) - 1 if symbolic else getattr(members, "ragged_rank", 0)
+        if not is_ragged or depth != 1:
+            raise ValueError(
+                f"MemberDropout '{self.name}' expected ragged ids [bags, (n)]. "
+                f"Received: members.shape={tuple(members.shape)}, ragged={is_ragged}"
+            )
+        check_ids(self, members=members)
 
     def get_config(self):
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}

@@ -5,6 +5,7 @@ import math
 import keras
 import tensorflow as tf
 
+from keras_mmil._checks import check_int, check_number
 from keras_mmil.layers.grouping import bag_of_each, group, with_rows
 from keras_mmil.layers.raw_inputs import RawInputs
 
@@ -44,16 +45,12 @@ class RandomPose(RawInputs, keras.Layer):
 
     def __init__(self, rotation=0.05, scale=(0.8, 1.25), jitter=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
-        if not 0 <= rotation <= 0.5:
-            raise ValueError(f"Expected a fraction from 0 to 0.5. Received: {rotation=}")
         if len(scale) != 2 or not 0 < scale[0] <= scale[1]:
             raise ValueError(f"Expected two factors, 0 < low <= high. Received: {scale=}")
-        if not jitter >= 0:
-            raise ValueError(f"Expected a standard deviation of at least 0. Received: {jitter=}")
-        self.rotation = rotation
-        self.scale = tuple(scale)
-        self.jitter = jitter
-        self.seed = seed
+        self.rotation = check_number("rotation", rotation, 0, 0.5)
+        self.scale = tuple(check_number("scale", factor) for factor in scale)
+        self.jitter = check_number("jitter", jitter, 0)
+        self.seed = check_int("seed", seed, optional=True)
         self.seed_generator = keras.random.SeedGenerator(seed)
 
     def build(self, inputs_shape):

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_mmil import text
-from keras_mmil._checks import positive_int
+from keras_mmil._checks import check_int, positive_int
 from keras_mmil.layers.raw_inputs import RawInputs
 
 __all__ = ["TextBags"]
@@ -57,10 +57,8 @@ class TextBags(RawInputs, keras.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if depth not in (1, 2):
-            raise ValueError(f"Expected a depth of 1 or 2. Received: depth={depth!r}")
         text.check_splitter(splitter)
-        self.depth = depth
+        self.depth = check_int("depth", depth, 1, 2)
         self.size = text.check_window(size)
         self.at_most = positive_int("at_most", at_most, optional=True)
         self.splitter = splitter

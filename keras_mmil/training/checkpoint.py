@@ -39,7 +39,7 @@ class Checkpoint(keras.callbacks.Callback):
         self.monitor = monitor
         self.seconds = seconds
         self.history = []
-        self._best = None  # weights that are not saved yet
+        self._best = None  # values of the best epoch's variables, while they are not saved
         self._n_saved, self._saved_at = 0, -np.inf
 
     @property
@@ -58,7 +58,8 @@ class Checkpoint(keras.callbacks.Callback):
             return None
         with open(self.folder / "history.csv", newline="") as file:
             rows = [
-                {key: float(value) for key, value in row.items()} for row in csv.DictReader(file)
+                {"epoch": int(epoch), **{key: float(value) for key, value in logs.items()}}
+                for epoch, logs in ((row.pop("epoch"), row) for row in csv.DictReader(file))
             ]
         # An epoch whose state was not saved any more is trained again.
         self.history = rows[: max(saved)]
@@ -89,7 +90,7 @@ class Checkpoint(keras.callbacks.Callback):
         seconds = time.perf_counter() - self._started
         self.history.append({"epoch": epoch, "seconds": seconds, **logs})
         if is_best:
-            self._best = self.model.get_weights()
+            self._best = [variable.numpy() for variable in self._variables()]
         if time.perf_counter() - self._saved_at >= self.seconds:
             self._save()
 
@@ -99,10 +100,11 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _save(self):
         if self._best is not None:
-            latest = self.model.get_weights()
-            self.model.set_weights(self._best)
+            variables = self._variables()
+            latest = [variable.numpy() for variable in variables]
+            _assign(variables, self._best)
             self._save_model(self.best_path)
-            self.model.set_weights(latest)
+            _assign(variables, latest)
             self._best = None
         self._save_history()
         # Last, because its presence says that the epoch is finished.
@@ -113,6 +115,10 @@ class Checkpoint(keras.callbacks.Callback):
             if number != n_epochs:
                 path.unlink(missing_ok=True)
         self._n_saved, self._saved_at = n_epochs, time.perf_counter()
+
+    def _variables(self):
+        """All that is saved: weights, states of random number generators and of the optimizer."""
+        return [*self.model.variables, *self.model.optimizer.variables]
 
     def _saved(self):
         """Paths of the saved states, by number of finished epochs."""
@@ -128,3 +134,8 @@ class Checkpoint(keras.callbacks.Callback):
             writer = csv.DictWriter(file, fieldnames=list(self.history[0]))
             writer.writeheader()
             writer.writerows(self.history)
+
+
+def _assign(variables, values):
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)

@@ -1,58 +1,27 @@
 """Cross-validation that goes on after a kill."""
 
-import dataclasses
 import hashlib
-import json
+import inspect
 import os
 import time
 import uuid
-from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedKFold
 
 from keras_mmil import ragged
-from keras_mmil._atomic import write_json
-from keras_mmil._checks import positive_int
+from keras_mmil._checks import check_int, positive_int
+from keras_mmil._seeds import seeded
 from keras_mmil.bags import inputs_of
 from keras_mmil.datasets.feeding import feed
-from keras_mmil.layers.graph import seed_generators
+from keras_mmil.training._reuse import forget, new_model
+from keras_mmil.training.folds import FoldLog
 
-__all__ = ["CrossValidation", "cross_validate"]
-
-_FILE = "cross_validation.json"
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class CrossValidation:
-    """What a cross-validation found.
-
-    Attributes:
-        scores: dict from metric, such as "accuracy", to its values on the test folds, float
-            [rounds, folds].
-        seconds: of each training, float [rounds, folds].
-    """
-
-    scores: dict
-    seconds: np.ndarray
-
-    def mean(self, metric="accuracy"):
-        """Mean over all folds of all rounds."""
-        return float(self.scores[metric].mean())
-
-    def std(self, metric="accuracy"):
-        """Standard deviation of the rounds' means; of the folds, where there is one round."""
-        values = self.scores[metric]
-        return float(np.std(values.mean(axis=1) if len(values) > 1 else values, ddof=1))
-
-    def __str__(self):
-        rounds, folds = self.seconds.shape
-        figures = ", ".join(f"{m} {self.mean(m):.4f} ± {self.std(m):.4f}" for m in self.scores)
-        minutes = self.seconds.sum() / 60
-        return f"{figures} ({rounds} x {folds} folds, {minutes:.0f} min of training)"
+__all__ = ["cross_validate"]
 
 
 def cross_validate(
@@ -69,17 +38,22 @@ def cross_validate(
     folder=None,
     resume=False,
     n_jobs=1,
+    explainer=None,
     verbose=1,
 ):
     """Train on all folds but one and test on that, for each fold of several random partitions.
 
     The test fold is looked at once, after the last epoch: nothing is chosen by it. Folds have the
-    classes in the proportions of the whole.
+    classes in the proportions of the whole. Random numbers of the program are left as they are.
 
     Args:
-        build: function without arguments that returns a compiled model, each time alike but for its
-            initial weights.
-        x: top-bags: RaggedTensor, array, `Bags`, or a dict or tuple of the model's inputs.
+        build: function that returns a compiled model. One without arguments returns each time the
+            same but for its initial weights; TensorFlow then compiles it only once. One of two
+            arguments, none of them with a default, gets `x` and `y` of the training part of the
+            fold, so that scales or vocabularies are learned on that, and never on the test fold;
+            `Bags` come as the dict of their inputs. What it returns is compiled for each fold.
+        x: top-bags in memory: RaggedTensor, array, `Bags`, or a dict or tuple of the model's
+            inputs.
         y: int array [top-bags], the class of each.
         epochs, batch_size: of each training.
         folds: in each round.
@@ -94,14 +68,20 @@ def cross_validate(
             for it. With more than one, `build` and `schedule` are sent to the processes: they must
             be picklable, as functions made of numbers and arrays are. The processes disturb each
             other's sums in the last bits, if anything.
+        explainer: an `Explainer`, of which a copy reads the rules of each network, on top-bags of
+            its training part alone; None for no rules. The scores then have "fidelity" and
+            "rule_accuracy" on each test fold, too, and beside them "fidelity_majority" and
+            "rule_accuracy_majority": what constant rules would reach.
         verbose: 0 for silence, 1 for a line a fold, 2 also for Keras's line an epoch.
 
     Returns:
         `CrossValidation`.
 
     Raises:
-        ValueError: if an argument is out of range, a class has fewer members than there are folds,
-            or what is to be resumed had other data or settings.
+        TypeError: if `x` is a stream, such as a `tf.data.Dataset`, or `explainer` not an Explainer.
+        ValueError: if an argument is out of range, `build` needs others than those arguments, a
+            class has fewer members than there are folds, or what is to be resumed had other data or
+            settings.
 
     Example:
 
@@ -109,21 +89,30 @@ def cross_validate(
     ...                         epochs=100, batch_size=20)
     >>> result.mean(), result.std()
 
+    >>> def build(x, y):
+    ...     scale = keras.layers.Normalization()
+    ...     scale.adapt(x.flat_values)
+    ...     ...  # InstanceWise(scale) and bag-layers
+    >>> cross_validate(build, x, y, epochs=20, explainer=Explainer(max_clusters=5)).rules[0][0]
+
     Source:
         Paper, section "Social Network Datasets".
     """
-    for name, value in {"epochs": epochs, "batch_size": batch_size, "rounds": rounds}.items():
-        positive_int(name, value)
-    x = inputs_of(x)
-    x = tf.nest.map_structure(lambda p: p if tf.is_tensor(p) else tf.convert_to_tensor(p), x)
+    # As ints of Python, which the log of finished folds can hold.
+    epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
+    rounds, folds = positive_int("rounds", rounds), positive_int("folds", folds)
+    seed = check_int("seed", seed)
+    x = tf.nest.map_structure(_in_memory, inputs_of(x))
     y = _checked_labels(y, ragged.n_top_bags(x), folds)
     settings = {"folds": folds, "epochs": epochs, "batch_size": batch_size, "seed": seed}
     if schedule is not None:
         rates = np.array([schedule(epoch) for epoch in range(epochs)])
         settings["rates"] = hashlib.sha256(rates.tobytes()).hexdigest()[:12]
-    log = _Log(folder, {**settings, "data": _digest(x, y)}, resume, rounds, verbose)
-    one_fold = {"build": build, "y": y, "epochs": epochs, "batch_size": batch_size}
-    one_fold["schedule"] = schedule
+    if explainer is not None:
+        settings["explainer"] = _checked_parameters(explainer)
+    log = FoldLog(folder, {**settings, "data": _digest(x, y)}, resume, rounds, verbose)
+    one_fold = {"build": build, "takes_data": _takes_data(build), "y": y, "epochs": epochs}
+    one_fold |= {"batch_size": batch_size, "schedule": schedule, "explainer": explainer}
     one_fold["of"] = uuid.uuid4().hex  # tells these trainings from those of another call
     tasks = [
         (place, {**one_fold, "train": train, "test": test, "seed": _seed_of(seed, *place)})
@@ -138,7 +127,7 @@ def cross_validate(
         found = _in_processes(x, tasks, n_jobs)
     for place, result in found:
         log.add(place, result)
-    _model_of.clear()
+    forget()
     return log.result(rounds, folds)
 
 
@@ -153,51 +142,45 @@ def _seed_of(*numbers):
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
-def _train(build, of, x, y, train, test, epochs, batch_size, schedule, seed, verbose=0):
-    """One training: dict of its seconds, and of the metrics on the test fold."""
-    keras.utils.set_random_seed(seed)
-    started = time.perf_counter()
-    model = _new_model(build, of)
-    model.fit(
-        **feed(ragged.take(x, train), y[train], batch_size, seed=seed),
-        epochs=epochs,
-        callbacks=[keras.callbacks.LearningRateScheduler(schedule)] if schedule else [],
-        verbose=verbose,
-    )
-    seconds = time.perf_counter() - started
-    scores = model.evaluate(ragged.take(x, test), y[test], verbose=0, return_dict=True)
-    return {"seconds": seconds, **{name: float(score) for name, score in scores.items()}}
+def _train(
+    build,
+    takes_data,
+    of,
+    x,
+    y,
+    train,
+    test,
+    epochs,
+    batch_size,
+    schedule,
+    explainer,
+    seed,
+    verbose=0,
+):
+    """One training: dict of its seconds, of the metrics on the test fold, and of its rules."""
+    x_train, x_test = (ragged.take(x, rows) for rows in (train, test))
+    y_train, y_test = y[train], y[test]
+    with seeded(seed):
+        started = time.perf_counter()
+        model = build(x_train, y_train) if takes_data else new_model(build, of)
+        model.fit(
+            **feed(x_train, y_train, batch_size, seed=seed),
+            epochs=epochs,
+            callbacks=[keras.callbacks.LearningRateScheduler(schedule)] if schedule else [],
+            verbose=verbose,
+        )
+        seconds = time.perf_counter() - started
+        scores = model.evaluate(x_test, y_test, verbose=0, return_dict=True)
+        found = {"seconds": seconds, **{name: float(score) for name, score in scores.items()}}
+        if explainer is not None:
+            found |= _rules(clone(explainer).fit(model, x_train), x_test, y_test)
+    return found
 
 
-# The model of each process, by the cross-validation that it is for.
-_model_of = {}
-
-
-def _new_model(build, of):
-    """A model as `build` makes it, but compiled by TensorFlow only once.
-
-    That takes longer than some epochs, and the memory it takes is never given back: from the second
-    time on, the first model gets the initial values of a new one.
-    """
-    model = build()
-    if of not in _model_of:
-        _model_of.clear()
-        _model_of[of] = model
-        return model
-    used = _model_of[of]
-    model.optimizer.build(model.trainable_variables)
-    for olds, news in (
-        (used.weights, model.weights),
-        (used.optimizer.variables, model.optimizer.variables),
-        (_states(used), _states(model)),
-    ):
-        for old, new in zip(olds, news, strict=True):
-            old.assign(new)
-    return used
-
-
-def _states(model):
-    return [generator.state for generator in seed_generators(model)]
+def _rules(explainer, x, y):
+    found = explainer.evaluate(x, y)
+    of_rules = {metric.replace("accuracy", "rule_accuracy"): x for metric, x in found.items()}
+    return {**of_rules, "rules": str(explainer.rules_)}
 
 
 def _in_processes(x, tasks, n_jobs):
@@ -217,67 +200,54 @@ def _train_in_process(place, spec, arrays, threads, task):
     x = tf.nest.pack_sequence_as(
         spec, [tf.constant(part) for part in arrays], expand_composites=True
     )
+    if task["explainer"] is not None:  # the number of threads makes no difference to the rules
+        task = {**task, "explainer": clone(task["explainer"]).set_params(n_jobs=threads)}
     return place, _train(x=x, **task)
 
 
-class _Log:
-    """What is finished, on disk and on the screen."""
+def _takes_data(build):
+    """Whether `build` is to be given the training part of a fold."""
+    if not callable(build):
+        raise TypeError(f"Expected a function that builds a model. Received: build={build!r}")
+    signature = inspect.signature(build)
+    needed = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    if not needed:
+        return False
+    if len(needed) == 2 and all(parameter.kind != parameter.KEYWORD_ONLY for parameter in needed):
+        return True
+    raise ValueError(
+        "Expected a function that needs no arguments, or x and y of the training part of a fold. "
+        f"Received: build with arguments {signature}"
+    )
 
-    def __init__(self, folder, settings, resume, rounds, verbose):
-        self.path = None if folder is None else Path(folder) / _FILE
-        self.settings = settings
-        self.verbose = verbose
-        self.done = self._read() if resume and self.path and self.path.exists() else {}
-        self.missing = rounds * settings["folds"] - sum(r < rounds for r, _ in self.done)
-        self._started, self._new = time.perf_counter(), 0
 
-    def add(self, place, result):
-        """Keep the result of a fold."""
-        self.done[place] = result
-        self.missing -= 1
-        self._new += 1
-        if self.path:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            entries = [
-                {"round": r, "fold": fold, **values}
-                for (r, fold), values in sorted(self.done.items())
-            ]
-            write_json(self.path, {"settings": self.settings, "folds": entries})
-        if self.verbose:
-            minutes = (time.perf_counter() - self._started) / self._new * self.missing / 60
-            scores = ", ".join(f"{n} {v:.4f}" for n, v in result.items() if n != "seconds")
-            r, fold = (number + 1 for number in place)
-            print(
-                f"round {r}, fold {fold}: {scores}, {result['seconds']:.0f} s; "
-                f"{self.missing} folds left, some {minutes:.0f} min",
-                flush=True,
-            )
+def _in_memory(x):
+    """Top-bags, or a part of their inputs, as a tensor."""
+    if tf.is_tensor(x):
+        return x
+    if not hasattr(x, "__array__"):
+        raise TypeError(
+            "Expected a RaggedTensor, an array, Bags, or a dict or tuple of these: top-bags in "
+            f"memory, to be divided into folds. Received: x of type {type(x).__name__}"
+        )
+    return tf.convert_to_tensor(x)
 
-    def result(self, rounds, folds):
-        """All scores, in order."""
-        places = [[(r, fold) for fold in range(folds)] for r in range(rounds)]
-        names = self.done[0, 0]
-        scores = {
-            name: np.array([[self.done[place][name] for place in row] for row in places])
-            for name in names
-        }
-        return CrossValidation(seconds=scores.pop("seconds"), scores=scores)
 
-    def _read(self):
-        try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-            settings, entries = found["settings"], found["folds"]
-            done = {(entry.pop("round"), entry.pop("fold")): entry for entry in entries}
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"Expected finished folds of a cross-validation. Received: {self.path}, {error!r}"
-            ) from error
-        if settings != self.settings:
-            raise ValueError(
-                f"Expected the data and settings of the cross-validation in {self.path}, "
-                f"{settings}, for resume=True. Received: {self.settings}"
-            )
-        return done
+def _checked_parameters(explainer):
+    """What decides the rules, as JSON knows it."""
+    if not isinstance(explainer, BaseEstimator) or not hasattr(explainer, "evaluate"):
+        raise TypeError(f"Expected an Explainer. Received: explainer={explainer!r}")
+    parameters = explainer.get_params().items()
+    return {
+        name: getattr(x, "__qualname__", repr(x))
+        for name, x in parameters
+        if name not in ("n_jobs", "verbose")
+    }
 
 
 def _checked_labels(y, n, folds):
@@ -288,7 +258,6 @@ def _checked_labels(y, n, folds):
             f"Expected the class, an int, of each of {n} top-bags. "
             f"Received: y of {y.dtype}, shape {y.shape}"
         )
-    positive_int("folds", folds)
     classes, sizes = np.unique(y, return_counts=True)
     if not 2 <= folds <= sizes.min():
         raise ValueError(
@@ -302,5 +271,8 @@ def _digest(x, y):
     """Some letters that tell data apart."""
     digest = hashlib.sha256()
     for part in [*tf.nest.flatten(x, expand_composites=True), y]:
-        digest.update(np.ascontiguousarray(part))
+        is_text = tf.is_tensor(part) and part.dtype == tf.string
+        digest.update(
+            tf.io.serialize_tensor(part).numpy() if is_text else np.ascontiguousarray(part)
+        )
     return digest.hexdigest()[:12]

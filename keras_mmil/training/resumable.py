@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_mmil._seeds import seeded
 from keras_mmil.datasets.feeding import feed
 from keras_mmil.inputs import check_inputs
 from keras_mmil.layers.graph import seed_generators
@@ -32,15 +33,17 @@ def fit_resumable(
     """Train a model with checkpoints, or go on with such a training.
 
     A kill at any moment loses the epoch it struck, and those of a few seconds before, no more.
-    Order of the data and random numbers of an epoch depend on the seed and its number alone: a
-    training that was interrupted goes on as it would have done.
+    Initial weights depend on the seed alone, order of the data and random numbers of an epoch on
+    the seed and its number: a training that was interrupted goes on as it would have done. Random
+    numbers of the program are left as they are.
 
     Args:
         build: function without arguments that returns a compiled model.
         x, y, validation_data, epochs, batch_size, shuffle, callbacks, verbose: as in
             `keras.Model.fit`.
         folder: where the checkpoints are, see `Checkpoint`.
-        seed: of the orders of the data, and of dropout and the like.
+        seed: int from 0 to 2³² - 1: of the initial weights that `build` makes, the orders of the
+            data, and of dropout and the like.
         resume: whether to go on with the checkpoints in the folder, if there are any; otherwise
             they are removed.
         patience: number of epochs in a row without a lower validation loss after which the training
@@ -61,22 +64,24 @@ def fit_resumable(
     checkpoint = Checkpoint(folder, monitor=None if validation_data is None else "val_loss")
     if not resume:
         checkpoint.clear()
-    model = checkpoint.restore() or build()
-    finished = len(checkpoint.history)
-    if finished < epochs and not _is_over(checkpoint, patience):
-        x = check_inputs(x, model._inputs_struct)
-        wrapped = model if wrap is None else wrap(model)
-        wrapped.fit(
-            **feed(x, y, batch_size, shuffle, seed, first_epoch=finished),
-            validation_data=validation_data,
-            validation_batch_size=batch_size,
-            epochs=epochs,
-            initial_epoch=finished,
-            callbacks=[_SeedEachEpoch(seed), *callbacks, checkpoint, _Stop(checkpoint, patience)],
-            verbose=verbose,
-            **fit_arguments,
-        )
-    return keras.models.load_model(checkpoint.best_path), checkpoint.history
+    with seeded(seed) as generator:
+        model = checkpoint.restore() or build()
+        finished = len(checkpoint.history)
+        if finished < epochs and not _is_over(checkpoint, patience):
+            x = check_inputs(x, model._inputs_struct)
+            wrapped = model if wrap is None else wrap(model)
+            further = [checkpoint, _Stop(checkpoint, patience)]
+            wrapped.fit(
+                **feed(x, y, batch_size, shuffle, seed, first_epoch=finished),
+                validation_data=validation_data,
+                validation_batch_size=batch_size,
+                epochs=epochs,
+                initial_epoch=finished,
+                callbacks=[_SeedEachEpoch(seed, generator), *callbacks, *further],
+                verbose=verbose,
+                **fit_arguments,
+            )
+        return keras.models.load_model(checkpoint.best_path), checkpoint.history
 
 
 def _is_over(checkpoint, patience):
@@ -100,14 +105,19 @@ class _Stop(keras.callbacks.Callback):
 
 
 class _SeedEachEpoch(keras.callbacks.Callback):
-    """Before every epoch, sets the state of all random number generators of the model's layers."""
+    """Before every epoch, sets the state of all random number generators that a step draws from.
 
-    def __init__(self, seed):
+    Args:
+        seed: of the training.
+        generator: the one of layers that have none of their own.
+    """
+
+    def __init__(self, seed, generator):
         super().__init__()
-        self.seed = seed
+        self.seed, self.generator = seed, generator
 
     def on_epoch_begin(self, epoch, logs=None):
-        generators = seed_generators(self.model)
+        generators = [*seed_generators(self.model), self.generator]
         states = np.random.SeedSequence([self.seed, epoch]).generate_state(2 * len(generators))
         for generator, state in zip(generators, states.reshape(-1, 2), strict=True):
             generator.state.assign(state)

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from keras_mmil._replicas import n_replicas
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.layers.cut import Cut, moved, rows_of
 from keras_mmil.layers.graph import seed_generators
@@ -77,6 +78,11 @@ class VirtualAdversarialModel(Model):
 
     def train_step(self, data):
         """One step on a batch, of which some examples may be unlabelled."""
+        if n_replicas() > 1:
+            raise ValueError(
+                "Expected training without a strategy of several replicas. "
+                f"Received: {n_replicas()} replicas"
+            )
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if y is None:
             raise ValueError("Expected labels, negative for unlabelled examples. Received: y=None")

@@ -4,6 +4,7 @@ import math
 
 import keras
 
+from keras_mmil._checks import check_number
 from keras_mmil.layers import segments
 from keras_mmil.layers.aggregations.base import Aggregation
 
@@ -25,9 +26,9 @@ class LSE(Aggregation):
 
     def __init__(self, sharpness=1.0, learned=True, **kwargs):
         super().__init__(**kwargs)
-        if not 0 < sharpness < math.inf:
+        self.sharpness = check_number("sharpness", sharpness)
+        if not 0 < self.sharpness < math.inf:
             raise ValueError(f"Expected a finite sharpness > 0. Received: sharpness={sharpness}")
-        self.sharpness = float(sharpness)
         self.learned = bool(learned)
 
     def build(self, values_shape):

@@ -1,0 +1,102 @@
+"""Zip archives and NumPy's `.npz` files, read so that damage is named and nothing blows up."""
+
+import contextlib
+import lzma
+import math
+import os
+import struct
+import zipfile
+import zlib
+
+import numpy as np
+
+__all__ = ["opened", "read_npz"]
+
+_DENSEST = 1032  # bytes that a byte of a deflated file stands for, at most
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    KeyError,  # a file that the archive does not have
+    NotImplementedError,  # an unknown method of compression
+    RuntimeError,  # "is encrypted"
+    UnicodeError,
+)
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+@contextlib.contextmanager
+def opened(path):
+    """A zip archive, for a `with` statement, in whose block damage becomes a `ValueError`.
+
+    A file in the archive is no larger than could be packed into it, whatever it claims.
+
+    Raises:
+        ValueError: if the archive is damaged, in whatever way.
+    """
+    try:
+        with open(path, "rb") as stream, zipfile.ZipFile(stream) as archive:
+            most = _DENSEST * os.fstat(stream.fileno()).st_size
+            for info in archive.infolist():
+                if info.file_size > most:
+                    raise zipfile.BadZipFile(f"{info.filename!r} of {info.file_size:,} bytes")
+                archive.open(info).close()  # has the name that the directory says
+            yield archive
+    except _DAMAGED as error:
+        raise ValueError(
+            f"Expected a whole archive; delete it and get it again. Received: {path} ({error})"
+        ) from error
+
+
+def read_npz(path, shapes):
+    """Arrays of a NumPy `.npz` file, which is never unpickled.
+
+    Args:
+        path: the file.
+        shapes: dict from the names of the arrays to their shapes, or None for any.
+
+    Returns:
+        Dict from names to arrays.
+
+    Raises:
+        ValueError: if the file is damaged, or an array is missing or of another shape.
+    """
+    try:
+        with opened(path) as archive:
+            arrays = {name: _read_array(archive, f"{name}.npy") for name in shapes}
+    except Exception as error:  # whatever NumPy makes of a damaged header
+        raise ValueError(
+            f"Expected a NumPy .npz file with the arrays {sorted(shapes)}; delete the file and get "
+            f"it again. Received: {path} ({error.__cause__ or error})"
+        ) from error
+    for name, shape in shapes.items():
+        if shape is not None and arrays[name].shape != shape:
+            raise ValueError(
+                f"Expected an array `{name}` of shape {shape} in {path}. "
+                f"Received: shape={arrays[name].shape}"
+            )
+    return arrays
+
+
+def _read_array(archive, name):
+    info = archive.getinfo(name)
+    with archive.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"version {version} of {name}")
+        shape, _, dtype = _HEADERS[version](file)
+        if dtype.hasobject:
+            raise ValueError(f"{name} holds Python objects, which are pickled")
+        # The header decides what is allocated; and all is read, so that its checksum is verified.
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != (
+            info.file_size - file.tell()
+        ):
+            raise ValueError(f"{name} is said to be of shape {shape} and {dtype}, and is not")
+        file.seek(0)
+        return np.lib.format.read_array(file, allow_pickle=False)

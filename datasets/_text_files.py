@@ -1,0 +1,67 @@
+"""Text files of people and programs: with a byte-order mark or without, and no line is lost."""
+
+import codecs
+import contextlib
+import warnings
+
+import numpy as np
+
+__all__ = ["ints", "opened"]
+
+UTF_8 = "utf-8-sig"  # also without the byte-order mark
+
+
+@contextlib.contextmanager
+def opened(path, encoding=UTF_8):
+    """A text file with its line ends as they are, for a `with` statement.
+
+    Raises:
+        ValueError: in the block, where the file is in another encoding; names the line.
+    """
+    with open(path, newline="", encoding=encoding) as file:
+        try:
+            yield file
+        except UnicodeError as error:
+            line, reason = _undecodable(path, encoding)
+            raise ValueError(
+                f"Expected text in the encoding {encoding!r}; if it is in another, say "
+                f"`encoding=`. Received: {path}, line {line}: {reason}"
+            ) from error
+
+
+def _undecodable(path, encoding):
+    """The first line that cannot be decoded, counted from 1, and why."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    number = 0
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                decoder.decode(line)
+            except UnicodeError as error:
+                return number, getattr(error, "reason", error)
+    return number, "the text breaks off"
+
+
+def ints(lines, n_columns, source):
+    """The ints of lines of text, separated by commas: int64 [lines, n_columns].
+
+    Args:
+        lines: open text file, or another iterable of str. Empty lines are left out.
+        n_columns: of each line.
+        source: what it is, for the error message.
+
+    Raises:
+        ValueError: if a line is anything but so many ints.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)  # how NumPy says that it is no int
+        warnings.filterwarnings("ignore", message="loadtxt: input contained no data")
+        try:
+            found = np.loadtxt(lines, np.int64, comments=None, delimiter=",", ndmin=2)
+        except (ValueError, DeprecationWarning) as error:
+            raise ValueError(f"Expected ints. Received: {source} ({error})") from error
+    if found.size and found.shape[1] != n_columns:
+        raise ValueError(
+            f"Expected lines of {n_columns} ints. Received: {source} with {found.shape[1]} ints"
+        )
+    return found.reshape(-1, n_columns)

@@ -1,0 +1,127 @@
+"""Labels and weights of top-bags, as `fit` and the like take them."""
+
+from numbers import Number
+
+import numpy as np
+
+__all__ = ["check_labels", "check_weights"]
+
+_SHOWN = 40  # characters of a label in an error
+
+
+def check_labels(y, n, n_outputs=1, name="y"):
+    """Check labels, and make arrays of lists of numbers.
+
+    Args:
+        y: an array, tensor or list of numbers that leads with the top-bags; for a model with
+            several outputs a list, tuple or dict of those, whose parts may be None; or None.
+        n: number of top-bags.
+        n_outputs: number of outputs of the model.
+        name: what to call `y` in errors.
+
+    Returns:
+        `y`, with arrays for lists of numbers.
+
+    Raises:
+        TypeError: for labels that are not numbers.
+        ValueError: if they are not as many as the top-bags, or one is NaN or infinite.
+    """
+    return _each_part(y, n_outputs, name, lambda part, name: _checked(part, n, name, "label"))
+
+
+def check_weights(weights, n, n_outputs=1, name="sample_weight"):
+    """Check weights of top-bags as `check_labels` does labels; a negative one is refused, too."""
+
+    def check(part, name):
+        part = _checked(part, n, name, "weight")
+        values = _as_array(part, name)
+        if (negative := values < 0).any():
+            first = tuple(np.argwhere(negative)[0])
+            raise ValueError(f"Expected weights ≥ 0. Received: {_at(name, first)}={values[first]}")
+        return part
+
+    return _each_part(weights, n_outputs, name, check)
+
+
+def _each_part(y, n_outputs, name, check):
+    if y is None:
+        return None
+    if isinstance(y, dict):
+        return {
+            key: part if part is None else check(part, f"{name}[{key!r}]")
+            for key, part in y.items()
+        }
+    is_parts = isinstance(y, (list, tuple)) and (
+        n_outputs > 1 or (len(y) == 1 and np.ndim(y[0]) > 0 and hasattr(y[0], "shape"))
+    )
+    if not is_parts:
+        return check(y, name)
+    parts = enumerate(y)
+    return type(y)([p if p is None else check(p, f"{name}[{i}]") for i, p in parts])
+
+
+def _checked(y, n, name, kind):
+    """`y` itself, or an array of it where it is a list; with what is wrong with it raised."""
+    values = _as_array(y, name)
+    if values.dtype.kind not in "biuf":
+        others = (i for i in np.ndindex(values.shape) if not isinstance(values[i], Number))
+        first = next(others, None)
+        shown = name if first is None else f"{_at(name, first)}={_short(values[first])}"
+        raise TypeError(
+            f"Expected {kind}s that are numbers; `np.unique(labels, return_inverse=True)[1]` makes "
+            "numbers of the names of classes, `keras.layers.StringLookup` those of a given "
+            f"vocabulary. Received: {shown} of type {values.dtype.name}"
+        )
+    if values.ndim == 0 or _length(y, values) != n:
+        found = "a single number" if values.ndim == 0 else f"{_length(y, values)} {kind}s"
+        raise ValueError(
+            f"Expected one {kind} for each of {n} top-bags. "
+            f"Received: {found}, {name}.shape={_shape(y, values)}"
+        )
+    if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
+        first = tuple(np.argwhere(~finite)[0])
+        raise ValueError(
+            f"Expected finite {kind}s, found {(~finite).sum()} that are NaN or infinite. "
+            f"Received: {_at(name, first)}={values[first]}"
+        )
+    is_plain = isinstance(y, (list, tuple)) or _is_object(y)
+    return values if is_plain else y
+
+
+def _as_array(y, name):
+    """The numbers in a list, array or tensor; of a RaggedTensor its flat values."""
+    if isinstance(y, (str, bytes)) or not (hasattr(y, "shape") or isinstance(y, (list, tuple))):
+        raise TypeError(
+            f"Expected an array, tensor or list. Received: {name} of type {type(y).__name__}"
+        )
+    y = getattr(y, "flat_values", y)
+    try:
+        # Of objects, such as a column of a table, the list: NumPy then finds their common dtype.
+        values = np.asarray(y.tolist() if _is_object(y) else y)
+    except ValueError as error:
+        raise ValueError(
+            f"Expected rows of equal shape. Received: {name} of uneven lists"
+        ) from error
+    # ml_dtypes' bfloat16 is of kind V.
+    return values.astype("float32") if values.dtype.name == "bfloat16" else values
+
+
+def _is_object(y):
+    return getattr(getattr(y, "dtype", None), "kind", None) == "O" and hasattr(y, "tolist")
+
+
+def _length(y, values):
+    return y.shape[0] if hasattr(y, "flat_values") else len(values)
+
+
+def _shape(y, values):
+    return tuple(y.shape if hasattr(y, "flat_values") else values.shape)
+
+
+def _at(name, index):
+    return name + "".join(f"[{i}]" for i in index)
+
+
+def _short(value):
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

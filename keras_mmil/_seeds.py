@@ -1,0 +1,55 @@
+"""Random numbers that follow from a seed, and leave those of the program as they are."""
+
+import contextlib
+import functools
+import operator
+import random
+
+import keras
+import numpy as np
+from keras.src.backend.common import global_state
+from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+from keras.src.utils.rng_utils import GLOBAL_RANDOM_SEED
+from tensorflow.python.eager import context
+
+__all__ = ["seeded"]
+
+_OF_KERAS = GLOBAL_RANDOM_SEED, GLOBAL_SEED_GENERATOR
+_OF_TENSORFLOW = "_seed", "_rng"
+
+
+@contextlib.contextmanager
+def seeded(seed):
+    """Let all random numbers in a block that have no seed of their own follow from this one.
+
+    After the block Python, NumPy, Keras and TensorFlow draw on as if nothing had been drawn in it.
+    (TensorFlow begins again where a seed is given to an operation itself.)
+
+    Args:
+        seed: int from 0 to 2³² - 1.
+
+    Yields:
+        The `keras.random.SeedGenerator` that Keras draws from where no other is given. It is the
+        same in all blocks, as compiled functions, which may be used in several, are bound to it.
+    """
+    eager = context.context()
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    of_keras = {name: global_state.get_global_attribute(name) for name in _OF_KERAS}
+    of_tensorflow = {name: vars(eager)[name] for name in _OF_TENSORFLOW if name in vars(eager)}
+    try:
+        keras.utils.set_random_seed(operator.index(seed))
+        generator = _generator()
+        generator.state.assign([seed, 0])
+        global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, generator)
+        yield generator
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+        for name, value in of_keras.items():
+            global_state.set_global_attribute(name, value)
+        vars(eager).update(of_tensorflow)  # there is no function that gives them back
+
+
+@functools.cache
+def _generator():
+    return keras.random.SeedGenerator(0)

@@ -1,0 +1,59 @@
+"""The table of experiments."""
+
+import itertools
+import textwrap
+
+__all__ = ["listing"]
+
+_WIDTH = 100
+_METRICS = {"accuracy": "test_accuracy", "rules": "rule_accuracy", "fidelity": "fidelity"}
+_INTRODUCTION = """\
+keras-mmil run EXPERIMENT OPTIONS reproduces an experiment, without options its first line here.
+Beside it in per cent the paper's accuracy on test data, that of the rules, and their fidelity.
+"""
+
+
+def listing(entries):
+    """The experiments by name, with their options and the paper's figures, for a terminal.
+
+    Args:
+        entries: the `Entry`s of the catalogue.
+
+    Returns:
+        str, in lines of at most 100 characters.
+    """
+    rows = [(_command(entry), entry) for entry in entries]
+    width = max(len(command) for command, _ in rows)
+    heads = "".join(f"  {head}" for head in _METRICS)
+    lines = [_INTRODUCTION, f"  {'':{width}}  epochs  {'':6}{heads}"]
+    for name, of_name in itertools.groupby(rows, key=lambda row: row[1].name):
+        of_name = list(of_name)
+        lines += ["", *_heading(name, of_name[0][1])]
+        for command, entry in of_name:
+            lines.append(f"  {command:{width}}  {entry.epochs:6}  {_figures(entry)}".rstrip())
+    return "\n".join(lines)
+
+
+def _command(entry):
+    options = ("model", "aggregation", "split")
+    given = ((option, getattr(entry, option)) for option in options)
+    return " ".join(f"--{option} {value}" for option, value in given if value)
+
+
+def _heading(name, entry):
+    """What the experiments of a name have in common."""
+    yield from textwrap.wrap(f"{name}: {entry.title}", _WIDTH, subsequent_indent="  ")
+    first, *others = entry.sources
+    more = ["--vat"] if entry.adversarial is not None else []
+    more += [f"cross-validated: {entry.rounds} x {entry.folds} folds"] if entry.folds else []
+    yield "; ".join([f"  --source {first} (default) | {' | '.join(others)}", *more])
+
+
+def _figures(entry):
+    if not entry.paper:
+        return ""
+    cells = []
+    for head, metric in _METRICS.items():
+        figure = f"{100 * entry.paper[metric]:.2f}" if metric in entry.paper else ""
+        cells.append(f"  {figure:>{len(head)}}")
+    return "paper:" + "".join(cells)
