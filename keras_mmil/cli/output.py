@@ -1,6 +1,7 @@
 """What a run leaves in its folder, and what it prints."""
 
 from keras_mmil import ragged
+from keras_mmil._atomic import replacing
 from keras_mmil.bags import inputs_of
 from keras_mmil.interpretation import plots
 from keras_mmil.interpretation.maps import Maps, plot_maps
@@ -43,7 +44,8 @@ def write_texts(folder, model, explainer, x, data):
         data: the `Data`, with the vocabulary.
     """
     text_model = with_text(model, data.vocabulary, data.splitter)
-    text_model.save(folder / "text_model.keras")
+    with replacing(folder / "text_model.keras") as part:
+        text_model.save(part)
     _write_clusters(folder, explainer, x, window_words(x, data.vocabulary))
 
 
@@ -97,10 +99,12 @@ def _draw_maps(explainer, x, places, folder):
 
 
 def _draw(plot, *arguments):
+    *shown, path = arguments
     try:
-        plot(*arguments)
+        with replacing(path) as part:
+            plot(*shown, part)
     except ImportError as error:  # matplotlib is not a dependency of the rest
-        print(f"There is no {arguments[-1].name}. {error}")
+        print(f"There is no {path.name}. {error}")
 
 
 def print_run(explainer, metrics, paper, folder):

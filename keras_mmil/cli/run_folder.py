@@ -4,10 +4,22 @@ import json
 from pathlib import Path
 
 from keras_mmil._atomic import remove_parts, replacing, write_json
+from keras_mmil.training.checkpoint import Checkpoint
 
 __all__ = ["RunFolder", "read_settings"]
 
 _SETTINGS = "settings.json"
+# What takes long to make, and a run would overwrite.
+_RESULTS = (
+    "epoch-*.keras",
+    "best.keras",
+    "model.keras",
+    "text_model.keras",
+    "history.csv",
+    "cross_validation.json",
+    "metrics.json",
+    "rules/*",
+)
 
 
 class RunFolder:
@@ -20,8 +32,9 @@ class RunFolder:
         replace: whether a run that is there may be replaced, if it is not to be resumed.
 
     Raises:
-        FileExistsError: if another run is there, and is neither to be resumed nor replaced.
-        ValueError: if the run there has other settings, or what is there is not a run.
+        FileExistsError: if another run is there, and is neither to be resumed nor replaced; or if
+            there are results, and no settings that say of what run.
+        ValueError: if the run there has other settings, or its settings cannot be read.
     """
 
     def __init__(self, path, settings, *, resume, replace=False):
@@ -38,7 +51,13 @@ class RunFolder:
                 f"Expected the settings of the run in {self.path}, {found}, for --resume. "
                 f"Received: {settings}"
             )
-        self._was_there = found is not None
+        if found is None and (results := self._results()):
+            raise FileExistsError(
+                f"Expected a new folder, or that of a run, with {_SETTINGS}. "
+                f"Received: --out {self.path}, with {', '.join(results)}"
+            )
+        self._resumes = found is not None and resume
+        self._replaces = found is not None and not resume
 
     def __truediv__(self, name):
         return self.path / name
@@ -46,10 +65,17 @@ class RunFolder:
     def create(self):
         """Make the folder, if it is missing, with the settings in it, and without half files."""
         self.path.mkdir(parents=True, exist_ok=True)
-        if self._was_there:  # and whoever wrote it is gone: a folder is for one run at a time
+        if self._resumes or self._replaces:  # a folder is for one run at a time: the other is gone
             for folder in (self.path, self.path / "rules"):
                 remove_parts(folder)
+        if self._replaces:  # before the new settings are there, which its checkpoints are not of
+            Checkpoint(self.path).clear()
         self.write_json(_SETTINGS, self.settings)
+
+    def _results(self):
+        """What is there of the results of a run."""
+        found = (path for pattern in _RESULTS for path in self.path.glob(pattern))
+        return sorted(str(path.relative_to(self.path)) for path in found)
 
     def write_json(self, name, content):
         """Write a JSON file, atomically."""
