@@ -13,6 +13,7 @@ import numpy as np
 __all__ = ["opened", "read_npz"]
 
 _DENSEST = 1032  # bytes that a byte of a deflated file stands for, at most
+_LARGEST_DICTIONARY = 2**27  # bytes, of LZMA: twice that of the best compression of xz
 _DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
@@ -46,12 +47,25 @@ def opened(path):
             for info in archive.infolist():
                 if info.file_size > most:
                     raise zipfile.BadZipFile(f"{info.filename!r} of {info.file_size:,} bytes")
+                if info.compress_type == zipfile.ZIP_LZMA:
+                    _check_dictionary(stream, info)
                 archive.open(info).close()  # has the name that the directory says
             yield archive
     except _DAMAGED as error:
         raise ValueError(
             f"Expected a whole archive; delete it and get it again. Received: {path} ({error})"
         ) from error
+
+
+def _check_dictionary(stream, info):
+    """Refuse a file whose head asks for a dictionary of a size that no compressor uses."""
+    stream.seek(info.header_offset + 26)  # of the local header, where the lengths of its end are
+    lengths = stream.read(4)
+    skipped = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+    stream.seek(skipped + 5, os.SEEK_CUR)  # version and length of LZMA's properties; the first
+    size = int.from_bytes(stream.read(4), "little")
+    if size > _LARGEST_DICTIONARY:
+        raise zipfile.BadZipFile(f"{info.filename!r} with an LZMA dictionary of {size:,} bytes")
 
 
 def read_npz(path, shapes):

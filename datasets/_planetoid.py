@@ -187,21 +187,44 @@ class _Matrix:
         self.state = state
 
 
-def _empty_array(kind, shape, dtype):
-    """Stands for NumPy's `_reconstruct`, which would make an array of whatever shape is asked for.
+class _Dtype:
+    """Stands for NumPy's dtype: keeps its code and the order of its bytes."""
 
-    The array gets its shape, and what it holds, from `ndarray.__setstate__`, which compares them.
+    def __init__(self, code, *_):
+        self.code = code
+
+    def __setstate__(self, state):
+        if state[1] in ("<", ">"):
+            self.code = state[1] + self.code
+
+
+class _Array:
+    """Stands for NumPy's array, whose own unpickling trusts what it reads.
+
+    Attributes:
+        array: the array, of as many numbers as there are bytes for.
     """
-    return np.empty(0, np.int8)
+
+    def __init__(self, *_):
+        self.array = None
+
+    def __setstate__(self, state):
+        _, shape, dtype, is_fortran, content = state
+        dtype = np.dtype(dtype.code)
+        if dtype.kind not in "iuf":
+            raise pickle.UnpicklingError(f"an array of {dtype} instead of numbers")
+        content = content.encode("latin1") if isinstance(content, str) else content
+        order = "F" if is_fortran else "C"
+        self.array = np.frombuffer(content, dtype).reshape(shape, order=order).copy()
 
 
 _ALLOWED = {
     ("scipy.sparse.csr", "csr_matrix"): _Matrix,
     ("scipy.sparse._csr", "csr_matrix"): _Matrix,
-    ("numpy", "ndarray"): _Matrix,  # only named, for `_empty_array`
-    ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): _empty_array,
-    ("numpy._core.multiarray", "_reconstruct"): _empty_array,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Dtype,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
     ("__builtin__", "list"): list,
     ("builtins", "list"): list,
     ("collections", "defaultdict"): defaultdict,
@@ -232,7 +255,7 @@ def _checked(found, part, path, n_bytes):
     if isinstance(found, _Matrix):
         state = found.state
         try:
-            arrays = tuple(state[name] for name in ("data", "indices", "indptr"))
+            arrays = tuple(state[name].array for name in ("data", "indices", "indptr"))
             matrix = sparse.csr_array(arrays, shape=state["_shape"])
             matrix.check_format()
             if not np.isfinite(matrix.data).all():
@@ -240,6 +263,7 @@ def _checked(found, part, path, n_bytes):
         except Exception as error:  # whatever SciPy makes of it
             raise _damaged(path, error) from error
         return matrix
-    if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind not in "iuf":
-        raise _damaged(path, f"{type(found).__name__} instead of a matrix")
-    return found
+    array = getattr(found, "array", None)
+    if np.ndim(array) != 2:
+        raise _damaged(path, f"{type(found).__name__.strip('_')} instead of a matrix")
+    return array

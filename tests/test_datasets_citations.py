@@ -139,7 +139,7 @@ BROKEN.indices = np.array([0, 9, 1], np.int32)  # there are four words
         ({"x": BROKEN}, r"ind\.cora\.x \(.*indices"),
         ({"x": csr_matrix(WORDS[:2] * np.nan)}, r"ind\.cora\.x \(not finite"),
         ({"y": [1, 2]}, r"ind\.cora\.y \(list instead of a matrix"),
-        ({"ally": np.array([["a"]])}, r"ind\.cora\.ally \(ndarray instead of a matrix"),
+        ({"ally": np.array([["a"]])}, r"ind\.cora\.ally \(an array of <U1 instead of numbers"),
         ({"graph": [1]}, "not a dict of lists"),
         ({"graph": {0: 1}}, "not a dict of lists"),
         ({"graph": {0: [99]}}, r"from 0 to 9. Received: .*ind\.cora\.\* with links .* to 99"),
