@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -328,6 +329,22 @@ def test_cross_validation(tmp_path, capsys):
     capsys.readouterr()
     assert main([*command, "--resume", "--folds", "4"]) == 2
     assert "'folds': 4" in capsys.readouterr().err
+
+
+def test_the_network_after_a_cross_validation_does_not_depend_on_it(tmp_path):
+    """Whether its folds were trained here, in other processes, or before an interruption."""
+    command = ["run", "imdb-binary", "--source", "synthetic", "--limit", "24", "--epochs", "2"]
+    command += ["--folds", "2", "--rounds", "1", "--max-clusters", "3", "--verbose", "0"]
+    whole, resumed, side_by_side = (tmp_path / name for name in ("a", "b", "c"))
+    assert main([*command, "--out", str(whole)]) == 0
+    resumed.mkdir()
+    for name in ("settings.json", "cross_validation.json"):
+        shutil.copy(whole / name, resumed)
+    assert main([*command, "--out", str(resumed), "--resume"]) == 0
+    assert main([*command, "--out", str(side_by_side), "--jobs", "2"]) == 0
+    for other in (resumed, side_by_side):
+        for name in ("rules/manifest.json", "rules.txt"):
+            assert (other / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_figures_of_folds():

@@ -7,12 +7,14 @@ import cloudpickle
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 import keras_mmil
-from keras_mmil import Bags, ragged
-from keras_mmil.layers import BagLayer, Distinct, bag_inputs
+from keras_mmil import Bags, Explainer, ragged
+from keras_mmil.datasets import batches
+from keras_mmil.layers import BagLayer, Distinct, InstanceWise, bag_inputs
 from keras_mmil.training import CrossValidation, cross_validate
 
 SETTINGS = {"epochs": 2, "batch_size": 8, "folds": 3, "rounds": 2, "seed": 5, "verbose": 0}
@@ -233,3 +235,165 @@ def test_dense_bags():
         for bags in (x, x.to_tensor().numpy())
     ]
     np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+KERNEL = np.array([[1.0, -1.0], [-0.5, 0.5]], "float32")
+
+
+def untrained(scale):
+    """A model that stays as it is, behind a layer that scales; compiled by TensorFlow."""
+    bags = keras.Input((None, 2), ragged=True)
+    x = BagLayer(None, aggregation="mean", empty="zeros")(InstanceWise(scale)(bags))
+    outputs = keras.layers.Dense(2, "softmax", kernel_initializer=lambda *_, **__: KERNEL)(x)
+    model = keras_mmil.Model(bags, outputs)
+    model.compile(keras.optimizers.SGD(0.0), "sparse_categorical_crossentropy")
+    return model
+
+
+def expected_loss(points, y):
+    """The loss of that model on scaled points [top-bags, 3, 2]."""
+    logits = points.mean(axis=1) @ KERNEL
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return -np.log(probabilities[np.arange(len(y)), y]).mean()
+
+
+def folds_of(y, folds, seed, r=0):
+    seed = int(np.random.SeedSequence([seed, r]).generate_state(1)[0])
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    return list(splitter.split(np.zeros(len(y)), y))
+
+
+def test_scales_are_learned_on_the_training_part_of_each_fold():
+    """What was compiled for one fold must not be used for the next: it holds the scale."""
+    x, y = data()
+    seen = []
+
+    def build_scaled(x, y):
+        seen.append((x.to_tensor().numpy(), y))
+        scale = keras.layers.Normalization()
+        scale.adapt(x.flat_values)
+        return untrained(scale)
+
+    settings = {"epochs": 1, "folds": 2, "rounds": 1, "seed": 3, "verbose": 0}
+    found = cross_validate(build_scaled, x, y, **settings).scores["loss"][0]
+    points = x.to_tensor().numpy()
+    for (train, test), (x_seen, y_seen), loss in zip(folds_of(y, 2, 3), seen, found, strict=True):
+        np.testing.assert_array_equal(x_seen, points[train])
+        np.testing.assert_array_equal(y_seen, y[train])
+        mean, std = points[train].mean((0, 1)), points[train].std((0, 1))
+        np.testing.assert_allclose(
+            loss, expected_loss((points[test] - mean) / std, y[test]), rtol=1e-4
+        )
+
+
+def test_models_that_are_not_alike_are_not_compiled_once():
+    x, y = data()
+    scales = iter((1.0, 3.0))
+    settings = {"epochs": 1, "folds": 2, "rounds": 1, "seed": 3, "verbose": 0}
+    found = cross_validate(
+        lambda: untrained(keras.layers.Rescaling(next(scales))), x, y, **settings
+    )
+    points = x.to_tensor().numpy()
+    expected = [
+        expected_loss(scale * points[test], y[test])
+        for scale, (_, test) in zip((1.0, 3.0), folds_of(y, 2, 3), strict=True)
+    ]
+    np.testing.assert_allclose(found.scores["loss"][0], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("bad", "received"),
+    [
+        (lambda x: build(), r"build with arguments \(x\)"),
+        (lambda x, y, z: build(), r"\(x, y, z\)"),
+        (lambda *, x, y: build(), r"\(\*, x, y\)"),
+    ],
+)
+def test_build_takes_both_or_nothing(bad, received):
+    with pytest.raises(ValueError, match=f"no arguments, or x and y.*{received}"):
+        cross_validate(bad, *data(), **SETTINGS)
+
+
+def test_arguments_with_defaults_are_the_functions_own():
+    x, y = data()
+    settings = {**SETTINGS, "rounds": 1, "epochs": 1}
+    own = cross_validate(build, x, y, **settings).scores["loss"]
+    same = cross_validate(lambda x=None, units=4, *_, **__: build(), x, y, **settings)
+    np.testing.assert_array_equal(same.scores["loss"], own)
+
+
+@pytest.mark.filterwarnings("ignore:The rules put every")
+def test_rules_of_each_fold(tmp_path):
+    """Against a training and a reading by hand; after a kill; and in processes."""
+    x, y = data(60)
+    explainer = Explainer(max_clusters=3, verbose=0)
+    settings = {"epochs": 8, "batch_size": 8, "folds": 2, "rounds": 1, "seed": 5, "verbose": 0}
+    plain = cross_validate(build, x, y, **settings)
+    assert plain.rules is None
+    calls = []
+
+    def build_until_killed():
+        calls.append(0)
+        if len(calls) == 2:
+            raise Killed
+        return build()
+
+    settings |= {"explainer": explainer, "folder": tmp_path}
+    with pytest.raises(Killed):
+        cross_validate(build_until_killed, x, y, **settings)
+    for further in ({"explainer": None}, {"explainer": Explainer(max_clusters=4, verbose=0)}):
+        with pytest.raises(ValueError, match="data and settings"):
+            cross_validate(build, x, y, **{**settings, **further}, resume=True)
+    found = cross_validate(build, x, y, **settings, resume=True)
+    assert not hasattr(explainer, "levels_")  # it was copied
+    np.testing.assert_array_equal(found.scores["loss"], plain.scores["loss"])
+    for fold, (train, test) in enumerate(folds_of(y, 2, 5)):
+        seed = int(np.random.SeedSequence([5, 0, fold]).generate_state(1)[0])
+        keras.utils.set_random_seed(seed)
+        model = build()
+        batched = batches(ragged.take(x, train), y[train], 8, seed=seed, first_epoch=0)
+        steps = -(-len(train) // 8)
+        model.fit(batched, steps_per_epoch=steps, epochs=8, shuffle=False, verbose=0)
+        by_hand = Explainer(max_clusters=3, verbose=0).fit(model, ragged.take(x, train))
+        x_test = ragged.take(x, test)
+        by_network = model.predict(x_test, verbose=0).argmax(axis=1)
+        by_rules = by_hand.predict(x_test)
+        expected = {
+            "fidelity": np.mean(by_rules == by_network),
+            "fidelity_majority": np.bincount(by_network).max() / len(test),
+            "rule_accuracy": np.mean(by_rules == y[test]),
+            "rule_accuracy_majority": np.bincount(y[test]).max() / len(test),
+        }
+        scores = {metric: values[0, fold] for metric, values in found.scores.items()}
+        assert {metric: scores[metric] for metric in expected} == expected
+        assert found.rules[0][fold] == str(by_hand.rules_)
+    assert "rule_accuracy 0." in str(found) or "rule_accuracy 1." in str(found)
+    side_by_side = cross_validate(build, x, y, **{**settings, "folder": None}, n_jobs=2)
+    assert side_by_side.rules == found.rules
+
+
+@pytest.mark.parametrize("explainer", [{"max_clusters": 3}, Explainer, LogisticRegression()])
+def test_only_explainers_read_rules(explainer):
+    with pytest.raises(TypeError, match="Expected an Explainer"):
+        cross_validate(build, *data(), **SETTINGS, explainer=explainer)
+
+
+@pytest.mark.parametrize("form", [batches, lambda x, y: (part for part in x), lambda x, y: "x"])
+def test_streams_are_refused(form):
+    x, y = data()
+    with pytest.raises(TypeError, match="to be divided into folds"):
+        cross_validate(build, form(x, y), y, **SETTINGS)
+
+
+def test_texts(tmp_path):
+    def build_for_texts():
+        texts = keras.Input((1,), dtype="string")
+        return compiled(texts, keras.layers.Hashing(5, output_mode="multi_hot")(texts))
+
+    x, y = tf.constant([["a"], ["b"], ["c"], ["dd"]] * 6), np.arange(24) % 2
+    settings = {**SETTINGS, "rounds": 1, "epochs": 1, "folder": tmp_path}
+    found = cross_validate(build_for_texts, x, y, **settings)
+    same = cross_validate(build_for_texts, x, y, **settings, resume=True)
+    np.testing.assert_array_equal(found.scores["loss"], same.scores["loss"])
+    with pytest.raises(ValueError, match="data and settings"):
+        cross_validate(build_for_texts, tf.strings.upper(x), y, **settings, resume=True)

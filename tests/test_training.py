@@ -110,6 +110,53 @@ def test_random_numbers_are_those_of_the_seed_and_the_epoch(tmp_path, wrap, tole
     assert np.abs(np.subtract(*kernels)).max() > 1e-3
 
 
+def test_initial_weights_are_those_of_the_seed(tmp_path):
+    """Those that `build` makes after `set_random_seed`, whatever the program drew before."""
+    arguments = {"epochs": 1, "seed": 11, "callbacks": [], "validation_data": None}
+    keras.utils.set_random_seed(11)
+    expected = build().get_weights()
+    keras.utils.set_random_seed(99)
+    initial = []
+
+    class Look(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            initial.extend(self.model.get_weights())
+
+    fit(tmp_path, **{**arguments, "callbacks": [Look()]})
+    for a, b in zip(initial, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_best_model_has_the_state_that_it_had(tmp_path):
+    """Of its optimizer and its random numbers, too, whenever it was saved."""
+    losses, states = [4.0, 1.0, 2.0, 3.0], []
+
+    def state(model):
+        return [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
+
+    class Look(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            states.append(state(self.model))
+
+    for seconds in (0.0, 1000.0):
+        states.clear()
+        model, (x, y) = build_with_dropout(), data()
+        callbacks = [Losses(losses), Look(), Checkpoint(tmp_path, seconds=seconds)]
+        model.fit(x, y, validation_data=(x, y), epochs=4, callbacks=callbacks, verbose=0)
+        best = state(keras.models.load_model(tmp_path / "best.keras"))
+        for a, b in zip(best, states[1], strict=True):
+            np.testing.assert_array_equal(a, b)
+        for a, b in zip(state(model), states[3], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_resumed_history_is_written_as_it_was(tmp_path):
+    fit(tmp_path, epochs=2)
+    before = (tmp_path / "history.csv").read_text()
+    fit(tmp_path, epochs=3, resume=True)
+    assert (tmp_path / "history.csv").read_text().startswith(before)
+
+
 def test_resume_after_the_end_trains_no_more(tmp_path):
     model, history = fit(tmp_path)
     again, same = fit(tmp_path, resume=True)

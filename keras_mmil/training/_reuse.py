@@ -1,6 +1,7 @@
 """Models that are built again and again, and compiled by TensorFlow only once."""
 
 import re
+import warnings
 
 from keras_mmil.layers.graph import seed_generators
 
@@ -49,7 +50,9 @@ def _are_alike(model, used):
 def _architecture(model):
     """A model's configuration, without the numbers in automatic names; None if it has none."""
     try:
-        return re.sub(r'(?<=[a-z])_\d+"', '"', model.to_json())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of lambdas, which nobody is going to load again
+            return re.sub(r'(?<=[a-z])_\d+"', '"', model.to_json())
     except (NotImplementedError, TypeError, ValueError):
         return None
 
