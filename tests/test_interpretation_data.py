@@ -1,6 +1,5 @@
 """Data that explainers read: Datasets in batches, the same as arrays; and single top-bags."""
 
-import gc
 import weakref
 
 import keras
@@ -191,16 +190,15 @@ def test_a_stream_is_never_in_memory(monkeypatch):
         for each in (batch.flat_values, *observation.representations):
             alive.add(key := id(each))
             weakref.finalize(each, alive.discard, key)
-        gc.collect()
         peak.append(len(alive))
         return observation
 
     monkeypatch.setattr(Network, "_observe", spy)
     dataset = unknown(stream(x, labels_of(x)))
     fit = new_explainer(model, x, max_rows=50).fit(model, dataset, dataset)
-    for read in (fit.predict, fit.score, fit.fidelity, fit.describe, fit.labels, fit.cluster_table):
+    for read in (fit.predict, fit.score, fit.labels, fit.cluster_table):
         read(dataset)
-    assert len(peak) > 9 * 20
+    assert len(peak) >= 7 * 20
     assert max(peak) <= 2 * 3
 
 
@@ -232,7 +230,7 @@ def test_datasets_that_cannot_be_read():
         (endless(x), "finite Dataset. Received: {}, which has no end"),
         (stream(x).take(0), "at least one top-bag. Received: {}, a Dataset without batches"),
         (stream(x).filter(lambda *_: False), "Received: {}, a Dataset without batches"),
-        (stream(ids()), r"nesting of the model's input.*Received: a batch of {}.shape"),
+        (stream(vectors(3)), r"nesting of the model's input.*Received: a batch of {}.shape"),
         (stream(x).unbatch(), r"single one as x\[:1\].*a batch of {} with the axes of one"),
     ):
         with pytest.raises(ValueError, match=match.format("x")):
@@ -263,9 +261,8 @@ def test_labels_of_datasets():
 
 
 def jittered(x):
-    return stream(x).map(lambda batch: batch + tf.random.normal(tf.shape(batch.flat_values))[:0] + (
-        tf.random.uniform(())
-    ))  # fmt: skip
+    """A Dataset with random noise."""
+    return stream(x).map(lambda x: x.with_flat_values(x.flat_values + tf.random.uniform(())))
 
 
 def shrinking(x):
@@ -308,12 +305,11 @@ def test_a_single_top_bag_is_explained(form):
     make_model, make_data = FORMS[form]
     model, x = make_model(), make_data()
     fit = new_explainer(model, x).fit(model, x)
-    for index in range(3):
-        (found,) = fit.explain(x[index])
-        (expected,) = fit.explain(x[index : index + 1])
-        assert str(found) == str(expected)
-        assert found.to_dict() == expected.to_dict()
-    if form not in ("compressed",):  # Bags[0] are Bags
+    (found,) = fit.explain(x[3])
+    (expected,) = fit.explain(x[3:4])
+    assert str(found) == str(expected)
+    assert found.to_dict() == expected.to_dict()
+    if form != "compressed":  # Bags[0] are Bags
         with pytest.raises((ValueError, TypeError), match=r"x\[:1\].*Received: x with"):
             fit.predict(x[0])
 

@@ -376,7 +376,7 @@ def test_wrong_arguments_are_found_before_training(x):
         ({"n_clusters": 500}, "at least 500 rows to cluster at level 'u'. Received: "),
         ({"features": "presence"}, "features='presence'"),
         ({"features": ("count", "count")}, "each of 1 bag-layers"),
-        ({"class_names": ("a", "b", "c")}, "2 classes. Received: class_names="),
+        ({"class_names": ("a", "b", "c"), "target": (0, 0.5)}, "2 classes. Received: class_names="),
         ({"target": 3}, "target=3"),
         ({"target": lambda outputs: outputs}, "integer labels"),
         ({"target": None, "x": make_data(depth=2)[0]}, "nesting of the model's input.*x.shape"),

@@ -235,9 +235,10 @@ def as_batch(x, expected):
 
 def _checked(x, expected, name):
     if _is_single(x, expected):
+        shapes = [tuple(getattr(part, "shape", ())) for part, _ in _pairs(x, expected)]
         raise ValueError(
             "Expected top-bags, a single one as x[:1], of which x[0] has an axis less. "
-            f"Received: {name} with the axes of one top-bag"
+            f"Received: {name} with the axes of one, shapes {shapes}"
         )
     return check_inputs(x, expected, name)
 

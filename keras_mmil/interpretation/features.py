@@ -45,6 +45,7 @@ def bag_features(feature, labels, n_clusters, nesting):
     """
     cells = nesting.bag_ids * n_clusters + labels[nesting.members]
     weights = np.bincount(cells, nesting.weights, minlength=nesting.n_bags * n_clusters)
+    weights = weights.astype(float)  # of no members at all, NumPy makes ints
     return feature.of_weights(weights.reshape(-1, n_clusters)).astype(np.float32)
 
 
