@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_mmil.bags import Bags
 from keras_mmil.inputs import check_inputs, complete_inputs
+from keras_mmil.layers.graph import mark_cloned_inputs
 from keras_mmil.layers.grouping import depth_of
 from keras_mmil.layers.normalisation import check_normalisation
 from keras_mmil.ragged import n_top_bags
@@ -39,6 +40,11 @@ class Model(keras.Model):
     def __call__(self, inputs, *args, **kwargs):
         """Call the model on a RaggedTensor, `Bags`, or the dict of its inputs."""
         return super().__call__(complete_inputs(inputs, self._inputs_struct), *args, **kwargs)
+
+    def _run_through_graph(self, inputs, operation_fn=lambda operation: operation, call_fn=None):
+        if operation_fn.__module__ == keras.models.clone_model.__module__:
+            mark_cloned_inputs(inputs, self.inputs)
+        return super()._run_through_graph(inputs, operation_fn=operation_fn, call_fn=call_fn)
 
     def fit(self, x=None, y=None, *args, validation_data=None, **kwargs):
         """`keras.Model.fit`, which also takes `Bags`, and checks the data first."""
