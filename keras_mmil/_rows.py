@@ -37,7 +37,7 @@ def leave_out(part, level, stay):
 
 def _kind(part):
     """The dtype of a tensor or array; for strings of NumPy, of any length, it is their kind."""
-    if not hasattr(part, "dtype"):
+    if not hasattr(part, "shape"):
         raise TypeError(f"Expected tensors or arrays. Received: {type(part).__name__}")
     return "str" if getattr(part.dtype, "kind", None) == "U" else part.dtype.name
 

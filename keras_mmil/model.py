@@ -16,6 +16,7 @@ from keras_mmil._replicas import (
 )
 from keras_mmil.bags import Bags
 from keras_mmil.inputs import complete_inputs
+from keras_mmil.layers.graph import mark_cloned_inputs
 from keras_mmil.layers.model_inputs import InputChecks
 from keras_mmil.layers.normalisation import check_normalisation
 
@@ -73,6 +74,11 @@ class Model(keras.Model):
         if n_replicas() > 1:
             inputs = with_inner_axes(inputs)
         return super().__call__(inputs, *args, **kwargs)
+
+    def _run_through_graph(self, inputs, operation_fn=lambda operation: operation, call_fn=None):
+        if operation_fn.__module__ == keras.models.clone_model.__module__:
+            mark_cloned_inputs(inputs, self.inputs)
+        return super()._run_through_graph(inputs, operation_fn=operation_fn, call_fn=call_fn)
 
     def fit(self, x=None, y=None, *args, **kwargs):
         """`keras.Model.fit`, which also takes `Bags`, and checks the data first."""

@@ -201,12 +201,8 @@ def split(x, sizes, seed=None):
     if isinstance(sizes, Real) and not is_int(sizes):
         first = round(check_number("sizes", sizes, 0, 1) * n)
         sizes = [first, n - first]
-    if (
-        np.ndim(sizes) != 1
-        or not all(map(is_int, sizes))
-        or min(sizes, default=0) < 0
-        or sum(sizes) != n
-    ):
+    are_sizes = np.ndim(sizes) == 1 and all(is_int(size) and size >= 0 for size in sizes)
+    if not are_sizes or sum(sizes) != n:
         raise ValueError(
             f"Expected a fraction, or sizes of at least 0 that sum to the number of top-bags, {n}. "
             f"Received: sizes={sizes}"

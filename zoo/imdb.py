@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_mmil._checks import is_int
+from keras_mmil._checks import is_int, positive_int
 from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.layers.graph import reapply
 from keras_mmil.model import Model
@@ -55,7 +55,10 @@ def imdb_mmil(
     ids, *levels = Distinct(name="distinct")({"bags": bags})
     x = _embedding(vectors)(ids)  # (words, size)
     x = keras.layers.Dense(
-        filters, activation="relu", kernel_initializer="he_normal", name="words"
+        positive_int("filters", filters),
+        activation="relu",
+        kernel_initializer="he_normal",
+        name="words",
     )(x)
     x = keras.layers.Dropout(dropout)(x)
     for level, (units, (members, weights)) in enumerate(

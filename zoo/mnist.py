@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_mmil._checks import positive_int
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
@@ -65,7 +66,7 @@ def mnist_mmil(
         encoder.add(keras.layers.MaxPooling2D(2, padding="same"))
         encoder.add(keras.layers.Dropout(dropout))
     encoder.add(keras.layers.Flatten())
-    encoder.add(keras.layers.Dense(dense_units, activation="relu"))
+    encoder.add(keras.layers.Dense(positive_int("dense_units", dense_units), activation="relu"))
     encoder.add(keras.layers.Dropout(dropout))
 
     x = InstanceWise(encoder, name="instances")(bags)  # (batch, (n), (m), dense_units)

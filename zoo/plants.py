@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_mmil._checks import positive_int
 from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
 from keras_mmil.model import Model
 from keras_mmil.presences import OverlookedPrecision, seen_crossentropy
@@ -68,7 +69,9 @@ def plants_mmil(
             weights = MemberDropout(species_dropout, name="species_dropout")(members, weights)
         settings = first if level == 1 else {}
         x = BagLayer(units, name=f"bag_layer_{level}", **settings)(x, members, weights)
-    x = keras.layers.Dense(dense_units, activation="relu", name="dense")(x)
+    x = keras.layers.Dense(
+        positive_int("dense_units", dense_units), activation="relu", name="dense"
+    )(x)
     outputs = keras.layers.Dense(presence.shape[1], activation="sigmoid", name="label")(x)
     model = Model(inputs, outputs, name=name)
     adam = keras.optimizers.Adam(learning_rate)

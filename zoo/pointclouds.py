@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_mmil._checks import positive_int
 from keras_mmil.layers import BagLayer, EquivariantBagLayer, InstanceWise, RandomPose
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_smoothed_classes
@@ -61,7 +62,12 @@ def pointcloud_mil(
         return InstanceWise(layer, name=f"{layer.name}_of_each") if bag_units else layer
 
     x = each(keras.layers.Dropout(dropout, name="dropout_1"))(x)
-    dense = keras.layers.Dense(dense_units, "tanh", kernel_initializer=_weights(), name="dense")
+    dense = keras.layers.Dense(
+        positive_int("dense_units", dense_units),
+        "tanh",
+        kernel_initializer=_weights(),
+        name="dense",
+    )
     x = each(dense)(x)
     x = each(keras.layers.Dropout(dropout, name="dropout_2"))(x)
     for level, units in enumerate(bag_units, start=2):

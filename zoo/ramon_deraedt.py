@@ -5,6 +5,7 @@ Paper, section "Multi-Instance Neural Networks".
 
 import keras
 
+from keras_mmil._checks import positive_int
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.layers.aggregations import LSE
 from keras_mmil.model import Model
@@ -76,5 +77,5 @@ def representation_level_mil(
 def _instance_network(features, hidden_units):
     network = keras.Sequential([keras.Input((features,))], name="instance_network")
     for units in hidden_units:
-        network.add(keras.layers.Dense(units, activation="relu"))
+        network.add(keras.layers.Dense(positive_int("units", units), activation="relu"))
     return network

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_mmil._checks import positive_int
 from keras_mmil.datasets.graphs import degree_features
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
 from keras_mmil.model import Model
@@ -53,7 +54,9 @@ def social_mmil(
     degrees, *levels = Distinct(name="distinct")(inputs)
     features = degree_features(int(dataset.degrees.max()))
     x = frozen_embedding(features, name="degree_features")(degrees)  # (degrees, greatest degree)
-    x = keras.layers.Dense(dense_units, activation="relu", name="degrees")(x)
+    x = keras.layers.Dense(
+        positive_int("dense_units", dense_units), activation="relu", name="degrees"
+    )(x)
     for level, (units, bags) in enumerate(zip(bag_units, levels, strict=True), start=1):
         x = BagLayer(units, aggregation=aggregation, name=f"bag_layer_{level}")(x, *bags)
         if dropout:

@@ -6,6 +6,7 @@ import keras
 
 __all__ = [
     "call_arguments",
+    "mark_cloned_inputs",
     "nodes_under",
     "ordered_nodes",
     "reapply",
@@ -20,6 +21,21 @@ def call_arguments(node):
         *node.arguments.args, **node.arguments.kwargs
     )
     return {name: x for name, x in arguments.arguments.items() if x is not None}
+
+
+def mark_cloned_inputs(inputs, originals):
+    """Make inputs ragged and optional as the originals are, which `clone_model` of Keras forgets.
+
+    Args:
+        inputs: symbolic inputs, new and not used yet. Of another name than the original, somebody
+            chose them, and they stay as they are.
+        originals: the inputs of the model that is cloned.
+    """
+    for new, old in zip(keras.tree.flatten(inputs), originals, strict=True):
+        if new.name == old.name:
+            layer, original = (x._keras_history.operation for x in (new, old))
+            new._ragged = layer.ragged = old.ragged
+            layer.optional = original.optional
 
 
 def nodes_under(tensors, inputs):

@@ -58,7 +58,7 @@ class MemberDropout(RawInputs, keras.Layer):
             raise ValueError(f"Expected a rate from 0 to below 1. Received: rate={rate!r}")
         self.rate = float(rate)
         self.seed = check_int("seed", seed, optional=True)
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
 
     def build(self, members_shape=None, weights_shape=None):
         """Nothing to create."""

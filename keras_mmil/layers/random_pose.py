@@ -51,7 +51,7 @@ class RandomPose(RawInputs, keras.Layer):
         self.scale = tuple(check_number("scale", factor) for factor in scale)
         self.jitter = check_number("jitter", jitter, 0)
         self.seed = check_int("seed", seed, optional=True)
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
 
     def build(self, inputs_shape):
         """Nothing to create."""
