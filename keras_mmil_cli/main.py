@@ -102,8 +102,8 @@ def _parser():
     )
     explain.set_defaults(command=_explain)
 
-    listing = commands.add_parser("list", help="list the experiments")
-    listing.set_defaults(command=_list)
+    list_ = commands.add_parser("list", help="list the experiments")
+    list_.set_defaults(command=_list)
     return parser
 
 
