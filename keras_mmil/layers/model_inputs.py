@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._sizes import first_difference
-from keras_mmil.bags import Bags, input_names
+from keras_mmil.bags import Bags, check_keys, input_names
 from keras_mmil.inputs import check_alike, check_ids, check_inputs, complete_inputs
 from keras_mmil.layers.bag_layer import BagLayer
 from keras_mmil.layers.concat_dense import ConcatDense
@@ -17,7 +17,7 @@ from keras_mmil.layers.graph import call_arguments, ordered_nodes
 from keras_mmil.layers.grouping import depth_of
 from keras_mmil.layers.instance_wise import InstanceWise
 
-__all__ = ["IdLimit", "InputChecks", "alike_inputs", "id_limits"]
+__all__ = ["IdLimit", "InputChecks", "alike_inputs", "compressed_inputs", "id_limits"]
 
 # They move ids, and leave each as it is.
 _RESHAPING = (keras.layers.Flatten, keras.layers.Reshape, keras.layers.Permute)
@@ -50,17 +50,19 @@ class InputChecks:
 
     Raises:
         TypeError, ValueError: as `check_inputs`; for an id that is negative or not below the number
-            of ids of a layer; and for inputs whose bags meet, but differ in size.
+            of ids of a layer; for inputs whose bags meet, but differ in size; and for sub-bags of
+            equal key that are not equal.
     """
 
     def __init__(self, model):
         self._model = model
         self._id_limits = id_limits(model)
         self._alike = alike_inputs(model)
+        self._compressed = compressed_inputs(model)
         self._may_differ = set()  # pairs of inputs that the model was seen to take
 
     def __call__(self, x, name="x"):
-        is_named = isinstance(x, (Bags, dict))
+        is_named, has_checked_keys = isinstance(x, (Bags, dict)), isinstance(x, Bags)
         x = check_inputs(x, self._model._inputs_struct, name)
         parts = dict(self._by_index(x))
         names = self._names(name, is_named)
@@ -71,6 +73,8 @@ class InputChecks:
         for bags, part, levels in self._alike:
             if bags in parts and part in parts:
                 check_alike(parts[bags], parts[part], levels, (names[bags], names[part]))
+        for indices in [] if has_checked_keys else self._compressed:
+            check_keys({name: parts[i] for name, i in indices.items() if i in parts})
         self._check_that_meet(x, parts, names)
         return x
 
@@ -179,6 +183,25 @@ def alike_inputs(model):
         if id(bags) in index and id(part) in index
     ]
     return sorted(set(pairs))
+
+
+def compressed_inputs(model):
+    """Find the inputs of a functional model that are the components of `Bags`.
+
+    Args:
+        model: a functional Keras model.
+
+    Returns:
+        List of dicts, one for each `Distinct` that takes inputs of the model: from the name of a
+        component to the index of the input.
+    """
+    index = {id(x): i for i, x in enumerate(model.inputs)}
+    found = []
+    for node in ordered_nodes(model):
+        if isinstance(node.operation, Distinct):
+            parts = call_arguments(node)["inputs"]
+            found.append({name: index[id(x)] for name, x in parts.items() if id(x) in index})
+    return [indices for indices in found if "bags" in indices]
 
 
 def _size(limit):
