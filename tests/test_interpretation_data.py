@@ -175,7 +175,7 @@ def test_extraction_from_datasets():
     arguments = {"max_clusters": 3, "target": (0, 0.0), "verbose": 0, "batch_size": BATCH}
     ours = RuleExtractor(stream(x), stream(x, y), **arguments)
     theirs = RuleExtractor(x, x, **arguments)
-    model.fit(stream(x, y), epochs=1, verbose=0, callbacks=[ours, theirs])
+    model.fit(stream(x, y), epochs=1, shuffle=False, verbose=0, callbacks=[ours, theirs])
     assert str(ours.explainer_.rules_) == str(theirs.explainer_.rules_)
 
 
@@ -260,23 +260,28 @@ def test_labels_of_datasets():
         fit.score(x)
 
 
-def jittered(x):
-    """A Dataset with random noise."""
-    return stream(x).map(lambda x: x.with_flat_values(x.flat_values + tf.random.uniform(())))
+def changing(change):
+    """Makes Datasets whose batches, a list, are changed by a function of the number of the pass."""
 
+    def make(x):
+        passes = iter(range(100))
+        return tf.data.Dataset.from_generator(
+            lambda: change(list(stream(x)), next(passes)),
+            output_signature=stream(x).element_spec,
+        )
 
-def shrinking(x):
-    """A Dataset that has a batch less each time."""
-    passes = iter(range(100))
-
-    def batches():
-        yield from list(stream(x))[next(passes) :]
-
-    return tf.data.Dataset.from_generator(batches, output_signature=stream(x).element_spec)
+    return make
 
 
 @pytest.mark.parametrize(
-    "make", [lambda x: datasets.batches(x, batch_size=BATCH), jittered, shrinking]
+    "make",
+    [
+        lambda x: datasets.batches(x, batch_size=BATCH),
+        changing(lambda batches, n: batches[n:]),
+        changing(lambda batches, n: batches + batches[:n]),
+        changing(lambda batches, n: [*batches[:-1], batches[-1] + 1e-6 * n]),
+    ],
+    ids=["reshuffled", "shorter", "longer", "other values"],
 )
 @pytest.mark.parametrize("argument", ["x", "x_valid"])
 def test_datasets_that_change(make, argument):
