@@ -85,8 +85,7 @@ def years(path, n):
     """
     if not path.is_file():
         return None
-    with _text_files.opened(path) as lines:
-        found = _text_files.ints(lines, 1, path)[:, 0]
+    found = _ints(path.read_bytes(), path)
     if found.shape != (n,):
         raise ValueError(f"Expected the years of {n} papers. Received: {path} with {found.size}")
     return found
@@ -128,6 +127,8 @@ def _assemble(parts, source):
     content = sparse.csr_array(sparse.vstack([parts["allx"], parts["tx"]]))
     content.sort_indices()
     one_hot = np.concatenate([parts["ally"], parts["ty"]])
+    if not np.isin(one_hot, (0, 1)).all() or (one_hot.sum(axis=1) > 1).any():
+        raise ValueError(f"Expected at most one class a paper, one-hot. Received: {source}")
     is_known = rows >= 0
     labels = np.full(n, -1, np.int64)
     labels[is_known] = np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)[rows[is_known]]
@@ -157,14 +158,19 @@ def _assemble(parts, source):
 
 def _read(content, part, path):
     if part == "test.index":
-        lines = io.TextIOWrapper(io.BytesIO(content), _text_files.UTF_8)
-        return _text_files.ints(lines, 1, path)[:, 0]
+        return _ints(content, path)
     try:
         _check_memo(content)
         found = _Unpickler(io.BytesIO(content), encoding="latin1").load()
     except Exception as error:  # whatever a damaged stream leads to
         raise _damaged(path, error) from error
     return _checked(found, part, path, len(content))
+
+
+def _ints(content, path):
+    """The ints of a text with one in each line, int64 [lines]."""
+    lines = io.TextIOWrapper(io.BytesIO(content), _text_files.UTF_8)
+    return _text_files.ints(lines, 1, path)[:, 0]
 
 
 def _check_memo(content):

@@ -1,4 +1,4 @@
-"""SHA-256 of the files of Planetoid, but for PubMed's `allx`, whose nobody published."""
+"""SHA-256 of the files of Planetoid, but for PubMed's `allx`, which was not at hand."""
 
 __all__ = ["CHECKSUMS"]
 

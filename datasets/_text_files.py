@@ -59,7 +59,8 @@ def ints(lines, n_columns, source):
         try:
             found = np.loadtxt(lines, np.int64, comments=None, delimiter=",", ndmin=2)
         except (ValueError, DeprecationWarning) as error:
-            raise ValueError(f"Expected ints. Received: {source} ({error})") from error
+            why = str(error).partition(";")[0]  # and not what to do with NumPy about it
+            raise ValueError(f"Expected ints. Received: {source} ({why})") from error
     if found.size and found.shape[1] != n_columns:
         raise ValueError(
             f"Expected lines of {n_columns} ints. Received: {source} with {found.shape[1]} ints"

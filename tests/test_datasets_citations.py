@@ -149,6 +149,7 @@ BROKEN.indices = np.array([0, 9, 1], np.int32)  # there are four words
         ({"index": [7, 9, 3]}, "test papers from 6 up.*from 3 to 9"),
         ({"index": [7, 9]}, "with 2 test papers"),
         ({"index": [7, 9, 9]}, "with 3 test papers"),
+        ({"ty": 2 * np.eye(3)}, "at most one class"),
         ({"ty": np.eye(3)[:2]}, "2 labels for them"),
     ],
 )
