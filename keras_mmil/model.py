@@ -8,6 +8,7 @@ import keras
 from keras_mmil import ragged, serving
 from keras_mmil._labels import check_labels, check_weights
 from keras_mmil._replicas import (
+    assert_not_empty,
     check_averaged,
     first_batch,
     n_replicas,
@@ -121,7 +122,9 @@ class Model(keras.Model):
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if training and n_replicas() > 1:
             check_averaged(self._compile_loss)
-            loss = weigh_gradient(loss, keras.tree.flatten(y_pred)[0])
+            first = keras.tree.flatten(y_pred)[0]
+            assert_not_empty(self._flatten_layers(), first)
+            loss = weigh_gradient(loss, first)
         return loss
 
     def export(self, filepath, format="tf_saved_model", verbose=None, **kwargs):
