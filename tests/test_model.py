@@ -265,7 +265,7 @@ NAMES = ["zero", "one", "zero", "one"]
         ([0, 1, np.nan, 1], r"finite labels.*Received: y\[2\]=nan", ValueError),
         (np.array([[0], [np.inf], [1], [1]]), r"Received: y\[1\]\[0\]=inf", ValueError),
         (1, "Received: y of type int", TypeError),
-        (None, "Expected labels, for the loss. Received: y=None", ValueError),
+        (None, "Expected labels, for the compiled loss. Received: y=None", ValueError),
     ],
     ids=["str", "objects", "strs", "None", "few", "uneven", "nan", "inf", "one", "none"],
 )

@@ -118,6 +118,8 @@ for folder in sys.argv[1:]:
         call = served.signatures["serve_compressed_flat"]
         outputs["serve_compressed_flat"] = call(**calls["all flat"])
     assert len(served.signatures) == n_signatures
+    # A Dataset takes lists for tensors.
+    outputs = {key: tuple(y) if isinstance(y, list) else y for key, y in outputs.items()}
     tf.data.Dataset.from_tensors(outputs).save(folder + "/outputs")
 assert "keras_mmil" not in sys.modules
 """
