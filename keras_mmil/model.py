@@ -79,8 +79,11 @@ class Model(keras.Model):
         """`keras.Model.fit`, which also takes `Bags`, and checks the data first."""
         arguments = self._checked(super().fit, x, y, *args, **kwargs)
         validation_data = arguments.get("validation_data")
-        if isinstance(validation_data, (list, tuple)):
-            parts = keras.utils.unpack_x_y_sample_weight(tuple(validation_data))
+        if _is_data(validation_data):
+            is_list = isinstance(validation_data, list)
+            parts = keras.utils.unpack_x_y_sample_weight(
+                tuple(validation_data) if is_list else validation_data
+            )
             arguments["validation_data"] = self._checked_data(*parts, "validation_data")
         return super().fit(**arguments)
 
@@ -172,7 +175,8 @@ class Model(keras.Model):
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Make variables of metrics and optimizer for the replicas; Keras's fails on ragged x."""
-        if self._distribute_strategy is None:
+        parts = (self._compile_metrics, self._compile_loss, self.optimizer)
+        if self._distribute_strategy is None or all(p is None or p.built for p in parts):
             return
         if iterator is not None:
             data_batch = first_batch(iterator, self._distribute_strategy)

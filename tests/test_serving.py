@@ -235,7 +235,7 @@ def on_text(ragged_output=False):
 
 @pytest.mark.parametrize("format", ["litert", "onnx", "openvino", "torch"])
 def test_text_is_exported_to_nothing_but_a_saved_model(tmp_path, format):
-    with pytest.raises(ValueError, match=f"strings.*an input has them.*format='{format}'"):
+    with pytest.raises(ValueError, match=f"strings.*input 'text' has them.*format='{format}'"):
         on_text().export(tmp_path / "x.tflite", format=format, verbose=False)
 
 
