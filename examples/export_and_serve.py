@@ -1,8 +1,8 @@
 """Serve a trained network with TensorFlow alone.
 
 `model.save` keeps a model for those who have this package; `model.export` writes a SavedModel that
-TensorFlow loads without it. The second half of this script is run by a process of its own, which
-never imports keras_mmil.
+TensorFlow loads without it: by ragged tensors, or by dense ones, as TensorFlow Serving needs. The
+second half of this script is run by a process of its own, which never imports keras_mmil.
 
     python examples/export_and_serve.py [--quick]
 """
@@ -25,15 +25,25 @@ situations = [[[behind, behind], [behind]], [[behind, in_front], [behind]]]
 x = tf.ragged.constant(situations, ragged_rank=2, inner_shape=(2,))
 for probability in served.serve(x).numpy()[:, 0]:
     print(f"offside with probability {probability:.3f}")
+
+# The same in dense tensors, as a client of TensorFlow Serving sends them: the players, which of
+# them make a group, and which groups a situation.
+outputs = served.signatures["serving_default"](
+    situations_values=tf.constant([behind, behind, behind, behind, in_front, behind]),
+    situations_row_splits_1=tf.constant([0, 2, 3, 5, 6], tf.int64),
+    situations_row_splits_0=tf.constant([0, 2, 4], tf.int64),
+)
+assert abs(outputs["offside"].numpy() - served.serve(x).numpy()).max() < 1e-6
 assert "keras_mmil" not in sys.modules
 """
 
 keras.utils.set_random_seed(0)
 (x, y), _, _ = datasets.synthetic.load_offside(n_train=100 if QUICK else 1000)
-bags = keras.Input((None, None, 2), ragged=True)
+bags = keras.Input((None, None, 2), ragged=True, name="situations")
 h = keras_mmil.layers.BagLayer(16)(bags)
 h = keras_mmil.layers.BagLayer(16)(h)
-model = keras_mmil.Model(bags, keras.layers.Dense(1, activation="sigmoid")(h))
+offside = keras.layers.Dense(1, activation="sigmoid", name="offside")(h)
+model = keras_mmil.Model(bags, offside)
 model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy")
 model.fit(x, y, epochs=2 if QUICK else 20, batch_size=20, verbose=0)
 

@@ -3,7 +3,14 @@
 import keras
 import tensorflow as tf
 
-__all__ = ["check_averaged", "first_batch", "n_replicas", "weigh_gradient", "with_inner_axes"]
+__all__ = [
+    "assert_not_empty",
+    "check_averaged",
+    "first_batch",
+    "n_replicas",
+    "weigh_gradient",
+    "with_inner_axes",
+]
 
 
 def n_replicas():
@@ -11,6 +18,25 @@ def n_replicas():
     if tf.distribute.in_cross_replica_context():
         return 1
     return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def assert_not_empty(layers, y_pred):
+    """Raise, when run, where this replica has no examples, and one of the layers would learn that.
+
+    The mean and variance of nothing are NaN, which would be averaged with those of the others.
+
+    Args:
+        layers: all layers of the model.
+        y_pred: the predictions for the replica's examples.
+    """
+    for layer in layers:
+        if isinstance(layer, keras.layers.BatchNormalization) and not layer.synchronized:
+            tf.debugging.assert_positive(
+                _n_examples(y_pred),
+                "Expected batches with a part for every replica, for a BatchNormalization that is "
+                "not synchronized: choose a batch size that leaves no small last batch, or set "
+                f"synchronized=True. Received: layer={layer.name!r} without any examples",
+            )
 
 
 def check_averaged(compile_loss):
@@ -42,8 +68,7 @@ def weigh_gradient(loss, y_pred):
         examples, and with the number of replicas, which Keras divides by.
     """
     context = tf.distribute.get_replica_context()
-    is_ragged = isinstance(y_pred, tf.RaggedTensor)
-    n_examples = y_pred.nrows(tf.int32) if is_ragged else tf.shape(y_pred)[0]
+    n_examples = _n_examples(y_pred)
     n_all = context.all_reduce(tf.distribute.ReduceOp.SUM, n_examples)
     share = tf.math.divide_no_nan(tf.cast(n_examples, loss.dtype), tf.cast(n_all, loss.dtype))
     factor = share * context.num_replicas_in_sync
@@ -52,11 +77,15 @@ def weigh_gradient(loss, y_pred):
 
 def first_batch(epoch_iterator, strategy):
     """The part of the first batch that is the first replica's."""
+
+    # In a graph, as eagerly TensorFlow fails where some replica has no part of the batch.
+    @tf.function
+    def first_part(iterator):
+        batch = iterator.get_next()
+        return keras.tree.map_structure(lambda x: strategy.experimental_local_results(x)[0], batch)
+
     for _, _, iterator in epoch_iterator:
-        # Eagerly, TensorFlow fails where some replica is left without a part of the batch.
-        batch = tf.function(iterator.get_next)()
-        break
-    return keras.tree.map_structure(lambda x: strategy.experimental_local_results(x)[0], batch)
+        return first_part(iterator)
 
 
 def with_inner_axes(inputs):
@@ -72,3 +101,8 @@ def with_inner_axes(inputs):
         return x.with_flat_values(tf.reshape(x.flat_values, [-1, *x.flat_values.shape[1:]]))
 
     return keras.tree.map_structure(reshaped, inputs)
+
+
+def _n_examples(y_pred):
+    is_ragged = isinstance(y_pred, tf.RaggedTensor)
+    return y_pred.nrows(tf.int32) if is_ragged else tf.shape(y_pred)[0]

@@ -8,6 +8,7 @@ import keras
 from keras_mmil import ragged, serving
 from keras_mmil._labels import check_labels, check_weights
 from keras_mmil._replicas import (
+    assert_not_empty,
     check_averaged,
     first_batch,
     n_replicas,
@@ -84,8 +85,11 @@ class Model(keras.Model):
         """`keras.Model.fit`, which also takes `Bags`, and checks the data first."""
         arguments = self._checked(super().fit, x, y, *args, **kwargs)
         validation_data = arguments.get("validation_data")
-        if isinstance(validation_data, (list, tuple)):
-            parts = keras.utils.unpack_x_y_sample_weight(tuple(validation_data))
+        if _is_data(validation_data):
+            is_list = isinstance(validation_data, list)
+            parts = keras.utils.unpack_x_y_sample_weight(
+                tuple(validation_data) if is_list else validation_data
+            )
             arguments["validation_data"] = self._checked_data(*parts, "validation_data")
         return super().fit(**arguments)
 
@@ -127,7 +131,9 @@ class Model(keras.Model):
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if training and n_replicas() > 1:
             check_averaged(self._compile_loss)
-            loss = weigh_gradient(loss, keras.tree.flatten(y_pred)[0])
+            first = keras.tree.flatten(y_pred)[0]
+            assert_not_empty(self._flatten_layers(), first)
+            loss = weigh_gradient(loss, first)
         return loss
 
     def export(self, filepath, format="tf_saved_model", verbose=None, **kwargs):
@@ -175,7 +181,8 @@ class Model(keras.Model):
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Make variables of metrics and optimizer for the replicas; Keras's fails on ragged x."""
-        if self._distribute_strategy is None:
+        parts = (self._compile_metrics, self._compile_loss, self.optimizer)
+        if self._distribute_strategy is None or all(p is None or p.built for p in parts):
             return
         if iterator is not None:
             data_batch = first_batch(iterator, self._distribute_strategy)

@@ -18,7 +18,7 @@ def endpoints(model):
     Each ragged tensor of `serve_flat` is dense tensors: its values `<name>_values`, and the row
     splits of its levels `<name>_row_splits_0`, `<name>_row_splits_1` …, int64, from the top-bags
     inwards. A dense one is `<name>`. Names are those of the model's inputs and outputs. Row splits
-    that are none, or inputs of different numbers of top-bags, raise an error that names them.
+    that do not fit, or inputs of different numbers of top-bags, raise an error that names them.
 
     Args:
         model: a functional Keras model.
@@ -72,7 +72,7 @@ def write_saved_model(model, folder, verbose):
 
 def check_dense(model, format):
     """Raise ValueError where a functional model holds what only a SavedModel can: see `format`."""
-    tensors = {"an input": model.inputs}
+    tensors = {f"input '{x.name}'": [x] for x in model.inputs}
     tensors |= {f"layer '{node.operation.name}'": node.outputs for node in ordered_nodes(model)}
     for where, parts in tensors.items():
         for x in parts:

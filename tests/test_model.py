@@ -1,8 +1,6 @@
 """The functional model for nested bags."""
 
 import shutil
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -69,34 +67,6 @@ def test_the_optimizer_is_saved_too(tmp_path):
     for each in (model, loaded):
         each.fit(x, y, verbose=0, shuffle=False)
     np.testing.assert_allclose(loaded(x), model(x), rtol=1e-6)
-
-
-SERVE = """
-import sys
-import numpy as np, tensorflow as tf
-folder = sys.argv[1]
-served = tf.saved_model.load(folder + "/exported")
-inputs = tf.data.Dataset.load(folder + "/inputs").get_single_element()
-outputs = served.serve(inputs["plain"])
-if "compressed" in inputs:
-    np.testing.assert_allclose(served.serve_compressed(inputs["compressed"]), outputs, rtol=1e-6)
-assert "keras_mmil" not in sys.modules
-np.save(folder + "/outputs.npy", outputs.numpy())
-"""
-
-
-@pytest.mark.parametrize("compressed", [True, False])
-def test_export_is_served_without_this_package(tmp_path, compressed):
-    model, x = (ids_model(), ids()) if compressed else (plain_model(), vectors())
-    inputs = {"plain": x}
-    if compressed:
-        inputs["compressed"] = Bags.from_ragged(x).inputs
-    model.export(tmp_path / "exported", verbose=False)
-    tf.data.Dataset.from_tensors(inputs).save(str(tmp_path / "inputs"))
-    subprocess.run([sys.executable, "-c", SERVE, str(tmp_path)], check=True, cwd=tmp_path)
-    np.testing.assert_allclose(
-        np.load(tmp_path / "outputs.npy"), model.predict(x, verbose=0), rtol=1e-6
-    )
 
 
 def test_export_refuses_formats_without_ragged_tensors(tmp_path):
@@ -238,3 +208,300 @@ def test_learns():
     model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy"])
     model.fit(x, y, epochs=60, verbose=0)
     assert model.evaluate(x, y, verbose=0, return_dict=True)["accuracy"] > 0.98
+
+
+def two_inputs():
+    words = keras.Input((None, 3), ragged=True, name="words")
+    fields = keras.Input((2,), name="fields")
+    x = keras.layers.Concatenate()([BagLayer(4)(words), fields])
+    model = keras_mmil.Model({"words": words, "fields": fields}, keras.layers.Dense(1)(x))
+    model.compile("sgd", "mse")
+    return model
+
+
+def both(**changed):
+    return {"words": vectors().values, "fields": np.zeros((6, 2), "float32")} | changed
+
+
+@pytest.mark.parametrize(
+    ("x", "match", "error"),
+    [
+        (
+            lambda: both(fields=np.zeros((5, 2))),
+            r"\['words'\] with 6, .*\['fields'\] with 5",
+            ValueError,
+        ),
+        (lambda: both(fields="oops"), r"array or a tensor.*\['fields'\] of type str", TypeError),
+        (lambda: both(fields=np.full((6, 2), np.nan)), r"\['fields'\]\[0\]\[0\]=nan", ValueError),
+        (lambda: both(words=vectors()), r"\['words'\].shape=\(4, None, None, 3\)", ValueError),
+        (lambda: {"words": vectors().values}, r"\['fields'\], too.*with \['words'\]", ValueError),
+        (lambda: vectors().values, r"dict of the inputs \['fields', 'words'\]", ValueError),
+    ],
+    ids=["lengths", "str", "nan", "depth", "missing", "bare"],
+)
+def test_bad_parts_are_named(x, match, error):
+    model, y = two_inputs(), np.zeros(6)
+    with pytest.raises(error, match=match) as raised:
+        model.fit(x(), y)
+    assert "validation_data" not in str(raised.value)
+    assert len(str(raised.value)) < 250
+    with pytest.raises(error, match=match) as raised:
+        model.fit(both(), y, validation_data=(x(), y))
+    assert "validation_data[0]" in str(raised.value)
+
+
+NAMES = ["zero", "one", "zero", "one"]
+
+
+@pytest.mark.parametrize(
+    ("y", "match", "error"),
+    [
+        (np.array(NAMES), "np.unique.*StringLookup.*Received: y.0.='zero'", TypeError),
+        (np.array(NAMES, object), "np.unique.*StringLookup.*Received: y.0.='zero'", TypeError),
+        (NAMES, "np.unique.*StringLookup.*Received: y.0.='zero'", TypeError),
+        ([0, 1, None, 1], r"numbers.*Received: y\[2\]=None", TypeError),
+        ([0, 1, 1], r"Received: 3 labels, y.shape=\(3,\)", ValueError),
+        ([[0], [0, 1], [1], [0]], "Received: y of uneven lists", ValueError),
+        ([0, 1, np.nan, 1], r"finite labels.*Received: y\[2\]=nan", ValueError),
+        (np.array([[0], [np.inf], [1], [1]]), r"Received: y\[1\]\[0\]=inf", ValueError),
+        (1, "Received: y of type int", TypeError),
+        (None, "Expected labels, for the compiled loss. Received: y=None", ValueError),
+    ],
+    ids=["str", "objects", "strs", "None", "few", "uneven", "nan", "inf", "one", "none"],
+)
+def test_bad_labels_are_named(y, match, error):
+    model, x = compiled(), vectors()
+    for call in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
+        with pytest.raises(error, match=match) as raised:
+            call(x, y)
+        assert len(str(raised.value)) < 300
+    in_validation = match.replace(": y", r": validation_data\[1\]").replace(", y", ".*")
+    with pytest.raises(error, match=in_validation):
+        model.fit(x, labels(), validation_data=(x, y))
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        ([1, 1, np.nan, 1], r"Received: sample_weight\[2\]=nan"),
+        ([1, 1, 1], "one weight for each of 4 top-bags"),
+        (np.array([1, 1, 1, -0.5]), r"Expected weights ≥ 0. Received: sample_weight\[3\]=-0.5"),
+    ],
+    ids=["nan", "few", "negative"],
+)
+def test_bad_weights_are_named(weights, match):
+    model, x = compiled(), vectors()
+    for call in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
+        with pytest.raises(ValueError, match=match):
+            call(x, labels(), sample_weight=weights)
+    with pytest.raises(ValueError, match=match.replace("sample_weight", r"validation_data\[2\]")):
+        model.fit(x, labels(), validation_data=(x, labels(), weights))
+
+
+def test_labels_in_lists_are_arrays_of_labels():
+    model, x, weights = compiled(), vectors(), [1, 2, 0.5, 1]
+    predicted = model.predict(x, verbose=0)[:, 0].astype("float64")
+    crossentropies = -np.log(np.where(labels() == 1, predicted, 1 - predicted))
+    expected = pytest.approx((crossentropies * weights).mean(), rel=1e-5)
+    as_objects = labels().astype(object)
+    for y in (labels().tolist(), as_objects, labels().astype(bool), tuple(labels())):
+        assert model.test_on_batch(x, y, weights) == expected
+    history = model.fit(
+        x, list(labels()), 4, 1, 0, sample_weight=weights, validation_data=(x, [0, 1, 0, 1])
+    ).history
+    assert history["loss"] == [expected]
+
+
+def test_labels_of_several_outputs():
+    bags = keras.Input((None, None, 3), ragged=True)
+    x = BagLayer(4)(BagLayer(4)(bags))
+    a, b = keras.layers.Dense(1, name="a")(x), keras.layers.Dense(2, name="b")(x)
+    model = keras_mmil.Model(bags, [a, b])
+    model.compile("sgd", ["mse", "mse"])
+    ones, twos = [1, 0, 1, 0], np.eye(4)[:, :2]
+    x = vectors()
+    first, second = model.predict(x, verbose=0)
+    expected = np.square(first[:, 0] - ones).mean() + np.square(second - twos).mean()
+    assert model.test_on_batch(x, [ones, twos], return_dict=True)["loss"] == pytest.approx(
+        expected, rel=1e-5
+    )
+    with pytest.raises(ValueError, match=r"Received: y\[1\]\[0\]\[1\]=nan"):
+        model.fit(x, [ones, [[0, np.nan]] * 4])
+    with pytest.raises(ValueError, match=r"Received: 3 labels, y\['b'\].shape=\(3, 2\)"):
+        model.fit(x, {"a": ones, "b": twos[:3]})
+
+
+def embedded(inputs, x, levels):
+    x = keras.layers.Embedding(5, 3, name="words")(x)
+    for members, weights in levels:
+        x = BagLayer(4)(x, members, weights)
+    model = keras_mmil.Model(inputs, keras.layers.Dense(1)(x))
+    model.compile("sgd", "mse")
+    return model
+
+
+def on_distinct():
+    inputs = bag_inputs(2)
+    x, *levels = Distinct()(inputs)
+    return embedded(inputs, x, levels)
+
+
+def on_instances(dtype="int32"):
+    bags = keras.Input((None, None, 2), ragged=True, dtype=dtype)
+    embed = keras.Sequential(
+        [keras.layers.Embedding(5, 3, name="words"), keras.layers.Flatten()], name="encoder"
+    )
+    x = BagLayer(4)(BagLayer(4)(InstanceWise(embed)(bags)))
+    model = keras_mmil.Model(bags, keras.layers.Dense(1)(x))
+    model.compile("sgd", "mse")
+    return model
+
+
+def on_one_hot():
+    bags = keras.Input((None, None), ragged=True, dtype="int32")
+    model = keras_mmil.Model(bags, BagLayer(1)(BagLayer(4, vocabulary_size=5, name="words")(bags)))
+    model.compile("sgd", "mse")
+    return model
+
+
+def changed_ids(value, dtype, axes=()):
+    """Ids below 5, of which one is another: in top-bag 3, its sub-bag 2, there the second."""
+    values = np.arange(9) % 5
+    values = values.astype(dtype)
+    values[8] = value
+    values = np.stack([np.zeros_like(values), values], axis=1) if axes else values
+    return ragged.from_flat(values, LENGTHS)
+
+
+@pytest.mark.parametrize("build", [on_distinct, on_instances, on_one_hot])
+@pytest.mark.parametrize(
+    ("value", "dtype", "match", "error"),
+    [
+        (-1, "int32", "Expected ids of at least 0. Received: {name}[3][2][1]{axis}=-1", ValueError),
+        (
+            5,
+            "int32",
+            "ids below 5, the number of ids of layer 'words'. Received: {name}[3][2][1]",
+            ValueError,
+        ),
+        (
+            2**32 + 1,
+            "int64",
+            "fit int32, .* Received: {name}[3][2][1]{axis}=4294967297",
+            ValueError,
+        ),
+        (1.5, "float32", "Expected integers, int32. Received: {name} of float32", TypeError),
+    ],
+    ids=["negative", "above", "wrapped", "floats"],
+)
+def test_ids_that_are_none_are_named(build, value, dtype, match, error):
+    model = build()
+    is_pair = build is on_instances
+    x = changed_ids(value, dtype, is_pair)
+    axis = "[1]" if is_pair else ""
+    for call in (model.fit, model.evaluate, model.train_on_batch):
+        pattern = match.format(name="x", axis=axis).replace("[", r"\[")
+        with pytest.raises(error, match=pattern):
+            call(x, labels())
+    good = changed_ids(4, "int32", is_pair)
+    pattern = match.format(name="validation_data[0]", axis=axis).replace("[", r"\[")
+    with pytest.raises(error, match=pattern):
+        model.fit(good, labels(), validation_data=(x, labels()))
+    if build is on_distinct and dtype == "int32":
+        with pytest.raises(error, match=r"x\['bags'\]"):
+            model.predict({"bags": x})
+    assert model.predict(good, verbose=0).shape == (4, 1)
+
+
+def test_ids_in_floats_are_whole_numbers():
+    model = on_instances("float32")
+    with pytest.raises(
+        ValueError, match=r"Expected ids, integers. Received: x\[3\]\[2\]\[1\]\[1\]=1.5"
+    ):
+        model.predict(changed_ids(1.5, "float32", True))
+    expected = model.predict(changed_ids(4, "int32", True), verbose=0)
+    np.testing.assert_array_equal(
+        model.predict(changed_ids(4, "float32", True), verbose=0), expected
+    )
+
+
+def test_integers_that_are_no_ids_may_be_negative():
+    bags = keras.Input((None, 2), ragged=True, dtype="int32")
+    model = keras_mmil.Model(bags, BagLayer(2)(bags))
+    x = ragged.from_flat(-np.ones((3, 2), "int64"), ([1, 2],))
+    np.testing.assert_array_equal(model.predict(x, verbose=0), model(x))
+
+
+def test_parts_of_bags_are_of_the_sizes_of_the_bags():
+    model, parts = on_distinct(), Bags.from_ragged(ids()).inputs
+    for name, part in parts.items():
+        if name == "bags":
+            continue
+        wrong = {**parts, name: part[::-1]}  # as many members in all
+        with pytest.raises(ValueError, match=rf"x\['bags'\] and x\['{name}'\].*top-bag 0 a bag of"):
+            model.fit(wrong, labels())
+
+
+def joined(how):
+    a, b = (keras.Input((None, 3), ragged=True, name=name) for name in "ab")
+    return keras_mmil.Model([a, b], BagLayer(2)(how([a, b])))
+
+
+@pytest.mark.parametrize(
+    "how", [keras.layers.Concatenate(), keras.layers.Add(), lambda x: x[0] * x[1]]
+)
+def test_inputs_that_are_joined_are_of_the_same_sizes(how):
+    model, x = joined(how), vectors().values
+    other = ragged.from_flat(x.flat_values, ([2, 1, 1, 2, 1, 2],))
+    with pytest.raises(
+        ValueError, match=r"in top-bag 2 a bag of 0 members in x\[0\], of 1 in x\[1\]"
+    ):
+        model.predict([x, other])
+    assert model.predict([x, x], verbose=0).shape == (6, 2)
+
+
+@pytest.mark.parametrize("how", [keras.layers.Concatenate(axis=1), None])
+def test_inputs_that_are_not_joined_may_differ_in_size(how):
+    if how is None:
+        a, b = (keras.Input((None, 3), ragged=True, name=name) for name in "ab")
+        model = keras_mmil.Model([a, b], keras.layers.Add()([BagLayer(2)(a), BagLayer(2)(b)]))
+    else:
+        model = joined(how)
+    x = [vectors().values, ragged.from_flat(vectors().flat_values, ([2, 1, 1, 2, 1, 2],))]
+    np.testing.assert_allclose(model.predict(x, verbose=0), model(x), rtol=1e-6)
+
+
+class WithCall(keras_mmil.Model):
+    def __init__(self):
+        super().__init__()
+        self.layer = BagLayer(3)
+
+    def call(self, inputs):
+        return self.layer(inputs)
+
+
+class WithStep(keras_mmil.Model):
+    def train_step(self, data):
+        return {"steps": super().train_step(data)["loss"] * 0 + 1}
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["at once", "after a functional one"])
+def test_models_without_inputs_and_outputs_are_refused(before):
+    if before:
+        plain_model()  # Keras changes the bases of the class with the first
+    for build in (WithCall, keras_mmil.Model, lambda: keras_mmil.Model(name="x")):
+        with pytest.raises(TypeError, match=r"functional model.*function that builds.*inputs=None"):
+            build()
+
+
+def test_functional_subclasses_work(tmp_path):
+    bags = keras.Input((None, None, 3), ragged=True)
+    model = WithStep(inputs=bags, outputs=BagLayer(1)(BagLayer(4)(bags)))
+    model.compile("sgd", "mse")
+    x = vectors()
+    assert model.fit(x, labels(), verbose=0).history == {"steps": [1]}
+    model.save(tmp_path / "model.keras")
+    custom = {"WithStep": WithStep}
+    loaded = keras.models.load_model(tmp_path / "model.keras", custom_objects=custom)
+    assert type(loaded) is WithStep
+    np.testing.assert_array_equal(loaded(x), model(x))

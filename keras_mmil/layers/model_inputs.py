@@ -221,7 +221,8 @@ def _ids_taken(node):
         if getattr(layer, "vocabulary_size", None) is not None:
             taken.append((arguments["inputs"], IdLimit(layer.vocabulary_size, layer.name)))
         return taken
-    return [(node.input_tensors[i], limit) for i, limit in _limits_of(layer).items()]
+    limits, tensors = _limits_of(layer), node.input_tensors
+    return [(tensors[i], limit) for i, limit in limits.items() if i < len(tensors)]
 
 
 def _limits_of(layer):
