@@ -74,7 +74,8 @@ class Bags:
     >>> bags.inputs["sub_bag_counts"]
     <tf.RaggedTensor [[2.0, 1.0], [1.0]]>
     >>> bags.inputs["sub_bag_keys"]  # that of [4] twice
-    KEYSHERE
+    <tf.RaggedTensor [[9222983581398793951, 3820128921283045258],
+     [9222983581398793951]]>
     """
 
     bags: tf.RaggedTensor

@@ -239,6 +239,20 @@ def test_fit_in_every_form():
     np.testing.assert_allclose(*losses, rtol=1e-5)
 
 
+@pytest.mark.parametrize("merge", ["batch", "top_bag", None])
+def test_batches_may_mix_several_bags(merge):
+    """Two files that were compressed one by one: no sub-bag takes the place of another."""
+    xs = [plain_bags(3, seed) for seed in (1, 2, 1)]
+    model = build(3, "mean")
+    parts = [Bags.from_ragged(x, merge=merge).inputs for x in xs]
+    expected = np.concatenate([model(x) for x in xs])
+    np.testing.assert_allclose(model(ragged.concat(parts)), expected, atol=1e-6)
+    files = [tf.data.Dataset.from_tensor_slices(part) for part in parts]
+    mixed = tf.data.Dataset.choose_from_datasets(files, tf.data.Dataset.range(3).repeat(7))
+    (batch,) = mixed.batch(21)
+    np.testing.assert_allclose(model(batch), expected.reshape(3, 7).T.reshape(21, 1), atol=1e-6)
+
+
 def test_inputs_are_checked():
     with pytest.raises(ValueError, match="depth=0"):
         bag_inputs(0)

@@ -70,6 +70,15 @@ def test_lookup_of_instances_and_their_bags():
     np.testing.assert_array_equal(ragged.lookup(points)((1,)), points[1])
 
 
+@pytest.mark.parametrize(
+    "position",
+    [(), (0,), (-1, 0), (3, 0), (0, 2), (0, -1), (1, 0), (0, 1, 1), (0, 0, -1), (0,) * 4],
+)
+def test_lookup_knows_no_other_positions(position):
+    with pytest.raises(IndexError, match=r"Received: \("):
+        ragged.lookup(bags(*X))(position)
+
+
 def test_arrays_are_bags_of_instances():
     x = [
         [np.zeros((3, 4), np.float16), np.ones((1, 4), np.float16)],
@@ -335,3 +344,37 @@ def test_values_that_are_not_finite(x, match):
 def test_finite_values_pass():
     for x in (bags(*X), tf.cast(bags(*X), tf.float32), np.zeros(0), np.array([True])):
         ragged.check_finite(x, "y")
+
+
+def test_parts_that_do_not_belong_together_are_not_joined():
+    ints, floats = np.array([1, 2]), np.array([0.5])
+    for parts in ([ints, floats], [ints, ints.astype("int32")], [ints, np.array(["a"])]):
+        with pytest.raises(ValueError, match="Expected parts of one dtype and depth"):
+            ragged.concat(parts)
+    assert ragged.concat([np.array(["a"]), np.array(["long"])]).tolist() == ["a", "long"]
+    x = Bags.from_ragged(bags(*X[:1]))
+    with pytest.raises(TypeError, match="Received: Bags"):
+        ragged.concat([x, x])
+    for other in ({"bags": ints}, {"bags": ints, "counts": ints}, (ints,)):
+        with pytest.raises((TypeError, ValueError)):
+            ragged.concat([{"bags": ints, "keys": ints}, other])
+
+
+def test_parts_of_other_sizes_are_not_thinned():
+    """As many members, in bags of other sizes: others would be left out of each."""
+    x = ragged.from_flat(np.arange(4), [[2], [1, 3]])
+    weights = ragged.from_flat(np.ones(4), [[2], [3, 1]])
+    with pytest.raises(ValueError, match="Expected parts with bags of the same sizes"):
+        ragged.thin((x, weights), [0.5, 0.5])
+    outer = ragged.from_flat(np.ones(2), [[1, 1]])
+    with pytest.raises(ValueError, match="Expected parts with bags of the same sizes"):
+        ragged.thin({"x": x, "outer": outer}, [0.5, 0.5])
+
+
+def test_sizes_of_numpy_split():
+    x = np.arange(4)
+    assert [len(part) for part in ragged.split(x, np.float32(0.25))] == [1, 3]
+    assert [len(part) for part in ragged.split(x, np.array([3, 1]))] == [3, 1]
+    for sizes in ([2.0, 2.0], [True, 3], True, 4, [4.5, -0.5]):
+        with pytest.raises(ValueError, match="Received: sizes="):
+            ragged.split(x, sizes)
