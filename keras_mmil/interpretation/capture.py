@@ -13,6 +13,7 @@ from keras_mmil.interpretation.nesting import Nesting
 from keras_mmil.interpretation.rowwise import check_rowwise
 from keras_mmil.layers import TextBags
 from keras_mmil.layers.graph import call_arguments
+from keras_mmil.layers.model_inputs import InputChecks
 
 __all__ = ["Network", "Observation", "nest"]
 
@@ -64,6 +65,7 @@ class Network:
         self.model = functional(model)
         self._nodes = bag_nodes(self.model)
         self.layers = tuple(node.operation for node in self._nodes)
+        self._checks = InputChecks(self.model)
         self._capture = keras.Model(
             self.model._inputs_struct,
             {
@@ -91,7 +93,7 @@ class Network:
 
     def data(self, x, batch_size, name="x"):
         """Check top-bags, and make them what `batches` takes: see `data.top_bags`."""
-        return top_bags(x, self.model._inputs_struct, batch_size, name)
+        return top_bags(x, self._checks, batch_size, name)
 
     def as_batch(self, x):
         """A single top-bag as a batch of one; anything else as it is."""

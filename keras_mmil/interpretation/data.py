@@ -10,19 +10,18 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil.inputs import check_inputs
 from keras_mmil.layers.grouping import depth_of
 
 __all__ = ["InMemory", "Stream", "as_batch", "top_bags"]
 
 
-def top_bags(x, expected, batch_size, name="x"):
+def top_bags(x, checks, batch_size, name="x"):
     """Check top-bags, and make them what the network can read batch by batch, again and again.
 
     Args:
         x: RaggedTensor, array, `Bags`, dict of the model's inputs; or a `tf.data.Dataset` of
             batches of those, alone or in tuples (x, y) or (x, y, sample_weight).
-        expected: the model's inputs: a `KerasTensor`, or a dict or list of them.
+        checks: the `InputChecks` of the model.
         batch_size: number of top-bags in a batch; a Dataset has batches of its own.
         name: what to call `x` in errors.
 
@@ -36,21 +35,21 @@ def top_bags(x, expected, batch_size, name="x"):
             values are not finite. The batches of a Dataset are checked when they are read.
     """
     if isinstance(x, tf.data.Dataset):
-        return Stream(x, expected, name)
+        return Stream(x, checks, name)
     if isinstance(x, Iterator):
         raise TypeError(
             "Expected data that can be read several times, such as a `tf.data.Dataset`; "
             "`tf.data.Dataset.from_generator` makes one of a function that returns iterators. "
             f"Received: {name}, an iterator of type {type(x).__name__}"
         )
-    return InMemory(_checked(x, expected, name), batch_size)
+    return InMemory(_checked(x, checks, name), batch_size)
 
 
 class InMemory:
     """Top-bags that are in memory.
 
     Args:
-        x: what `check_inputs` returned.
+        x: checked inputs.
         batch_size: number of top-bags in a batch.
 
     Attributes:
@@ -110,7 +109,7 @@ class Stream:
 
     Args:
         dataset: `tf.data.Dataset` of batches x, or of tuples (x, y) or (x, y, sample_weight).
-        expected: the model's inputs.
+        checks: the `InputChecks` of the model.
         name: what to call the Dataset in errors.
 
     Attributes:
@@ -121,8 +120,8 @@ class Stream:
         ValueError: if the Dataset is known to be empty or to have no end.
     """
 
-    def __init__(self, dataset, expected, name):
-        self._dataset, self._expected, self._name = dataset, expected, name
+    def __init__(self, dataset, checks, name):
+        self._dataset, self._checks, self._name = dataset, checks, name
         self._seen = None  # the digest and the size of each batch, once all have been read
         self._masks = None  # which top-bags of each batch to read, bool [top-bags], if not all
         spec = dataset.element_spec
@@ -146,7 +145,7 @@ class Stream:
         seen = []
         for i, element in enumerate(self._dataset):
             x, y, _ = keras.utils.unpack_x_y_sample_weight(element)
-            x = _checked(x, self._expected, f"a batch of {self._name}")
+            x = _checked(x, self._checks, f"a batch of {self._name}")
             seen.append((_digest(x), ragged.n_top_bags(x)))
             if self._seen is not None and seen[i:] != self._seen[i : i + 1]:
                 raise self._changed(i)
@@ -233,14 +232,14 @@ def as_batch(x, expected):
     return batches if isinstance(expected, (list, tuple)) else batches[0]
 
 
-def _checked(x, expected, name):
-    if _is_single(x, expected):
-        shapes = [tuple(getattr(part, "shape", ())) for part, _ in _pairs(x, expected)]
+def _checked(x, checks, name):
+    if _is_single(x, checks.expected):
+        shapes = [tuple(getattr(part, "shape", ())) for part, _ in _pairs(x, checks.expected)]
         raise ValueError(
             "Expected top-bags, a single one as x[:1], of which x[0] has an axis less. "
             f"Received: {name} with the axes of one, shapes {shapes}"
         )
-    return check_inputs(x, expected, name)
+    return checks(x, name)
 
 
 def _is_single(x, expected):

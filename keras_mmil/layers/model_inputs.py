@@ -61,9 +61,14 @@ class InputChecks:
         self._compressed = compressed_inputs(model)
         self._may_differ = set()  # pairs of inputs that the model was seen to take
 
+    @property
+    def expected(self):
+        """The model's inputs: a `KerasTensor`, or a dict or list of them."""
+        return self._model._inputs_struct
+
     def __call__(self, x, name="x"):
         is_named, has_checked_keys = isinstance(x, (Bags, dict)), isinstance(x, Bags)
-        x = check_inputs(x, self._model._inputs_struct, name)
+        x = check_inputs(x, self.expected, name)
         parts = dict(self._by_index(x))
         names = self._names(name, is_named)
         for index, limit in self._id_limits.items():
@@ -80,7 +85,7 @@ class InputChecks:
 
     def _keys(self):
         """The key of each of `model.inputs` in the structure of inputs, None for a single one."""
-        structure = self._model._inputs_struct
+        structure = self.expected
         if isinstance(structure, dict):
             return sorted(structure)  # as Keras flattens it
         return list(range(len(structure))) if isinstance(structure, (list, tuple)) else [None]
@@ -93,7 +98,7 @@ class InputChecks:
                 yield index, x[key]
 
     def _names(self, name, is_named):
-        is_list = isinstance(self._model._inputs_struct, (list, tuple))
+        is_list = isinstance(self.expected, (list, tuple))
         return [f"{name}[{key!r}]" if is_named or is_list else name for key in self._keys()]
 
     def _check_that_meet(self, x, parts, names):
@@ -106,9 +111,7 @@ class InputChecks:
             if differing is None or pair in self._may_differ:
                 continue
             one = ragged.take(x, [differing[0]])
-            one = complete_inputs(
-                tf.nest.map_structure(_as_tensor, one), self._model._inputs_struct
-            )
+            one = complete_inputs(tf.nest.map_structure(_as_tensor, one), self.expected)
             try:
                 self._model(one, training=False)
             except tf.errors.InvalidArgumentError as error:

@@ -18,6 +18,8 @@ from keras_mmil._checks import check_int, positive_int
 from keras_mmil._seeds import seeded
 from keras_mmil.bags import inputs_of
 from keras_mmil.datasets.feeding import feed
+from keras_mmil.layers.model_inputs import InputChecks
+from keras_mmil.model import Model
 from keras_mmil.training._reuse import forget, new_model
 from keras_mmil.training.folds import FoldLog
 
@@ -163,6 +165,8 @@ def _train(
     with seeded(seed):
         started = time.perf_counter()
         model = build(x_train, y_train) if takes_data else new_model(build, of)
+        if isinstance(model, Model):  # which cannot look into the Dataset that it is trained on
+            x_train = InputChecks(model)(x_train)
         model.fit(
             **feed(x_train, y_train, batch_size, seed=seed),
             epochs=epochs,

@@ -3,10 +3,12 @@
 import keras
 import numpy as np
 
+from keras_mmil import ragged
+from keras_mmil._labels import check_labels
 from keras_mmil._seeds import seeded
 from keras_mmil.datasets.feeding import feed
-from keras_mmil.inputs import check_inputs
 from keras_mmil.layers.graph import seed_generators
+from keras_mmil.layers.model_inputs import InputChecks
 from keras_mmil.training.checkpoint import Checkpoint
 
 __all__ = ["fit_resumable"]
@@ -68,7 +70,8 @@ def fit_resumable(
         model = checkpoint.restore() or build()
         finished = len(checkpoint.history)
         if finished < epochs and not _is_over(checkpoint, patience):
-            x = check_inputs(x, model._inputs_struct)
+            x = InputChecks(model)(x)
+            y = check_labels(y, ragged.n_top_bags(x), len(model.outputs))
             wrapped = model if wrap is None else wrap(model)
             further = [checkpoint, _Stop(checkpoint, patience)]
             wrapped.fit(
