@@ -22,8 +22,8 @@ import matplotlib.pyplot  # noqa: F401 - imported now, and not in every child
 import tensorflow as tf
 
 import keras_mmil
-from keras_mmil_cli.main import main
 from keras_mmil.training import Checkpoint, resumable
+from keras_mmil_cli.main import main
 
 _SIDE_BY_SIDE = 2
 _TIME_LIMIT = 600  # seconds
