@@ -55,7 +55,10 @@ class InMemory:
 
     Attributes:
         n_batches: number of batches.
+        has_labels: False, labels come apart.
     """
+
+    has_labels = False
 
     def __init__(self, x, batch_size):
         self._x, self._batch_size = x, batch_size
@@ -110,6 +113,10 @@ class Stream:
         expected: the model's inputs.
         name: what to call the Dataset in errors.
 
+    Attributes:
+        n_batches: number of batches, None if that is not known.
+        has_labels: whether the Dataset yields labels.
+
     Raises:
         ValueError: if the Dataset is known to be empty or to have no end.
     """
@@ -124,6 +131,8 @@ class Stream:
         if cardinality == 0:
             raise self._empty()
         self.n_batches = None if cardinality == tf.data.UNKNOWN_CARDINALITY else cardinality
+        spec = dataset.element_spec
+        self.has_labels = isinstance(spec, tuple) and len(spec) > 1
 
     def batches(self, labels=None):
         """Yield checked inputs.
@@ -159,8 +168,7 @@ class Stream:
         Raises:
             ValueError: if the Dataset has no labels, or there are others beside it.
         """
-        spec = self._dataset.element_spec
-        if not isinstance(spec, tuple) or len(spec) < 2:
+        if not self.has_labels:
             raise ValueError(f"Expected batches (x, y). Received: {self._name} without labels")
         if y is not None:
             raise ValueError(
