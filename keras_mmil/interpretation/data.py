@@ -55,7 +55,7 @@ class InMemory:
 
     Attributes:
         n_batches: number of batches.
-        has_labels: False, labels come apart.
+        has_labels: False, for `x` comes without.
     """
 
     has_labels = False
@@ -114,7 +114,7 @@ class Stream:
         name: what to call the Dataset in errors.
 
     Attributes:
-        n_batches: number of batches, None if that is not known.
+        n_batches: number of batches; None where the Dataset does not know it.
         has_labels: whether the Dataset yields labels.
 
     Raises:
@@ -125,14 +125,14 @@ class Stream:
         self._dataset, self._expected, self._name = dataset, expected, name
         self._seen = None  # the digest and the size of each batch, once all have been read
         self._masks = None  # which top-bags of each batch to read, bool [top-bags], if not all
+        spec = dataset.element_spec
+        self.has_labels = isinstance(spec, tuple) and len(spec) > 1
         cardinality = int(dataset.cardinality())
         if cardinality == tf.data.INFINITE_CARDINALITY:
             raise ValueError(f"Expected a finite Dataset. Received: {name}, which has no end")
         if cardinality == 0:
             raise self._empty()
         self.n_batches = None if cardinality == tf.data.UNKNOWN_CARDINALITY else cardinality
-        spec = dataset.element_spec
-        self.has_labels = isinstance(spec, tuple) and len(spec) > 1
 
     def batches(self, labels=None):
         """Yield checked inputs.
