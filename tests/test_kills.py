@@ -24,7 +24,7 @@ TIMES = {"seconds", "train_minutes", "extract_seconds"}  # no two runs have the 
 
 
 def weights(path):
-    """All arrays of a saved model, with those of its optimizer and random number generators."""
+    """All arrays of a saved model, with those of its optimizer."""
     arrays = {}
 
     def keep(name, entry):

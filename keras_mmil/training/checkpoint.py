@@ -117,8 +117,8 @@ class Checkpoint(keras.callbacks.Callback):
         self._n_saved, self._saved_at = n_epochs, time.perf_counter()
 
     def _variables(self):
-        """All that is saved: weights, states of random number generators and of the optimizer."""
-        return [*self.model.variables, *self.model.optimizer.variables]
+        """All that is saved. Keras does not save the states of random number generators."""
+        return [*self.model.weights, *self.model.optimizer.variables]
 
     def _saved(self):
         """Paths of the saved states, by number of finished epochs."""
