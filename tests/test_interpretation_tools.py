@@ -333,9 +333,12 @@ def test_extraction_every_few_epochs(tmp_path):
     extractor = RuleExtractor(x, x, every=2, n_clusters=3, target=low, verbose=0)
     log = keras.callbacks.CSVLogger(tmp_path / "log.csv")
     callbacks = [extractor, log]
-    history = model.fit(x, y, epochs=4, verbose=0, callbacks=callbacks).history["val_fidelity"]
+    logs = model.fit(x, y, epochs=4, verbose=0, callbacks=callbacks).history
+    history = logs["val_fidelity"]
     np.testing.assert_array_equal(np.isnan(history), [True, False, True, False])
     assert history[3] == extractor.explainer_.fidelity_
+    by_network = low(model.predict(x, verbose=0))
+    assert logs["val_fidelity_majority"][3] == max(by_network.mean(), 1 - by_network.mean())
     with open(tmp_path / "log.csv", encoding="utf-8") as file:
         logged = [float(row["val_fidelity"]) for row in csv.DictReader(file)]
     np.testing.assert_allclose(logged, history)

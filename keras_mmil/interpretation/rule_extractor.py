@@ -28,7 +28,8 @@ class RuleExtractor(keras.callbacks.Callback):
         validation_data: top-bags on which to choose the numbers of clusters; alone, or in a tuple
             with labels (and weights), as `Model.fit` takes them, which are not used.
         every: number of epochs between extractions; None for the end of training only. If given,
-            `val_fidelity` is logged: NaN after epochs without extraction.
+            `val_fidelity` is logged, and beside it `val_fidelity_majority`, the share of the most
+            frequent class; NaN after epochs without extraction.
         **explainer_arguments: arguments of `Explainer`.
 
     Attributes:
@@ -98,11 +99,11 @@ class RuleExtractor(keras.callbacks.Callback):
         """Extract every few epochs, and log the fidelity."""
         if self.every is None:
             return
-        fidelity = float("nan")
+        fidelity = majority = float("nan")
         if (epoch + 1) % self.every == 0 and self._try_to_extract():
-            fidelity = self._explainer.fidelity_
+            fidelity, majority = self._explainer.fidelity_, self._explainer.majority_
         if logs is not None:
-            logs["val_fidelity"] = fidelity
+            logs |= {"val_fidelity": fidelity, "val_fidelity_majority": majority}
 
     def on_train_end(self, logs=None):
         """Extract, unless these weights were read already."""
