@@ -99,6 +99,17 @@ def test_saved_and_loaded(fitted, model, x, tmp_path):
         json.loads(data, parse_constant=pytest.fail)
 
 
+@pytest.mark.parametrize("changed", [{"aggregation": "mean"}, {"activation": "tanh"}])
+def test_a_model_that_has_only_the_weights_is_another(fitted, model, tmp_path, changed):
+    fitted.save(tmp_path)
+    inputs = keras.Input((None, 2), ragged=True)
+    outputs = keras.layers.Dense(1, activation="sigmoid")(BagLayer(4, **changed)(inputs))
+    other = keras_mmil.Model(inputs, outputs)
+    other.set_weights(model.get_weights())
+    with pytest.raises(ValueError, match="Expected the model whose rules were saved"):
+        Explainer.load(tmp_path, other)
+
+
 def test_saving_replaces_saved_rules_only(fitted, model, x, tmp_path):
     folder = tmp_path / "rules"
     other = Explainer(n_clusters=2, target=fitted.target, verbose=0).fit(model, x)

@@ -36,13 +36,31 @@ _NPZ_ERRORS = (
 
 
 def fingerprint(model):
-    """SHA-256 of the shapes, dtypes and values of a model's weights, as hexadecimal digits."""
+    """What tells trained models apart, as hexadecimal digits.
+
+    It is the SHA-256 of the shapes, dtypes and values of a model's weights, and of what its layers
+    make of them: activations and aggregations. Names do not matter, nor do layers that prepare the
+    input, such as `TextBags`.
+    """
     digest = hashlib.sha256()
+    for functions in sorted(map(_functions, model._flatten_layers(include_self=False))):
+        digest.update(functions.encode())
     for weight in model.weights:
         values = weight.numpy()
         digest.update(f"{values.shape} {values.dtype}".encode())
         digest.update(values.tobytes())
     return digest.hexdigest()
+
+
+def _functions(layer):
+    """The activation and the aggregations of a layer, as a text."""
+    activation = getattr(layer, "activation", None)
+    name = getattr(activation, "__name__", type(activation).__name__)
+    found = [] if activation is None else [name]
+    for aggregation in getattr(layer, "aggregations", ()):
+        settings = {**aggregation.get_config(), "name": None, "dtype": None}
+        found.append(f"{aggregation.identifier} {json.dumps(settings, sort_keys=True)}")
+    return "; ".join(found)
 
 
 def write(folder, parameters, fitted, target, weights):
