@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sparse
 import tensorflow as tf
 
+from keras_mmil._checks import check_int
 from keras_mmil.datasets import _archives, _cache, _files, _text_files, graphs
 
 __all__ = ["NAMES", "Networks", "load", "synthetic"]
@@ -141,10 +142,9 @@ def synthetic(n_graphs=300, sizes=(10, 30), seed=0):
     Raises:
         ValueError: if an argument is out of range.
     """
-    if n_graphs < 2 or not 4 <= sizes[0] <= sizes[1]:
-        raise ValueError(
-            f"Expected at least two networks of at least 4 nodes. Received: {n_graphs=}, {sizes=}"
-        )
+    n_graphs = check_int("n_graphs", n_graphs, least=2)
+    if not 4 <= sizes[0] <= sizes[1]:
+        raise ValueError(f"Expected networks of at least 4 nodes, (low, high). Received: {sizes=}")
     rng = np.random.default_rng(seed)
     labels = np.arange(n_graphs) % 2
     n_nodes = rng.integers(*sizes, n_graphs, endpoint=True)

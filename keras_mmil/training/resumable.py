@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_mmil import ragged
+from keras_mmil._checks import positive_int
 from keras_mmil._labels import check_labels
 from keras_mmil._seeds import seeded
 from keras_mmil.datasets.feeding import feed
@@ -59,10 +60,13 @@ def fit_resumable(
         no validation data; and the history: a list of dicts, one for each epoch.
 
     Raises:
-        ValueError: if there is a patience, but no validation data.
+        ValueError: if there is a patience, but no validation data; if a count is no int of at least
+            1; or if the data do not fit the model.
     """
     if validation_data is None and patience is not None:
         raise ValueError(f"Expected validation data for a patience. Received: {patience=}")
+    epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
+    patience = positive_int("patience", patience, optional=True)
     checkpoint = Checkpoint(folder, monitor=None if validation_data is None else "val_loss")
     if not resume:
         checkpoint.clear()

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from keras_mmil._checks import positive_int
 from keras_mmil._replicas import n_replicas
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.layers.cut import Cut, moved, rows_of
@@ -59,7 +60,8 @@ class VirtualAdversarialModel(Model):
         super().__init__(
             model._inputs_struct, model._outputs_struct, name=name or f"adversarial_{model.name}"
         )
-        for argument, value in {"epsilon": epsilon, "xi": xi, "iterations": iterations}.items():
+        iterations = positive_int("iterations", iterations)
+        for argument, value in {"epsilon": epsilon, "xi": xi}.items():
             if not value > 0:
                 raise ValueError(f"Expected a positive number. Received: {argument}={value!r}")
         if not model.compiled:
