@@ -15,6 +15,7 @@ import random
 import shutil
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -30,33 +31,33 @@ _TIME_LIMIT = 600  # seconds
 _EVENTS = {"open", "os.rename", "os.remove", "os.mkdir"}
 
 
-def run(arguments, out, cpu=None, files=None):
+def run(arguments, out, **moment):
     """One run, in a child.
 
     Args:
         arguments: of the command line.
         out: the run's folder.
-        cpu: seconds of CPU time after which it is killed.
-        files: number of times that it may open, rename, remove or make something in its folder; it
-            is killed before the next time.
+        moment: when it is killed, if at all. `cpu`: after so many seconds of CPU time; `reading`:
+            after so many since the trained model was written; `files`: before it opens, renames,
+            removes or makes something in its folder after so many times.
 
     Returns:
-        Dict of the exit code (that of a signal is negative), and of the whole `cpu` and `files`.
+        Dict of the exit code (that of a signal is negative), and of the whole `cpu`, `reading` (the
+        time until rules are written) and `files`.
     """
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        _child(arguments, out, cpu, files, writer)
+        _child(arguments, out, writer, **moment)
     os.close(writer)
     with open(reader) as pipe:
-        n_files = pipe.read()
+        found = json.loads(pipe.read() or "{}")
     _, status, usage = os.wait4(child, 0)
-    seconds = usage.ru_utime + usage.ru_stime
     code = os.waitstatus_to_exitcode(status)
-    return {"code": code, "cpu": seconds, "files": int(n_files or 0)}
+    return {"code": code, "cpu": usage.ru_utime + usage.ru_stime, **found}
 
 
-def _child(arguments, out, cpu, files, writer):
+def _child(arguments, out, writer, cpu=None, reading=None, files=None):
     code = 1
     try:
         log = os.open(f"{out}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -65,14 +66,21 @@ def _child(arguments, out, cpu, files, writer):
         signal.alarm(_TIME_LIMIT)
         if cpu is not None:
             signal.setitimer(signal.ITIMER_PROF, cpu)  # its signal ends a process as SIGKILL does
-        n_files = 0
+        n_files, times = 0, {}
 
         def count(event, event_arguments):
             nonlocal n_files
-            if event in _EVENTS and str(event_arguments[0]).startswith(f"{out}/"):
-                if n_files == files:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                n_files += 1
+            if event not in _EVENTS or not str(event_arguments[0]).startswith(f"{out}/"):
+                return
+            if n_files == files:
+                os.kill(os.getpid(), signal.SIGKILL)
+            n_files += 1
+            if event == "os.rename" and str(event_arguments[1]) == f"{out}/model.keras":
+                times["trained"] = time.process_time()
+                if reading is not None:
+                    signal.setitimer(signal.ITIMER_PROF, reading)
+            if event == "os.mkdir" and str(event_arguments[0]) == f"{out}/rules":
+                times.setdefault("read", time.process_time())
 
         sys.addaudithook(count)
         tf.config.run_functions_eagerly(True)
@@ -80,7 +88,8 @@ def _child(arguments, out, cpu, files, writer):
         resumable.Checkpoint = functools.partial(Checkpoint, seconds=0.0)
         code = main([*arguments, "--out", out])
         sys.stdout.flush()
-        os.write(writer, str(n_files).encode())
+        found = {"files": n_files, "reading": times["read"] - times["trained"]}
+        os.write(writer, json.dumps(found).encode())
     except BaseException:
         traceback.print_exc()
     finally:
@@ -99,10 +108,14 @@ def killed_and_resumed(arguments, out, kind, moment):
 
 
 def moments(rng, n, whole):
-    """Random moments, spread over the whole run: half of them by its time, half by its files."""
-    for i in range(n):
+    """Random moments, spread over the whole run: half of them by its time, half by its files.
+
+    One of them is while rules are read, which takes so little of the run that others may miss it.
+    """
+    yield "reading", 0.7 * rng.random() * whole["reading"]
+    for i in range(n - 1):
         kind = ("cpu", "files")[i % 2]
-        share = (i // 2 + rng.random()) / ((n + 1) // 2)
+        share = (i // 2 + rng.random()) / (n // 2)
         yield (kind, share * whole[kind]) if kind == "cpu" else (kind, int(share * whole[kind]))
 
 

@@ -84,10 +84,10 @@ def phase(left):
     [
         (
             "imdb-binary --source synthetic --limit 16 --folds 2 --rounds 1",
-            {"start", "cross-validation", "training", "saving"},
+            {"start", "cross-validation", "training", "reading", "saving"},
         ),
         ("mnist --source digits --limit 12", {"start", "training", "reading", "saving"}),
-        ("imdb --source opinions --limit 20 --vat", {"start", "training", "saving"}),
+        ("imdb --source opinions --limit 20 --vat", {"start", "training", "reading", "saving"}),
     ],
     ids=lambda value: value.partition(" ")[0] if isinstance(value, str) else "",
 )

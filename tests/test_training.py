@@ -260,6 +260,15 @@ def test_short_epochs_are_saved_together(tmp_path, seconds):
             np.testing.assert_array_equal(a, b)
 
 
+def test_states_that_a_kill_left_are_removed(tmp_path):
+    """It may strike after the state of an epoch was written, and before the older one is removed."""
+    fit(tmp_path, epochs=2)
+    newest = tmp_path / "epoch-0002.keras"
+    (tmp_path / "epoch-0001.keras").write_bytes(newest.read_bytes())
+    fit(tmp_path, epochs=2, resume=True)
+    assert list(tmp_path.glob("epoch-*")) == [newest]
+
+
 def test_monitor_must_be_logged(tmp_path):
     model, (x, y) = build(), data()
     with pytest.raises(ValueError, match="monitor='val_auc'"):

@@ -64,6 +64,7 @@ class Checkpoint(keras.callbacks.Callback):
         # An epoch whose state was not saved any more is trained again.
         self.history = rows[: max(saved)]
         self._n_saved = len(self.history)
+        self._remove_others(max(saved))  # which a kill may have left
         return keras.models.load_model(saved[max(saved)])
 
     def clear(self):
@@ -108,13 +109,15 @@ class Checkpoint(keras.callbacks.Callback):
             self._best = None
         self._save_history()
         # Last, because its presence says that the epoch is finished.
-        older = self._saved()
         n_epochs = len(self.history)
         self._save_model(self.folder / f"epoch-{n_epochs:04d}.keras")
-        for number, path in older.items():
+        self._remove_others(n_epochs)
+        self._n_saved, self._saved_at = n_epochs, time.perf_counter()
+
+    def _remove_others(self, n_epochs):
+        for number, path in self._saved().items():
             if number != n_epochs:
                 path.unlink(missing_ok=True)
-        self._n_saved, self._saved_at = n_epochs, time.perf_counter()
 
     def _variables(self):
         """All that is saved. Keras does not save the states of random number generators."""
