@@ -261,7 +261,7 @@ def test_short_epochs_are_saved_together(tmp_path, seconds):
 
 
 def test_states_that_a_kill_left_are_removed(tmp_path):
-    """It may strike after the state of an epoch was written, and before the older one is removed."""
+    """It may strike when the state of an epoch is written, and the older one not yet removed."""
     fit(tmp_path, epochs=2)
     newest = tmp_path / "epoch-0002.keras"
     (tmp_path / "epoch-0001.keras").write_bytes(newest.read_bytes())
