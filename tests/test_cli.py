@@ -350,13 +350,14 @@ def test_the_network_after_a_cross_validation_does_not_depend_on_it(tmp_path):
 
 def test_figures_of_folds():
     accuracy = np.array([[0.5, 0.75], [1.0, 0.5]])
-    result = training.CrossValidation({"accuracy": accuracy}, np.full((2, 2), 90.0))
+    result = training.CrossValidation({"accuracy": accuracy}, np.full((2, 2), 90.0), 0.5)
     figures, variant = results.figures_of_folds(result)
-    assert figures == {"test_accuracy": {0: 0.625, 1: 0.75}, "train_minutes": {0: 6.0}}
+    share = {"test_accuracy_majority": {0: 0.5}}
+    assert figures == {"test_accuracy": {0: 0.625, 1: 0.75}, "train_minutes": {0: 6.0}, **share}
     assert variant == "2x2 folds"
-    one = training.CrossValidation({"accuracy": accuracy[:1]}, np.full((1, 2), 90.0))
+    one = training.CrossValidation({"accuracy": accuracy[:1]}, np.full((1, 2), 90.0), 0.5)
     figures, variant = results.figures_of_folds(one)
-    assert figures == {"test_accuracy": {0: 0.5, 1: 0.75}, "train_minutes": {0: 3.0}}
+    assert figures == {"test_accuracy": {0: 0.5, 1: 0.75}, "train_minutes": {0: 3.0}, **share}
     assert variant == "1x2 folds"
 
 

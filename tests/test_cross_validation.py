@@ -108,6 +108,7 @@ def test_same_seed_same_figures_and_in_processes_too():
     ]
     losses = [run.scores["loss"] for run in runs]
     assert losses[0].shape == runs[0].seconds.shape == (2, 3)
+    assert runs[0].majority == max(y.tolist().count(label) for label in set(y.tolist())) / len(y)
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
     assert np.abs(losses[2] - losses[0]).min() > 1e-4
     assert len(np.unique(losses[0])) == 6
@@ -220,11 +221,12 @@ def test_bad_input(arguments, match):
 
 def test_mean_and_standard_deviation():
     scores = np.array([[0.5, 0.7], [0.9, 0.7]])
-    result = CrossValidation({"accuracy": scores}, np.full((2, 2), 60.0))
+    result = CrossValidation({"accuracy": scores}, np.full((2, 2), 60.0), majority=0.5)
     assert result.mean() == pytest.approx(0.7)
     assert result.std() == pytest.approx(np.std([0.6, 0.8], ddof=1))  # of the rounds
-    assert str(result) == "accuracy 0.7000 ± 0.1414 (2 x 2 folds, 4 min of training)"
-    one_round = CrossValidation({"accuracy": scores[:1]}, np.ones((1, 2)))
+    figures = "accuracy 0.7000 ± 0.1414; most frequent class 0.5000"
+    assert str(result) == f"{figures} (2 x 2 folds, 4 min of training)"
+    one_round = CrossValidation({"accuracy": scores[:1]}, np.ones((1, 2)), majority=0.5)
     assert one_round.std() == pytest.approx(np.std([0.5, 0.7], ddof=1))  # of the folds
 
 

@@ -70,6 +70,7 @@ def figures_of_folds(result):
     values = accuracy.mean(axis=1) if rounds > 1 else accuracy[0]
     figures = {
         "test_accuracy": dict(enumerate(values)),
+        "test_accuracy_majority": {0: result.majority},
         "train_minutes": {0: result.seconds.sum() / 60},
     }
     return figures, f"{rounds}x{folds} folds"

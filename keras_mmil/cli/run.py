@@ -87,7 +87,6 @@ def run(experiment, options):
         result = _cross_validate(experiment, settings, options, data, folder)
         figures, variant = figures_of_folds(result)
         metrics = {metric: statistics.mean(values.values()) for metric, values in figures.items()}
-        metrics["test_accuracy_majority"] = majority(data.whole[1])
         print_figures(metrics, beside)
         if results:
             of_folds = {**settings, "rounds": len(result.seconds)}

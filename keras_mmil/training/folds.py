@@ -23,12 +23,15 @@ class CrossValidation:
         scores: dict from metric, such as "accuracy", to its values on the test folds, float
             [rounds, folds].
         seconds: of each training, float [rounds, folds].
+        majority: share of the most frequent class of all top-bags, the accuracy of a network that
+            names it for each.
         rules: the rules of each network as text, a tuple of one tuple of str a round; None where
             they were not asked for.
     """
 
     scores: dict
     seconds: np.ndarray
+    majority: float
     rules: tuple | None = None
 
     def mean(self, metric="accuracy"):
@@ -44,7 +47,10 @@ class CrossValidation:
         rounds, folds = self.seconds.shape
         figures = ", ".join(f"{m} {self.mean(m):.4f} ± {self.std(m):.4f}" for m in self.scores)
         minutes = self.seconds.sum() / 60
-        return f"{figures} ({rounds} x {folds} folds, {minutes:.0f} min of training)"
+        return (
+            f"{figures}; most frequent class {self.majority:.4f} "
+            f"({rounds} x {folds} folds, {minutes:.0f} min of training)"
+        )
 
 
 class FoldLog:
@@ -80,14 +86,15 @@ class FoldLog:
                 flush=True,
             )
 
-    def result(self, rounds, folds):
-        """All scores, in order."""
+    def result(self, rounds, folds, majority):
+        """A `CrossValidation`: all scores, in order, and the share of the most frequent class."""
         rows = [[self.done[r, fold] for fold in range(folds)] for r in range(rounds)]
         names = self.done[0, 0]
         values = {name: [[found[name] for found in row] for row in rows] for name in names}
         return CrossValidation(
             scores={name: np.array(values[name]) for name in names if name not in _NO_SCORES},
             seconds=np.array(values["seconds"]),
+            majority=majority,
             rules=tuple(map(tuple, values["rules"])) if "rules" in names else None,
         )
 
