@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._checks import positive_int
+from keras_mmil._rows import as_tensor
 from keras_mmil.bags import inputs_of
 
 __all__ = ["batches", "feed"]
@@ -46,9 +47,7 @@ def batches(x, y=None, batch_size=32, shuffle=True, seed=None, first_epoch=None)
     n = ragged.n_top_bags(data)
     if n == 0:
         raise ValueError(f"Expected at least one top-bag. Received: {n} top-bags")
-    data = tf.nest.map_structure(
-        lambda part: part if tf.is_tensor(part) else tf.convert_to_tensor(part), data
-    )
+    data = tf.nest.map_structure(as_tensor, data)
     return (
         _orders(n, batch_size, shuffle, seed, first_epoch)
         .map(lambda chosen: tf.nest.map_structure(lambda part: tf.gather(part, chosen), data))

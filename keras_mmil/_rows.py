@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-__all__ = ["concat_rows", "leave_out", "n_rows", "stay", "take_rows"]
+__all__ = ["as_tensor", "concat_rows", "leave_out", "n_rows", "stay", "take_rows"]
 
 
 def n_rows(part):
@@ -14,6 +14,11 @@ def n_rows(part):
     if not shape or not len(shape):  # a TensorShape is true even if it is that of a scalar
         raise ValueError(f"Expected top-bags, or an array of one entry each. Received: {part!r}")
     return shape[0]
+
+
+def as_tensor(part):
+    """A tensor, ragged or not, as it is; an array as a tensor."""
+    return part if tf.is_tensor(part) else tf.convert_to_tensor(part)
 
 
 def take_rows(part, rows):

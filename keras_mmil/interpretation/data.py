@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._rows import as_tensor
 from keras_mmil.layers.grouping import depth_of
 
 __all__ = ["InMemory", "Stream", "as_batch", "top_bags"]
@@ -67,7 +68,7 @@ class InMemory:
         """Yield checked inputs, as tensors."""
         for start in range(0, ragged.n_top_bags(self._x), self._batch_size):
             batch = ragged.take(self._x, slice(start, start + self._batch_size))
-            yield tf.nest.map_structure(_to_tensor, batch)
+            yield tf.nest.map_structure(as_tensor, batch)
 
     def labelled(self, y):
         """The batches, and a function that returns their labels once they have been read.
@@ -299,7 +300,3 @@ def _digest(x):
         texts = (b"%d %s" % (len(text), text) for text in values.flat) if is_text else ()
         digest.update(b"".join(texts) if is_text else values.tobytes())
     return digest.digest()
-
-
-def _to_tensor(x):
-    return x if tf.is_tensor(x) else tf.convert_to_tensor(x)

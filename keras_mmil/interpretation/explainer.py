@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from keras_mmil._checks import check_int
 from keras_mmil.interpretation import storage
 from keras_mmil.interpretation.capture import Network
 from keras_mmil.interpretation.cluster_table import cluster_table
@@ -10,7 +11,6 @@ from keras_mmil.interpretation.describe import describe
 from keras_mmil.interpretation.explanation import explain
 from keras_mmil.interpretation.fitting import Fitted, fit
 from keras_mmil.interpretation.level import find_cluster, find_level, rename
-from keras_mmil.interpretation.options import check_number
 from keras_mmil.interpretation.preparation import check_data, prepare
 from keras_mmil.interpretation.representatives import representatives
 from keras_mmil.interpretation.rule_book import RuleBook
@@ -240,7 +240,7 @@ class Explainer(RuleClassifier):
             List of `Representative`.
         """
         check_is_fitted(self, "levels_")
-        check_number("n", n, 1)
+        check_int("n", n, 1)
         level = find_level(self.levels_, level)
         key = level, find_cluster(self.levels_[level], cluster)
         batches = self._observe(self._data(x).batches())
@@ -253,7 +253,7 @@ class Explainer(RuleClassifier):
             x, n, by: as for `representatives`.
             show: function from the position of a row in `x` to str; by default it is the position.
         """
-        check_number("n", n, 1)
+        check_int("n", n, 1)
         batches = self._observe(self._data(x).batches())
         return cluster_table(self.levels_, batches, n, by, show or str)
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_mmil._agreement import majority
 from keras_mmil.interpretation import options, parallel, sensitivity
-from keras_mmil.interpretation.agreement import majority
 from keras_mmil.interpretation.clustering import (
     RowSample,
     count_distinct,

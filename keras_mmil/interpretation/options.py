@@ -1,30 +1,29 @@
 """The explainer's arguments, checked and spelled out for each level."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
-from keras_mmil._checks import is_int
+from keras_mmil._checks import check_int, check_number, is_int
 from keras_mmil.interpretation import features as kinds
 from keras_mmil.interpretation.level import level_symbol
 
 __all__ = [
     "Settings",
     "check_arguments",
-    "check_number",
     "class_names",
     "level_features",
     "make_settings",
 ]
 
 _RANGES = (
-    ("tolerance", 0.0, 1.0),
-    ("ccp_alpha", 0.0, np.inf),
-    ("validation_fraction", 0.0, 1.0),
-    ("n_init", 1, 1000),
-    ("max_rows", 1, np.inf),
-    ("batch_size", 1, np.inf),
+    ("tolerance", check_number, 0.0, 1.0),
+    ("ccp_alpha", check_number, 0.0, np.inf),
+    ("validation_fraction", check_number, 0.0, 1.0),
+    ("n_init", check_int, 1, 1000),
+    ("max_rows", check_int, 1, np.inf),
+    ("batch_size", check_int, 1, np.inf),
 )
 _METRICS = ("euclidean", "sensitivity")
 _BINARY = ("negative", "positive")
@@ -71,8 +70,8 @@ class Settings:
 
 def check_arguments(explainer):
     """Raise ValueError if an argument of an explainer is out of range, whatever the network is."""
-    for name, least, greatest in _RANGES:
-        check_number(name, getattr(explainer, name), least, greatest)
+    for name, check, least, most in _RANGES:
+        check(name, getattr(explainer, name), least, most)
     if explainer.metric not in _METRICS:
         raise ValueError(f"Expected one of {_METRICS}. Received: metric={explainer.metric!r}")
     for name in ("max_depth", "n_jobs", "random_state"):
@@ -80,9 +79,9 @@ def check_arguments(explainer):
         if value is not None and not is_int(value):
             raise ValueError(f"Expected an int or None. Received: {name}={value!r}")
     if explainer.random_state is not None:
-        check_number("random_state", explainer.random_state, 0, 2**32 - 1)
+        check_int("random_state", explainer.random_state, 0, 2**32 - 1)
     if explainer.max_depth is not None:
-        check_number("max_depth", explainer.max_depth, 1, 2**31 - 1)
+        check_int("max_depth", explainer.max_depth, 1, 2**31 - 1)
     if explainer.n_jobs == 0:
         raise ValueError("Expected a number of threads, or -1. Received: n_jobs=0")
 
@@ -100,7 +99,7 @@ def make_settings(explainer, n_levels):
     fixed = explainer.n_clusters is not None
     if fixed:
         numbers = _per_level("n_clusters", explainer.n_clusters, n_levels, 1)
-        check_number("n_clusters", max(numbers), 1, explainer.max_rows)
+        check_int("n_clusters", max(numbers), 1, explainer.max_rows)
         ks = tuple(range(k, k + 1) for k in numbers)
     else:
         limits = _per_level("max_clusters", explainer.max_clusters, n_levels, 2)
@@ -182,12 +181,3 @@ def class_names(names, n_classes):
             f"Expected different names for {n_classes} classes. Received: class_names={names!r}"
         )
     return tuple(map(str, names))
-
-
-def check_number(name, value, least, greatest=np.inf):
-    """Raise ValueError unless a value is a number in a range; a whole one if `least` is an int."""
-    is_number = is_int(value) or (isinstance(value, Real) and isinstance(least, float))
-    if not is_number or isinstance(value, bool) or not least <= value <= greatest:
-        kind = "a number" if isinstance(least, float) else "an int"
-        to = f"from {least} to {greatest}" if greatest < np.inf else f"≥ {least}"
-        raise ValueError(f"Expected {kind} {to}. Received: {name}={value!r}")

@@ -3,7 +3,7 @@
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from keras_mmil.interpretation.agreement import agreement
+from keras_mmil._agreement import agreement
 from keras_mmil.interpretation.reading import classify, read
 from keras_mmil.interpretation.storage import fingerprint
 

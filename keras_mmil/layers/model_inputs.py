@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._rows import as_tensor
 from keras_mmil._sizes import first_difference
 from keras_mmil.bags import Bags, check_keys, input_names
 from keras_mmil.inputs import check_alike, check_ids, check_inputs, complete_inputs
@@ -111,7 +112,7 @@ class InputChecks:
             if differing is None or pair in self._may_differ:
                 continue
             one = ragged.take(x, [differing[0]])
-            one = complete_inputs(tf.nest.map_structure(_as_tensor, one), self.expected)
+            one = complete_inputs(tf.nest.map_structure(as_tensor, one), self.expected)
             try:
                 self._model(one, training=False)
             except tf.errors.InvalidArgumentError as error:
@@ -120,10 +121,6 @@ class InputChecks:
                     f"instance. Received: {_described(differing[0], parts, names)}"
                 ) from error
             self._may_differ.add(pair)
-
-
-def _as_tensor(x):
-    return x if tf.is_tensor(x) else tf.convert_to_tensor(x)
 
 
 def _difference(a, b):

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedKFold
 
 from keras_mmil import ragged
+from keras_mmil._agreement import majority
 from keras_mmil._checks import check_int, positive_int
 from keras_mmil._seeds import seeded
 from keras_mmil.bags import inputs_of
@@ -130,7 +131,7 @@ def cross_validate(
     for place, result in found:
         log.add(place, result)
     forget()
-    return log.result(rounds, folds, np.unique(y, return_counts=True)[1].max() / len(y))
+    return log.result(rounds, folds, majority(y))
 
 
 def _partition(y, folds, seed, r):
