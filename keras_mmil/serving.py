@@ -109,9 +109,8 @@ def _flat_endpoint(model, structure):
     output_names = _output_names(model)
 
     def serve_flat(*flat):
-        tensors = dict(zip(arguments, flat, strict=True))
+        tensors = _checked(inputs, dict(zip(arguments, flat, strict=True)))
         parts = [_assembled(_identifier(x.name), _depth(x), tensors) for x in inputs]
-        _assert_equal_batches([_identifier(x.name) for x in inputs], parts)
         outputs = model(keras.tree.pack_sequence_as(structure, parts))
         pairs = zip(output_names, keras.tree.flatten(outputs), strict=True)
         flat_outputs = [pair for name, y in pairs for pair in _taken_apart(name, y)]
@@ -163,36 +162,55 @@ def _assembled(name, depth, tensors):
     """The tensor of a name, put together of the dense ones."""
     if depth == 0:
         return tensors[name]
-    x = tensors[f"{name}_values"]
-    n_members, members = tf.shape(x, tf.int64)[0], f"{name}_values"
-    splits_by_name = {each: tensors[each] for each in _row_split_names(name, depth)}
-    for each, splits in reversed(splits_by_name.items()):
-        n_members = _assert_row_splits(each, splits, n_members, members)
-        members = f"bags in {each}"
-    return tf.RaggedTensor.from_nested_row_splits(x, list(splits_by_name.values()), validate=False)
+    splits = [tensors[each] for each in _row_split_names(name, depth)]
+    return tf.RaggedTensor.from_nested_row_splits(tensors[f"{name}_values"], splits, validate=False)
 
 
-def _assert_row_splits(name, splits, n_members, members):
-    """Raise, when served, where row splits are none of so many members; return how many bags."""
+def _checked(inputs, tensors):
+    """The dense tensors, which raise, when served, where they cannot be put together."""
+    tensors = dict(tensors)
+    n_rows = {}
+    for x in inputs:
+        name, depth = _identifier(x.name), _depth(x)
+        members = f"{name}_values" if depth else name
+        n_members = tf.shape(tensors[members], tf.int64)[0]
+        for each in reversed(_row_split_names(name, depth)):
+            tensors[each] = _checked_row_splits(each, tensors[each], n_members, members)
+            n_members, members = tf.size(tensors[each], tf.int64) - 1, f"bags in {each}"
+        n_rows[name] = n_members
+    first, *others = n_rows
+    assertions = [
+        tf.debugging.assert_equal(
+            n_rows[name],
+            n_rows[first],
+            f"Expected `{first}` and `{name}` of equally many top-bags.",
+        )
+        for name in others
+    ]
+    # All of them wait for all row splits, or a layer might meet wrong ones first and speak of ids.
+    waiting = [*assertions, *tensors.values()]
+    return {name: _after(waiting, x) for name, x in tensors.items()}
+
+
+def _checked_row_splits(name, splits, n_members, members):
+    """Row splits, which raise, when served, where they are none of so many members."""
     expected = f"Expected `{name}` to "
-    tf.debugging.assert_positive(
+    some = tf.debugging.assert_positive(
         tf.size(splits), f"{expected}have one more entry than there are bags. Received: none"
     )
-    tf.debugging.assert_equal(splits[:1], tf.zeros([1], tf.int64), f"{expected}start at 0.")
-    tf.debugging.assert_non_negative(splits[1:] - splits[:-1], f"{expected}never decrease.")
-    tf.debugging.assert_equal(splits[-1], n_members, f"{expected}end at the number of {members}.")
-    return tf.size(splits, tf.int64) - 1
+    splits = _after([some], splits)
+    start = tf.debugging.assert_equal(splits[:1], tf.zeros([1], tf.int64), f"{expected}start at 0.")
+    order = tf.debugging.assert_non_negative(splits[1:] - splits[:-1], f"{expected}never decrease.")
+    end = tf.debugging.assert_equal(
+        splits[-1], n_members, f"{expected}end at the number of {members}."
+    )
+    return _after([start, order, end], splits)
 
 
-def _assert_equal_batches(names, parts):
-    """Raise, when served, where inputs lead with different numbers of top-bags."""
-    n_rows = [
-        x.nrows() if isinstance(x, tf.RaggedTensor) else tf.shape(x, tf.int64)[0] for x in parts
-    ]
-    for name, n in zip(names[1:], n_rows[1:], strict=True):
-        tf.debugging.assert_equal(
-            n, n_rows[0], f"Expected `{names[0]}` and `{name}` of equally many top-bags."
-        )
+def _after(operations, x):
+    """A tensor that waits for operations: TensorFlow runs assertions beside what they are about."""
+    with tf.control_dependencies(operations):
+        return tf.identity(x)
 
 
 def _taken_apart(name, y):
