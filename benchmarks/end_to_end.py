@@ -17,7 +17,7 @@ from turns import Worker, mark_memory, serve, take_turns
 from workloads import N_BATCHES, WORKLOADS, Batch
 
 import keras_mmil
-from keras_mmil import datasets, ragged
+from keras_mmil import batches, ragged
 
 STAGES = ("fit", "predict", "extract")
 EPOCHS_FED = 20  # in a turn: an epoch is soon over, and starting costs more than it
@@ -110,7 +110,7 @@ def work(workload, stage, distinct):
         model.fit(x, y, batch_size=batch_size, verbose=0)
 
     def feed():
-        for _ in datasets.batches(x, y, batch_size).repeat(EPOCHS_FED):
+        for _ in batches.to_dataset(x, y, batch_size).repeat(EPOCHS_FED):
             pass
 
     def predict():

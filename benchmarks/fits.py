@@ -14,8 +14,8 @@ import numpy as np
 from records import write
 
 from keras_mmil import zoo
+from keras_mmil.batches import feed
 from keras_mmil.cli.results import summary
-from keras_mmil.datasets.feeding import feed
 
 
 def main():

@@ -5,7 +5,7 @@ import re
 import matplotlib
 import matplotlib.pyplot as plt
 
-from keras_mmil._atomic import replacing
+from keras_mmil._support.atomic import replacing
 
 __all__ = ["draw_growth", "draw_ranking", "draw_steps", "save"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import plots
 
-from keras_mmil._atomic import replacing
+from keras_mmil._support.atomic import replacing
 
 FOLDER = Path(__file__).parent
 FRACTIONS = {"test_accuracy", "rule_accuracy", "fidelity", "map", "rules_match"}

@@ -128,7 +128,8 @@ def collab(bag_scale=1, batch_scale=1):
         raise ValueError(f"Expected real bags as they are. Received: bag_scale={bag_scale}")
     # They load TensorFlow, which not every competitor needs.
     from keras_mmil import ragged
-    from keras_mmil.datasets import graphs, social
+    from keras_mmil.builders import graphs
+    from keras_mmil.datasets import social
 
     rng = np.random.default_rng(0)
     networks = social.load("COLLAB")

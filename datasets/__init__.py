@@ -1,4 +1,4 @@
-"""Data sets, and ways to make nested bags of things: `keras_mmil.datasets`.
+"""Data sets: `keras_mmil.datasets`.
 
 Every `load_...` function returns pairs `(x, y)` of a RaggedTensor and an array of labels. Files are
 read from the folder that the environment variable `KERAS_MMIL_DATA` names, or else downloaded once
@@ -11,29 +11,20 @@ if __name__ == "datasets":
 import importlib
 
 __all__ = [
-    "batches",
     "citations",
-    "clouds",
-    "graphs",
     "imdb",
     "mnist",
     "modelnet",
-    "opinions",
     "pictures",
     "plants",
     "social",
     "synthetic",
-    "tables",
-    "text",
-    "word_vectors",
 ]
 
 
 def __getattr__(name):
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "batches":
-        return importlib.import_module(f"{__name__}.feeding").batches
     return importlib.import_module(f"{__name__}.{name}")
 
 

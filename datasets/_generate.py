@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_mmil import ragged
-from keras_mmil._checks import check_int, is_int
+from keras_mmil._support.checks import check_int, is_int
 
 __all__ = ["check_counts", "check_sizes", "draw_labelled", "draw_sets", "draw_until"]
 

@@ -14,9 +14,10 @@ import numpy as np
 import scipy.sparse as sparse
 import tensorflow as tf
 
-from keras_mmil._nested_lists import row_splits
+from keras_mmil._support.nested_lists import row_splits
 from keras_mmil.bags import Bags
-from keras_mmil.datasets import _files, _planetoid, graphs
+from keras_mmil.builders import graphs
+from keras_mmil.datasets._io import files, planetoid
 
 __all__ = ["NAMES", "Citations", "load", "read", "synthetic", "visible"]
 
@@ -65,7 +66,7 @@ class Citations:
         words: int32 RaggedTensor [papers, (words)] of the words of each paper, ids from 0.
         n_words: size of the vocabulary.
         labels: int64 [papers], the class of each; -1 where nobody knows it.
-        links: CSR array of bool [papers, papers], both ways; `datasets.graphs.adjacency` makes it.
+        links: CSR array of bool [papers, papers], both ways; `builders.graphs.adjacency` makes it.
         weights: float32 RaggedTensor like `words` of their TF-IDF weights; None where words are a
             set.
         class_names: names of the classes; None if nobody knows them.
@@ -242,8 +243,8 @@ def load(name):
     if name not in NAMES:
         raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
     sizes, until, class_names = _KNOWN[name]
-    fields = _planetoid.read(_planetoid.find(name))
-    years = _planetoid.years(_files.find_local(f"planetoid/{name}.years"), len(fields["labels"]))
+    fields = planetoid.read(planetoid.find(name))
+    years = planetoid.years(files.find_local(f"planetoid/{name}.years"), len(fields["labels"]))
     return Citations(**fields, class_names=class_names, sizes=sizes, years=years, until=until)
 
 
@@ -264,8 +265,8 @@ def read(folder, name):
         ValueError: if a file is damaged, as far as can be told without a checksum, or holds what it
             should not.
     """
-    fields = _planetoid.read(_planetoid.find_own(folder, name))
-    years = _planetoid.years(Path(folder) / f"{name}.years", len(fields["labels"]))
+    fields = planetoid.read(planetoid.find_own(folder, name))
+    years = planetoid.years(Path(folder) / f"{name}.years", len(fields["labels"]))
     return Citations(**fields, years=years)
 
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from keras_mmil._checks import positive_int
-from keras_mmil.datasets import _cache, _files, word_vectors
-from keras_mmil.datasets.text import Corpus
+from keras_mmil._support.checks import positive_int
+from keras_mmil.builders import word_vectors
+from keras_mmil.builders.corpus import Corpus
+from keras_mmil.datasets._io import cache, files
 
 __all__ = ["Reviews", "load_mil", "load_mmil", "load_word_vectors", "prepare"]
 
@@ -98,16 +99,16 @@ class Reviews:
             return word_vectors.train(self.corpus, ~self.is_test, size, seed=seed, verbose=verbose)
 
         def read(path):
-            vectors = _cache.read_arrays(path, ["vectors"])["vectors"]
+            vectors = cache.read_arrays(path, ["vectors"])["vectors"]
             if vectors.shape != shape or not np.isfinite(vectors).all():
                 raise ValueError(f"Expected finite vectors {shape}. Received: {vectors.shape}")
             return vectors
 
         def write(path, vectors):
-            _cache.write_arrays(path, {"vectors": vectors})
+            cache.write_arrays(path, {"vectors": vectors})
 
         path = self.folder / f"word2vec-{size}-{seed}.npz"
-        return word_vectors.standardize(_cache.kept(path, train, read, write), self.corpus.counts)
+        return word_vectors.standardize(cache.kept(path, train, read, write), self.corpus.counts)
 
 
 def load_mmil(limit=None, n_valid=2500, unlabelled=False, seed=0, splitter=None, verbose=1):
@@ -164,9 +165,9 @@ def prepare(limit=None, splitter=None, verbose=1):
         raise ValueError(f"Expected at least {_FEWEST} reviews. Received: limit={limit}")
     splitter = splitter or "tensorflow-text"
     archive = find_archive()
-    key = f"imdb-{_files.short_digest(archive)}-{splitter}-{limit or 'all'}-v{_VERSION}"
-    folder = _files.cache() / key
-    return _cache.kept(
+    key = f"imdb-{files.short_digest(archive)}-{splitter}-{limit or 'all'}-v{_VERSION}"
+    folder = files.cache() / key
+    return cache.kept(
         folder / "reviews.npz",
         lambda: _split(archive, limit, splitter, folder, verbose),
         _read,
@@ -176,7 +177,7 @@ def prepare(limit=None, splitter=None, verbose=1):
 
 def find_archive():
     """Path of the archive; see `load_mmil` for what it raises."""
-    return _files.find(_NAME, _URL, _CHECKSUM, instructions=f"It is {_URL}.")
+    return files.find(_NAME, _URL, _CHECKSUM, instructions=f"It is {_URL}.")
 
 
 def read_archive(path, limit=None):
@@ -254,11 +255,11 @@ def _split(archive, limit, splitter, folder, verbose):
 
 def _read(path):
     """The `Reviews` of a cached file, and of the corpus beside it."""
-    labels = _cache.read_arrays(path, ["labels", "is_test"])
+    labels = cache.read_arrays(path, ["labels", "is_test"])
     return Reviews(Corpus.load(path.parent), **labels, folder=path.parent)
 
 
 def _write(path, reviews):
     reviews.corpus.save(path.parent)
     # Last, because its presence says that the rest is complete.
-    _cache.write_arrays(path, {"labels": reviews.labels, "is_test": reviews.is_test})
+    cache.write_arrays(path, {"labels": reviews.labels, "is_test": reviews.is_test})

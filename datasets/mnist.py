@@ -9,7 +9,8 @@ import tensorflow as tf
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from keras_mmil.datasets import _archives, _files, _generate
+from keras_mmil.datasets import _generate
+from keras_mmil.datasets._io import archives, files
 
 __all__ = ["load_mmil", "sub_bag_labels", "top_bag_labels"]
 
@@ -106,8 +107,8 @@ def _look_up(table, ids):
 
 def _mnist(seed):
     """Pools of images and digits of MNIST: training, validation, test."""
-    path = _files.find("mnist.npz", _URL, _CHECKSUM, instructions=f"It is {_URL}.")
-    arrays = _archives.read_npz(path, _SHAPES)
+    path = files.find("mnist.npz", _URL, _CHECKSUM, instructions=f"It is {_URL}.")
+    arrays = archives.read_npz(path, _SHAPES)
     for name, array in arrays.items():
         highest = 9 if name.startswith("y") else 255
         if array.dtype.kind not in "iu" or array.min() < 0 or array.max() > highest:

@@ -11,9 +11,10 @@ import h5py
 import keras
 import numpy as np
 
-from keras_mmil._checks import positive_int
-from keras_mmil.datasets import _archives, _cache, _files, clouds
-from keras_mmil.datasets.clouds import rotations
+from keras_mmil._support.checks import positive_int
+from keras_mmil.builders import clouds
+from keras_mmil.builders.clouds import rotations
+from keras_mmil.datasets._io import archives, cache, files
 
 __all__ = ["CLASS_NAMES", "load", "rotations"]
 
@@ -64,26 +65,26 @@ def load(n_points=100, source=None, seed=0):
     if source == "hdf5" and n_points > 2048:
         raise ValueError(f"Expected at most 2,048 points. Received: n_points={n_points}")
     points = f"modelnet40/modelnet40_{n_points}.npz"
-    if source == "points" or (source is None and _files.find_local(points).is_file()):
-        path = _files.find(points, instructions="It is drawn from ModelNet40's surfaces.")
-        return _pairs(_archives.read_npz(path, dict.fromkeys(_ARRAYS)), path)
+    if source == "points" or (source is None and files.find_local(points).is_file()):
+        path = files.find(points, instructions="It is drawn from ModelNet40's surfaces.")
+        return _pairs(archives.read_npz(path, dict.fromkeys(_ARRAYS)), path)
     source = source or "surfaces"
     url = _URLS[source]
-    archive = _files.find(f"modelnet40/{url.rpartition('/')[2]}", url)
-    digest = _files.short_digest(archive)
+    archive = files.find(f"modelnet40/{url.rpartition('/')[2]}", url)
+    digest = files.short_digest(archive)
     name = f"modelnet40-{digest}-{source}-{n_points}-seed{seed}-v{_VERSION}.npz"
-    path = _files.cache() / name
+    path = files.cache() / name
 
     def make():
-        with _archives.opened(archive) as files:
+        with archives.opened(archive) as files:
             return _DRAW[source](files, n_points, np.random.default_rng(seed))
 
     def read(path):
-        arrays = _cache.read_arrays(path, _ARRAYS)
+        arrays = cache.read_arrays(path, _ARRAYS)
         _pairs(arrays, path)
         return arrays
 
-    return _pairs(_cache.kept(path, make, read, _cache.write_arrays), archive)
+    return _pairs(cache.kept(path, make, read, cache.write_arrays), archive)
 
 
 def _pairs(arrays, path):

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keras_mmil import ragged
-from keras_mmil._checks import positive_int
-from keras_mmil.datasets import _archives, _cache, _files, _occurrences
+from keras_mmil._support.checks import positive_int
+from keras_mmil.builders import _occurrences
+from keras_mmil.datasets._io import archives, cache, files
 
 __all__ = ["Flora", "load", "mean_average_precision", "read_occurrences", "synthetic"]
 
@@ -115,12 +116,12 @@ class Flora:
             return ragged.from_flat(*make())
         about = f"{self.presence.shape} {n_neighbours} {include_self}".encode()
         digest = hashlib.sha256(about + np.packbits(self.presence).tobytes()).hexdigest()[:16]
-        path = _files.cache() / f"similar-regions-{digest}-v{_VERSION}.npz"
-        return ragged.from_flat(*_cache.kept(path, make, self._read_similar, _write_similar))
+        path = files.cache() / f"similar-regions-{digest}-v{_VERSION}.npz"
+        return ragged.from_flat(*cache.kept(path, make, self._read_similar, _write_similar))
 
     def _read_similar(self, path):
         """What `_similar_regions` makes, from a cached file."""
-        members, *sizes = _cache.read_arrays(path, _SIMILAR).values()
+        members, *sizes = cache.read_arrays(path, _SIMILAR).values()
         n = len(self.regions)
         is_wrong = members.size and not 0 <= members.min() <= members.max() < n
         if is_wrong or members.dtype != np.int32 or len(sizes[0]) != n:
@@ -181,7 +182,7 @@ class Flora:
 
 def _write_similar(path, found):
     members, sizes = found
-    _cache.write_arrays(path, dict(zip(_SIMILAR, (members, *sizes), strict=True)))
+    cache.write_arrays(path, dict(zip(_SIMILAR, (members, *sizes), strict=True)))
 
 
 def load(n_species=842):
@@ -197,11 +198,11 @@ def load(n_species=842):
         FileNotFoundError: if the file `plants/afliber_species.npz` is not there.
         ValueError: if it is damaged, or has not so many species.
     """
-    path = _files.find(
+    path = files.find(
         "plants/afliber_species.npz", instructions="It is made of AFLIBER, doi 10.1111/geb.13363."
     )
     names = ("presence_packed", "shape", "coords", "species", "cells")
-    arrays = _archives.read_npz(path, dict.fromkeys(names) | {"shape": (2,)})
+    arrays = archives.read_npz(path, dict.fromkeys(names) | {"shape": (2,)})
     if arrays["shape"].dtype.kind not in "iu":
         raise ValueError(f"Expected ints. Received: {path} with shape={arrays['shape']}")
     shape = tuple(map(int, arrays["shape"]))

@@ -14,8 +14,10 @@ import numpy as np
 import scipy.sparse as sparse
 import tensorflow as tf
 
-from keras_mmil._checks import check_int
-from keras_mmil.datasets import _archives, _cache, _files, _text_files, graphs
+from keras_mmil._support import text_files
+from keras_mmil._support.checks import check_int
+from keras_mmil.builders import graphs
+from keras_mmil.datasets._io import archives, cache, files
 
 __all__ = ["NAMES", "Networks", "load", "synthetic"]
 
@@ -106,14 +108,14 @@ def load(name):
     if not isinstance(name, str) or name.upper() not in NAMES:
         raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
     name = name.upper()
-    archive = _files.find(f"tu/{name}.zip", f"{_URL}/{name}.zip")
-    path = _files.cache() / f"{name.lower()}-{_files.short_digest(archive)}-v{_VERSION}.npz"
-    return _cache.kept(path, lambda: _parse(archive, name), _read, _write)
+    archive = files.find(f"tu/{name}.zip", f"{_URL}/{name}.zip")
+    path = files.cache() / f"{name.lower()}-{files.short_digest(archive)}-v{_VERSION}.npz"
+    return cache.kept(path, lambda: _parse(archive, name), _read, _write)
 
 
 def _read(path):
     """The `Networks` of a cached file."""
-    indices, indptr, sizes, labels = _cache.read_arrays(path, _ARRAYS).values()
+    indices, indptr, sizes, labels = cache.read_arrays(path, _ARRAYS).values()
     n = len(indptr) - 1
     links = sparse.csr_array((np.ones(len(indices), bool), indices, indptr), shape=(n, n))
     links.check_format()
@@ -122,7 +124,7 @@ def _read(path):
 
 def _write(path, networks):
     arrays = networks.links.indices, networks.links.indptr, networks.sizes, networks.labels
-    _cache.write_arrays(path, dict(zip(_ARRAYS, arrays, strict=True)))
+    cache.write_arrays(path, dict(zip(_ARRAYS, arrays, strict=True)))
 
 
 def synthetic(n_graphs=300, sizes=(10, 30), seed=0):
@@ -197,9 +199,9 @@ def _parse(archive, name):
 def _numbers(archive, name, part):
     """The ints of a text file: int64 [lines, columns]."""
     member = f"{name}/{name}_{part}.txt"
-    with _archives.opened(archive) as files:
+    with archives.opened(archive) as files:
         if member not in files.namelist():
             raise ValueError(f"Expected a file {member}. Received: {archive} without it")
         with files.open(member) as stream:
-            lines = io.TextIOWrapper(stream, _text_files.UTF_8)
-            return _text_files.ints(lines, _COLUMNS[part], f"{member} of {archive}")
+            lines = io.TextIOWrapper(stream, text_files.UTF_8)
+            return text_files.ints(lines, _COLUMNS[part], f"{member} of {archive}")

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_mmil
-from keras_mmil.datasets import graphs
+from keras_mmil.builders import graphs
 
 QUICK = "--quick" in sys.argv
 

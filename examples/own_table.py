@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 import keras_mmil
-from keras_mmil import datasets, ragged
+from keras_mmil import builders, ragged
 
 QUICK = "--quick" in sys.argv
 N_PATIENTS = 150 if QUICK else 1200
@@ -45,7 +45,7 @@ def make_table(n_patients, rng):
 keras.utils.set_random_seed(0)
 table = make_table(N_PATIENTS, np.random.default_rng(0))
 features = ["temperature", "pulse"]
-x, y, patients = datasets.tables.from_table(table, ["patient", "visit"], features, label="at_risk")
+x, y, patients = builders.tables.from_table(table, ["patient", "visit"], features, label="at_risk")
 test_size = N_PATIENTS // 4
 train, valid, test = ragged.split(
     (x, y, patients), [N_PATIENTS - 2 * test_size, test_size, test_size], seed=0

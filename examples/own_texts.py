@@ -1,7 +1,7 @@
 """Texts of your own: a list of strings and their labels; strings in, label and reasons out.
 
-The reviews here are made up (`datasets.opinions`): positive iff more of their sentences praise than
-blame, where a "not" turns praise into blame. Put your own lists in their place.
+The reviews here are made up (`datasets.synthetic.opinions`): positive iff more of their sentences
+praise than blame, where a "not" turns praise into blame. Put your own lists in their place.
 
     python examples/own_texts.py [--quick]
 """
@@ -14,12 +14,12 @@ import keras
 
 import keras_mmil
 from keras_mmil import datasets, zoo
-from keras_mmil.datasets.text import Corpus
+from keras_mmil.builders.corpus import Corpus
 
 QUICK = "--quick" in sys.argv
 
 keras.utils.set_random_seed(0)
-(texts, y), (texts_valid, y_valid), (texts_test, y_test) = datasets.opinions.load_texts(
+(texts, y), (texts_valid, y_valid), (texts_test, y_test) = datasets.synthetic.opinions.load_texts(
     n_train=200 if QUICK else 2000
 )
 
@@ -27,7 +27,7 @@ keras.utils.set_random_seed(0)
 corpus = Corpus.from_texts(texts, splitter="core", verbose=0)
 print(corpus)
 # Vectors of words are learned here. With more texts, train them on all texts that you have, also
-# those without labels: vectors = datasets.word_vectors.train(corpus)
+# those without labels: vectors = builders.word_vectors.train(corpus)
 vectors = len(corpus.vocabulary)
 model = zoo.imdb_mmil(vectors, filters=50, bag_units=(50, 50), learning_rate=0.003)
 model.fit(corpus.trigrams(), y, epochs=2 if QUICK else 15, batch_size=32, verbose=0)

@@ -7,7 +7,7 @@ from keras_mmil import (  # noqa: F401 - first: they check and find
     _checkout,
     layers,  # registers every serializable class,
     losses,  # and so does this
-    presences,  # and this
+    metrics,  # and this
 )
 from keras_mmil._version import __version__
 from keras_mmil.bags import Bags
@@ -17,15 +17,18 @@ from keras_mmil.model import Model
 _LAZY = {
     "Explainer": "keras_mmil.interpretation",
     "RuleExtractor": "keras_mmil.interpretation",
+    "batches": None,
+    "builders": None,
     "datasets": None,
     "interpretation": None,
     "ragged": None,
     "testing": None,
+    "text": None,
     "training": None,
     "zoo": None,
 }
 
-__all__ = ["Bags", "Model", "__version__", "aggregations", "layers", "losses", *_LAZY]
+__all__ = ["Bags", "Model", "__version__", "aggregations", "layers", "losses", "metrics", *_LAZY]
 
 
 def __getattr__(name):

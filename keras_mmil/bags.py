@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil import _multisets, ragged
-from keras_mmil._components import (
+from keras_mmil import ragged
+from keras_mmil._support import multisets
+from keras_mmil._support.components import (
     check_dtype,
     check_equal,
     check_ids,
@@ -164,15 +165,15 @@ class Bags:
         for splits, weights in zip(reversed(x.nested_row_splits), counts, strict=True):
             splits = splits.numpy()
             if merge is not None:
-                stay, weights, splits = _multisets.merge_equal(numbers, weights, splits)
+                stay, weights, splits = multisets.merge_equal(numbers, weights, splits)
                 numbers, prints, keys = numbers[stay], prints[stay], keys[stay]
                 parts = [tf.gather(part, stay) for part in parts]
             parts += [keys, weights]
             parts = [tf.RaggedTensor.from_row_splits(part, splits) for part in parts]
             # These bags are the members of the next level.
-            prints = _multisets.fingerprints(prints, weights, splits)
-            numbers = _multisets.keys_of(numbers, weights, splits)
-            keys = prints if merge == "batch" else _multisets.apart(prints)
+            prints = multisets.fingerprints(prints, weights, splits)
+            numbers = multisets.keys_of(numbers, weights, splits)
+            keys = prints if merge == "batch" else multisets.apart(prints)
             n_different = numbers.max(initial=-1) + 1 if merge == "batch" else len(keys)
             if len(np.unique(keys)) != n_different:
                 raise ValueError(
@@ -301,7 +302,7 @@ def check_keys(inputs):
     for row_splits, counts_name, keys_name in zip(splits, counts, keys, strict=False):
         weights = inputs.get(counts_name)
         weights = np.ones(len(prints)) if weights is None else weights.flat_values.numpy()
-        prints = _multisets.fingerprints(prints, weights, row_splits, salt=1)
+        prints = multisets.fingerprints(prints, weights, row_splits, salt=1)
         if inputs.get(keys_name) is not None:
             check_equal(keys_name, inputs[keys_name], prints)
 

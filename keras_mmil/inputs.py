@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged, text
-from keras_mmil._nested_lists import position
-from keras_mmil._sizes import first_difference
+from keras_mmil._support.nested_lists import position
+from keras_mmil._support.sizes import first_difference
 from keras_mmil.bags import Bags
 
 __all__ = ["check_alike", "check_ids", "check_inputs", "complete_inputs"]

@@ -1,9 +1,10 @@
 """Losses that Keras lacks."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
-__all__ = ["SmoothedCrossentropy"]
+__all__ = ["SmoothedCrossentropy", "seen_crossentropy"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
@@ -45,3 +46,15 @@ class SmoothedCrossentropy(keras.losses.Loss):
 
     def get_config(self):
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+def seen_crossentropy(y_true, y_pred):
+    """Binary cross-entropy of what was seen, as if nothing had been overlooked: [batch].
+
+    Args:
+        y_true: labels 0, 1 or 2, [batch, things].
+        y_pred: probabilities [batch, things].
+    """
+    seen = tf.cast(tf.equal(y_true, tf.cast(1, y_true.dtype)), y_pred.dtype)
+    return keras.losses.binary_crossentropy(seen, y_pred)

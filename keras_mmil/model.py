@@ -5,9 +5,14 @@ import inspect
 
 import keras
 
-from keras_mmil import ragged, serving
-from keras_mmil._labels import check_labels, check_weights
-from keras_mmil._replicas import (
+from keras_mmil import ragged
+from keras_mmil._support.labels import check_labels, check_weights
+from keras_mmil.bags import Bags
+from keras_mmil.functional import serving
+from keras_mmil.functional.graph import mark_cloned_inputs
+from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.normalisation import check_normalisation
+from keras_mmil.functional.replicas import (
     assert_not_empty,
     check_averaged,
     first_batch,
@@ -15,11 +20,7 @@ from keras_mmil._replicas import (
     weigh_gradient,
     with_inner_axes,
 )
-from keras_mmil.bags import Bags
 from keras_mmil.inputs import complete_inputs
-from keras_mmil.layers.graph import mark_cloned_inputs
-from keras_mmil.layers.model_inputs import InputChecks
-from keras_mmil.layers.normalisation import check_normalisation
 
 __all__ = ["Model"]
 

@@ -12,9 +12,9 @@ from numbers import Real
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._checks import check_number, is_int
-from keras_mmil._nested_lists import flatten, position, row_splits
-from keras_mmil._rows import concat_rows, leave_out, n_rows, stay, take_rows
+from keras_mmil._support.checks import check_number, is_int
+from keras_mmil._support.nested_lists import flatten, position, row_splits
+from keras_mmil._support.rows import concat_rows, leave_out, n_rows, stay, take_rows
 
 __all__ = [
     "check_finite",

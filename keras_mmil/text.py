@@ -6,7 +6,7 @@ reads strings.
 
 import tensorflow as tf
 
-from keras_mmil._checks import positive_int
+from keras_mmil._support.checks import positive_int
 
 __all__ = [
     "BREAK",

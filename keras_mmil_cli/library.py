@@ -7,11 +7,11 @@ __all__ = ["catalogue", "version"]
 
 
 def catalogue():
-    """The experiments of the zoo: tuple of `keras_mmil.zoo.catalogue.Entry`."""
+    """The experiments of the zoo: tuple of `keras_mmil.zoo.experiments.catalogue.Entry`."""
     zoo = _package() / "zoo"
     if not zoo.is_dir():  # in a checkout, see keras_mmil/_checkout.py
         zoo = _package().parent / "zoo"
-    return _alone(zoo / "catalogue.py").catalogue()
+    return _alone(zoo / "experiments" / "catalogue.py").catalogue()
 
 
 def version():

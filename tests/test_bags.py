@@ -9,7 +9,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_mmil import Bags, _multisets, ragged
+from keras_mmil import Bags, ragged
+from keras_mmil._support import multisets
 from keras_mmil.bags import check_keys, input_names
 
 few = settings(max_examples=25)
@@ -236,7 +237,7 @@ def test_unequal_sub_bags_of_different_bags_have_different_keys(merge):
 
 
 def test_a_collision_of_hashes_is_refused(monkeypatch):
-    monkeypatch.setattr(_multisets, "_mix", lambda x: x * np.uint64(0))
+    monkeypatch.setattr(multisets, "_mix", lambda x: x * np.uint64(0))
     with pytest.raises(ValueError, match="two of 3 sub-bags with the same hash"):
         Bags.from_ragged(IDS)
 

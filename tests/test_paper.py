@@ -10,11 +10,11 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import zoo
-from keras_mmil.datasets import synthetic
+from keras_mmil.datasets.synthetic import points
 from keras_mmil.layers import BagLayer
 from keras_mmil.testing import assert_close, predict_in_fresh_process
-from keras_mmil.zoo.mnist import matches_generating_rule
-from keras_mmil.zoo.truth_table import rules_match
+from keras_mmil.zoo.experiments.digits import matches_generating_rule
+from keras_mmil.zoo.experiments.truth_table import rules_match
 
 
 def network(depth, units=16):
@@ -52,7 +52,7 @@ def referee_rule(has):
 def offside(seed=0):
     """A network trained on the offside problem, its rules, and the majority of each cluster."""
     keras.utils.set_random_seed(seed)
-    (x, y, _), (x_valid, _, z_valid), (x_test, y_test, _) = synthetic.load_offside(
+    (x, y, _), (x_valid, _, z_valid), (x_test, y_test, _) = points.load_offside(
         n_train=500, n_valid=200, n_test=500, seed=seed, instance_labels=True
     )
     model = network(depth=2)
@@ -101,7 +101,7 @@ def test_truth_table_is_of_occurrences_at_each_level():
 
 def test_rules_of_offside_are_not_those_of_digits():
     _, explainer, _, _ = offside()
-    *_, (x, _, z) = synthetic.load_offside(
+    *_, (x, _, z) = points.load_offside(
         n_train=1, n_valid=1, n_test=50, seed=1, instance_labels=True
     )
     assert not matches_generating_rule(explainer, x, tf.gather([0, 7, 3], z))
@@ -196,7 +196,7 @@ def test_two_convolutions_are_two_bag_layers_on_bags_of_bags():
 
 @functools.cache
 def zero_and_no_two():
-    return synthetic.load_zero_and_no_two(n_train=500, n_valid=1, n_test=1000, instance_labels=True)
+    return points.load_zero_and_no_two(n_train=500, n_valid=1, n_test=1000, instance_labels=True)
 
 
 def test_output_level_network_is_the_smooth_maximum_of_ramon_and_de_raedt():
@@ -243,7 +243,7 @@ def test_bag_layer_of_two_units_solves_a_zero_and_no_two():
 
 
 def test_three_levels_are_trained_saved_loaded_and_explained(tmp_path):
-    (x, y), (x_valid, _), (x_test, y_test) = synthetic.load_three_level(
+    (x, y), (x_valid, _), (x_test, y_test) = points.load_three_level(
         n_train=500, n_valid=300, n_test=500
     )
     model = network(depth=3)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_mmil import text
-from keras_mmil.datasets import opinions
+from keras_mmil.datasets.synthetic import opinions
 
 IDS = st.lists(st.integers(1, 9), max_size=9)
 BAGS = {1: st.lists(IDS, max_size=4), 2: st.lists(st.lists(IDS, max_size=3), max_size=4)}

@@ -5,7 +5,7 @@ if __name__ == "zoo":
 
 from keras_mmil.zoo import imdb
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
-from keras_mmil.zoo.experiment import Data, Experiment, ReadOn
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, ReadOn
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
 from keras_mmil.zoo.mnist import mnist_mmil
 from keras_mmil.zoo.plants import plants_mil, plants_mmil

@@ -2,9 +2,9 @@
 
 import keras
 
-from keras_mmil._checks import is_int, positive_int
+from keras_mmil._support.checks import is_int, positive_int
+from keras_mmil.functional.graph import reapply
 from keras_mmil.layers import BagLayer, Distinct, TextBags
-from keras_mmil.layers.graph import reapply
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
 from keras_mmil.zoo._frozen import frozen_embedding

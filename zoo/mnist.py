@@ -2,13 +2,12 @@
 
 import keras
 
-from keras_mmil._checks import positive_int
+from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
-from keras_mmil.zoo.truth_table import rules_match
 
-__all__ = ["matches_generating_rule", "mnist_mmil"]
+__all__ = ["mnist_mmil"]
 
 
 def mnist_mmil(
@@ -75,25 +74,3 @@ def mnist_mmil(
     outputs = keras.layers.Dense(1, activation="sigmoid", name="label")(x)
 
     return compile_binary(Model(bags, outputs, name=name), learning_rate)
-
-
-def matches_generating_rule(explainer, x, digits, largest_bag=6):
-    """Whether rules are logically the ones that the data were made by, decided by truth table.
-
-    Every cluster of instances stands for the digit that most of it are. A sub-bag then has to be
-    positive iff it holds a 7 and no 3, on every set of clusters that a sub-bag can hold; each
-    cluster of sub-bags has to stand for positive or for negative ones only; and a top-bag has to be
-    positive iff it holds a positive sub-bag.
-
-    Args:
-        explainer: a fitted `Explainer` with two levels that speak of occurrences.
-        x: top-bags on which to find the majority digits.
-        digits: their true digits, ragged like `x`.
-        largest_bag: the greatest number of instances in a sub-bag, and of sub-bags.
-
-    Returns:
-        bool.
-    """
-    majority = explainer.describe(x, instance_labels=digits)[0].majority  # (clusters,)
-    rules = [lambda has: has(7) & ~has(3), lambda has: has(True)]
-    return rules_match(explainer, majority, rules, largest_bag)

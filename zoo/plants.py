@@ -3,10 +3,11 @@
 import keras
 import numpy as np
 
-from keras_mmil._checks import positive_int
+from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
+from keras_mmil.losses import seen_crossentropy
+from keras_mmil.metrics import OverlookedPrecision
 from keras_mmil.model import Model
-from keras_mmil.presences import OverlookedPrecision, seen_crossentropy
 from keras_mmil.zoo._frozen import frozen_embedding
 
 __all__ = ["plants_mil", "plants_mmil"]

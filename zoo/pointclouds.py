@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_mmil._checks import positive_int
+from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, EquivariantBagLayer, InstanceWise, RandomPose
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_smoothed_classes

@@ -5,7 +5,7 @@ Paper, section "Multi-Instance Neural Networks".
 
 import keras
 
-from keras_mmil._checks import positive_int
+from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.layers.aggregations import LSE
 from keras_mmil.model import Model

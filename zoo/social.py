@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_mmil._checks import positive_int
-from keras_mmil.datasets.graphs import degree_features
+from keras_mmil._support.checks import positive_int
+from keras_mmil.builders.graphs import degree_features
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_classes
@@ -23,7 +23,7 @@ def social_mmil(
 ):
     """Network for graphs as bags of neighbourhoods whose nodes are known by degree, compiled.
 
-    The features of each degree (`datasets.graphs.degree_features`), a dense layer of ReLU units, a
+    The features of each degree (`builders.graphs.degree_features`), a dense layer of ReLU units, a
     bag-layer for each level of bags, and as many linear outputs as there are classes. Each
     distinct degree, and each distinct neighbourhood of a batch, is computed once.
 

@@ -15,7 +15,7 @@ import torch
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 from baselines.words import features
-from keras_mmil.datasets import graphs
+from keras_mmil.builders import graphs
 from keras_mmil.datasets.citations import visible
 
 __all__ = ["MODELS", "fit_graph_network"]

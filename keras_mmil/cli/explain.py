@@ -6,7 +6,7 @@ import keras
 
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.text_explanation import beside
+from keras_mmil.interpretation.readout.text_explanation import beside
 
 __all__ = ["explain"]
 

@@ -1,12 +1,12 @@
 """What a run leaves in its folder, and what it prints."""
 
 from keras_mmil import ragged
-from keras_mmil._atomic import replacing
+from keras_mmil._support.atomic import replacing
+from keras_mmil._support.percent import percent
 from keras_mmil.bags import inputs_of
-from keras_mmil.interpretation import plots
-from keras_mmil.interpretation.maps import Maps, plot_maps
-from keras_mmil.interpretation.percent import percent
-from keras_mmil.interpretation.text_spans import window_words
+from keras_mmil.interpretation.plots import plots
+from keras_mmil.interpretation.plots.maps import Maps, plot_maps
+from keras_mmil.interpretation.readout.text_spans import window_words
 from keras_mmil.zoo.imdb import with_text
 
 __all__ = ["print_figures", "print_run", "write_rules", "write_shown", "write_texts"]

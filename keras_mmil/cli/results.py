@@ -6,8 +6,8 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from keras_mmil._atomic import write_json
 from keras_mmil._checkout import is_checkout
+from keras_mmil._support.atomic import write_json
 
 __all__ = [
     "METRICS",

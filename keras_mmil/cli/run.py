@@ -8,8 +8,8 @@ from dataclasses import replace
 import keras
 
 from keras_mmil import ragged
-from keras_mmil._agreement import majority
-from keras_mmil._atomic import replacing
+from keras_mmil._support.agreement import majority
+from keras_mmil._support.atomic import replacing
 from keras_mmil.cli.output import print_figures, print_run, write_rules, write_shown, write_texts
 from keras_mmil.cli.results import METRICS, figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from keras_mmil._atomic import remove_parts, replacing, write_json
+from keras_mmil._support.atomic import remove_parts, replacing, write_json
 from keras_mmil.training.checkpoint import Checkpoint
 
 __all__ = ["RunFolder", "read_settings"]

@@ -4,13 +4,13 @@ from dataclasses import asdict, fields
 
 import numpy as np
 
-from keras_mmil.interpretation import features
-from keras_mmil.interpretation.fitting import Fitted
-from keras_mmil.interpretation.level import Level
-from keras_mmil.interpretation.rules import Rule, RuleSet
-from keras_mmil.interpretation.search import GridPoint
-from keras_mmil.interpretation.targets import Target
-from keras_mmil.interpretation.tree import Tree
+from keras_mmil.interpretation.fitting.fitting import Fitted
+from keras_mmil.interpretation.fitting.search import GridPoint
+from keras_mmil.interpretation.network.targets import Target
+from keras_mmil.interpretation.rules import features
+from keras_mmil.interpretation.rules.level import Level
+from keras_mmil.interpretation.rules.rules import Rule, RuleSet
+from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = ["decode", "decode_target", "encode", "with_tuples"]
 

@@ -3,19 +3,19 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from keras_mmil._checks import check_int
+from keras_mmil._support.checks import check_int
 from keras_mmil.interpretation import storage
-from keras_mmil.interpretation.capture import Network
-from keras_mmil.interpretation.cluster_table import cluster_table
-from keras_mmil.interpretation.describe import describe
-from keras_mmil.interpretation.explanation import explain
-from keras_mmil.interpretation.fitting import Fitted, fit
-from keras_mmil.interpretation.level import find_cluster, find_level, rename
-from keras_mmil.interpretation.preparation import check_data, prepare
-from keras_mmil.interpretation.representatives import representatives
-from keras_mmil.interpretation.rule_book import RuleBook
+from keras_mmil.interpretation.fitting.fitting import Fitted, fit
+from keras_mmil.interpretation.fitting.preparation import check_data, prepare
+from keras_mmil.interpretation.network.capture import Network
+from keras_mmil.interpretation.readout.cluster_table import cluster_table
+from keras_mmil.interpretation.readout.describe import describe
+from keras_mmil.interpretation.readout.explanation import explain
+from keras_mmil.interpretation.readout.representatives import representatives
+from keras_mmil.interpretation.readout.text_explanation import annotate
 from keras_mmil.interpretation.rule_classifier import RuleClassifier
-from keras_mmil.interpretation.text_explanation import annotate
+from keras_mmil.interpretation.rules.level import find_cluster, find_level, rename
+from keras_mmil.interpretation.rules.rule_book import RuleBook
 
 __all__ = ["Explainer"]
 

@@ -3,8 +3,8 @@
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from keras_mmil._agreement import agreement
-from keras_mmil.interpretation.reading import classify, read
+from keras_mmil._support.agreement import agreement
+from keras_mmil.interpretation.readout.reading import classify, read
 from keras_mmil.interpretation.storage import fingerprint
 
 __all__ = ["RuleClassifier"]

@@ -5,9 +5,9 @@ import warnings
 import keras
 from sklearn.exceptions import NotFittedError
 
-from keras_mmil._checks import positive_int
+from keras_mmil._support.checks import positive_int
 from keras_mmil.interpretation.explainer import Explainer
-from keras_mmil.interpretation.options import check_arguments
+from keras_mmil.interpretation.fitting.options import check_arguments
 from keras_mmil.interpretation.storage import fingerprint
 
 __all__ = ["RuleExtractor"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_mmil._atomic import part_of, remove_abandoned, replacing
+from keras_mmil._support.atomic import part_of, remove_abandoned, replacing
 from keras_mmil._version import __version__
 from keras_mmil.interpretation.encoding import decode, decode_target, encode, with_tuples
 

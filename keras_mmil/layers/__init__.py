@@ -1,8 +1,8 @@
 """Bag-layers, and the layers around them."""
 
 from keras_mmil.layers import aggregations
+from keras_mmil.layers._bags import Captured
 from keras_mmil.layers.bag_layer import BagLayer
-from keras_mmil.layers.captured import Captured
 from keras_mmil.layers.concat_dense import ConcatDense
 from keras_mmil.layers.distinct import Distinct, bag_inputs
 from keras_mmil.layers.equivariant_bag_layer import EquivariantBagLayer

@@ -3,11 +3,11 @@
 import keras
 import tensorflow as tf
 
-from keras_mmil._checks import positive_int
-from keras_mmil.layers.grouping import with_rows
-from keras_mmil.layers.id_dtypes import check_ids
-from keras_mmil.layers.projection import project_tuples
-from keras_mmil.layers.raw_inputs import RawInputs
+from keras_mmil._support.checks import positive_int
+from keras_mmil.layers._bags import with_rows
+from keras_mmil.layers._checks import check_ids
+from keras_mmil.layers._projection import project_tuples
+from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["ConcatDense"]
 

@@ -3,12 +3,11 @@
 import keras
 import tensorflow as tf
 
-from keras_mmil._checks import positive_int
+from keras_mmil._support.checks import positive_int
 from keras_mmil.bags import input_names, level_names
-from keras_mmil.layers.grouping import depth_of, with_innermost
-from keras_mmil.layers.id_dtypes import check_ids
-from keras_mmil.layers.raw_inputs import RawInputs
-from keras_mmil.layers.row_splits import assert_same_splits
+from keras_mmil.layers._bags import depth_of, with_innermost
+from keras_mmil.layers._checks import assert_same_splits, check_ids
+from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["Distinct", "bag_inputs"]
 

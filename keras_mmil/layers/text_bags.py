@@ -4,8 +4,8 @@ import keras
 import tensorflow as tf
 
 from keras_mmil import text
-from keras_mmil._checks import check_int, positive_int
-from keras_mmil.layers.raw_inputs import RawInputs
+from keras_mmil._support.checks import check_int, positive_int
+from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["TextBags"]
 
@@ -14,7 +14,7 @@ __all__ = ["TextBags"]
 class TextBags(RawInputs, keras.Layer):
     """Turn texts into bags of sentences of windows, such as trigrams, of the ids of their tokens.
 
-    What `datasets.text.Corpus.trigrams` does for a corpus, within a model: so that it takes
+    What `builders.corpus.Corpus.trigrams` does for a corpus, within a model: so that it takes
     strings. See `keras_mmil.text` for how texts are split.
 
     Args:

@@ -3,7 +3,7 @@
 import re
 import warnings
 
-from keras_mmil.layers.graph import seed_generators
+from keras_mmil.functional.graph import seed_generators
 
 __all__ = ["forget", "new_model"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_mmil._atomic import replacing
+from keras_mmil._support.atomic import replacing
 
 __all__ = ["Checkpoint"]
 

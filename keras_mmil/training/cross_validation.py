@@ -14,12 +14,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedKFold
 
 from keras_mmil import ragged
-from keras_mmil._agreement import majority
-from keras_mmil._checks import check_int, positive_int
-from keras_mmil._seeds import seeded
+from keras_mmil._support.agreement import majority
+from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil.bags import inputs_of
-from keras_mmil.datasets.feeding import feed
-from keras_mmil.layers.model_inputs import InputChecks
+from keras_mmil.batches import feed
+from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.seeds import seeded
 from keras_mmil.model import Model
 from keras_mmil.training._reuse import forget, new_model
 from keras_mmil.training.folds import FoldLog

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_mmil._atomic import write_json
+from keras_mmil._support.atomic import write_json
 
 __all__ = ["CrossValidation", "FoldLog"]
 

@@ -4,12 +4,12 @@ import keras
 import numpy as np
 
 from keras_mmil import ragged
-from keras_mmil._checks import positive_int
-from keras_mmil._labels import check_labels
-from keras_mmil._seeds import seeded
-from keras_mmil.datasets.feeding import feed
-from keras_mmil.layers.graph import seed_generators
-from keras_mmil.layers.model_inputs import InputChecks
+from keras_mmil._support.checks import positive_int
+from keras_mmil._support.labels import check_labels
+from keras_mmil.batches import feed
+from keras_mmil.functional.graph import seed_generators
+from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.seeds import seeded
 from keras_mmil.training.checkpoint import Checkpoint
 
 __all__ = ["fit_resumable"]

@@ -3,11 +3,11 @@
 import keras
 import tensorflow as tf
 
-from keras_mmil._checks import positive_int
-from keras_mmil._replicas import n_replicas
+from keras_mmil._support.checks import positive_int
+from keras_mmil.functional.cut import Cut, moved, rows_of
+from keras_mmil.functional.graph import seed_generators
+from keras_mmil.functional.replicas import n_replicas
 from keras_mmil.inputs import complete_inputs
-from keras_mmil.layers.cut import Cut, moved, rows_of
-from keras_mmil.layers.graph import seed_generators
 from keras_mmil.model import Model
 
 __all__ = ["VirtualAdversarialModel"]

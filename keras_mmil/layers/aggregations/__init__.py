@@ -6,12 +6,9 @@ import keras
 
 from keras_mmil.layers.aggregations.attention import Attention
 from keras_mmil.layers.aggregations.base import Aggregation
+from keras_mmil.layers.aggregations.basic import Max, Mean, Std, Sum
 from keras_mmil.layers.aggregations.lse import LSE
-from keras_mmil.layers.aggregations.max import Max
-from keras_mmil.layers.aggregations.mean import Mean
 from keras_mmil.layers.aggregations.pnorm import PNorm
-from keras_mmil.layers.aggregations.std import Std
-from keras_mmil.layers.aggregations.sum import Sum
 
 __all__ = [
     "LSE",

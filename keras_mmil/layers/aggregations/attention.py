@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_mmil._checks import positive_int
+from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import segments
 from keras_mmil.layers.aggregations.base import Aggregation
 

@@ -4,7 +4,7 @@ import math
 
 import keras
 
-from keras_mmil._checks import check_number
+from keras_mmil._support.checks import check_number
 from keras_mmil.layers import segments
 from keras_mmil.layers.aggregations.base import Aggregation
 

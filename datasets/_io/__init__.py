@@ -1,0 +1,3 @@
+"""Files of data sets: found, downloaded, cached and read."""
+
+__all__ = []

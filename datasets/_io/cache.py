@@ -1,0 +1,84 @@
+"""What is made of data sets, kept in Keras's cache: checked when read, made anew if damaged."""
+
+import hashlib
+import os
+import warnings
+import zipfile
+
+import numpy as np
+
+from keras_mmil._support.atomic import replacing
+from keras_mmil.datasets._io import archives
+
+__all__ = ["kept", "read_arrays", "write_arrays"]
+
+_SEAL = b"sha256:"
+_DIGITS = 64  # of a checksum
+
+
+def kept(path, make, read, write):
+    """What `make` makes: read from the file `path` if it is there, else made and written to it.
+
+    Where the file is damaged, it is made anew, and where it cannot be written, it is made in every
+    call; a warning says so.
+
+    Args:
+        path: the file; or, if there are several, that which is written last.
+        make: function without arguments.
+        read: function of a path, which raises `ValueError` for what cannot be as `make` made it.
+        write: function of a path and of what `make` returned.
+    """
+    if os.path.exists(path):
+        try:
+            return read(path)
+        except (OSError, ValueError) as error:
+            warnings.warn(
+                f"The cached file {path} is damaged, and what it holds is made anew ({error})",
+                stacklevel=2,
+            )
+    made = make()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, made)
+    except OSError as error:
+        warnings.warn(
+            f"The cached file {path} cannot be written, and what it is to hold will be made again "
+            f"next time ({error})",
+            stacklevel=2,
+        )
+    return made
+
+
+def write_arrays(path, arrays):
+    """Write a dict of arrays to a `.npz` file, atomically, which ends with its own checksum."""
+    with replacing(path) as part:
+        np.savez(part, **arrays)
+        with zipfile.ZipFile(part, "a") as archive:
+            archive.comment = _SEAL + bytes(_DIGITS)  # the end of the file
+        with open(part, "rb+") as stream:
+            digest = _digest(stream, os.fstat(stream.fileno()).st_size - _DIGITS)
+            stream.seek(-_DIGITS, os.SEEK_END)
+            stream.write(digest)
+
+
+def read_arrays(path, names):
+    """A dict of the arrays of a file that `write_arrays` wrote.
+
+    Raises:
+        ValueError: if a byte of the file is not as it was written, or an array is missing.
+    """
+    with open(path, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        digest = _digest(stream, max(size - _DIGITS, 0))
+        if stream.read() != digest:
+            raise ValueError(f"Expected a file that ends with its checksum. Received: {path}")
+    return archives.read_npz(path, dict.fromkeys(names))
+
+
+def _digest(stream, n_bytes):
+    """Hexadecimal digits of the SHA-256 of the next bytes, as bytes."""
+    digest = hashlib.sha256()
+    while chunk := stream.read(min(n_bytes, 2**20)):
+        digest.update(chunk)
+        n_bytes -= len(chunk)
+    return digest.hexdigest().encode()

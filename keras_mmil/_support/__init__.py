@@ -1,0 +1,3 @@
+"""What all rooms use, and no user sees."""
+
+__all__ = []

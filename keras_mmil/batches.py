@@ -1,0 +1,85 @@
+"""Batches of nested bags for training loops of one's own, and for data from several files."""
+
+import tensorflow as tf
+
+from keras_mmil import ragged
+from keras_mmil._support.checks import positive_int
+from keras_mmil._support.rows import as_tensor
+from keras_mmil.bags import inputs_of
+
+__all__ = ["feed", "to_dataset"]
+
+
+def to_dataset(x, y=None, batch_size=32, shuffle=True, seed=None, first_epoch=None):
+    """A `tf.data.Dataset` of batches of whole top-bags.
+
+    All batches fit the Dataset's `element_spec`, with an unknown number of top-bags, so that a
+    `tf.function(input_signature=dataset.element_spec)` is traced once, and `fit` as often as for
+    dense data. The next batches are gathered, from memory, while one is worked on.
+
+    Args:
+        x: RaggedTensor, tensor, array or `Bags`, or a tuple or dict of those but `Bags`.
+        y: labels [B, …], or a tuple of labels and sample weights; None for none.
+        batch_size: number of top-bags in a batch; the last batch of an epoch may have fewer.
+        shuffle: whether the top-bags are put in another random order each epoch.
+        seed: integer that makes the orders the same in every run.
+        first_epoch: None for a Dataset of one epoch, to be iterated as often as wanted. An integer
+            for an endless one, which begins with the epoch of that number, from 0. The order of an
+            epoch then depends on its number and the seed alone, so that a training which was
+            interrupted goes on with the order that it would have had.
+
+    Returns:
+        Dataset of `x`, or of tuples `(x, y)` or `(x, y, sample_weight)`, with `Bags` as the dict
+        of their inputs.
+
+    Raises:
+        ValueError: if the parts lead with different numbers of top-bags, or there are none.
+
+    Example:
+
+    >>> dataset = batches.to_dataset(bags, y, batch_size=20)
+    >>> model.fit(dataset, epochs=10, shuffle=False)  # the dataset shuffles
+    """
+    positive_int("batch_size", batch_size)
+    data = inputs_of(x)
+    if y is not None:
+        data = (data, *y) if isinstance(y, tuple) else (data, y)
+    n = ragged.n_top_bags(data)
+    if n == 0:
+        raise ValueError(f"Expected at least one top-bag. Received: {n} top-bags")
+    data = tf.nest.map_structure(as_tensor, data)
+    return (
+        _orders(n, batch_size, shuffle, seed, first_epoch)
+        .map(lambda chosen: tf.nest.map_structure(lambda part: tf.gather(part, chosen), data))
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def feed(x, y, batch_size, shuffle=True, seed=None, first_epoch=0):
+    """Arguments of `fit` for a training that can be interrupted: see `to_dataset`.
+
+    Returns:
+        Dict of the endless Dataset, the number of its batches in an epoch, and that Keras shall not
+        shuffle, too.
+    """
+    return {
+        "x": to_dataset(x, y, batch_size, shuffle, seed, first_epoch),
+        "steps_per_epoch": -(-ragged.n_top_bags(x) // batch_size),
+        "shuffle": False,
+    }
+
+
+def _orders(n, batch_size, shuffle, seed, first_epoch):
+    """A Dataset of the indices of the top-bags of each batch."""
+    if first_epoch is None:
+        rows = tf.data.Dataset.range(n)
+        return (rows.shuffle(n, seed=seed) if shuffle else rows).batch(batch_size)
+
+    def order(epoch):
+        rows = tf.range(n, dtype=tf.int64)
+        if shuffle:
+            key = tf.stack([tf.constant(seed or 0, tf.int64), epoch])
+            rows = tf.random.experimental.stateless_shuffle(rows, key)
+        return tf.data.Dataset.from_tensor_slices(rows).batch(batch_size)
+
+    return tf.data.Dataset.counter(first_epoch).flat_map(order)

@@ -1,0 +1,94 @@
+"""Tables of occurrences on a grid."""
+
+import csv
+import warnings
+
+import numpy as np
+
+from keras_mmil._support import text_files
+
+__all__ = ["read"]
+
+_WANTED = ("species", "decimalLatitude", "decimalLongitude")
+
+
+def read(path, cell, delimiter, quoted, encoding):
+    """What `plants.read_occurrences` makes a flora of: presence, centres of cells, and names."""
+    if not cell > 0:
+        raise ValueError(f"Expected cells of some size. Received: cell={cell!r}")
+    pairs, n_left_out = set(), 0
+    with text_files.opened(path, encoding) as file:
+        for where, name, *texts in _rows(file, path, delimiter, quoted):
+            if not name or not all(texts):
+                n_left_out += 1
+                continue
+            latitude, longitude = (_coordinate(text, where) for text in texts)
+            if not (abs(latitude) <= 90 and abs(longitude) <= 180):  # NaN is on none
+                raise ValueError(
+                    f"Expected a place on the globe. Received: {where}: {latitude}, {longitude}"
+                )
+            pairs.add((name, int(latitude // cell), int(longitude // cell)))
+    if n_left_out:
+        warnings.warn(
+            f"Left out {n_left_out} lines of {path} without species or coordinates.", stacklevel=3
+        )
+    if not pairs:
+        raise ValueError(f"Expected occurrences. Received: {path} without any")
+    species = sorted({name for name, *_ in pairs})
+    cells = sorted({tuple(place) for _, *place in pairs})
+    row_of = {place: i for i, place in enumerate(cells)}
+    column_of = {name: i for i, name in enumerate(species)}
+    presence = np.zeros((len(cells), len(species)), bool)
+    for name, *place in pairs:
+        presence[row_of[tuple(place)], column_of[name]] = True
+    centres = (np.array(cells) + 0.5) * cell
+    names = tuple(f"{latitude:.3f} {longitude:.3f}" for latitude, longitude in centres)
+    return presence, centres.astype(np.float32), tuple(species), names
+
+
+def _rows(file, path, delimiter, quoted):
+    """Yields where a row is, and what it has in the wanted columns, without white space around."""
+    if quoted is None:
+        quoted = delimiter != "\t"
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    table = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
+    last = 0  # the line where the row before ends
+    try:
+        header = next(table, [])
+        missing = sorted(name for name in _WANTED if header.count(name) != 1)
+        if missing:
+            raise ValueError(
+                f"Expected columns {', '.join(_WANTED)}, each once. "
+                f"Received: {path} without {missing}, or with several, among {header}"
+            )
+        columns = [header.index(name) for name in _WANTED]
+        last = table.line_num
+        for row in table:
+            where = f"{path}, line {last + 1}"
+            last = table.line_num
+            if not row:  # an empty line
+                continue
+            if len(row) != len(header):
+                raise ValueError(
+                    f"Expected {len(header)} columns, as in the first line. "
+                    f"Received: {where} with {len(row)}: {str(row)[:200]}"
+                )
+            found = [row[column].strip() for column in columns]
+            if any("\n" in text or "\r" in text for text in found):
+                raise ValueError(
+                    f"Expected a species and a place on one line, so that no quotation mark is "
+                    f"left open. Received: {where}: {str(found)[:200]}"
+                )
+            yield where, *found
+    except csv.Error as error:
+        raise ValueError(
+            f"Expected columns separated by {delimiter!r}, with quotation marks that fit "
+            f"(`quoted=False` if they mean nothing). Received: {path}, line {last + 1}: {error}"
+        ) from error
+
+
+def _coordinate(text, where):
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"Expected a coordinate. Received: {where}: {text!r}") from error

@@ -1,0 +1,280 @@
+"""Graphs as nested bags: nodes, pairs of nodes and whole graphs, taken apart into their parts.
+
+Everything here yields RaggedTensors of node ids (numbers of rows of the adjacency matrix). What a
+node holds, such as its words, is put in their place by `tf.gather(words, bags)`.
+"""
+
+import numpy as np
+import scipy.sparse as sparse
+import tensorflow as tf
+from sklearn.utils.validation import check_random_state
+
+from keras_mmil import ragged
+from keras_mmil._support.checks import positive_int
+from keras_mmil._support.nested_lists import members_of, row_splits
+from keras_mmil.builders._edges import adjacency, among, as_adjacency, checked_nodes, facing
+
+__all__ = [
+    "adjacency",
+    "among",
+    "cycles_and_trees",
+    "degree_features",
+    "degrees",
+    "link_values",
+    "neighbour_pairs",
+    "neighbourhoods",
+    "node_and_neighbours",
+    "of_graphs",
+    "of_pairs",
+]
+
+
+def neighbourhoods(
+    graph, nodes=None, hops=1, at_most=None, itself=True, direction="out", random_state=0
+):
+    """The bag of each node: itself, and the nodes that can be reached in a few steps.
+
+    Args:
+        graph: see `adjacency`; a CSR array that it made is taken as it is.
+        nodes: int array [n] of nodes to make bags of; None for all.
+        hops: greatest number of links on the way.
+        at_most: of more neighbours, so many are drawn at random for each node; None for all.
+        itself: whether a node is in its bag; it is the first there.
+        direction: of the links: "out", "in", or "both" ways. Without meaning where links go both
+            ways.
+        random_state: seed or `numpy.random.RandomState` of the draws.
+
+    Returns:
+        int64 RaggedTensor [n, (members)] of nodes. The bag of an isolated node holds only itself.
+
+    Raises:
+        ValueError: if a node does not exist, or an argument is out of range.
+
+    Example:
+
+    >>> neighbourhoods([[0, 1], [1, 2]])
+    <tf.RaggedTensor [[0, 1], [1, 0, 2], [2, 1]]>
+    """
+    positive_int("hops", hops)
+    positive_int("at_most", at_most, optional=True)
+    links = facing(as_adjacency(graph), direction)
+    n = links.shape[0]
+    nodes = np.arange(n) if nodes is None else checked_nodes("nodes", nodes, n)
+    reached = links
+    for _ in range(hops - 1):
+        reached = reached + reached @ links
+    if hops > 1:  # by a way back
+        reached = adjacency(reached, directed=True)
+    index, splits = members_of(reached.indptr.astype(np.int64), nodes)
+    members = reached.indices[index].astype(np.int64)
+    if at_most is not None:
+        members, splits = _draw(members, splits, at_most, check_random_state(random_state))
+    if itself:
+        members = np.insert(members, splits[:-1], nodes)
+        splits = splits + np.arange(len(splits))
+    return tf.RaggedTensor.from_row_splits(members, splits, validate=False)
+
+
+def node_and_neighbours(graph, **arguments):
+    """The richer bag of each node: {{itself}, {neighbours}}.
+
+    Args:
+        graph, arguments: as for `neighbourhoods`, but for `itself`.
+
+    Returns:
+        int64 RaggedTensor [n, (2), (members)]; the second bag of an isolated node is empty.
+    """
+    bags = neighbourhoods(graph, **arguments, itself=True)
+    n = bags.nrows().numpy()
+    sizes = bags.row_lengths().numpy()
+    inner = np.stack([np.ones(n, np.int64), sizes - 1], axis=1).reshape(-1)
+    return ragged.from_flat(bags.values, [np.full(n, 2), inner])
+
+
+def of_pairs(bags, pairs):
+    """The bags of both nodes of each pair, as to predict links.
+
+    Args:
+        bags: RaggedTensor [nodes, (members), ...], such as `neighbourhoods` makes.
+        pairs: int array [n, 2] of nodes.
+
+    Returns:
+        RaggedTensor [n, (2), (members), ...].
+
+    Raises:
+        ValueError: if a node does not exist, or `pairs` are none.
+    """
+    pairs = np.asarray(pairs)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ValueError(f"Expected pairs, [n, 2]. Received: pairs.shape={pairs.shape}")
+    nodes = checked_nodes("pairs", pairs.reshape(-1), int(bags.nrows()))
+    both = tf.gather(bags, nodes)
+    return tf.RaggedTensor.from_row_splits(both, 2 * np.arange(len(pairs) + 1, dtype=np.int64))
+
+
+def of_graphs(bags, sizes):
+    """The bags of the nodes of each graph.
+
+    Args:
+        bags: RaggedTensor [nodes, (members), ...] of the nodes of all graphs, one graph after the
+            other, such as `neighbourhoods` makes of a graph that holds them all.
+        sizes: int array [graphs], the number of nodes of each.
+
+    Returns:
+        RaggedTensor [graphs, (nodes), (members), ...].
+
+    Raises:
+        ValueError: if the sizes do not add up to the number of nodes.
+    """
+    sizes = _checked_sizes(sizes, int(bags.nrows()))
+    return tf.RaggedTensor.from_row_splits(bags, row_splits(sizes), validate=False)
+
+
+def link_values(bags, values, itself=0):
+    """What is known of the link to each member of a bag, such as its kind or direction.
+
+    Args:
+        bags: RaggedTensor [n, (members)] of `neighbourhoods`, of all nodes, each the first of its
+            own bag.
+        values: SciPy sparse matrix or array [nodes, nodes] of the links' values.
+        itself: the value for a node in its own bag.
+
+    Returns:
+        RaggedTensor [n, (members)] of the values; 0 where `values` has none.
+    """
+    n = int(bags.nrows())
+    if values.shape != (n, n):
+        raise ValueError(
+            f"Expected values [{n}, {n}] for the bags of {n} nodes. "
+            f"Received: values.shape={values.shape}"
+        )
+    rows = np.repeat(np.arange(n), bags.row_lengths().numpy())
+    members = bags.values.numpy()
+    found = np.asarray(sparse.csr_array(values)[rows, members]).reshape(-1)
+    return bags.with_values(tf.constant(np.where(rows == members, itself, found)))
+
+
+def degrees(graph):
+    """The number of neighbours of each node, int64 [nodes]."""
+    return np.diff(as_adjacency(graph).indptr).astype(np.int64)
+
+
+def degree_features(n):
+    """Features of nodes that have nothing but a degree d: x_i = 1 / √d for 1 ≤ i < d, else 0.
+
+    The product of two rows is large if degrees are close. They are a table by degree, for
+    `tf.gather` or an `Embedding`: nodes of one degree are one instance.
+
+    Args:
+        n: greatest degree.
+
+    Returns:
+        float32 [n + 1, n].
+
+    Source:
+        Paper, section "Social Network Datasets".
+    """
+    positive_int("n", n)
+    degree = np.arange(n + 1)[:, None]
+    filled = np.arange(1, n + 1) < degree
+    return (filled / np.sqrt(np.maximum(degree, 1))).astype(np.float32)
+
+
+def neighbour_pairs(graph, sizes):
+    """Each graph as its nodes' neighbourhoods and, apart from these, its pairs of neighbours.
+
+    Args:
+        graph: see `adjacency`; all graphs in one, one after the other.
+        sizes: int array [graphs], the number of nodes of each.
+
+    Returns:
+        int64 RaggedTensor [graphs, (2), (parts), (nodes)].
+    """
+    links = as_adjacency(graph)
+    sizes = _checked_sizes(sizes, links.shape[0])
+    starts, ends = links.nonzero()
+    once = starts < ends
+    pairs = np.stack([starts, ends], axis=1)[once].astype(np.int64)
+    graph_of = np.repeat(np.arange(len(sizes)), sizes)
+    n_pairs = np.bincount(graph_of[starts[once]], minlength=len(sizes))
+    return _interleave(
+        of_graphs(neighbourhoods(links), sizes),
+        ragged.from_flat(pairs.reshape(-1), [n_pairs, np.full(len(pairs), 2)]),
+    )
+
+
+def cycles_and_trees(graph, sizes):
+    """Each graph as a basis of its cycles and, apart from these, the trees between them.
+
+    The trees are what is connected by links that are on no cycle.
+
+    Args:
+        graph: see `adjacency`; all graphs in one, one after the other.
+        sizes: int array [graphs], the number of nodes of each.
+
+    Returns:
+        int64 RaggedTensor [graphs, (2), (parts), (nodes)]. A node without links is in neither.
+
+    Raises:
+        ImportError: if networkx is not installed.
+
+    Reference:
+        Horváth, Gärtner and Wrobel, Cyclic Pattern Kernels for Predictive Graph Mining, 2004.
+    """
+    networkx = _networkx()
+    whole = networkx.from_scipy_sparse_array(as_adjacency(graph))
+    sizes = _checked_sizes(sizes, len(whole))
+    graph_of = np.repeat(np.arange(len(sizes)), sizes)
+    cycles = [sorted(cycle) for cycle in networkx.cycle_basis(whole)]
+    forest = networkx.Graph(networkx.bridges(whole))
+    trees = [sorted(tree) for tree in networkx.connected_components(forest)]
+    return _interleave(*(_grouped(parts, graph_of, len(sizes)) for parts in (cycles, trees)))
+
+
+# Pieces of the functions above ------------------------------------------------------------------
+
+
+def _networkx():
+    try:
+        import networkx
+    except ImportError as error:
+        raise ImportError(
+            "Expected networkx, `pip install keras-mmil[graphs]`. Received: no networkx"
+        ) from error
+    return networkx
+
+
+def _checked_sizes(sizes, n):
+    """Numbers of nodes of graphs that have n together, [graphs]."""
+    sizes = np.asarray(sizes)
+    if sizes.ndim != 1 or (sizes < 0).any() or sizes.sum() != n:
+        raise ValueError(f"Expected sizes that add up to {n} nodes. Received: sizes={sizes}")
+    return sizes
+
+
+def _draw(members, splits, at_most, rng):
+    """At most so many members of each bag, in their order."""
+    bag = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
+    lots = rng.random_sample(len(members))
+    rank = np.empty(len(members), np.int64)
+    rank[np.lexsort((lots, bag))] = np.arange(len(members)) - splits[bag]  # of the lot, in its bag
+    kept = rank < at_most
+    return members[kept], row_splits(np.bincount(bag[kept], minlength=len(splits) - 1))
+
+
+def _interleave(first, second):
+    """[n, (a), (m)] and [n, (b), (m)] as [n, (2), (parts), (m)]."""
+    n = int(first.nrows())
+    values = tf.concat([first, second], axis=1).values
+    sizes = np.stack([part.row_lengths().numpy() for part in (first, second)], axis=1)
+    parts = tf.RaggedTensor.from_row_splits(values, row_splits(sizes.reshape(-1)))
+    return tf.RaggedTensor.from_row_splits(parts, 2 * np.arange(n + 1, dtype=np.int64))
+
+
+def _grouped(parts, graph_of, n_graphs):
+    """Lists of nodes as [graphs, (parts), (nodes)]."""
+    parts = sorted(parts)  # by their graphs, which are one after the other
+    counts = np.bincount(graph_of[[part[0] for part in parts]], minlength=n_graphs) if parts else 0
+    counts = np.broadcast_to(counts, n_graphs)
+    nodes = np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)
+    return ragged.from_flat(nodes, [counts, np.array([len(part) for part in parts], np.int64)])

@@ -1,0 +1,186 @@
+"""Vectors of words: trained on a corpus, or read from a file. gensim does both."""
+
+import codecs
+import os
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from keras_mmil._support.checks import positive_int
+
+__all__ = ["read", "standardize", "train"]
+
+_LARGEST = 1e15  # whose squares, summed up over a vocabulary, float32 can hold
+
+
+def train(corpus, rows=None, size=100, window=10, epochs=5, workers=2, seed=0, verbose=1):
+    """Train word vectors on a corpus by word2vec (skip-gram with negative sampling).
+
+    A text is read as one run of tokens. With more than one worker the result is not quite the same
+    in every run, whatever the seed.
+
+    Args:
+        corpus: a `Corpus`.
+        rows: indices of the texts to train on, or a mask; None for all.
+        size: of a vector.
+        window: greatest distance of a word that is to be predicted.
+        epochs: how often the corpus is gone through.
+        workers: number of threads.
+        seed: of the initial vectors.
+        verbose: 1 for a progress bar, 0 for none.
+
+    Returns:
+        float32 [vocabulary, size], a row for each id. Id 1 has the vector of what all unknown
+        tokens have in common; id 0, the padding, one that is nearly orthogonal to all words, and as
+        long as they are.
+
+    Raises:
+        ValueError: if there is no token to train on.
+        ImportError: if gensim is not installed.
+
+    Reference:
+        Mikolov et al., Distributed Representations of Words and Phrases and their Compositionality,
+        2013. The paper trained GloVe vectors instead.
+    """
+    gensim = _gensim()
+    for name, value in {"size": size, "window": window, "epochs": epochs}.items():
+        positive_int(name, value)
+    if not any(map(len, corpus.flat_ids(rows))):
+        raise ValueError("Expected texts with at least one token. Received: none")
+    names = np.arange(len(corpus.vocabulary)).astype(str).astype(object)
+    bar = keras.utils.Progbar(epochs, verbose=verbose, unit_name="epoch")
+
+    class Progress(gensim.models.callbacks.CallbackAny2Vec):
+        def on_epoch_end(self, model):
+            bar.add(1)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus.txt"
+        # gensim trains on a file without holding Python's lock, so that threads do share the work.
+        with open(path, "w", encoding="ascii") as file:
+            file.writelines(" ".join(names[text]) + "\n" for text in corpus.flat_ids(rows))
+        model = gensim.models.Word2Vec(
+            corpus_file=str(path),
+            vector_size=size,
+            window=window,
+            epochs=epochs,
+            sg=1,
+            min_count=1,
+            workers=workers,
+            seed=seed,
+            callbacks=[Progress()],
+        )
+    trained = np.array(model.wv.index_to_key, np.int64)
+    vectors = np.zeros((len(names), size), np.float32)
+    vectors[trained] = model.wv.vectors
+    return _complete(vectors, np.isin(np.arange(len(names)), trained))
+
+
+def read(path, vocabulary, size=100, binary=False, verbose=1):
+    """Read the vectors of a vocabulary from a file of GloVe's or word2vec's format.
+
+    Args:
+        path: text file, with or without the line of sizes at its start; or a binary one.
+        vocabulary: that of a `Corpus`.
+        size: of a vector.
+        binary: whether the file is in word2vec's binary format.
+        verbose: 1 to say how many words were found, 0 not to.
+
+    Returns:
+        float32 [vocabulary, size]. Words that are not in the file have the mean of all others, as
+        the unknown one has; the padding as from `train`. Of a word that is there twice, the first
+        vector counts.
+
+    Raises:
+        ValueError: if vectors in the file are of another size, the file is damaged, or holds no
+            word of the vocabulary.
+        ImportError: if gensim is not installed.
+    """
+    gensim = _gensim()
+    try:
+        has_header = _check_header(path, binary)
+        found = gensim.models.KeyedVectors.load_word2vec_format(
+            str(path), binary=binary, no_header=not has_header
+        )
+    except (ValueError, TypeError, EOFError, IndexError, MemoryError, OverflowError) as error:
+        raise ValueError(
+            f"Expected a file of word vectors, in the format of GloVe or of word2vec. "
+            f"Received: {path} ({error})"
+        ) from error
+    if found.vector_size != size:
+        raise ValueError(
+            f"Expected vectors of size {size}. Received: {path} with size {found.vector_size}"
+        )
+    ids = [i for i, word in enumerate(vocabulary) if i > 1 and word in found.key_to_index]
+    if not ids:
+        raise ValueError(f"Expected words of the vocabulary. Received: {path} with none of them")
+    vectors = np.zeros((len(vocabulary), size), np.float32)
+    vectors[ids] = found[[vocabulary[i] for i in ids]]
+    if not (np.abs(vectors) < _LARGEST).all():  # nor NaN
+        raise ValueError(
+            f"Expected finite vectors. Received: {path} with NaN or infinity, or numbers above "
+            f"{_LARGEST:g}"
+        )
+    if verbose:
+        print(f"{len(ids):,} of {len(vocabulary) - 2:,} words have a vector in {path}")
+    return _complete(vectors, np.isin(np.arange(len(vocabulary)), ids))
+
+
+def standardize(vectors, counts):
+    """Shift and scale each dimension to mean 0 and standard deviation 1 over the occurrences.
+
+    Args:
+        vectors: [vocabulary, size].
+        counts: how often each word occurs, [vocabulary].
+
+    Returns:
+        float32 [vocabulary, size], the padding again as from `train`.
+
+    Reference:
+        Miyato, Dai and Goodfellow, Adversarial Training Methods for Semi-Supervised Text
+        Classification, 2017.
+    """
+    vectors = vectors.astype(float)
+    scaled = StandardScaler().fit(vectors, sample_weight=counts).transform(vectors)
+    return _complete(scaled.astype(np.float32), np.arange(len(vectors)) > 0)
+
+
+def _complete(vectors, known):
+    """Give the padding a vector of its own, and words without one the mean of the known ones."""
+    known = known & (np.arange(len(vectors)) > 0)
+    vectors = np.where(known[:, None], vectors, vectors[known].mean(axis=0))
+    # The direction in which words differ least from 0.
+    direction = np.linalg.eigh(vectors[known].T @ vectors[known])[1][:, 0]
+    vectors[0] = direction * np.linalg.norm(vectors[known], axis=1).mean()
+    return vectors
+
+
+def _check_header(path, binary):
+    """Whether the file begins with the line of sizes, which must be those of the file."""
+    with open(path, "rb") as file:
+        first = file.readline()
+        if first.startswith(codecs.BOM_UTF8):
+            raise ValueError("a byte-order mark, which would be part of the first word")
+        if not binary and len(first.split()) != 2:
+            return False
+        n_words, size = map(int, first.split())
+        n_bytes = os.fstat(file.fileno()).st_size
+        # A text has at least a blank and a digit for each number.
+        if n_words * size * (4 if binary else 2) > n_bytes:
+            raise ValueError(f"{n_words} vectors of size {size} in {n_bytes} bytes")
+        if not binary and (n_lines := sum(map(bool, map(bytes.strip, file)))) != n_words:
+            raise ValueError(f"{n_lines} lines instead of {n_words}")
+    return True
+
+
+def _gensim():
+    try:
+        import gensim
+    except ImportError as error:
+        raise ImportError(
+            "Expected gensim for word vectors, `pip install keras-mmil[text]`."
+        ) from error
+    return gensim

@@ -1,0 +1,3 @@
+"""From what a network shows to the levels of an explainer."""
+
+__all__ = []

@@ -1,0 +1,79 @@
+"""What there is to fit, checked before any work is done."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_mmil.interpretation.fitting import options
+from keras_mmil.interpretation.network.capture import Network
+from keras_mmil.interpretation.network.data import InMemory, Stream
+from keras_mmil.interpretation.network.nesting import clustered_weights
+from keras_mmil.interpretation.network.targets import Target, resolve_target
+
+__all__ = ["Task", "check_data", "prepare"]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What there is to fit.
+
+    Attributes:
+        network: the `Network`.
+        target: the `Target`.
+        settings: `Settings`.
+        x: the training data.
+        x_valid: the validation data.
+    """
+
+    network: Network
+    target: Target
+    settings: options.Settings
+    x: InMemory | Stream
+    x_valid: InMemory | Stream
+
+
+def prepare(explainer, model, x, x_valid=None):
+    """Check the arguments of an explainer, a model and data against each other.
+
+    Args:
+        explainer: the `Explainer`.
+        model, x, x_valid: see `Explainer.fit`.
+
+    Returns:
+        `Task`.
+
+    Raises:
+        TypeError, ValueError: see `Explainer.fit`.
+    """
+    network, target = Network(model), resolve_target(model, explainer.target)
+    n_levels = len(network.layers)
+    settings = options.make_settings(explainer, n_levels)
+    options.level_features(settings.features, network.aggregations, [np.ones(1)] * n_levels)
+    if target.function is None:  # otherwise only its labels tell how many classes there are
+        options.class_names(settings.class_names, target.n_classes())
+    x = network.data(x, settings.batch_size)
+    if x_valid is None:
+        x, x_valid = x.set_aside(explainer.validation_fraction, settings.seed)
+    else:
+        x_valid = network.data(x_valid, settings.batch_size, "x_valid")
+    return Task(network, target, settings, x, x_valid)
+
+
+def check_data(task):
+    """Run the network on a batch, or on as many as it takes to have rows for all clusters.
+
+    Raises:
+        ValueError: if there are too few rows to cluster, if the bags of a bag-layer are not the
+            rows of the next, or if the target is a function that does not return labels.
+    """
+    network, target, settings = task.network, task.target, task.settings
+    for batch in network.batches(task.x_valid.batches()):
+        target.labels(batch.outputs)
+        break
+    n_rows = np.zeros(len(network.layers), int)
+    for batch in network.batches(task.x.batches()):
+        target.labels(batch.outputs)
+        n_rows += [np.count_nonzero(weights) for weights in clustered_weights(batch.nestings)]
+        if (n_rows >= [numbers[0] for numbers in settings.options]).all():
+            return
+    settings.check_rows(n_rows)

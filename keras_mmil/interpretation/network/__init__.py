@@ -1,0 +1,3 @@
+"""What a trained network shows of itself."""
+
+__all__ = []

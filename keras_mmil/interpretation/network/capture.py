@@ -1,0 +1,153 @@
+"""What a trained network computes at its bag-layers. The one place where the network runs."""
+
+from dataclasses import dataclass, replace
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil.functional.chain import bag_nodes, functional
+from keras_mmil.functional.graph import call_arguments
+from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.rowwise import check_rowwise
+from keras_mmil.inputs import complete_inputs
+from keras_mmil.interpretation.network.data import as_batch, top_bags
+from keras_mmil.interpretation.network.nesting import Nesting
+from keras_mmil.layers import TextBags
+
+__all__ = ["Network", "Observation", "nest"]
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What a network computed on some top-bags.
+
+    Attributes:
+        nestings: one `Nesting` for each bag-layer, from the instances upwards.
+        representations: ρ of the rows, float32 [rows, units], one for each bag-layer.
+        outputs: the model's outputs, float32 [top-bags, ...].
+    """
+
+    nestings: tuple
+    representations: tuple
+    outputs: np.ndarray
+
+    def projected(self, projections):
+        """The same with the rows of each level multiplied by a matrix, where there is one."""
+        pairs = zip(self.representations, projections, strict=True)
+        rows = tuple(rows if matrix is None else rows @ matrix for rows, matrix in pairs)
+        return replace(self, representations=rows)
+
+
+def nest(values, occurrences):
+    """Values of the occurrences at a level, nested in bags like the data: a RaggedTensor.
+
+    Args:
+        values: [occurrences].
+        occurrences: `Occurrences` of this level and those above.
+    """
+    splits = [level.row_splits for level in reversed(occurrences)]
+    return tf.RaggedTensor.from_nested_row_splits(values, splits)
+
+
+class Network:
+    """A trained model, opened at its bag-layers. The model itself is left as it is.
+
+    Args:
+        model: a functional Keras model with bag-layers one above the other.
+
+    Raises:
+        TypeError: if it is not a Keras model.
+        ValueError: if its bag-layers are none, or not a chain that all inputs go through.
+    """
+
+    def __init__(self, model):
+        self.model = functional(model)
+        self._nodes = bag_nodes(self.model)
+        self.layers = tuple(node.operation for node in self._nodes)
+        self._checks = InputChecks(self.model)
+        self._capture = keras.Model(
+            self.model._inputs_struct,
+            {
+                "arguments": [call_arguments(node) for node in self._nodes],
+                "above": [node.outputs[0] for node in self._nodes],
+                "outputs": self.model._outputs_struct,
+            },
+        )
+        self._is_checked = False
+
+    def __reduce__(self):
+        """Copies and pickles are of the model, as Keras makes them, and open it anew."""
+        return Network, (self.model,)
+
+    @property
+    def text_layer(self):
+        """The `TextBags` layer of a model that reads texts, else None."""
+        layers = [layer for layer in self.model.layers if isinstance(layer, TextBags)]
+        return layers[0] if layers else None
+
+    @property
+    def aggregations(self):
+        """Names of the aggregations of each bag-layer: a tuple of sets."""
+        return tuple({a.identifier for a in layer.aggregations} for layer in self.layers)
+
+    def data(self, x, batch_size, name="x"):
+        """Check top-bags, and make them what `batches` takes: see `data.top_bags`."""
+        return top_bags(x, self._checks, batch_size, name)
+
+    def as_batch(self, x):
+        """A single top-bag as a batch of one; anything else as it is."""
+        return as_batch(x, self.model._inputs_struct)
+
+    def batches(self, batches, on_batch=None):
+        """Run the network batch by batch, and yield an `Observation` of each.
+
+        Args:
+            batches: iterable over checked inputs, such as `data(...).batches()`.
+            on_batch: called without arguments after each batch.
+        """
+        for batch in batches:
+            yield self._observe(self.complete(batch))
+            if on_batch:
+                on_batch()
+
+    def complete(self, batch):
+        """What the model itself takes, for a batch of checked inputs."""
+        return complete_inputs(batch, self.model._inputs_struct)
+
+    def _observe(self, batch):
+        seen = self._capture(batch, training=False)
+        pairs = zip(self.layers, seen["arguments"], strict=True)
+        captured = [_to_numpy(layer.capture(**tensors)) for layer, tensors in pairs]
+        nestings, representations = zip(*captured, strict=True)
+        outputs = keras.tree.map_structure(
+            lambda y: tf.cast(y, tf.float32).numpy(), seen["outputs"]
+        )
+        self._check_chain(nestings, len(keras.tree.flatten(outputs)[0]))
+        if not self._is_checked:
+            check_rowwise(self.model, self._nodes, seen["above"])
+            self._is_checked = True
+        return Observation(nestings, representations, outputs)
+
+    def _check_chain(self, nestings, n_top_bags):
+        above = [nesting.n_rows for nesting in nestings[1:]] + [n_top_bags]
+        for layer, nesting, n_rows in zip(self.layers, nestings, above, strict=True):
+            if nesting.n_bags != n_rows:
+                raise ValueError(
+                    "Expected each bag of a bag-layer to be one row of the next, or one top-bag. "
+                    f"Received: layer={layer.name!r} with {nesting.n_bags} bags, {n_rows} above"
+                )
+
+
+def _to_numpy(captured):
+    representations = tf.cast(captured.representations, tf.float32).numpy()
+    row_splits = tf.cast(captured.row_splits, tf.int64).numpy()
+    if captured.members is None:
+        members = np.arange(row_splits[-1])
+    else:
+        members = tf.cast(captured.members, tf.int64).numpy()
+    if captured.weights is None:
+        weights = np.ones(len(members), np.float32)
+    else:
+        weights = tf.cast(captured.weights, tf.float32).numpy()
+    return Nesting(members, row_splits, weights, len(representations)), representations

@@ -1,0 +1,102 @@
+"""Directions in which a network's outputs are sensitive to the representations of a level."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil.functional.cut import Cut, moved, rows_of
+from keras_mmil.interpretation.network.targets import activation
+
+__all__ = ["draw", "projections"]
+
+_AT_MOST = 2048  # top-bags whose gradients are averaged
+_KEPT = 0.999  # share of the mean square gradient that the directions kept make up
+_PROBABILITIES = ("sigmoid", "hard_sigmoid", "softmax")
+_TINY = 1e-7
+
+
+def draw(x, seed):
+    """As many of some top-bags as it takes, drawn at random."""
+    return x.draw(_AT_MOST, seed)
+
+
+def projections(network, target, batches, on_batch=None):
+    """Projections of the rows of each level, after which close rows mean the same to the network.
+
+    Where all rows of a bag move by δ, an output changes by ∇ᵀδ to first order, ∇ being its gradient
+    with respect to what the bag-layer makes of the bag. With A Aᵀ = E[∇∇ᵀ], the mean over bags and
+    outputs, |Aᵀδ|² is the mean square of that change; so rows are multiplied by A. Outputs that are
+    probabilities are taken as log-odds.
+
+    Args:
+        network: a `Network`.
+        target: the `Target`; if it is about one output, only that one counts.
+        batches: iterable over checked inputs.
+        on_batch: called without arguments after each batch.
+
+    Returns:
+        Tuple of matrices A, float32 [units, directions], one for each bag-layer.
+
+    Raises:
+        ValueError: if the outputs do not depend on some bag-layer, as far as gradients tell.
+
+    Reference:
+        Constantine, Active Subspaces: Emerging Ideas for Dimension Reduction in Parameter Studies,
+        2015.
+    """
+    cuts = [Cut(network.model, layer.name) for layer in network.layers]
+    squares = [0.0] * len(cuts)
+    for batch in map(network.complete, batches):
+        for level, (cut, layer) in enumerate(zip(cuts, network.layers, strict=True)):
+            for gradient in _gradients(network.model, cut, batch, target.index):
+                gradient = _of_rows(gradient, layer)
+                squares[level] = squares[level] + gradient.T @ gradient
+        if on_batch:
+            on_batch()
+    return tuple(map(_root, squares, network.layers))
+
+
+def _gradients(model, cut, batch, index):
+    """Of each output, summed over top-bags, with respect to the output of the layer of the cut."""
+    h, others = cut.below(batch, training=False)
+    step = tf.zeros_like(rows_of(h))
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(step)
+        scores = _scores(model, cut.above(moved(h, step), others, training=False), index)
+        columns = tf.unstack(scores, axis=1)
+    for column in columns:
+        gradient = tape.gradient(column, step, unconnected_gradients="zero")
+        yield tf.cast(gradient, tf.float64).numpy()
+
+
+def _scores(model, outputs, index):
+    """Outputs [top-bags, n], all or one; log-odds where they are probabilities."""
+    parts = [tf.reshape(part, (tf.shape(part)[0], -1)) for part in keras.tree.flatten(outputs)]
+    scores = tf.concat(parts, axis=1)
+    if len(model.outputs) == 1 and activation(model) in _PROBABILITIES:
+        scores = tf.math.log(scores + _TINY) - tf.math.log(1 - scores + _TINY)
+    return scores if index is None else scores[:, index : index + 1]
+
+
+def _of_rows(gradient, layer):
+    """Gradients with respect to a move of all rows of a bag, [bags, units of ρ]."""
+    gradient = gradient.reshape(-1, gradient.shape[-1])
+    if layer.units is not None:
+        return gradient
+    # Each aggregation yields all units, side by side.
+    return gradient.reshape(len(gradient), len(layer.aggregations), -1).sum(axis=1)
+
+
+def _root(square, layer):
+    """A matrix whose product with its transpose is `square`, up to what is negligible."""
+    shares, directions = np.linalg.eigh(square)
+    shares, directions = np.maximum(shares[::-1], 0), directions[:, ::-1]
+    total = shares.sum()
+    if not total > 0:
+        raise ValueError(
+            "Expected outputs that depend on every bag-layer, for metric='sensitivity'. "
+            f"Received: gradients of zero at layer={layer.name!r}"
+        )
+    shares = shares / total
+    n_kept = np.searchsorted(np.cumsum(shares), _KEPT) + 1
+    return (directions * np.sqrt(shares))[:, :n_kept].astype(np.float32)

@@ -1,0 +1,185 @@
+"""Which class of top-bags the rules are about: from a network's outputs to class labels."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+
+import keras
+import numpy as np
+
+from keras_mmil._support.checks import is_int
+
+__all__ = ["Target", "activation", "resolve_target"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """How outputs become labels.
+
+    Attributes:
+        kind: "argmax", the largest output; "is_argmax", whether that is `index`; "threshold",
+            whether output `index` is above `threshold`; "function".
+        n_outputs: number of outputs; None for a function.
+        index: an output.
+        threshold: a value of that output.
+        function: maps the outputs of some top-bags to their int labels [top-bags].
+    """
+
+    kind: str
+    n_outputs: int | None = None
+    index: int | None = None
+    threshold: float | None = None
+    function: Callable | None = None
+
+    def labels(self, outputs):
+        """The class of each top-bag by the network: outputs [top-bags, n] to int32 [top-bags]."""
+        if self.kind == "function":
+            labels = np.asarray(self.function(outputs))
+            n_top_bags = len(keras.tree.flatten(outputs)[0])
+            if labels.shape != (n_top_bags,) or labels.dtype.kind not in "iub" or labels.min() < 0:
+                raise ValueError(
+                    f"Expected target to return {n_top_bags} integer labels ≥ 0. "
+                    f"Received: shape={labels.shape}, dtype={labels.dtype}, labels={labels}"
+                )
+            return labels.astype(np.int32)
+        outputs = outputs.reshape(len(outputs), -1)
+        if self.kind == "threshold":
+            return (outputs[:, self.index] > self.threshold).astype(np.int32)
+        labels = outputs.argmax(axis=1)
+        return (labels if self.kind == "argmax" else labels == self.index).astype(np.int32)
+
+    def n_classes(self, *labels):
+        """Number of classes; for a function, as many as the labels that it returned show."""
+        if self.kind == "argmax":
+            return self.n_outputs
+        if self.kind == "function":
+            return max(2, *(int(each.max()) + 1 for each in labels))
+        return 2
+
+    def true_labels(self, y, n_top_bags, n_classes):
+        """True labels, as given to `fit`, as class labels int [top-bags].
+
+        Args:
+            y: [top-bags] or [top-bags, 1]; or one-hot, or one column an output.
+            n_top_bags, n_classes: what they have to fit.
+
+        Raises:
+            ValueError: if they are none of these.
+        """
+        y = np.asarray(y)
+        if y.ndim and len(y) != n_top_bags:
+            raise ValueError(
+                f"Expected one label for each of {n_top_bags} top-bags. "
+                f"Received: y with {len(y)} labels"
+            )
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if y.ndim == 2 and self.kind == "threshold" and y.shape[1] == self.n_outputs:
+            y = y[:, self.index]
+        elif y.ndim == 2 and y.shape[1] == (
+            self.n_outputs if self.kind == "is_argmax" else n_classes
+        ):
+            y = y.argmax(axis=1)
+        if y.ndim != 1 or y.dtype.kind not in "iubf" or not (y == np.floor(y)).all():
+            raise ValueError(
+                "Expected one class label for each top-bag, or one-hot rows. "
+                f"Received: y of shape {y.shape} and dtype {y.dtype}"
+            )
+        y = (y == self.index) if self.kind == "is_argmax" else y
+        if len(y) and not 0 <= y.min() <= y.max() < n_classes:
+            raise ValueError(
+                f"Expected class labels from 0 to {n_classes - 1}. "
+                f"Received: y from {y.min()} to {y.max()}"
+            )
+        return y.astype(np.int32)
+
+    def to_dict(self):
+        """As JSON knows it. A function is not saved."""
+        return {name: value for name, value in vars(self).items() if name != "function"}
+
+
+def resolve_target(model, target=None):
+    """The `Target` of a model.
+
+    Args:
+        model: a functional Keras model.
+        target: None for what the output layer (and the loss, for logits) says: one sigmoid unit,
+            or softmax. An int for that output against the rest; `(output, threshold)`; or a
+            function from the outputs, an array [top-bags, n], to int labels [top-bags].
+
+    Raises:
+        ValueError: if `target` is None and the outputs are of a regression, of several labels
+            each, or several tensors; or if it does not fit the outputs.
+    """
+    if callable(target):
+        return Target("function", function=target)
+    if len(model.outputs) != 1:
+        raise ValueError(
+            "Expected a target, a function, for a model of several outputs. "
+            f"Received: target={target!r}, {len(model.outputs)} outputs"
+        )
+    shape = model.outputs[0].shape
+    units = 1 if len(shape) == 1 else shape[-1]
+    link = _link(model)
+    if len(shape) > 2:
+        raise ValueError(f"Expected one vector of outputs a top-bag. Received: shape {shape}")
+    if target is None:
+        if units == 1 and link in _THRESHOLDS:
+            return Target("threshold", 1, 0, _THRESHOLDS[link])
+        if units > 1 and link == "softmax":
+            return Target("argmax", units)
+        raise ValueError(
+            "Expected a target: the index of an output, (index, threshold), or a function, where "
+            "the outputs are not those of one sigmoid unit or a softmax. "
+            f"Received: target=None, {units} outputs, {link or 'no'} activation known"
+        )
+    if isinstance(target, tuple) and len(target) == 2 and isinstance(target[1], Real):
+        index, threshold = target
+        return Target("threshold", units, _checked_index(index, units), float(threshold))
+    index = _checked_index(target, units)
+    if link == "softmax":
+        return Target("is_argmax", units, index)
+    if link in _THRESHOLDS:
+        return Target("threshold", units, index, _THRESHOLDS[link])
+    raise ValueError(
+        "Expected target=(index, threshold) for outputs that are not probabilities or logits. "
+        f"Received: target={target!r}"
+    )
+
+
+# What is the boundary between no and yes, for outputs of each kind.
+_THRESHOLDS = {"sigmoid": 0.5, "hard_sigmoid": 0.5, "logit": 0.0}
+_BINARY_LOSSES = (keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy)
+
+
+def activation(model):
+    """Name of the activation that a model's outputs come from; None if there is none."""
+    layer = model.outputs[0]._keras_history.operation
+    if isinstance(layer, keras.layers.Softmax):
+        return "softmax"
+    if not hasattr(layer, "activation"):
+        return type(layer).__name__.lower()  # an operation such as keras.ops.sigmoid
+    name = getattr(layer.activation, "__name__", None)
+    return None if name == "linear" else name
+
+
+def _link(model):
+    """What the outputs are: "sigmoid", "softmax", "logit" (binary), or another activation.
+
+    Logits of a softmax, as the loss says, count as one.
+    """
+    if (name := activation(model)) is not None:
+        return name
+    loss = getattr(model, "loss", None)
+    if not getattr(loss, "from_logits", False):
+        return None
+    return "logit" if isinstance(loss, _BINARY_LOSSES) else "softmax"
+
+
+def _checked_index(index, units):
+    if not is_int(index) or not 0 <= index < units:
+        raise ValueError(
+            f"Expected the index of one of {units} outputs, (index, threshold), or a function. "
+            f"Received: target={index!r}"
+        )
+    return int(index)

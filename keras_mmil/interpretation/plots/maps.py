@@ -1,0 +1,134 @@
+"""Maps of places: where what grows, what clusters they are in, and which rules hold there."""
+
+import textwrap
+
+import numpy as np
+
+from keras_mmil import ragged
+from keras_mmil.bags import members_of
+from keras_mmil.interpretation.plots.plots import GREEN, finish, new_figure, rows_and_columns
+
+__all__ = ["Maps", "plot_maps"]
+
+_ELSEWHERE = "#dfe4e8"
+_WIDTH = 3.0  # of a map, inches
+_LETTERS, _LINE = 42, 0.15  # how many letters of a title are as wide as a map; a line, inches
+
+
+def plot_maps(coordinates, maps, path=None, columns=4):
+    """Maps side by side, a square for each place.
+
+    Args:
+        coordinates: latitude and longitude of each place, degrees [places, 2].
+        maps: dict from title to values [places]: bool, of which true is green, or numbers, of which
+            the largest of each map is the darkest.
+        path: where to save the picture, if at all.
+        columns: greatest number of maps in a row.
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        ImportError: without matplotlib.
+        ValueError: if there are no maps, or a map does not have a value for each place.
+    """
+    coordinates = np.asarray(coordinates, float)
+    if not maps:
+        raise ValueError("Expected at least one map. Received: maps={}")
+    for title, values in maps.items():
+        if np.shape(values) != coordinates.shape[:1]:
+            raise ValueError(
+                f"Expected a value for each of {len(coordinates)} places. "
+                f"Received: {title!r} with values of shape {np.shape(values)}"
+            )
+    latitude, longitude = coordinates.T
+    squeezed = np.cos(np.radians(latitude.mean()))  # how much shorter a degree of longitude is
+    across = max(np.ptp(longitude) * squeezed, 1e-9)
+    height = _WIDTH * np.clip(np.ptp(latitude) / across, 0.3, 3)
+    # As large as squares that fill the map would be.
+    size = 72**2 * _WIDTH * height / len(coordinates)
+    rows, columns = rows_and_columns(len(maps), columns)
+    titles = [textwrap.fill(title, _LETTERS) for title in maps]
+    lines = 1 + max(title.count("\n") for title in titles)
+    figure = new_figure(_WIDTH * columns, (height + 0.3 + _LINE * lines) * rows)
+    for ax, title, values in zip(
+        figure.subplots(rows, columns, squeeze=False).flat, titles, maps.values(), strict=False
+    ):
+        values = np.asarray(values)
+        style = {"c": values, "cmap": "YlGn"}
+        if values.dtype == bool:
+            style = {"c": np.where(values, GREEN, _ELSEWHERE)}
+        ax.scatter(longitude, latitude, s=size, marker="s", linewidths=0, **style)
+        ax.set_aspect(1 / squeezed)
+        ax.set_title(title, fontsize=8)
+    for ax in figure.axes:
+        ax.set_axis_off()
+    return finish(figure, path)
+
+
+class Maps:
+    """What an explainer says of top-bags that are places. The network computes them once.
+
+    Args:
+        explainer: a fitted `Explainer`.
+        x: top-bags, as for `Explainer.fit`.
+    """
+
+    def __init__(self, explainer, x):
+        self._levels = explainer.levels_
+        data = explainer._data(x)
+        self._seen = explainer._read(data)
+        self._instances = ragged.concat([members_of(batch) for batch in data.batches()])
+        self._labels = self._seen.nested_labels()
+
+    def instances(self, n_places):
+        """Which places are in which cluster, where instances are places by their numbers.
+
+        Args:
+            n_places: number of places; those that are in no bag are in no cluster.
+
+        Returns:
+            Dict from the name of each cluster to bool [places].
+        """
+        cluster_of = np.full(n_places, -1)
+        cluster_of[self._instances.flat_values.numpy()] = self._labels[0].flat_values.numpy()
+        names = self._levels[0].names
+        return {name: cluster_of == cluster for cluster, name in enumerate(names)}
+
+    def members(self):
+        """How many members of each top-bag are in which cluster; of equal ones in `Bags`, one.
+
+        Returns:
+            Dict from the name of each cluster to int [top-bags].
+        """
+        members, names = self._labels[-1], self._levels[-1].names
+        counts = np.zeros((int(members.nrows()), len(names)), int)
+        np.add.at(counts, (members.value_rowids().numpy(), members.values.numpy()), 1)
+        return dict(zip(names, counts.T, strict=True))
+
+    def rules(self, conclusion):
+        """Where the rules of one class of top-bags hold, and how nearly they do elsewhere.
+
+        Args:
+            conclusion: name of the class.
+
+        Returns:
+            A dict from the clause of each rule to bool [top-bags], whether it matches; and another
+            one to the number of its conditions that hold, less those that do not, int [top-bags].
+
+        Raises:
+            ValueError: if there is no such class.
+        """
+        level = self._levels[-1]
+        if conclusion not in level.rules.names:
+            raise ValueError(f"Expected one of {level.rules.names}. Received: {conclusion=}")
+        bags = level.bags(self._seen.labels[-2], self._seen.nestings[-1])
+        matches, balances = {}, {}
+        for rule in level.rules:
+            if level.rules.names[rule.conclusion] == conclusion:
+                clause = level.rules.clause(rule)
+                holds = np.array([condition.holds(bags) for condition in rule.conditions], bool)
+                holds = holds.reshape(-1, len(bags))  # also where there are no conditions
+                matches[clause] = holds.all(axis=0)
+                balances[clause] = holds.sum(axis=0) - (~holds).sum(axis=0)
+        return matches, balances

@@ -1,0 +1,3 @@
+"""What a fitted explainer tells people."""
+
+__all__ = []

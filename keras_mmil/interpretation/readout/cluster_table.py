@@ -1,0 +1,132 @@
+"""A table of what stands for each cluster."""
+
+import html
+from dataclasses import dataclass
+
+from keras_mmil._support.percent import percent
+from keras_mmil.interpretation.readout.representatives import representatives
+
+__all__ = ["ClusterColumn", "ClusterTable", "cluster_table"]
+
+_DIM = "color:#9a9a9a"
+
+
+@dataclass(frozen=True)
+class ClusterColumn:
+    """A cluster and what stands for it.
+
+    Attributes:
+        name: of the cluster.
+        size: fraction of the training rows in it.
+        needed: whether a needed rule speaks of it.
+        entries: tuple of str, the best first.
+    """
+
+    name: str
+    size: float
+    needed: bool
+    entries: tuple
+
+
+@dataclass(frozen=True)
+class ClusterTable:
+    """The clusters of all levels, each with what stands for it best.
+
+    Attributes:
+        levels: dict from the word for a level ("instance", "sub-bag") to its `ClusterColumn`s.
+    """
+
+    levels: dict
+
+    def to_markdown(self):
+        """One table for each level; clusters that no needed rule speaks of are small."""
+
+        def cell(text, needed):
+            text = text.replace("|", "\\|").replace("<", "\\<")  # "<unknown>" is no tag
+            return text if needed or not text else f"<sub>{text}</sub>"
+
+        return "\n\n".join(
+            "\n".join(
+                [
+                    f"Clusters of {word}s:\n",
+                    "| " + " | ".join(cell(_head(c), c.needed) for c in columns) + " |",
+                    "| " + " | ".join("---" for _ in columns) + " |",
+                    *(
+                        "| " + " | ".join(cell(*each) for each in row) + " |"
+                        for row in _rows(columns)
+                    ),
+                ]
+            )
+            for word, columns in self.levels.items()
+        )
+
+    def to_html(self):
+        """The same as a piece of HTML; clusters that no needed rule speaks of are dimmed."""
+
+        def row(tag, cells):
+            return "".join(
+                f'<{tag} style="{"" if needed else _DIM}">{html.escape(text)}</{tag}>'
+                for text, needed in cells
+            )
+
+        return "".join(
+            f"<h3>Clusters of {word}s</h3><table><tr>"
+            + row("th", [(_head(c), c.needed) for c in columns])
+            + "</tr>"
+            + "".join(f"<tr>{row('td', cells)}</tr>" for cells in _rows(columns))
+            + "</table>"
+            for word, columns in self.levels.items()
+        )
+
+    def __str__(self):
+        return "\n".join(
+            f"{column.name} ({percent(column.size)} of {word}s"
+            + ("" if column.needed else ", not needed")
+            + f"): {'; '.join(column.entries)}"
+            for word, columns in self.levels.items()
+            for column in columns
+        )
+
+    def _repr_html_(self):
+        return self.to_html()
+
+
+def cluster_table(levels, observations, n, by, show):
+    """Make a table.
+
+    Args:
+        levels, observations, n, by: as for `representatives`.
+        show: function from the position of a row to str.
+
+    Returns:
+        `ClusterTable`.
+    """
+    keys = [(i, cluster) for i, level in enumerate(levels) for cluster in range(level.n_clusters)]
+    best = representatives(levels, keys, observations, n, by)
+    return ClusterTable(
+        {
+            level.word: tuple(
+                ClusterColumn(
+                    level.names[cluster],
+                    float(level.sizes[cluster]),
+                    bool(level.needed[cluster]),
+                    tuple(show(row.position) for row in best[index, cluster]),
+                )
+                for cluster in range(level.n_clusters)
+            )
+            for index, level in enumerate(levels)
+        }
+    )
+
+
+def _head(column):
+    return f"{column.name} ({percent(column.size)})"
+
+
+def _rows(columns):
+    """The rows below the heads: lists of (text, needed)."""
+    n = max(len(column.entries) for column in columns)
+    filled = [(*c.entries, *[""] * (n - len(c.entries))) for c in columns]
+    return [
+        [(cells[i], c.needed) for c, cells in zip(columns, filled, strict=True)] for i in range(n)
+    ]

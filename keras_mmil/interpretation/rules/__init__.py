@@ -1,0 +1,3 @@
+"""Rules as data: features, trees, rules, the rules of a level."""
+
+__all__ = []

@@ -1,0 +1,183 @@
+"""The benchmarked programs compute the same, also where instances and sub-bags repeat."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from keras_mmil.datasets import citations
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+COMPETITORS = ["ours", "flat", "naive_ragged", "padded"]
+
+
+def first_top_bags(workload, n=3):
+    """The workload with one small batch."""
+    batch = workload.batches[0]
+    sub_bags = batch.top_splits[n]
+    batch = dataclasses.replace(
+        batch,
+        instances=batch.instances[: batch.sub_splits[sub_bags]],
+        sub_splits=batch.sub_splits[: sub_bags + 1],
+        top_splits=batch.top_splits[: n + 1],
+        y=batch.y[:n],
+    )
+    return dataclasses.replace(workload, batches=[batch])
+
+
+# The padded competitor's masks matter to normalisation, and not to what follows.
+@pytest.mark.filterwarnings("ignore:Layer 'max_pooling2d.*mask")
+@pytest.mark.parametrize(
+    "name", ["mnist", "text", "ego", pytest.param("cora", marks=pytest.mark.data)]
+)
+def test_all_start_with_the_same_losses(load_benchmark, name):
+    """Two steps: the second loss depends on the gradients of the first."""
+    workload = first_top_bags(load_benchmark("workloads").WORKLOADS[name]())
+    losses = {}
+    for competitor in COMPETITORS:
+        step = load_benchmark(f"competitors.{competitor}").Step(workload)
+        losses[competitor] = [step(0), step(0)]
+    for both in losses.values():
+        np.testing.assert_allclose(both, losses["flat"], rtol=1e-4)
+
+
+def test_adversarial_steps_start_with_the_same_supervised_loss(load_benchmark):
+    workload = first_top_bags(load_benchmark("workloads").WORKLOADS["text"]())
+    losses = []
+    for competitor in ("ours", "flat"):
+        plain = load_benchmark(f"competitors.{competitor}").Step(workload)
+        step = load_benchmark(f"competitors.{competitor}").AdversarialStep(workload)
+        losses.append(step(0))
+        np.testing.assert_allclose(losses[-1], plain(0), rtol=1e-4)
+        assert step(0) != losses[-1]  # it does train
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+def test_ratios_of_times(load_benchmark):
+    ratios = load_benchmark("records").ratios([2.0, 1.0, 4.0], [4.0, 4.0, 4.0])
+    assert ratios == {"ratio": 0.25, "median_ratio": 0.5}
+
+
+def test_the_results_page_is_the_generated_one(load_benchmark):
+    assert (FOLDER / "RESULTS.md").read_text(encoding="utf-8") == load_benchmark("report").render()
+
+
+def test_the_best_model_of_a_variant_comes_first(load_benchmark, tmp_path):
+    path = tmp_path / "graphs.json"
+    path.write_text(
+        json.dumps(
+            [
+                {"model": model, "variant": variant, "metric": metric, "mean": mean}
+                for model, variant, metric, mean in [
+                    ("a", "one", "test_accuracy", 0.5),
+                    ("a", "one", "train_minutes", 2.0),
+                    ("a", "two", "test_accuracy", 0.8),
+                    ("b", "two", "test_accuracy", 0.9),
+                    ("b", "one", "train_minutes", 3.0),
+                    ("b", "one", "test_accuracy", 0.7),
+                ]
+            ]
+        )
+    )
+    rows = [
+        (row["variant"], row["metric"], row["model"]) for row in load_benchmark("report").read(path)
+    ]
+    accuracy, minutes = "test_accuracy", "train_minutes"
+    assert rows == [
+        *[("one", accuracy, "b"), ("one", accuracy, "a")],
+        *[("one", minutes, "a"), ("one", minutes, "b")],
+        *[("two", accuracy, "b"), ("two", accuracy, "a")],
+    ]
+
+
+def test_variants_are_in_the_order_of_their_numbers(load_benchmark, tmp_path):
+    path = tmp_path / "plants.json"
+    variants = ["P5", "P30", "P10", "P5-masked"]
+    path.write_text(
+        json.dumps([{"variant": each, "metric": "map", "mean": 1} for each in variants])
+    )
+    found = [row["variant"] for row in load_benchmark("report").read(path)]
+    assert found == ["P5", "P5-masked", "P10", "P30"]
+
+
+def test_quoted_figures_are_shown_as_quoted(load_benchmark):
+    report = load_benchmark("report")
+    dgk, patchy, saen = report.quoted("collab")
+    assert (dgk["model"], patchy["model"], saen["paper"]) == ("dgk", "patchy-san", 0.785)
+    ours = {"model": "mmil", "metric": "test_accuracy", "mean": 0.8, "std": 0.01, "runs": 10}
+    first, second = report.table([ours, saen]).splitlines()[2:]
+    assert first == "| mmil | test_accuracy | 80.00% ± 1.00% |  | 10 |"
+    assert second == "| saen | test_accuracy | not run | 78.50% ± 0.69%, as quoted there |  |"
+
+
+def test_the_share_of_the_most_frequent_class_stands_beside_the_metric(load_benchmark):
+    report = load_benchmark("report")
+    figures = {"fidelity": 0.9, "fidelity_majority": 0.85, "train_minutes": 2.0}
+    records = [
+        {"model": model, "variant": "", "metric": metric, "mean": mean - less, "runs": 1}
+        for model, less in (("mmil", 0), ("mil", 0.1))
+        for metric, mean in figures.items()
+    ]
+    heads, _, *rows = report.table(records).splitlines()
+    assert heads == "| model | variant | metric | ours | most frequent class | runs |"
+    assert rows == [
+        "| mmil |  | fidelity | 90.00% | 85.00% | 1 |",
+        "| mmil |  | train_minutes | 2 |  | 1 |",
+        "| mil |  | fidelity | 80.00% | 75.00% | 1 |",
+        "| mil |  | train_minutes | 1.9 |  | 1 |",
+    ]
+
+
+def test_pictures_show_every_competitor(load_benchmark, tmp_path):
+    plots = load_benchmark("plots")
+    records = [
+        {
+            "model": model,
+            "reference": reference,
+            "bag_scale": bags,
+            "batch_scale": batches,
+            "ms": 1.0 * bags * batches,
+            "reference_ms": 2.0 * bags * batches,
+        }
+        for model in ("mnist", "ego")
+        for reference in ("flat", "pyg-pointer")
+        for bags, batches in ((1, 1), (4, 1), (1, 4))
+    ]
+    steps, growth = plots.draw_steps(records), plots.draw_growth(records)
+    assert [len(panel.patches) for panel in steps.axes] == [3, 3]
+    assert [len(panel.lines) for panel in growth.axes] == [3, 3, 3, 3]
+    np.testing.assert_array_equal(growth.axes[0].lines[0].get_ydata(), [1.0, 4.0])
+    plots.save(growth, tmp_path / "plots" / "growth.png")
+    plots.save(steps, tmp_path / "plots" / "steps.png")
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"growth.png", "steps.png"}
+
+
+@pytest.mark.parametrize("name", ["set", "mean"])
+def test_linear_baselines_read_the_words_around_a_paper(load_benchmark, name):
+    """Their features, counted one by one; the penalty is chosen on validation papers."""
+    words = load_benchmark("baselines.words")
+    network = citations.synthetic(n_papers=120, seed=2)
+    parts = network.split("random", seed=1)
+
+    def by_hand(papers, seen):
+        x = np.zeros((len(papers), network.n_words))
+        for row, paper in zip(x, papers, strict=True):
+            for other in {paper, *(set(network.links[[paper]].indices) & set(seen))}:
+                np.add.at(row, network.words[other].numpy(), 1)
+        return x > 0 if name == "set" else x / x.sum(axis=1, keepdims=True)
+
+    seen = [parts[0], np.concatenate(parts[:2]), np.concatenate(parts)]
+    train, valid, test = (
+        (by_hand(papers, known), network.labels[papers])
+        for papers, known in zip(parts, seen, strict=True)
+    )
+    scores = []
+    for penalty in (0.01, 0.1, 1, 10, 100, 1000):
+        model = LogisticRegression(C=penalty, max_iter=2000).fit(*train)
+        scores.append((model.score(*valid), -penalty, model.score(*test)))
+    found = words.fit_bags(f"logistic-regression-{name}", network, parts, "random", 1)
+    assert found == pytest.approx(max(scores)[2], abs=0.02)
+    assert found > 0.5

@@ -1,0 +1,315 @@
+"""Corpora and their vocabularies, against counters and loops; and made-up reviews."""
+
+import json
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_mmil.builders.corpus import Corpus
+from keras_mmil.datasets.synthetic import opinions
+
+WORDS = ["a", "b", "A", "zoo", "Zoo", "é", "film", "don't", "日本", *(f"w{i}" for i in range(40))]
+ARRAYS = ("tokens", "sentence_splits", "text_splits", "counts")
+
+
+def draw(n, seed=0):
+    """Texts as nested lists of words, frequent and rare ones, with texts of no sentence."""
+    rng = np.random.default_rng(seed)
+    share = 1 / np.arange(1, len(WORDS) + 1) ** 2
+    return [
+        [
+            rng.choice(WORDS, rng.integers(1, 9), p=share / share.sum()).tolist()
+            for _ in range(rng.integers(0, 5))
+        ]
+        for _ in range(n)
+    ]
+
+
+def written(nested):
+    return [". ".join(" ".join(sentence) for sentence in one) for one in nested]
+
+
+def count(nested):
+    return Counter(word for one in nested for sentence in one for word in sentence)
+
+
+def numbered(nested, vocabulary):
+    ids = {word: i for i, word in enumerate(vocabulary)}
+    return [[[ids.get(word, 1) for word in sentence] for sentence in one] for one in nested]
+
+
+NESTED = draw(600)  # more than are split at once
+
+
+def make(nested=NESTED, **arguments):
+    return Corpus.from_texts(
+        written(nested), **{"splitter": "core", "min_count": 1, "verbose": 0} | arguments
+    )
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return make(min_count=3)
+
+
+def assert_vocabulary(corpus, nested, min_count):
+    """That it is made of the words of some texts, the most frequent first, then by their bytes."""
+    counts = count(nested)
+    known = [word for word, n in counts.items() if n >= min_count]
+    known.sort(key=lambda word: (-counts[word], word.encode()))
+    assert corpus.vocabulary == ("_", "<unknown>", *known)
+    rare = sum(n for n in counts.values() if n < min_count)
+    assert corpus.counts.tolist() == [0, rare, *(counts[word] for word in known)]
+    return len(known), rare
+
+
+@pytest.mark.parametrize("min_count", [1, 2, 5, 10_000])
+def test_vocabulary(min_count):
+    corpus = make(min_count=min_count)
+    n_known, n_rare = assert_vocabulary(corpus, NESTED, min_count)
+    assert (n_rare == 0) == (min_count == 1)
+    assert (n_known == 0) == (min_count == 10_000)
+    assert corpus.ids().to_list() == numbered(NESTED, corpus.vocabulary)
+
+
+def test_ties_are_broken_by_bytes():
+    corpus = make([[["b", "é", "zoo", "Zoo", "A", "日本", "a"], ["b"]]])
+    assert corpus.vocabulary[2:] == ("b", "A", "Zoo", "a", "zoo", "é", "日本")
+
+
+def test_vocabulary_of_some_texts():
+    fit_on = np.arange(len(NESTED)) % 3 > 0
+    nested = [one for one, is_in in zip(NESTED, fit_on, strict=True) if is_in]
+    nested_out = [[["only", "here"], ["only"]] if i == 9 else x for i, x in enumerate(NESTED)]
+    corpus = make(nested_out, fit_on=fit_on, min_count=2)
+    assert_vocabulary(corpus, nested, 2)
+    assert corpus.ids(slice(9, 10)).to_list() == [[[1, 1], [1]]]
+    assert corpus.ids().to_list() == numbered(nested_out, corpus.vocabulary)
+    assert make(fit_on=fit_on.tolist(), min_count=2).vocabulary == corpus.vocabulary
+
+
+def test_form(corpus):
+    assert len(corpus) == 600
+    assert [getattr(corpus, name).dtype for name in ARRAYS] == [np.int32, *[np.int64] * 3]
+    assert [corpus.text_splits[0], corpus.sentence_splits[0]] == [0, 0]
+    n_sentences, n_tokens = sum(map(len, NESTED)), sum(count(NESTED).values())
+    assert [corpus.text_splits[-1], corpus.sentence_splits[-1]] == [n_sentences, n_tokens]
+    n_words = len(corpus.vocabulary)
+    expected = f"{n_sentences:,} sentences, {n_tokens:,} tokens, vocabulary of {n_words}"
+    assert repr(corpus) == f"Corpus(600 texts, {expected})"
+
+
+def test_texts_of_any_kind(corpus):
+    texts = written(NESTED)
+    for same in (iter(texts), (one.encode() for one in texts), np.array(texts), tuple(texts)):
+        found = Corpus.from_texts(same, min_count=3, splitter="core", verbose=0)
+        assert found.vocabulary == corpus.vocabulary
+        for name in ARRAYS:
+            np.testing.assert_array_equal(getattr(found, name), getattr(corpus, name))
+    odd = ["one\0two \0", "half \ud800 pair", b"\xff\xfe", "", "?!"]
+    found = Corpus.from_texts(odd, min_count=1, splitter="core", verbose=0)
+    assert [[found.words(s) for s in one] for one in found.ids().to_list()] == [
+        [["one", "two"]],
+        [["half"], ["pair"]],
+        *[[]] * 3,
+    ]
+
+
+def test_the_vocabulary_of_another_corpus(corpus):
+    others = [*draw(30, seed=1), [["xyzzy", "a"]]]
+    found = make(others, like=corpus, splitter="not used", min_count=9)
+    assert (found.vocabulary, found.splitter) == (corpus.vocabulary, "core")
+    np.testing.assert_array_equal(found.counts, corpus.counts)
+    assert found.ids().to_list() == numbered(others, corpus.vocabulary)
+    assert found.ids([-1]).to_list() == [[[1, corpus.vocabulary.index("a")]]]
+
+
+def test_splitter_is_kept():
+    pytest.importorskip("tensorflow_text")
+    corpus = Corpus.from_texts(["One two.Three"], min_count=1, verbose=0)
+    assert corpus.splitter == "tensorflow-text"
+    assert corpus.ids().row_lengths().numpy() == [2]  # the other asks for a space
+    like = Corpus.from_texts(["a.B", "c"], like=corpus, splitter="core", verbose=0)
+    assert (like.splitter, like.ids().row_lengths().numpy().tolist()) == ("tensorflow-text", [2, 1])
+    assert make(NESTED[:5]).splitter == "core"
+
+
+ROWS = {
+    "all": None,
+    "slice": slice(5, 60, 7),
+    "mask": np.arange(600) % 50 == 3,
+    "indices": np.array([599, 0, 3, 3, -2]),
+    "list": [8, 1],
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+def test_rows(corpus, rows, monkeypatch):
+    monkeypatch.setattr("keras_mmil.builders.corpus._CHUNK", 130)
+    every = numbered(NESTED, corpus.vocabulary)
+    expected = [every[i] for i in np.arange(600)[slice(None) if rows is None else rows]]
+    found = corpus.ids(rows)
+    assert found.to_list() == expected
+    assert (found.dtype, found.ragged_rank) == (tf.int32, 2)
+    flat = [ids.tolist() for ids in corpus.flat_ids(rows)]
+    assert flat == [[i for sentence in one for i in sentence] for one in expected]
+    for size, at_most in [(3, 100), (5, 4)]:
+        windows = [[window_list(x, size, at_most) for x in one] for one in expected]
+        found = corpus.trigrams(rows, size, at_most)
+        assert found.to_list() == windows
+        assert found.shape.as_list() == [len(expected), None, None, size]
+        assert found.dtype == tf.int32
+    assert corpus.trigrams(rows).to_list() == corpus.trigrams(rows, 3, 100).to_list()
+
+
+def window_list(ids, size, at_most):
+    padded = [0] * (size // 2) + ids + [0] * (size // 2)
+    every = [padded[i : i + size] for i in range(len(ids))]
+    return every if len(ids) <= at_most else every[: at_most // 2] + every[-(at_most // 2) :]
+
+
+def test_words(corpus):
+    (sentence, *_), *_ = (one for one in NESTED if one)
+    assert corpus.words(numbered([[sentence]], corpus.vocabulary)[0][0]) == [
+        word if word in corpus.vocabulary else "<unknown>" for word in sentence
+    ]
+    assert corpus.words(np.array([0, 1])) == ["_", "<unknown>"]
+
+
+def test_saving(corpus, tmp_path):
+    corpus.save(tmp_path / "new" / "corpus")
+    loaded = Corpus.load(tmp_path / "new" / "corpus")
+    assert (loaded.vocabulary, loaded.splitter) == (corpus.vocabulary, corpus.splitter)
+    for name in ARRAYS:
+        found, expected = getattr(loaded, name), getattr(corpus, name)
+        assert isinstance(found, np.memmap)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    assert loaded.trigrams([7, 3]).to_list() == corpus.trigrams([7, 3]).to_list()
+    files = {path.name for path in (tmp_path / "new" / "corpus").iterdir()}
+    assert files == {"corpus.json", *(f"{name}.npy" for name in ARRAYS)}
+    loaded.save(tmp_path / "new" / "corpus")  # over what it is mapped from
+    assert Corpus.load(tmp_path / "new" / "corpus").ids().to_list() == corpus.ids().to_list()
+
+
+def test_saving_a_corpus_without_tokens(tmp_path):
+    make([[], []]).save(tmp_path)
+    assert Corpus.load(tmp_path).trigrams().to_list() == [[], []]
+    assert Corpus.load(tmp_path).vocabulary == ("_", "<unknown>")
+
+
+@pytest.mark.parametrize("name", ["corpus.json", "tokens.npy", "counts.npy"])
+def test_incomplete_folders(corpus, tmp_path, name):
+    corpus.save(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / name))):
+        Corpus.load(tmp_path)
+
+
+def test_interrupted_saving(corpus, tmp_path):
+    (tmp_path / "counts.npy").mkdir()  # which cannot be replaced
+    with pytest.raises(OSError, match="counts"):
+        corpus.save(tmp_path)
+    assert not (tmp_path / "corpus.json").exists()
+
+
+def test_corpora_of_another_version(corpus, tmp_path):
+    corpus.save(tmp_path)
+    about = json.loads((tmp_path / "corpus.json").read_text("utf-8"))
+    (tmp_path / "corpus.json").write_text(json.dumps(about | {"format": 99}))
+    with pytest.raises(ValueError, match=rf"Received: {re.escape(str(tmp_path))} of format 99"):
+        Corpus.load(tmp_path)
+
+
+def failing():
+    yield "a"
+    raise KeyError("my own")
+
+
+@pytest.mark.parametrize(
+    ("texts", "arguments", "error", "match"),
+    [
+        ([], {}, ValueError, r"at least one text\. Received: none"),
+        ("a text", {}, TypeError, "Received: str"),
+        (b"a text", {}, TypeError, "Received: bytes"),
+        (3, {}, TypeError, "Received: int"),
+        (["a", 3.5], {}, TypeError, r"^Expected a text, str or bytes\. Received: float 3\.5$"),
+        ([["a"]], {}, TypeError, r"Received: list \['a'\]"),
+        (["a"] * 999 + [None], {}, TypeError, "Received: NoneType None"),
+        (failing(), {}, KeyError, "^'my own'$"),
+        (["a"], {"fit_on": [True, False]}, ValueError, r"each of 1 texts.*fit_on\.shape=\(2,\)"),
+        (["a"], {"fit_on": [1]}, ValueError, r"fit_on\.shape=\(1,\), dtype=int64"),
+        (["a"], {"min_count": 0}, ValueError, "Received: min_count=0"),
+        (["a"], {"min_count": 1.5}, ValueError, r"Received: min_count=1\.5"),
+        (["a"], {"splitter": "nltk"}, ValueError, "Received: splitter='nltk'"),
+    ],
+)
+def test_bad_arguments(texts, arguments, error, match):
+    with pytest.raises(error, match=match):
+        Corpus.from_texts(texts, **{"splitter": "core", "verbose": 0} | arguments)
+
+
+def test_texts_are_counted_aloud(capsys):
+    for texts, shown in ((["a", "b", "c"], "3/3"), (iter(["a", "b"]), "2/Unknown")):
+        Corpus.from_texts(texts, splitter="core")
+        assert shown in capsys.readouterr().out
+    assert make(NESTED[:3]).splitter == "core"
+    assert capsys.readouterr().out == ""
+
+
+THINGS = {"plot", "acting", "music", "story", "ending", "cast", "camera work", "dialogue"}
+PRAISE = {"good", "great", "wonderful", "funny", "clever", "moving"}
+BLAME = {"bad", "awful", "boring", "poor", "stupid", "weak"}
+
+
+def opinion(sentence):
+    """1 for praise, -1 for blame, 0 for neither: of words, and not of how they came about."""
+    words = set(re.findall(r"\w+", sentence))
+    value = len(words & PRAISE) - len(words & BLAME)
+    assert abs(value) <= 1
+    return -value if words & {"not", "never"} else value
+
+
+def test_opinions():
+    for (texts, y), n in zip(opinions.load_texts(301, 60, 1), (301, 60, 1), strict=True):
+        assert (len(texts), y.shape, y.dtype, y.sum()) == (n, (n,), np.int64, n // 2)
+        sums = [sum(map(opinion, re.findall(r"[^.!]+", one))) for one in texts]
+        assert [int(total > 0) for total in sums] == y.tolist()
+        assert 0 not in sums
+        sizes = Counter(len(re.findall(r"[.!](?: |$)", one)) for one in texts)
+        assert n < 60 or sorted(sizes) == [1, 2, 3, 4, 5, 6, 7]
+        assert n == 1 or len(set(np.flatnonzero(y) % 2)) == 2, "in random order"
+    (texts, _), *_ = opinions.load_texts(300, 0, 0)
+    every = " ".join(texts)
+    for word in THINGS | PRAISE | BLAME | {"not", "never", "friends", "songs"}:
+        assert f" {word}" in every
+
+
+def test_opinions_are_the_same_for_the_same_seed():
+    first, again = opinions.load_texts(5, 3, 9), opinions.load_texts(40, 3, 9)
+    for (texts, y), (texts_again, y_again) in zip(first[1:], again[1:], strict=True):
+        assert texts == texts_again
+        assert y.tolist() == y_again.tolist()
+    assert len({*first[0][0], *first[1][0], *first[2][0]}) > 10, "the sets differ"
+    assert opinions.load_texts(5, 3, 9, seed=1)[2][0] != first[2][0]
+    (texts, _), *_ = opinions.load_texts(50, 0, 0, n_sentences=(2, 2))
+    assert {len(re.findall(r"[.!](?: |$)", one)) for one in texts} == {2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "received"),
+    [
+        ({"n_train": -1}, "n_train=-1"),
+        ({"n_test": 2.5}, "n_test=2.5"),
+        ({"n_sentences": (0, 3)}, "n_sentences=(0, 3)"),
+        ({"n_sentences": (3, 2)}, "n_sentences=(3, 2)"),
+        ({"n_sentences": 3}, "n_sentences=3"),
+    ],
+)
+def test_bad_arguments_of_opinions(arguments, received):
+    with pytest.raises(ValueError, match=re.escape(f"Received: {received}")):
+        opinions.load_texts(**arguments)

@@ -1,0 +1,286 @@
+"""Graphs as nested bags, against networkx and loops over neighbours."""
+
+import networkx
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_mmil.builders import graphs
+
+PATH = [[0, 1], [1, 2]]  # 0 - 1 - 2
+KARATE = networkx.karate_club_graph()
+
+
+@st.composite
+def random_graphs(draw, directed=False):
+    n = draw(st.integers(1, 12))
+    nodes = st.integers(0, n - 1)
+    links = draw(st.lists(st.tuples(nodes, nodes), max_size=30))  # with loops and repetitions
+    graph = (networkx.DiGraph if directed else networkx.Graph)()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(links)
+    return graph
+
+
+def sets(bags):
+    return [sorted(bag) for bag in bags.to_list()]
+
+
+# Adjacency --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        [[0, 1], [1, 2]],
+        [[1, 0], [2, 1], [1, 2], [1, 1]],  # either direction, repeated, with a loop
+        np.array([[0, 1], [1, 2]], np.int32),
+        sparse.csr_matrix([[0, 1, 0], [1, 0, 1], [0, 1, 0]]),
+        sparse.coo_array([[3, 0.5, 0], [0, 0, -2], [0, 0, 0]]),  # weighted, asymmetric, a loop
+        networkx.path_graph(3),
+        networkx.Graph([("a", "b"), ("b", "c"), ("b", "b")]),
+        networkx.DiGraph([("a", "b"), ("c", "b")]).to_undirected(),
+        networkx.MultiGraph([(0, 1), (0, 1), (1, 2)]),
+    ],
+)
+def test_adjacency_of_all_kinds(graph):
+    links = graphs.adjacency(graph)
+    assert isinstance(links, sparse.csr_array)
+    assert links.dtype == bool
+    found = links.toarray()
+    np.testing.assert_array_equal(found, found.T)
+    assert not found.diagonal().any()
+    assert sorted(found.sum(axis=1)) == [1, 1, 2]
+
+
+@given(random_graphs(directed=True))
+def test_adjacency_is_that_of_networkx(graph):
+    expected = networkx.to_numpy_array(graph, nodelist=range(len(graph))) > 0
+    np.fill_diagonal(expected, False)
+    np.testing.assert_array_equal(graphs.adjacency(graph, directed=True).toarray(), expected)
+    both = expected | expected.T
+    np.testing.assert_array_equal(graphs.adjacency(graph).toarray(), both)
+    links = np.array(graph.edges, int).reshape(-1, 2)
+    again = graphs.adjacency(links, n_nodes=len(graph))
+    np.testing.assert_array_equal(again.toarray(), both)
+
+
+def test_adjacency_without_links():
+    assert graphs.adjacency([], n_nodes=3).shape == (3, 3)
+    assert graphs.adjacency(networkx.empty_graph(2)).nnz == 0
+    assert graphs.adjacency(networkx.Graph()).shape == (0, 0)
+    assert graphs.neighbourhoods([], at_most=2).to_list() == []
+
+
+@pytest.mark.parametrize(
+    ("graph", "arguments", "error", "match"),
+    [
+        (sparse.csr_array((2, 3)), {}, ValueError, r"graph\.shape=\(2, 3\)"),
+        (sparse.csr_array([[0, np.nan], [0, 0]]), {}, ValueError, "NaN or infinity"),
+        ([[0, -1]], {}, ValueError, "from -1 to 0"),
+        ([[0, 5]], {"n_nodes": 5}, ValueError, "from 0 to 4. Received: graph from 0 to 5"),
+        ([[0, 1]], {"n_nodes": 0}, ValueError, "n_nodes=0"),
+        ([[0.0, 1.0]], {}, TypeError, r"of type list, shape \(1, 2\)"),
+        ([[0, 1, 2]], {}, TypeError, r"shape \(1, 3\)"),
+        ("graph", {}, TypeError, "of type str"),
+    ],
+)
+def test_adjacency_of_what_is_no_graph(graph, arguments, error, match):
+    with pytest.raises(error, match=match):
+        graphs.adjacency(graph, **arguments)
+
+
+# Nodes ------------------------------------------------------------------------------------------
+
+
+@given(random_graphs(), st.integers(1, 4))
+def test_neighbourhoods_are_what_is_reached(graph, hops):
+    bags = graphs.neighbourhoods(graph, hops=hops)
+    assert bags.dtype == tf.int64
+    reached = networkx.single_source_shortest_path_length
+    assert sets(bags) == [sorted(reached(graph, node, hops)) for node in graph]
+    assert [bag[0] for bag in bags.to_list()] == list(graph)
+    without = graphs.neighbourhoods(graph, hops=hops, itself=False)
+    assert without.to_list() == [bag[1:] for bag in bags.to_list()]
+
+
+@given(random_graphs(directed=True), st.integers(1, 3))
+def test_directions(graph, hops):
+    links = graphs.adjacency(graph, directed=True)
+    reached = networkx.single_source_shortest_path_length
+    for direction, other in (
+        ("out", graph),
+        ("in", graph.reverse()),
+        ("both", graph.to_undirected()),
+    ):
+        bags = graphs.neighbourhoods(links, hops=hops, direction=direction)
+        assert sets(bags) == [sorted(reached(other, node, hops)) for node in graph]
+
+
+def test_some_nodes_in_any_order():
+    every = graphs.neighbourhoods(KARATE).to_list()
+    chosen = [33, 0, 0, 5]
+    assert graphs.neighbourhoods(KARATE, chosen).to_list() == [every[i] for i in chosen]
+    assert graphs.neighbourhoods(KARATE, []).to_list() == []
+
+
+@given(random_graphs(directed=True), st.sets(st.integers(0, 11)))
+def test_links_among_some_nodes(graph, some):
+    some = [node for node in some if node in graph]
+    links = graphs.among(graphs.adjacency(graph, directed=True), some)
+    inner = graph.subgraph(some)
+    expected = sorted((u, v) for u, v in inner.edges if u != v)
+    assert sorted(zip(*(part.tolist() for part in links.nonzero()), strict=True)) == expected
+    assert links.shape == (len(graph), len(graph))
+
+
+def test_sampled_neighbours():
+    every = graphs.neighbourhoods(KARATE, itself=False).to_list()
+    first, again, other = (
+        graphs.neighbourhoods(KARATE, at_most=3, itself=False, random_state=seed).to_list()
+        for seed in (0, 0, 1)
+    )
+    assert first == again != other
+    for few, many in zip(first, every, strict=True):
+        assert len(set(few)) == len(few) == min(3, len(many))
+        assert set(few) <= set(many)
+    with_itself = graphs.neighbourhoods(KARATE, at_most=3).to_list()
+    assert with_itself == [[node, *few] for node, few in enumerate(first)]
+
+
+def test_each_neighbour_is_as_likely():
+    rng = np.random.RandomState(0)
+    star = networkx.star_graph(5)
+    draws = [
+        graphs.neighbourhoods(star, [0], at_most=2, itself=False, random_state=rng).values.numpy()
+        for _ in range(600)
+    ]
+    counts = np.bincount(np.concatenate(draws), minlength=6)[1:]
+    assert counts.sum() == 1200
+    assert np.abs(counts - 240).max() < 60  # 240 ± 13
+
+
+def test_node_and_neighbours():
+    bags = graphs.node_and_neighbours([[0, 1], [1, 2]], nodes=[1, 0])
+    assert bags.to_list() == [[[1], [0, 2]], [[0], [1]]]
+    assert graphs.node_and_neighbours([], nodes=[]).to_list() == []
+    isolated = graphs.node_and_neighbours(networkx.empty_graph(2))
+    assert isolated.to_list() == [[[0], []], [[1], []]]
+
+
+def test_contents_take_the_place_of_nodes():
+    words = tf.ragged.constant([[7], [8, 9], []])
+    found = tf.gather(words, graphs.neighbourhoods(PATH))
+    assert found.to_list() == [[[7], [8, 9]], [[8, 9], [7], []], [[], [8, 9]]]
+
+
+def test_link_values():
+    links = graphs.adjacency([[0, 1], [2, 1]], directed=True)
+    kinds = sparse.csr_array(([5, 7], ([0, 2], [1, 1])), shape=(3, 3))
+    values = graphs.link_values(graphs.neighbourhoods(links), kinds, itself=-1)
+    assert values.to_list() == [[-1, 5], [-1], [-1, 7]]
+    with pytest.raises(ValueError, match=r"values\.shape=\(2, 2\)"):
+        graphs.link_values(graphs.neighbourhoods(links), kinds[:2, :2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"hops": 0}, ValueError, "hops=0"),
+        ({"at_most": 0}, ValueError, "at_most=0"),
+        ({"direction": "up"}, ValueError, "direction='up'"),
+        ({"nodes": [3]}, ValueError, "from 0 to 2. Received: nodes from 3 to 3"),
+        ({"nodes": [-1]}, ValueError, "nodes from -1 to -1"),
+        ({"nodes": [0.5]}, TypeError, "nodes of float64"),
+    ],
+)
+def test_neighbourhoods_out_of_range(arguments, error, match):
+    with pytest.raises(error, match=match):
+        graphs.neighbourhoods(PATH, **arguments)
+
+
+# Pairs and graphs -------------------------------------------------------------------------------
+
+
+def test_of_pairs():
+    bags = graphs.neighbourhoods(PATH)
+    assert graphs.of_pairs(bags, [[0, 2], [1, 1]]).to_list() == [
+        [[0, 1], [2, 1]],
+        [[1, 0, 2], [1, 0, 2]],
+    ]
+    with pytest.raises(ValueError, match=r"pairs\.shape=\(2,\)"):
+        graphs.of_pairs(bags, [0, 2])
+    with pytest.raises(ValueError, match="pairs from 0 to 3"):
+        graphs.of_pairs(bags, [[0, 3]])
+
+
+@given(st.lists(random_graphs(), min_size=1, max_size=4))
+def test_graphs_side_by_side(parts):
+    whole = networkx.disjoint_union_all(parts)
+    sizes = [len(part) for part in parts]
+    starts = np.cumsum(sizes) - sizes
+    ours = graphs.of_graphs(graphs.neighbourhoods(whole), sizes).to_list()
+    alone = [
+        [[member + start for member in bag] for bag in graphs.neighbourhoods(part).to_list()]
+        for part, start in zip(parts, starts, strict=True)
+    ]
+    assert ours == alone
+    by_kind = graphs.neighbour_pairs(whole, sizes).to_list()
+    assert [one[0] for one in by_kind] == alone
+    pairs = [
+        sorted(sorted((u + s, v + s)) for u, v in part.edges if u != v)
+        for part, s in zip(parts, starts, strict=True)
+    ]
+    assert [one[1] for one in by_kind] == pairs
+
+
+@given(st.lists(random_graphs(), min_size=1, max_size=3))
+def test_cycles_and_trees_are_all_links(parts):
+    for part in parts:
+        part.remove_edges_from(list(networkx.selfloop_edges(part)))
+    whole = networkx.disjoint_union_all(parts)
+    found = graphs.cycles_and_trees(whole, [len(part) for part in parts]).to_list()
+    start = 0
+    for part, (cycles, trees) in zip(parts, found, strict=True):
+        inside = set(range(start, start + len(part)))
+        assert all(set(nodes) <= inside for nodes in cycles + trees)
+        components = networkx.number_connected_components(part)
+        assert len(cycles) == part.number_of_edges() - len(part) + components
+        n_bridges = sum(len(tree) - 1 for tree in trees)
+        assert n_bridges == len(list(networkx.bridges(part)))
+        start += len(part)
+
+
+def test_cycles_and_trees_of_a_lollipop():
+    graph = networkx.disjoint_union(networkx.lollipop_graph(3, 2), networkx.path_graph(3))
+    graph.add_node(8)
+    found = graphs.cycles_and_trees(graph, [5, 3, 1]).to_list()
+    assert found == [[[[0, 1, 2]], [[2, 3, 4]]], [[], [[5, 6, 7]]], [[], []]]
+
+
+@pytest.mark.parametrize("sizes", [[2], [2, 2], [-1, 4], [[3]]])
+def test_sizes_that_do_not_fit(sizes):
+    with pytest.raises(ValueError, match="add up to 3 nodes"):
+        graphs.of_graphs(graphs.neighbourhoods(PATH), sizes)
+
+
+# Degrees ----------------------------------------------------------------------------------------
+
+
+@given(random_graphs())
+def test_degrees_are_those_without_loops(graph):
+    graph.remove_edges_from(list(networkx.selfloop_edges(graph)))
+    assert graphs.degrees(graph).tolist() == [degree for _, degree in graph.degree]
+
+
+def test_degree_features_by_the_papers_equation():
+    table = graphs.degree_features(6)
+    assert table.shape == (7, 6)
+    assert table.dtype == np.float32
+    for degree in range(7):
+        for i in range(1, 7):
+            expected = 1 / np.sqrt(degree) if i < degree else 0
+            np.testing.assert_allclose(table[degree, i - 1], expected, rtol=1e-6)

@@ -1,0 +1,348 @@
+"""Citation networks: small ones in Planetoid's form, damaged and hostile ones, and the real."""
+
+import pickle
+import sys
+import types
+from collections import defaultdict
+
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+from scipy.sparse import csr_matrix
+
+from keras_mmil import zoo
+from keras_mmil.builders import graphs
+from keras_mmil.datasets import citations
+from keras_mmil.datasets._io import planetoid
+
+# Papers 0 and 1 are for training, 2 to 5 have labels, test papers are 6, 7 and 9; 8 is unknown.
+WORDS = np.array(
+    [
+        [1, 0, 0, 1],
+        [0, 1, 0, 0],
+        [0, 1, 1, 0],
+        [1, 1, 1, 1],
+        [0, 0, 0, 0],
+        [0, 0, 1, 0],
+        [1, 0, 1, 0],
+        [0, 0, 0, 1],
+        [0, 0, 0, 0],
+        [0, 1, 0, 1],
+    ],
+    np.float32,
+)
+LABELS = [0, 1, 1, 2, 0, 2, 1, 0, -1, 2]
+LINKS = {0: [1, 1, 6], 1: [0, 2], 2: [1], 3: [3, 7], 4: [], 5: [9], 6: [0], 7: [3], 9: [5]}
+TEST = [7, 9, 6]  # in the order of the files
+
+
+def contents(words=WORDS):
+    one_hot = np.array([np.arange(3) == label for label in LABELS], np.int32)
+    graph = defaultdict(list, LINKS)
+    return {
+        "x": csr_matrix(words[:2]),
+        "y": one_hot[:2],
+        "allx": csr_matrix(words[:6]),
+        "ally": one_hot[:6],
+        "tx": csr_matrix(words[TEST]),
+        "ty": one_hot[TEST],
+        "graph": graph,
+    }
+
+
+def write(folder, name="cora", index=TEST, **changed):
+    (folder / "planetoid").mkdir(exist_ok=True)
+    for part, content in {**contents(), **changed}.items():
+        path = folder / "planetoid" / f"ind.{name}.{part}"
+        path.write_bytes(content if isinstance(content, bytes) else pickle.dumps(content, 3))
+    path = folder / "planetoid" / f"ind.{name}.test.index"
+    path.write_text(index if isinstance(index, str) else "".join(f"{i}\n" for i in index))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where files of the official names are looked for, and may be any."""
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+    monkeypatch.setattr(planetoid, "CHECKSUMS", {name: {} for name in citations.NAMES})
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["cora", "citeseer"])
+def test_load(folder, name):
+    write(folder, name)
+    found = citations.load(name)
+    assert found.words.to_list() == [np.flatnonzero(row).tolist() for row in WORDS]
+    assert found.words.dtype == "int32"
+    assert found.weights is None
+    assert (found.n_words, found.n_classes) == (4, 3)
+    assert found.labels.tolist() == LABELS
+    expected = {(min(a, b), max(a, b)) for a, others in LINKS.items() for b in others if a != b}
+    starts, ends = found.links.nonzero()
+    assert {
+        (a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True) if a < b
+    } == expected
+    assert found.links.nnz == 2 * len(expected)
+
+
+def test_weights_of_words(folder):
+    weights = WORDS * np.arange(1, 11)[:, None] / 8
+    write(folder, "pubmed", **contents(weights))
+    found = citations.load("pubmed")
+    assert found.weights.dtype == "float32"
+    assert found.words.to_list() == [np.flatnonzero(row).tolist() for row in WORDS]
+    for row, expected in zip(found.weights.to_list(), weights, strict=True):
+        np.testing.assert_allclose(row, expected[expected > 0])
+
+
+def test_files_of_python_2(folder, monkeypatch):
+    """The real files name modules that SciPy and NumPy no longer have, and strings of bytes."""
+    old = types.ModuleType("scipy.sparse.csr")
+    old.csr_matrix = type("csr_matrix", (), {"__module__": "scipy.sparse.csr"})
+    monkeypatch.setitem(sys.modules, "scipy.sparse.csr", old)
+
+    def as_of_old(matrix):
+        copy = old.csr_matrix()
+        names = ("data", "indices", "indptr")
+        copy.__dict__.update({name: getattr(matrix, name) for name in names}, _shape=matrix.shape)
+        return pickle.dumps(copy, 3)
+
+    old_ones = {part: as_of_old(contents()[part]) for part in ("x", "tx", "allx")}
+    assert b"cscipy.sparse.csr\ncsr_matrix" in old_ones["x"]
+    write(folder, **old_ones)
+    assert citations.load("cora").words.to_list() == [np.flatnonzero(w).tolist() for w in WORDS]
+
+
+class Hostile:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+@pytest.mark.parametrize("part", ["x", "ally", "graph"])
+def test_hostile_files_run_nothing(folder, part):
+    target = folder / "written"
+    write(folder, **{part: Hostile(str(target))})
+    with pytest.raises(ValueError, match=rf"ind\.cora\.{part} \(.*open is neither array nor list"):
+        citations.load("cora")
+    assert not target.exists()
+
+
+BROKEN = csr_matrix(WORDS[:2])
+BROKEN.indices = np.array([0, 9, 1], np.int32)  # there are four words
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"x": b""}, r"ind\.cora\.x \("),
+        ({"allx": pickle.dumps(csr_matrix(WORDS), 3)[:-20]}, r"ind\.cora\.allx \("),
+        ({"x": BROKEN}, r"ind\.cora\.x \(.*indices"),
+        ({"x": csr_matrix(WORDS[:2] * np.nan)}, r"ind\.cora\.x \(not finite"),
+        ({"y": [1, 2]}, r"ind\.cora\.y \(list instead of a matrix"),
+        ({"ally": np.array([["a"]])}, r"ind\.cora\.ally \(an array of <U1 instead of numbers"),
+        ({"graph": [1]}, "not a dict of lists"),
+        ({"graph": {0: 1}}, "not a dict of lists"),
+        ({"graph": {0: [99]}}, r"from 0 to 9. Received: .*ind\.cora\.\* with links .* to 99"),
+        ({"graph": {0: [None]}}, r"ind\.cora\.graph \(not numbers of papers"),
+        ({"graph": dict.fromkeys(range(9), [1] * 999)}, "more links than bytes"),
+        ({"index": "7\nnine\n"}, r"ind\.cora\.test\.index \(.*nine"),
+        ({"index": [7, 9, 3]}, "test papers from 6 up.*from 3 to 9"),
+        ({"index": [7, 9]}, "with 2 test papers"),
+        ({"index": [7, 9, 9]}, "with 3 test papers"),
+        ({"ty": 2 * np.eye(3)}, "at most one class"),
+        ({"ty": np.eye(3)[:2]}, "2 labels for them"),
+    ],
+)
+def test_damaged_files(folder, changed, match):
+    write(folder, **changed)
+    with pytest.raises(ValueError, match=match):
+        citations.load("cora")
+
+
+def test_missing(folder):
+    with pytest.raises(FileNotFoundError, match=r"planetoid/ind\.cora\.x"):
+        citations.load("cora")
+    with pytest.raises(ValueError, match=r"cora, citeseer, pubmed\. Received: name='arxiv'"):
+        citations.load("arxiv")
+
+
+# Splits and bags --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def network(folder):
+    write(folder)
+    found = citations.load("cora")
+    return citations.Citations(**{**vars(found), "sizes": (3, 2, 4)})
+
+
+def test_random_split(network):
+    first, again, other = (network.split("random", seed=seed) for seed in (0, 0, 1))
+    assert [len(part) for part in first] == [3, 2, 4]
+    assert sorted(np.concatenate(first)) == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+    assert all((a == b).all() for a, b in zip(first, again, strict=True))
+    assert np.concatenate(first).tolist() != np.concatenate(other).tolist()
+
+
+def test_temporal_split(network):
+    years = np.array([90, 91, 95, 90, 94, 96, 99, 97, 90, 95])
+    train, valid, test = network.split("temporal", years=years, until=(94, 95))
+    assert train.tolist() == [0, 1, 3, 4]
+    assert valid.tolist() == [2, 9]
+    assert test.tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"kind": "spatial"}, "kind='spatial'"),
+        ({"kind": "temporal"}, r"which Planetoid does not have.*years.shape=\(0,\), until=\(1994"),
+        ({"kind": "temporal", "years": range(10), "until": (5, 5)}, r"until=\(5, 5\)"),
+        ({"kind": "temporal", "years": range(10), "until": (50, 60)}, r"\[9, 0, 0\] papers"),
+    ],
+)
+def test_splits_that_are_none(network, arguments, match):
+    with pytest.raises(ValueError, match=match):
+        network.split(**arguments)
+
+
+def test_bags(network):
+    assert network.bags([0, 4, 8]).to_list() == [[0, 1, 6], [4], [8]]
+    assert network.bags([0, 1, 6], visible=[0, 1]).to_list() == [[0, 1], [1, 0], [6]]
+
+
+def test_splits_that_a_network_does_not_have(network):
+    fields = {**vars(network), "sizes": None, "transductive": None}
+    for kind in ("random", "transductive"):
+        with pytest.raises(ValueError, match=f"kind='{kind}', transductive=None, sizes=None"):
+            citations.Citations(**fields).split(kind)
+
+
+def test_years_from_a_file(folder):
+    write(folder)
+    assert citations.load("cora").years is None
+    path = folder / "planetoid" / "cora.years"
+    path.write_text(
+        "".join(f"{year}\n" for year in (1990, 91, 1995, 1990, 1994, 1996, 99, 97, 1, 0))
+    )
+    found = citations.load("cora")
+    train, valid, test = found.split("temporal")
+    assert train.tolist() == [0, 1, 3, 4, 6, 7, 9]
+    assert (valid.tolist(), test.tolist()) == ([2], [5])
+    for content, match in (
+        ("1990\n", "years of 10 papers.*with 1"),
+        ("MCM\n", "Expected ints.*cora.years .*MCM"),
+    ):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=match):
+            citations.load("cora")
+
+
+def test_word_bags(network):
+    bags = network.word_bags([0, 4, 8], visible=[0, 1])
+    assert [sorted(bag) for bag in bags.to_ragged().to_list()] == [[[0, 3], [1]], [[]], [[]]]
+    flat = network.word_bags([0, 4, 8], depth=1)
+    assert [sorted(bag) for bag in flat.to_ragged().to_list()] == [[0, 0, 1, 2, 3], [], []]
+
+
+def test_weights_of_words_enter_the_bags(folder):
+    write(folder, "pubmed", **contents(WORDS * 0.25))
+    found = citations.load("pubmed")
+    bags = found.word_bags([0, 1])
+    assert set(bags.counts.values.values.numpy().tolist()) == {0.25}
+    merged = found.word_bags([0], depth=1)  # words 0 and 3, 1, and 0 and 2: 0 twice
+    assert merged.bags.to_list() == [[0, 1, 2, 3]]
+    assert merged.counts.to_list() == [[0.5, 0.25, 0.25, 0.25]]
+
+
+@pytest.mark.parametrize("model", ["mmil", "mil"])
+def test_a_network_of_papers_with_weights_trains(folder, model):
+    """PubMed's form: the weights of its words reach the bag-layers."""
+    write(folder, "pubmed", **contents(WORDS * 0.25))
+    data = zoo.registry[f"pubmed-{model}-mean-transductive"].load()
+    x, y, _ = data.train
+    network = getattr(zoo, f"citation_{model}")(**data.build_arguments, aggregation="sum")
+    network.fit(x, y, validation_data=data.test[:2], epochs=2, verbose=0)
+    whole = citations.load("pubmed")
+    unweighted = citations.Citations(**{**vars(whole), "weights": None})
+    depth = 2 if model == "mmil" else 1
+    found, other = (
+        network.predict(each.word_bags([0, 1, 2], depth=depth), verbose=0)
+        for each in (whole, unweighted)
+    )
+    assert found.shape == (3, 3)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
+    assert np.abs(found - other).max() > 1e-4
+
+
+def test_parts(network):
+    """In training nobody has heard of later papers; in the transductive split everybody has."""
+    papers = network.split("random", seed=3)
+    for kind, seen in (
+        ("random", [papers[0], np.concatenate(papers[:2]), np.concatenate(papers)]),
+        ("transductive", [None] * 3),
+    ):
+        parts = network.parts(kind, seed=3)
+        for part, (x, y), visible in zip(network.split(kind, 3), parts, seen, strict=True):
+            assert len(x) == len(y) == len(part)
+            expected = network.word_bags(part, visible).to_ragged()
+            assert x.to_ragged().to_list() == expected.to_list()
+            np.testing.assert_array_equal(y, network.labels[part])
+    assert [len(x) for x, _ in network.parts("random", limit=2)] == [2, 2, 2]
+    assert {x.depth for x, _ in network.parts("random", depth=1)} == {1}
+
+
+def test_synthetic():
+    first, again, other = (citations.synthetic(seed=seed) for seed in (0, 0, 1))
+    assert first.words.to_list() == again.words.to_list() != other.words.to_list()
+    assert (first.links != again.links).nnz == 0
+    assert np.bincount(first.labels).tolist() == [134, 133, 133]
+    starts, ends = first.links.nonzero()
+    assert 0.7 < (first.labels[starts] == first.labels[ends]).mean() < 0.9
+    for kind in ("random", "transductive", "temporal"):
+        parts = first.split(kind)
+        assert [len(part) for part in parts] == [80, 80, 240]
+        assert len(np.unique(np.concatenate(parts))) == 400
+    owners = np.repeat(first.labels, first.words.row_lengths())
+    special = first.words.values.numpy() < 30
+    assert (first.words.values.numpy()[special] // 10 == owners[special]).all()
+    assert 0.25 < special.mean() < 0.42
+    with pytest.raises(ValueError, match="n_papers=59"):
+        citations.synthetic(n_papers=59)
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"labels": np.zeros(3, int)}, r"labels.shape=\(3,\)"),
+        ({"labels": np.full(10, -1)}, "all negative"),
+        ({"n_words": 3}, "below 3.*words with 3"),
+        ({"links": sparse.csr_array((9, 9), dtype=bool)}, r"links.shape=\(9, 9\)"),
+    ],
+)
+def test_parts_of_a_network_that_do_not_fit(network, changed, match):
+    with pytest.raises(ValueError, match=match):
+        citations.Citations(**{**vars(network), **changed})
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "papers", "links", "words", "classes", "unknown", "isolated"),
+    [("cora", 2708, 5278, 1433, 7, 0, 0), ("citeseer", 3327, 4552, 3703, 6, 15, 48)],
+)
+def test_real_networks(data_dir, name, papers, links, words, classes, unknown, isolated):
+    found = citations.load(name)
+    assert len(found.labels) == found.words.nrows() == papers
+    assert found.links.nnz == 2 * links
+    assert (found.n_words, found.n_classes) == (words, classes)
+    assert (found.labels < 0).sum() == unknown
+    assert (graphs.degrees(found.links) == 0).sum() == isolated
+    train, valid, test = found.split("transductive")
+    assert np.bincount(found.labels[train]).tolist() == [20] * classes
+    assert (len(valid), len(test)) == (500, 1000)
+    assert isinstance(found.links, sparse.csr_array)
+    sizes = [len(part) for part in found.split("random")]
+    assert sizes[:2] == list(found.sizes[:2])
+    assert sum(sizes) == papers - unknown

@@ -1,0 +1,182 @@
+"""ModelNet40: small archives of the official forms, damaged ones, and the real points."""
+
+import io
+import os
+import zipfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from keras_mmil.builders import clouds
+from keras_mmil.datasets import modelnet
+
+SQUARE = "OFF\n4 1 4\n0 0 0\n2 0 0\n2 2 0\n0 2 0\n4 0 1 2 3\n"
+ROOF = "OFF4 2 5\n0 0 0\n2 0 0\n2 2 1\n0 2 1\n3 0 1 2\n3 0 2 3\n"
+FILES = {
+    "ModelNet40/bed/train/bed_0001.off": SQUARE,
+    "ModelNet40/airplane/train/airplane_0001.off": ROOF,
+    "ModelNet40/tv_stand/test/tv_stand_0001.off": SQUARE,
+    "__MACOSX/ModelNet40/._bed": "junk",
+    "ModelNet40/README.txt": "junk",
+}
+SURFACES = "ModelNet40.zip"
+HDF5 = "modelnet40_ply_hdf5_2048.zip"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
+    (tmp_path / "modelnet40").mkdir()
+    return tmp_path / "modelnet40"
+
+
+def write_zip(path, files):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+
+
+def hdf5(x, y):
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file["data"], file["label"] = x, y
+    return buffer.getvalue()
+
+
+def write_npz(folder, **changed):
+    rng = np.random.default_rng(0)
+    arrays = {
+        "x_train": rng.normal(5, 2, (3, 20, 3)),
+        "y_train": np.array([0, 39, 2], "uint8"),
+        "x_test": rng.normal(5, 2, (2, 20, 3)),
+        "y_test": np.array([1, 1], "uint8"),
+    }
+    np.savez(folder / "modelnet40_20.npz", **{**arrays, **changed})
+    return arrays
+
+
+def test_points(folder):
+    arrays = write_npz(folder)
+    (x, y), (x_test, y_test) = modelnet.load(n_points=20)
+    np.testing.assert_allclose(x, clouds.normalise(arrays["x_train"]), rtol=1e-6)
+    assert y.tolist() == [0, 39, 2]
+    assert y.dtype == np.int64
+    assert (x_test.shape, y_test.tolist()) == ((2, 20, 3), [1, 1])
+
+
+def test_surfaces(folder):
+    write_zip(folder / SURFACES, FILES)
+    (x, y), (x_test, y_test) = modelnet.load(n_points=50, seed=3)
+    names = [modelnet.CLASS_NAMES[kind] for kind in y]
+    assert names == ["airplane", "bed"]
+    assert [modelnet.CLASS_NAMES[kind] for kind in y_test] == ["tv_stand"]
+    assert (x.shape, x_test.shape) == ((2, 50, 3), (1, 50, 3))
+    np.testing.assert_allclose(x, clouds.normalise(x), atol=1e-5)
+    assert np.ptp(x[1][:, 2]) < 1e-5 < np.ptp(x[0][:, 2])  # the square is flat, the roof is not
+    cached = modelnet.load(n_points=50, seed=3)
+    np.testing.assert_array_equal(cached[0][0], x)
+    assert not np.array_equal(modelnet.load(n_points=50, seed=4)[0][0], x)
+
+
+def test_hdf5(folder):
+    """Their y axis is our z axis, and there are more points than wanted."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3, 2048, 3)) * [1, 10, 0.1]  # stretched upwards
+    files = {
+        f"modelnet40_ply_hdf5_2048/ply_data_{part}.h5": hdf5(part_x.astype("float32"), part_y)
+        for part, part_x, part_y in (
+            ("train0", x[:1], np.array([[7]])),
+            ("train1", x[1:2], np.array([[8]])),
+            ("test0", x[2:], np.array([[9]])),
+        )
+    }
+    write_zip(folder / HDF5, files)
+    (ours, y), (_, y_test) = modelnet.load(n_points=64, source="hdf5")
+    assert (y.tolist(), y_test.tolist()) == ([7, 8], [9])
+    spread = ours.std(axis=1)
+    assert (spread[:, 2] > 5 * spread[:, 0]).all()
+    assert (spread[:, 0] > 5 * spread[:, 1]).all()
+    whole = modelnet.load(n_points=2048, source="hdf5")[0][0]
+    turned = np.stack([x[:2, :, 0], -x[:2, :, 2], x[:2, :, 1]], axis=2)
+    np.testing.assert_allclose(whole, clouds.normalise(turned), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"n_points": 0}, "n_points=0"),
+        ({"source": "ply"}, "source='ply'"),
+        ({"source": "hdf5", "n_points": 2049}, "n_points=2049"),
+    ],
+)
+def test_arguments(folder, arguments, match):
+    with pytest.raises(ValueError, match=match):
+        modelnet.load(**arguments)
+
+
+@pytest.mark.parametrize("source", [None, "points", "surfaces", "hdf5"])
+def test_no_files(folder, source):
+    with pytest.raises(FileNotFoundError, match="modelnet40"):
+        modelnet.load(source=source)
+
+
+@pytest.mark.parametrize(
+    ("files", "match"),
+    [
+        ({}, "whole archive"),
+        ({"ModelNet40/bed/train/bed_0001.off": SQUARE}, "none for test"),
+        ({**FILES, "ModelNet40/bed/train/bed_0001.off": SQUARE[:30]}, "bed_0001.off"),
+        ({**FILES, "ModelNet40/bed/test/b.off": SQUARE.replace("2 2 0", "nan 2 0")}, "b.off"),
+    ],
+)
+def test_damaged_archives(folder, files, match):
+    write_zip(folder / SURFACES, files)
+    with pytest.raises(ValueError, match=match):
+        modelnet.load(n_points=10)
+    assert not list((folder.parent / "keras").rglob("*.npz"))
+
+
+@pytest.mark.parametrize("name", [SURFACES, HDF5])
+def test_no_archive(folder, name):
+    (folder / name).write_bytes(b"PK no archive")
+    with pytest.raises(ValueError, match="delete it and get it again"):
+        modelnet.load(n_points=10, source="hdf5" if name == HDF5 else "surfaces")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"x_train": np.zeros((3, 20, 2))},
+        {"y_train": np.zeros(2, int)},
+        {"y_test": np.array([0, 40])},
+        {"y_test": np.array([0.0, 1.0])},
+    ],
+)
+def test_damaged_points(folder, changed):
+    write_npz(folder, **changed)
+    with pytest.raises(ValueError, match="Expected clouds"):
+        modelnet.load(n_points=20)
+
+
+def test_points_that_are_not_finite(folder):
+    write_npz(folder, x_train=np.full((3, 20, 3), np.nan))
+    with pytest.raises(ValueError, match="180 that are NaN"):
+        modelnet.load(n_points=20)
+
+
+@pytest.mark.data
+def test_the_real_points():
+    assert Path(os.environ["KERAS_MMIL_DATA"], "modelnet40", "modelnet40_100.npz").is_file()
+    (x, y), (x_test, y_test) = modelnet.load()
+    assert (x.shape, x_test.shape) == ((9843, 100, 3), (2468, 100, 3))
+    assert np.bincount(y).shape == np.bincount(y_test).shape == (40,)
+    kinds = list(modelnet.CLASS_NAMES)
+    extent = np.ptp(x, axis=1)
+    bottles, airplanes = (
+        extent[y == kinds.index(kind)].mean(axis=0) for kind in ("bottle", "airplane")
+    )
+    assert bottles.argmax() == 2  # the z axis is upwards
+    assert airplanes.argmin() == 2

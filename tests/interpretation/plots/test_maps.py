@@ -1,0 +1,113 @@
+"""Maps: what is drawn, and what clusters and rules are on them."""
+
+import numpy as np
+import pytest
+
+from keras_mmil import Bags, Explainer, zoo
+from keras_mmil.datasets import plants
+from keras_mmil.interpretation.plots.maps import Maps, plot_maps
+
+FLORA = plants.synthetic(n_regions=(8, 9), n_species=10, seed=2)
+N = len(FLORA.regions)
+
+
+@pytest.fixture(scope="module", params=["mmil", "mil"])
+def fitted(request):
+    x = FLORA.similar_regions(5)
+    build = zoo.plants_mmil
+    if request.param == "mil":
+        x, build = Bags.from_ragged(x.merge_dims(1, 2)), zoo.plants_mil
+    model = build(FLORA, dense_units=16)
+    model.fit(x, FLORA.presence.astype(int), epochs=8, batch_size=8, verbose=0)
+    species = int(np.abs(FLORA.presence.mean(axis=0) - 0.5).argmin())
+    threshold = float(np.median(model.predict(x, verbose=0)[:, species]))
+    explainer = Explainer(
+        n_clusters=4, target=(species, threshold), class_names=("no", "yes"), verbose=0
+    )
+    return explainer.fit(model, x), x
+
+
+def test_places_of_clusters(fitted):
+    explainer, x = fitted
+    found = Maps(explainer, x).instances(N)
+    assert list(found) == list(explainer.levels_[0].names)
+    inside = np.stack(list(found.values()))
+    ids = x.to_ragged() if isinstance(x, Bags) else x
+    named = np.unique(ids.flat_values)
+    np.testing.assert_array_equal(inside.sum(axis=0), np.isin(np.arange(N), named))
+    # As the explanations say, of the first top-bag that holds anything.
+    labels, stored = explainer.labels(x)[0], x.inputs["bags"] if isinstance(x, Bags) else x
+    for label, place in zip(
+        labels[5:6].flat_values.numpy(), stored[5:6].flat_values.numpy(), strict=True
+    ):
+        assert inside[label, place]
+
+
+def test_members_in_clusters(fitted):
+    explainer, x = fitted
+    found = Maps(explainer, x).members()
+    assert list(found) == list(explainer.levels_[-1].names)
+    for i, explanation in enumerate(explainer.explain(x[:12])):
+        names = [child.name for child in explanation.top_bag.children]
+        assert {name: counts[i] for name, counts in found.items()} == {
+            name: names.count(name) for name in found
+        }
+
+
+def test_where_rules_hold(fitted):
+    explainer, x = fitted
+    maps = Maps(explainer, x)
+    matches, balances = maps.rules("yes")
+    of_class = [rule for rule in explainer.levels_[-1].rules if rule.conclusion == 1]
+    assert len(matches) == len(of_class) > 0
+    union = np.any(list(matches.values()), axis=0)
+    np.testing.assert_array_equal(union, explainer.predict(x) == 1)
+    for rule, clause in zip(of_class, matches, strict=True):
+        np.testing.assert_array_equal(matches[clause], balances[clause] == len(rule.conditions))
+        assert (np.abs(balances[clause]) <= len(rule.conditions)).all()
+    with pytest.raises(ValueError, match="conclusion='maybe'"):
+        maps.rules("maybe")
+
+
+def test_picture(tmp_path):
+    shown = {
+        FLORA.species[0]: FLORA.presence[:, 0],
+        "number of species": FLORA.presence.sum(axis=1),
+        "a": np.zeros(N, bool),
+        "b": np.arange(N) / N,
+        "c": np.zeros(N),
+    }
+    figure = plot_maps(FLORA.coordinates, shown, tmp_path / "maps.png", columns=3)
+    assert (tmp_path / "maps.png").stat().st_size > 1000
+    assert [ax.get_title() for ax in figure.axes] == [*shown, ""]
+    for ax in figure.axes[:5]:
+        (squares,) = ax.collections
+        np.testing.assert_allclose(squares.get_offsets(), FLORA.coordinates[:, ::-1])
+    colours = figure.axes[0].collections[0].get_facecolors()
+    for value in (True, False):
+        assert len(np.unique(colours[FLORA.presence[:, 0] == value], axis=0)) == 1
+    assert len(np.unique(colours, axis=0)) == 2
+    values = figure.axes[1].collections[0].get_array()
+    np.testing.assert_array_equal(values, FLORA.presence.sum(axis=1))
+
+
+@pytest.mark.parametrize("shown", [{}, {"short": np.zeros(3)}, {"flat": np.zeros((N, 2))}])
+def test_no_maps(shown):
+    with pytest.raises(ValueError, match=r"Received: (maps=|'short'|'flat')"):
+        plot_maps(FLORA.coordinates, shown)
+
+
+def test_one_place():
+    figure = plot_maps(np.array([[40.0, 1.0]]), {"here": np.array([True])})
+    assert len(figure.axes) == 1
+
+
+def test_long_titles():
+    rule = "present ← " + ", ".join(f"o_v{i}={i % 2}" for i in range(1, 10)) + "."
+    other = rule.replace("present", "PRESENT")
+    figure = plot_maps(FLORA.coordinates, {rule: np.ones(N), other: np.ones(N)})
+    figure.draw_without_rendering()
+    left, right = (ax.title.get_window_extent() for ax in figure.axes)
+    assert left.x1 < right.x0
+    assert left.y1 < figure.bbox.y1
+    assert figure.axes[0].get_title().replace("\n", " ") == rule

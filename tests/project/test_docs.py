@@ -1,0 +1,143 @@
+"""The documentation is true: its code runs and its links lead somewhere, and so do the examples."""
+
+import doctest
+import functools
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted(ROOT.glob("examples/*.py"))
+PAGES = [*ROOT.glob("README.md"), *sorted(ROOT.glob("docs/*.md"))]
+
+# A fenced block whose info string is "python"; with "python no-run" it is only shown.
+CODE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+OUTPUTS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run_page(text, name):
+    """Execute the Python code of a page from top to bottom, as one program.
+
+    A block of `>>>` lines has to print what the page says.
+    """
+    namespace = {"__name__": name}
+    for block in CODE.finditer(text):
+        code = textwrap.dedent(block[2])
+        line = text.count("\n", 0, block.start()) + 1
+        if code.startswith(">>>"):
+            test = doctest.DocTestParser().get_doctest(code, namespace, name, name, line)
+            runner = doctest.DebugRunner(optionflags=OUTPUTS)
+            try:
+                runner.run(test, clear_globs=False)
+            except doctest.DocTestFailure as failure:
+                message = (
+                    f"{name}, line {line + failure.example.lineno + 1}: {failure.example.source}"
+                )
+                raise AssertionError(f"{message}printed {failure.got}") from None
+            except doctest.UnexpectedException as failure:
+                raise failure.exc_info[1] from None
+            namespace.update(test.globs)
+        else:
+            exec(compile("\n" * line + code, name, "exec"), namespace)
+
+
+@pytest.fixture
+def small_mnist(monkeypatch):
+    """Let a page that trains on MNIST train on a few of scikit-learn's digits instead."""
+    import keras_mmil
+    from keras_mmil import datasets
+
+    sizes = {"n_train": 40, "n_valid": 40, "n_test": 40}
+    small = functools.partial(datasets.mnist.load_mmil, **sizes, source="digits")
+    monkeypatch.setattr(datasets.mnist, "load_mmil", lambda **_: small())
+    fit = keras_mmil.Model.fit
+    monkeypatch.setattr(
+        keras_mmil.Model,
+        "fit",
+        lambda self, *data, **arguments: fit(self, *data, **{**arguments, "epochs": 1}),
+    )
+
+
+# So little training may leave a network, and so its rules, with a single class.
+@pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_of_page_runs(page, request, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if page.name == "README.md":
+        request.getfixturevalue("small_mnist")
+    run_page(page.read_text(encoding="utf-8"), page.name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_page_lead_somewhere(page):
+    for path, heading in LINK.findall(page.read_text(encoding="utf-8")):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        if heading:
+            headings = HEADING.findall(target.read_text(encoding="utf-8"))
+            assert heading in [each.lower().replace(" ", "-") for each in headings], heading
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_example_runs(example, tmp_path):
+    result = subprocess.run(
+        [sys.executable, example, "--quick"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        timeout=600,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_example_says_how_to_run_it(example):
+    docstring = example.read_text(encoding="utf-8").split('"""')[1]
+    assert f"    python examples/{example.name} " in docstring
+
+
+PAGE = """
+```python
+x = 1
+```
+```bash
+exit 1
+```
+```python no-run
+raise SystemExit
+```
+```python
+>>> x + 1
+{printed}
+>>> y = x
+```
+- an item with code
+  ```python
+  assert y == 1
+  {last}
+  ```
+"""
+
+
+def test_a_page_is_one_program():
+    run_page(PAGE.format(printed=2, last=""), "page")
+
+
+def test_other_output_is_found():
+    with pytest.raises(AssertionError, match=r"page, line 12: x \+ 1\nprinted 2"):
+        run_page(PAGE.format(printed=3, last=""), "page")
+
+
+def test_an_error_has_its_line():
+    with pytest.raises(ZeroDivisionError) as caught:
+        run_page(PAGE.format(printed=2, last="1 / 0"), "page")
+    assert caught.traceback[-1].lineno + 1 == 19

@@ -1,0 +1,247 @@
+"""The structure of the library, read from its syntax trees without importing it."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from configparser import ConfigParser
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = {
+    "keras_mmil": "keras_mmil",
+    "keras_mmil_cli": "keras_mmil_cli",
+    "zoo": "keras_mmil.zoo",
+    "datasets": "keras_mmil.datasets",
+}
+
+# The package that answers without TensorFlow, and what it runs of the library by itself.
+FRONT = "keras_mmil_cli"
+ALONE = {"keras_mmil.zoo.experiments.catalogue", "keras_mmil._version"}
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def in_code(text: str) -> list[str]:
+    return re.findall(r"`(.+?)`", text)
+
+
+# What each room may import: the table of docs/architecture.md, which goes from the ground up.
+GROUND = in_code(re.search(r"^\*Ground\* is .*$", ARCHITECTURE, re.MULTILINE).group())
+DIRECTIONS = {
+    room: {*in_code(imports), *(GROUND if "ground" in imports else ())}
+    for rooms, imports in re.findall(r"^\| (`.+`) \| .+ \| (.*)\|$", ARCHITECTURE, re.MULTILINE)
+    for room in in_code(rooms)
+}
+ORDER = list(DIRECTIONS)
+# The package itself registers the serializable classes, and loads the rest only when asked to.
+EAGER = {
+    "_backend",
+    "_checkout",
+    "_version",
+    "bags",
+    "layers",
+    "layers.aggregations",
+    "losses",
+    "metrics",
+    "model",
+}
+
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "tensorflow_text": "tensorflow-text"}
+MAX_LINES = 320
+PICKLING = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve"}
+# Modules that may, with their reasons: Planetoid has nothing else, and only arrays get through.
+ALLOWED_TO_PICKLE = {"keras_mmil.datasets._io.planetoid"}
+
+
+def module_name(path: Path) -> str:
+    folder, *parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join([FOLDERS[folder], *(part for part in parts if part != "__init__")])
+
+
+MODULES = {
+    module_name(path): path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))
+}
+every_module = pytest.mark.parametrize("module", MODULES)
+
+
+def room_of(name: str) -> str | None:
+    """Returns the room that `name` belongs to, `None` outside of the library.
+
+    A name that the package defines itself, such as `keras_mmil.Bags`, is of the room `keras_mmil`.
+    """
+    package, *rest = name.split(".")
+    if package != "keras_mmil":
+        return FRONT if package == FRONT else None
+    starts = (".".join(rest[:n]) for n in range(len(rest), 0, -1))
+    return next((start for start in starts if start in DIRECTIONS), package)
+
+
+def import_statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yields every import under `node` that is ever executed: not those for type checkers only."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            yield from import_statements(ast.Module(child.orelse, []))
+        else:
+            yield from import_statements(child)
+
+
+def imported_names(source: str, package: str) -> Iterator[str]:
+    """Yields the full name of everything that `source`, a module of `package`, imports."""
+    for statement in import_statements(ast.parse(source)):
+        prefix = ""
+        if isinstance(statement, ast.ImportFrom):
+            prefix = resolve_name("." * statement.level + (statement.module or ""), package) + "."
+        yield from (prefix + alias.name for alias in statement.names)
+
+
+def imports_of(module: str) -> list[str]:
+    path = MODULES[module]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    return list(imported_names(path.read_text(encoding="utf-8"), package))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import keras_mmil.model as m, os", ["keras_mmil.model", "os"]),
+        ("from keras_mmil.model import Model", ["keras_mmil.model.Model"]),
+        ("from keras_mmil import model, Bags", ["keras_mmil.model", "keras_mmil.Bags"]),
+        ("from . import max", ["keras_mmil.layers.max"]),
+        ("from .. import zoo", ["keras_mmil.zoo"]),
+        ("from ..model import *", ["keras_mmil.model.*"]),
+        ("def f():\n  if x:\n    import pickle", ["pickle"]),
+        ("try:\n  import a\nexcept ImportError:\n  import b", ["a", "b"]),
+        ("if TYPE_CHECKING:\n  import a\nelse:\n  import b", ["b"]),
+        ("if typing.TYPE_CHECKING:\n  from ..zoo import a", []),
+    ],
+)
+def test_imports_are_found(source, expected):
+    assert list(imported_names(source, "keras_mmil.layers")) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "room"),
+    [
+        ("keras_mmil.zoo.mnist.build", "zoo"),
+        ("keras_mmil.zoo.experiments.digits", "zoo.experiments"),
+        ("keras_mmil.layers.bag_layer.BagLayer", "layers"),
+        ("keras_mmil.Bags", "keras_mmil"),
+        ("keras_mmil", "keras_mmil"),
+        ("keras_mmil_extra.zoo", None),
+        ("keras_mmil_cli.main.main", "keras_mmil_cli"),
+        ("keras.layers", None),
+    ],
+)
+def test_names_belong_to_rooms(name, room):
+    assert room_of(name) == room
+
+
+@pytest.mark.parametrize("room", DIRECTIONS)
+def test_the_table_of_rooms_goes_one_way(room):
+    above = ORDER[: ORDER.index(room)]
+    assert set(above) >= DIRECTIONS[room] - {room}
+
+
+@every_module
+def test_imports_go_one_way(module):
+    room = room_of(module)
+    # The face of a package, such as `zoo/__init__.py`, shows what is in it, wherever that lies.
+    is_face = MODULES[module].name == "__init__.py"
+    wrong = []
+    for name in imports_of(module):
+        other = room_of(name)
+        if other in (None, room) or (is_face and other.startswith(f"{room}.")):
+            continue
+        if room == FRONT or other == FRONT:  # whose imports have a test of their own
+            continue
+        allowed = EAGER if room == "keras_mmil" else DIRECTIONS[room]
+        wrong += [name] * (other not in allowed)
+    assert not wrong, f"{room} may import of the library only {sorted(allowed)}"
+
+
+@every_module
+def test_nothing_is_imported_by_star(module):
+    assert not [name for name in imports_of(module) if name.endswith(".*")]
+
+
+@every_module
+def test_nothing_pickles(module):
+    if module in ALLOWED_TO_PICKLE:
+        return
+    assert not {name.split(".")[0] for name in imports_of(module)} & PICKLING
+    allowing = [
+        node.lineno
+        for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle"
+        if not (isinstance(node.value, ast.Constant) and node.value.value is False)
+    ]
+    assert not allowing, "NumPy must not unpickle in these lines"
+
+
+@every_module
+def test_files_are_short(module):
+    assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+@every_module
+def test_public_modules_say_what_is_public(module):
+    if any(part.startswith("_") for part in module.split(".")):
+        return
+    assigned = {
+        target.id
+        for statement in ast.parse(MODULES[module].read_text(encoding="utf-8")).body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    assert "__all__" in assigned
+
+
+@pytest.fixture(scope="module")
+def setup_cfg():
+    parser = ConfigParser()
+    assert parser.read(ROOT / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+def test_every_package_is_listed(setup_cfg):
+    # Any folder with Python files: one that lacks its `__init__.py` is reported, too.
+    found = {module_name(path.parent / "__init__.py") for path in MODULES.values()}
+    listed = setup_cfg["options"]["packages"].split()
+    assert sorted(listed) == sorted(found)
+    assert found <= {name for name, path in MODULES.items() if path.name == "__init__.py"}
+
+
+def test_every_third_party_import_is_declared(setup_cfg):
+    extras = setup_cfg["options.extras_require"]
+    optional = [extras[name] for name in ("graphs", "report", "text")]
+    declared = "\n".join([setup_cfg["options"]["install_requires"], *optional])
+    distributions = set(re.findall(r"^[\w-]+", declared, re.MULTILINE))
+    imported = {name.split(".")[0] for module in MODULES for name in imports_of(module)}
+    third_party = imported - sys.stdlib_module_names - {"keras_mmil", FRONT}
+    assert {DISTRIBUTIONS.get(name, name) for name in third_party} <= distributions
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m in ALONE or room_of(m) == FRONT])
+def test_the_front_of_the_command_line_needs_only_python(module):
+    """What is imported in its functions is needed only when a command runs."""
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    tree.body = [child for child in tree.body if not isinstance(child, ast.FunctionDef)]
+    imported = {name.split(".")[0] for name in imported_names(ast.unparse(tree), module)}
+    assert imported <= sys.stdlib_module_names | {FRONT}
+
+
+def test_the_package_loads_no_more_than_it_needs():
+    code = "import sys, keras_mmil; print(*(m for m in sys.modules if m.startswith('keras_mmil')))"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    loaded = {room_of(name) for name in result.stdout.split()}
+    assert "model" in loaded, result.stderr
+    lazy = ("builders", "training", "testing", "interpretation", "datasets", "zoo", "cli")
+    assert not {name for name in loaded if name.split(".")[0] in lazy}

@@ -1,0 +1,64 @@
+"""What there is to say of the paper's experiments without building or loading anything.
+
+This module needs no more than Python: the command line runs it without importing the library, and
+so without waiting for TensorFlow.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Entry", "catalogue"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One experiment of the paper, as `zoo/catalogue.toml` lists it.
+
+    Attributes:
+        name: of the experiment, and of its results.
+        title: one line for people.
+        sources: where the data may come from; the first is the paper's.
+        epochs: of the training.
+        model: "mmil" or "mil".
+        aggregation: that of the bag-layers, where there are experiments that differ in it.
+        split: how the data are split, or which of several forms of them it is.
+        folds, rounds: of the cross-validation that the paper's figures are of; 0 for none.
+        adversarial: arguments of `training.VirtualAdversarialModel`, where the experiment can be
+            run with virtual adversarial training; else None.
+        paper: the paper's figures by metric, as fractions.
+    """
+
+    name: str
+    title: str
+    sources: tuple[str, ...]
+    epochs: int
+    model: str = "mmil"
+    aggregation: str = ""
+    split: str = ""
+    folds: int = 0
+    rounds: int = 0
+    adversarial: Mapping[str, object] | None = None
+    paper: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def model_name(self):
+        """The model and its aggregation, as in the results: "mil", "mmil-max"."""
+        return "-".join(filter(None, (self.model, self.aggregation)))
+
+    @property
+    def key(self):
+        """Key in the registry: the name, and what tells it from others of the name."""
+        model = "" if self.model_name == "mmil" else self.model_name
+        return "-".join(filter(None, (self.name, model, self.split)))
+
+
+def catalogue():
+    """All experiments, those of a name one after the other: tuple of `Entry`."""
+    text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
+    return tuple(
+        Entry(**{**shared, **own, "sources": tuple(shared["sources"])})
+        for shared in tomllib.loads(text)["experiments"]
+        for own in shared.pop("variants", [{}])
+    )
