@@ -1,4 +1,4 @@
-"""Names for types that signatures speak of. TensorFlow's and Keras's own are Any to type checkers."""
+"""Types that signatures speak of. Those of TensorFlow and Keras are Any to type checkers."""
 
 import os
 from collections.abc import Mapping
