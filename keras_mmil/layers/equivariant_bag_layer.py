@@ -62,7 +62,7 @@ class EquivariantBagLayer(RawInputs, keras.layers.Dense):
 
     def call(self, inputs):
         self._check(inputs.shape)
-        rows, bags = group(tf.cast(inputs, self.compute_dtype), item_rank=1)
+        rows, bags, _ = group(tf.cast(inputs, self.compute_dtype), item_rank=1)
         # A batch without instances loses its inner dimension, hence the reshape.
         rows = tf.reshape(rows, [-1, inputs.shape[-1]])
         row_ids = bag_of_each(bags.row_splits)

@@ -61,7 +61,7 @@ class RandomPose(RawInputs, keras.Layer):
         inputs = tf.cast(inputs, self.compute_dtype)
         if not training:
             return inputs
-        rows, bags = group(inputs, item_rank=1)
+        rows, bags, _ = group(inputs, item_rank=1)
         rows = tf.reshape(rows, [-1, 3])
         n = tf.shape(bags.row_splits)[0] - 1
         angles = 2 * math.pi * self._uniform([n], -self.rotation, self.rotation)

@@ -12,7 +12,6 @@ from keras_mmil.functional.inputs import InputChecks
 from keras_mmil.functional.rowwise import check_rowwise
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.interpretation.network.data import as_batch, top_bags
-from keras_mmil.interpretation.network.nesting import Nesting
 from keras_mmil.layers import TextBags
 
 __all__ = ["Network", "Observation", "nest"]
@@ -23,7 +22,7 @@ class Observation:
     """What a network computed on some top-bags.
 
     Attributes:
-        nestings: one `Nesting` for each bag-layer, from the instances upwards.
+        nestings: one `Grouping` for each bag-layer, from the instances upwards.
         representations: ρ of the rows, float32 [rows, units], one for each bag-layer.
         outputs: the model's outputs, float32 [top-bags, ...].
     """
@@ -118,8 +117,9 @@ class Network:
     def _observe(self, batch):
         seen = self._capture(batch, training=False)
         pairs = zip(self.layers, seen["arguments"], strict=True)
-        captured = [_to_numpy(layer.capture(**tensors)) for layer, tensors in pairs]
-        nestings, representations = zip(*captured, strict=True)
+        captured = [layer.capture(**tensors) for layer, tensors in pairs]
+        representations = tuple(tf.cast(rows, tf.float32).numpy() for rows, _ in captured)
+        nestings = tuple(grouping.numpy() for _, grouping in captured)
         outputs = keras.tree.map_structure(
             lambda y: tf.cast(y, tf.float32).numpy(), seen["outputs"]
         )
@@ -137,17 +137,3 @@ class Network:
                     "Expected each bag of a bag-layer to be one row of the next, or one top-bag. "
                     f"Received: layer={layer.name!r} with {nesting.n_bags} bags, {n_rows} above"
                 )
-
-
-def _to_numpy(captured):
-    representations = tf.cast(captured.representations, tf.float32).numpy()
-    row_splits = tf.cast(captured.row_splits, tf.int64).numpy()
-    if captured.members is None:
-        members = np.arange(row_splits[-1])
-    else:
-        members = tf.cast(captured.members, tf.int64).numpy()
-    if captured.weights is None:
-        weights = np.ones(len(members), np.float32)
-    else:
-        weights = tf.cast(captured.weights, tf.float32).numpy()
-    return Nesting(members, row_splits, weights, len(representations)), representations
