@@ -6,12 +6,12 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import aggregations, segments
 from keras_mmil.layers._activate import activate_and_aggregate
 from keras_mmil.layers._bags import bag_of_each, drop_absent, group, row_count, with_rows
 from keras_mmil.layers._checks import check_bag_shapes, check_ids
 from keras_mmil.layers._projection import project, project_tuples
-from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["BagLayer"]
 

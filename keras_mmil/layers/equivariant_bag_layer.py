@@ -4,9 +4,9 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import aggregations
 from keras_mmil.layers._bags import bag_of_each, group, with_rows
-from keras_mmil.layers._raw_inputs import RawInputs
 from keras_mmil.layers.segments import spread
 
 __all__ = ["EquivariantBagLayer"]

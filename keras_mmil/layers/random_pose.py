@@ -6,8 +6,8 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, check_number
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._bags import bag_of_each, group, with_rows
-from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["RandomPose"]
 

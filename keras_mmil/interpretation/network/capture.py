@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_mmil.functional.chain import bag_nodes, functional
 from keras_mmil.functional.graph import call_arguments
-from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.rowwise import check_rowwise
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.interpretation.network.data import as_batch, top_bags
@@ -62,15 +62,15 @@ class Network:
 
     def __init__(self, model):
         self.model = functional(model)
-        self._nodes = bag_nodes(self.model)
-        self.layers = tuple(node.operation for node in self._nodes)
+        self._bag_nodes = bag_nodes(self.model)
+        self.layers = tuple(node.operation for node in self._bag_nodes)
         self._checks = InputChecks(self.model)
         self._capture = keras.Model(
-            self.model._inputs_struct,
+            self.model.input,
             {
-                "arguments": [call_arguments(node) for node in self._nodes],
-                "above": [node.outputs[0] for node in self._nodes],
-                "outputs": self.model._outputs_struct,
+                "arguments": [call_arguments(node) for node in self._bag_nodes],
+                "above": [node.outputs[0] for node in self._bag_nodes],
+                "outputs": self.model.output,
             },
         )
         self._is_checked = False
@@ -96,7 +96,7 @@ class Network:
 
     def as_batch(self, x):
         """A single top-bag as a batch of one; anything else as it is."""
-        return as_batch(x, self.model._inputs_struct)
+        return as_batch(x, self.model.input)
 
     def batches(self, batches, on_batch=None):
         """Run the network batch by batch, and yield an `Observation` of each.
@@ -112,7 +112,7 @@ class Network:
 
     def complete(self, batch):
         """What the model itself takes, for a batch of checked inputs."""
-        return complete_inputs(batch, self.model._inputs_struct)
+        return complete_inputs(batch, self.model.input)
 
     def _observe(self, batch):
         seen = self._capture(batch, training=False)
@@ -125,7 +125,7 @@ class Network:
         )
         self._check_chain(nestings, len(keras.tree.flatten(outputs)[0]))
         if not self._is_checked:
-            check_rowwise(self.model, self._nodes, seen["above"])
+            check_rowwise(self.model, self._bag_nodes, seen["above"])
             self._is_checked = True
         return Observation(nestings, representations, outputs)
 
