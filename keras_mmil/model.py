@@ -26,7 +26,7 @@ __all__ = ["Model"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class Model(KerasHooks, keras.Model):
+class Model(KerasHooks):
     """A functional `keras.Model` that reads nested bags, plain or compressed.
 
     Built as `keras.Model(inputs, outputs)` is, from ragged `keras.Input`s: a single one, or the

@@ -12,8 +12,8 @@ from keras_mmil.functional.serving import endpoints
 __all__ = ["KerasHooks", "is_called_by_fit", "loss_tracker"]
 
 
-class KerasHooks:
-    """Mixin, before `keras.Model`, that overrides what Keras does wrong with ragged tensors."""
+class KerasHooks(keras.Model):
+    """A `keras.Model` without what Keras does wrong with ragged tensors."""
 
     def _run_through_graph(
         self,

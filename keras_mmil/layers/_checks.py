@@ -14,7 +14,7 @@ def check_bag_shapes(layer, inputs_shape, members_shape):
         inputs_shape: of the bags, or of the distinct rows where there are members.
         members_shape: of the members, or None.
     """
-    is_ids, positions = layer.vocabulary_size is not None, layer.positions
+    is_ids, window_size = layer.vocabulary_size is not None, layer.window_size
 
     def expect(right, expected, **received):
         if not right:
@@ -27,16 +27,16 @@ def check_bag_shapes(layer, inputs_shape, members_shape):
         axes = "ids [batch, (n)]" if is_ids else "[batch, (n), features]"
         right = len(inputs_shape) >= 2 + rank
         expect(right, f"bags, {axes} or deeper", inputs=inputs_shape)
-        needed = f"members, {positions} rows for each instance"
-        expect(positions is None, needed, members=None)
+        needed = f"members, {window_size} rows for each instance"
+        expect(window_size is None, needed, members=None)
         return
     axes = "ids [rows]" if is_ids else "[rows, features]"
     expect(len(inputs_shape) == 1 + rank, f"distinct rows, {axes}", inputs=inputs_shape)
-    if positions is None:
+    if window_size is None:
         right, axes = len(members_shape) >= 2, "[batch, (n)]"
     else:
-        right = len(members_shape) >= 3 and members_shape[-1] == positions
-        axes = f"[batch, (n), {positions}]"
+        right = len(members_shape) >= 3 and members_shape[-1] == window_size
+        axes = f"[batch, (n), {window_size}]"
     expect(right, f"bags of row ids, {axes} or deeper", members=members_shape)
 
 

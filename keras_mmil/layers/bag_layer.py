@@ -12,12 +12,13 @@ from keras_mmil.layers._activate import activate_and_aggregate
 from keras_mmil.layers._bags import bag_of_each, drop_absent, group, row_count, with_rows
 from keras_mmil.layers._checks import check_bag_shapes, check_ids
 from keras_mmil.layers._projection import project, project_tuples
+from keras_mmil.layers._renamed import ReadsOldConfigs
 
 __all__ = ["BagLayer"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class BagLayer(RawInputs, keras.Layer):
+class BagLayer(ReadsOldConfigs, RawInputs):
     """Map each bag of instances to one vector: g({φ₁ … φₙ}) = Ξᵢ ρᵢ with ρᵢ = α(w φᵢ + b).
 
     A network with K bag-layers reads K times nested bags: each bag-layer reduces the innermost.
@@ -35,7 +36,7 @@ class BagLayer(RawInputs, keras.Layer):
             zero, or "zeros".
         vocabulary_size: if given, the inputs are integer ids < vocabulary_size, which stand for
             one-hot vectors that are never materialised.
-        positions: if given, an instance is the concatenation of this many rows, such as a trigram
+        window_size: if given, an instance is the concatenation of this many rows, such as a trigram
             of three words: `members` then has a last axis of this size. Each row is multiplied
             once with the part of w for each position, and the products are added.
         kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
@@ -82,7 +83,7 @@ class BagLayer(RawInputs, keras.Layer):
         use_bias=True,
         empty="learned",
         vocabulary_size=None,
-        positions=None,
+        window_size=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         kernel_regularizer=None,
@@ -95,11 +96,11 @@ class BagLayer(RawInputs, keras.Layer):
         super().__init__(**kwargs)
         self.units = positive_int("units", units, optional=True)
         self.vocabulary_size = positive_int("vocabulary_size", vocabulary_size, optional=True)
-        self.positions = positive_int("positions", positions, optional=True)
-        if units is None and (vocabulary_size, positions) != (None, None):
+        self.window_size = positive_int("window_size", window_size, optional=True)
+        if units is None and (vocabulary_size, window_size) != (None, None):
             raise ValueError(
                 "Expected units where ids stand for one-hot vectors, or several rows for one "
-                f"instance. Received: units=None, {vocabulary_size=}, {positions=}"
+                f"instance. Received: units=None, {vocabulary_size=}, {window_size=}"
             )
         if empty not in ("learned", "zeros"):
             raise ValueError(f"Expected 'learned' or 'zeros'. Received: empty={empty!r}")
@@ -130,7 +131,7 @@ class BagLayer(RawInputs, keras.Layer):
 
     @property
     def _member_rank(self):
-        return 0 if self.positions is None else 1
+        return 0 if self.window_size is None else 1
 
     def build(self, inputs_shape, members_shape=None, weights_shape=None):
         check_bag_shapes(self, inputs_shape, members_shape)
@@ -143,7 +144,7 @@ class BagLayer(RawInputs, keras.Layer):
         self._features = features
         if self.units is not None:
             self.kernel = self.add_weight(
-                shape=(features * (self.positions or 1), self.units),
+                shape=(features * (self.window_size or 1), self.units),
                 initializer=self.kernel_initializer,
                 regularizer=self.kernel_regularizer,
                 constraint=self.kernel_constraint,
@@ -187,7 +188,7 @@ class BagLayer(RawInputs, keras.Layer):
 
         Returns:
             Shape of `inputs`, with units for features (with `vocabulary_size`: units appended).
-            Where `members` is given: one for each row of `inputs`, or with `positions` for each
+            Where `members` is given: one for each row of `inputs`, or with `window_size` for each
             instance, [instances, units].
         """
         representations, _ = self._represent(inputs, members, weights)
@@ -225,7 +226,7 @@ class BagLayer(RawInputs, keras.Layer):
             "use_bias": self.use_bias,
             "empty": self.empty,
             "vocabulary_size": self.vocabulary_size,
-            "positions": self.positions,
+            "window_size": self.window_size,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
@@ -259,7 +260,7 @@ class BagLayer(RawInputs, keras.Layer):
             return rows, bags
         parts, members = self._preactivate(rows, bags.members)
         representations = self.activation(tf.concat(parts, axis=1))
-        n_rows = row_count(representations)  # with positions the instances have become the rows
+        n_rows = row_count(representations)  # with window_size the instances have become the rows
         return representations, replace(bags, members=members, n_rows=n_rows)
 
     def _preactivate(self, rows, members):
@@ -273,7 +274,7 @@ class BagLayer(RawInputs, keras.Layer):
         if self.use_bias:
             biases = tf.split(tf.cast(self.bias, self.compute_dtype), n)
         pairs = list(zip(kernels, biases, strict=True))
-        if self.positions is None:
+        if self.window_size is None:
             return [project(rows, *pair) for pair in pairs], members
         return [project_tuples(rows, *pair, members) for pair in pairs], None
 

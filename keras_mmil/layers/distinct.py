@@ -12,29 +12,30 @@ from keras_mmil.layers._checks import assert_same_splits, check_ids
 __all__ = ["Distinct", "bag_inputs"]
 
 
-def bag_inputs(depth=2, dtype="int32", positions=None):
+def bag_inputs(depth=2, dtype="int32", window_size=None):
     """Keras inputs for nested bags of ids, plain or compressed: those of `Bags.inputs`.
 
     Args:
         depth: K, how many times bags are nested.
         dtype: that of the ids.
-        positions: number of ids that make one instance, such as 3 words in a trigram; None where
-            an instance is one id.
+        window_size: number of ids that make one instance, such as the 3 words of a trigram; None
+            where an instance is one id.
 
     Returns:
         A dict of ragged `keras.Input`s: `bags` [batch, (n₁), …, (n_K)], with a last axis for
-        `positions`; and, all optional, `counts` [batch, (n₁), …, (n_K)], and `sub_bag_counts`,
+        `window_size`; and, all optional, `counts` [batch, (n₁), …, (n_K)], and `sub_bag_counts`,
         `sub_bag_keys` for every level of sub-bags.
 
     Raises:
-        ValueError: if the depth or the positions are no integers of at least 1, or the ids none.
+        ValueError: if the depth or the window size is no integer of at least 1, or the dtype is not
+            one of integers.
     """
     names = input_names(positive_int("depth", depth))
-    positions = positive_int("positions", positions, optional=True)
+    window_size = positive_int("window_size", window_size, optional=True)
     if not keras.backend.is_int_dtype(keras.backend.standardize_dtype(dtype)):
         raise ValueError(f"Expected a dtype of integers. Received: dtype={dtype!r}")
     counts, keys = level_names(depth)
-    inner = () if positions is None else (positions,)
+    inner = () if window_size is None else (window_size,)
     dtypes = {"bags": dtype} | dict.fromkeys(counts, "float32") | dict.fromkeys(keys, "int64")
     return {
         name: keras.Input(
@@ -50,7 +51,7 @@ def bag_inputs(depth=2, dtype="int32", positions=None):
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class Distinct(RawInputs, keras.Layer):
+class Distinct(RawInputs):
     """Turn nested bags of ids into their distinct rows, and what is needed to go back.
 
     Between this layer and the bag-layers flow dense rows only, one for each distinct id of the
@@ -61,7 +62,7 @@ class Distinct(RawInputs, keras.Layer):
             keys of each level.
 
     Input shape:
-        `bags` RaggedTensor of ids [batch, (n₁), …, (n_K)], or [batch, (n₁), …, (n_K), positions];
+        `bags` RaggedTensor of ids [batch, (n₁), …, (n_K)], or [batch, (n₁), …, (n_K), window_size];
         `counts` [batch, (n₁), …, (n_K)]; `sub_bag_counts` and `sub_bag_keys`
         [batch, (n₁), …, (n_K-1)]; and so on upwards.
 
@@ -69,8 +70,8 @@ class Distinct(RawInputs, keras.Layer):
         A list: the distinct ids [rows]; then, from the instances upwards, for each level a tuple
         (members, weights) of RaggedTensors [bags, (n)]: the rows (or, above, the sub-bags) in
         each bag, and their multiplicities. The last level's bags are the batch. Where no counts
-        are given, there are no weights: None. With `positions` the first members are
-        [bags, (n), positions].
+        are given, there are no weights: None. With `window_size` the first members are
+        [bags, (n), window_size].
 
     Raises:
         ValueError: if the ids or keys are no integers, or counts or keys are nested otherwise than

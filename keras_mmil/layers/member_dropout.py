@@ -12,7 +12,7 @@ __all__ = ["MemberDropout"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class MemberDropout(RawInputs, keras.Layer):
+class MemberDropout(RawInputs):
     """Leave members out of their bags in training, each with the same probability.
 
     What is left keeps its weight: a mean is one of what is left, and a sum is smaller. This is word
@@ -30,7 +30,7 @@ class MemberDropout(RawInputs, keras.Layer):
         training: whether to leave out any.
 
     Input shape:
-        RaggedTensors [bags, (n)]; `members` may have a last axis of positions.
+        RaggedTensors [bags, (n)]; `members` may have a last axis of size `window_size`.
 
     Output shape:
         The weights for a `BagLayer`, RaggedTensor [bags, (n)]: 0 for those that are left out.

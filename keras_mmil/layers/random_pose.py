@@ -13,7 +13,7 @@ __all__ = ["RandomPose"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class RandomPose(RawInputs, keras.Layer):
+class RandomPose(RawInputs):
     """Turn, stretch and jitter clouds of points at random in training; each cloud in its own way.
 
     Args:

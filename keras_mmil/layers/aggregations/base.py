@@ -8,7 +8,7 @@ from keras_mmil.layers import segments
 __all__ = ["Aggregation"]
 
 
-class Aggregation(RawInputs, keras.Layer):
+class Aggregation(RawInputs):
     """Element-wise aggregation of the instances of each bag to one vector.
 
     A child states its formula in `reduce`, and its weights, if it has any, in `build`. It may do
