@@ -7,7 +7,7 @@ import keras
 
 from keras_mmil.functional.graph import operation_of
 from keras_mmil.functional.replicas import first_batch
-from keras_mmil.functional.serving import endpoints
+from keras_mmil.functional.serving import Endpoint, endpoints
 
 __all__ = ["KerasHooks", "is_called_by_fit", "loss_tracker"]
 
@@ -27,7 +27,7 @@ class KerasHooks(keras.Model):
         return super()._run_through_graph(inputs, operation_fn=operation_fn, call_fn=call_fn)
 
     @property
-    def _default_save_signature(self) -> Callable[..., Any]:
+    def _default_save_signature(self) -> Endpoint:
         """The function TensorFlow saves with the model; Keras's has a dense signature."""
         return endpoints(self)["serve"]
 

@@ -1,14 +1,18 @@
 """A dense layer on concatenations of rows that are never made."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Config, Shape
 from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._bags import with_rows
 from keras_mmil.layers._checks import check_ids
 from keras_mmil.layers._projection import project_tuples
 from keras_mmil.layers._renamed import ReadsOldConfigs
+from keras_mmil.layers._types import Nested
 
 __all__ = ["ConcatDense"]
 
@@ -49,16 +53,16 @@ class ConcatDense(ReadsOldConfigs, RawInputs, keras.layers.Dense):
     TensorShape([2, None, 6])
     """
 
-    def __init__(self, units, window_size, **kwargs):
+    def __init__(self, units: int, window_size: int, **kwargs: Any) -> None:
         super().__init__(positive_int("units", units), **kwargs)
         self.window_size = positive_int("window_size", window_size)
 
-    def build(self, inputs_shape, members_shape=None):
+    def build(self, inputs_shape: Shape, members_shape: Shape | None = None) -> None:
         self._check(inputs_shape, members_shape)
         super().build((None, inputs_shape[-1] * self.window_size))
         self.input_spec = None  # Dense's is about concatenations
 
-    def call(self, inputs, members):
+    def call(self, inputs: tf.Tensor, members: Nested) -> Nested:
         self._check(inputs.shape, members.shape)
         check_ids(self, members=members)
         ids = members.flat_values if isinstance(members, tf.RaggedTensor) else members
@@ -69,17 +73,19 @@ class ConcatDense(ReadsOldConfigs, RawInputs, keras.layers.Dense):
         x = x if self.activation is None else self.activation(x)  # (instances, units)
         return with_rows(members, x)
 
-    def compute_output_spec(self, inputs, members):
+    def compute_output_spec(
+        self, inputs: keras.KerasTensor, members: keras.KerasTensor
+    ) -> keras.KerasTensor:
         self._check(inputs.shape, members.shape)
         check_ids(self, members=members)
         return keras.KerasTensor(
             (*members.shape[:-1], self.units), dtype=self.compute_dtype, ragged=members.ragged
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "window_size": self.window_size}
 
-    def _check(self, inputs_shape, members_shape):
+    def _check(self, inputs_shape: Shape, members_shape: Shape | None) -> None:
         if len(inputs_shape) != 2 or inputs_shape[-1] is None:
             raise ValueError(
                 f"ConcatDense '{self.name}' expected rows [rows, features]. "

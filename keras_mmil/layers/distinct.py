@@ -1,9 +1,13 @@
 """Each distinct instance and sub-bag of a batch once."""
 
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
 import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Shape
 from keras_mmil.bags import input_names, level_names
 from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._bags import depth_of, with_innermost
@@ -11,8 +15,13 @@ from keras_mmil.layers._checks import assert_same_splits, check_ids
 
 __all__ = ["Distinct", "bag_inputs"]
 
+# By name, those of `Bags`; what is optional may be None.
+Inputs: TypeAlias = Mapping[str, tf.RaggedTensor]
 
-def bag_inputs(depth=2, dtype="int32", window_size=None):
+
+def bag_inputs(
+    depth: int = 2, dtype: str | tf.DType = "int32", window_size: int | None = None
+) -> dict[str, keras.KerasTensor]:
     """Keras inputs for nested bags of ids, plain or compressed: those of `Bags.inputs`.
 
     Args:
@@ -87,10 +96,10 @@ class Distinct(RawInputs):
     >>> x = BagLayer(8)(x, *top_bags)
     """
 
-    def build(self, inputs_shape=None):
+    def build(self, inputs_shape: Mapping[str, Shape] | None = None) -> None:
         """Nothing to create."""
 
-    def call(self, inputs):
+    def call(self, inputs: Inputs) -> list[Any]:
         self._check(inputs)
         bags = inputs["bags"]
         flat = bags.flat_values
@@ -115,7 +124,7 @@ class Distinct(RawInputs):
             levels.append((members, weights))
         return [rows, *levels]
 
-    def _check(self, inputs):
+    def _check(self, inputs: Inputs) -> None:
         """Counts and keys, where given, are in bags of the same sizes as the ids."""
         bags = inputs["bags"]
         check_ids(self, **{name: x for name, x in inputs.items() if "counts" not in name})
@@ -130,7 +139,7 @@ class Distinct(RawInputs):
         }
         assert_same_splits(pairs, f"Distinct '{self.name}' expected bags of the sizes of the ids")
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs: Mapping[str, keras.KerasTensor]) -> list[Any]:
         bags = inputs["bags"]
         check_ids(self, bags=bags)
         depth = depth_of(bags.shape) - 1
@@ -145,7 +154,7 @@ class Distinct(RawInputs):
         return [keras.KerasTensor((None,), dtype=bags.dtype), *levels]
 
 
-def _merge(keys, num_bags):
+def _merge(keys: tf.RaggedTensor | None, num_bags: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Index of each sub-bag among the distinct ones, and the first sub-bag of each (or None)."""
     if keys is None:
         return tf.range(tf.cast(num_bags, tf.int32)), None
@@ -154,7 +163,7 @@ def _merge(keys, num_bags):
     return ids, tf.math.unsorted_segment_min(order, ids, tf.size(distinct))
 
 
-def _innermost(ragged):
+def _innermost(ragged: tf.RaggedTensor) -> tf.RaggedTensor:
     """The innermost bags of a RaggedTensor, [bags, (n)]."""
     while ragged.ragged_rank > 1:
         ragged = ragged.values

@@ -1,10 +1,14 @@
 """Strings to bags."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from keras_mmil import text
 from keras_mmil._support.checks import check_int, positive_int
+from keras_mmil._support.types import Config, Shape
 from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._renamed import ReadsOldConfigs
 
@@ -50,13 +54,13 @@ class TextBags(ReadsOldConfigs, RawInputs):
 
     def __init__(
         self,
-        vocabulary,
-        depth=2,
-        window_size=3,
-        at_most=100,
-        splitter="tensorflow-text",
-        **kwargs,
-    ):
+        vocabulary: Sequence[str],
+        depth: int = 2,
+        window_size: int = 3,
+        at_most: int | None = 100,
+        splitter: str = "tensorflow-text",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         text.check_splitter(splitter)
         self.depth = check_int("depth", depth, 1, 2)
@@ -75,24 +79,24 @@ class TextBags(ReadsOldConfigs, RawInputs):
         self.lookup.set_vocabulary(tokens)
 
     @property
-    def vocabulary(self):
+    def vocabulary(self) -> list[str]:
         """The token of each id, a list of str."""
         return list(map(str, self.lookup.get_vocabulary()))
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Shape | None = None) -> None:
         """Nothing to create."""
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.RaggedTensor:
         tokens = text.tokenize(tf.reshape(inputs, [-1]), self.splitter)
         ids = tf.cast(self.lookup(tokens.flat_values), tf.int32)
         bags = text.windows(tokens.with_flat_values(ids), self.window_size, self.at_most)
         return bags if self.depth == 2 else bags.merge_dims(1, 2)
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
         shape = (inputs.shape[0], *(None,) * self.depth, self.window_size)
         return keras.KerasTensor(shape, dtype="int32", ragged=True)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "vocabulary": self.vocabulary,
