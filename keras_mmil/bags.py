@@ -249,14 +249,14 @@ class Bags:
         """The top-bags in random order, the same for the same integer `seed`."""
         return ragged.shuffle(self, seed)
 
-    def thin(self, rates, seed=None, merge="batch"):
-        """Leaves members out at random, each with its multiplicity; see `keras_mmil.ragged.thin`.
+    def subsample(self, rates, seed=None, merge="batch"):
+        """Leaves members out at random, each with its multiplicity; see `ragged.subsample`.
 
         Args:
             rates, seed: as there.
             merge: as for `from_ragged`.
         """
-        return self._from_inputs(ragged.thin(self.inputs, rates, seed), merge)
+        return self._from_inputs(ragged.subsample(self.inputs, rates, seed), merge)
 
     def __len__(self):
         return self.bags.shape[0]

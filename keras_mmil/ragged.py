@@ -28,8 +28,8 @@ __all__ = [
     "row_splits",
     "shuffle",
     "split",
+    "subsample",
     "take",
-    "thin",
     "to_nested_lists",
 ]
 
@@ -234,7 +234,7 @@ def concat(parts):
     return tf.nest.map_structure(lambda *leaves: concat_rows(leaves), *parts)
 
 
-def thin(x, rates, seed=None):
+def subsample(x, rates, seed=None):
     """Leaves members out of their bags at random; of each bag at least one stays.
 
     Args:

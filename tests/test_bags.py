@@ -147,14 +147,14 @@ def test_concat_agrees_with_compressing_all_at_once(depth_and_x, cut):
 
 @few
 @given(any_depth, st.sampled_from([0.0, 0.5]), st.integers(0, 99))
-def test_thinned_bags_are_merged_anew(depth_and_x, rate, seed):
+def test_subsampled_bags_are_merged_anew(depth_and_x, rate, seed):
     depth, x = depth_and_x
     bags = Bags.from_ragged(make(x, depth))
-    thinned = bags.thin([rate] * depth, seed)
-    compressed = Bags.concat([thinned])
+    subsampled = bags.subsample([rate] * depth, seed)
+    compressed = Bags.concat([subsampled])
     for name, part in (bags if rate == 0 else compressed).inputs.items():
-        assert part.to_list() == thinned.inputs[name].to_list(), name
-    for before, after in zip(x, thinned.to_ragged().to_list(), strict=True):
+        assert part.to_list() == subsampled.inputs[name].to_list(), name
+    for before, after in zip(x, subsampled.to_ragged().to_list(), strict=True):
         assert flat(after) <= flat(before)
         assert bool(after) == bool(before)
 

@@ -1,4 +1,4 @@
-"""Top-bags of one tensor or array, as `keras_mmil.ragged` selects, joins and thins them."""
+"""Top-bags of one tensor or array, as `keras_mmil.ragged` selects, joins and subsamples them."""
 
 import numpy as np
 import tensorflow as tf
