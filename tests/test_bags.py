@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_mmil import Bags, ragged
-from keras_mmil._support import multisets
-from keras_mmil.bags import check_keys, input_names
+from keras_mmil.bags import check_keys, input_names, multisets
 
 few = settings(max_examples=25)
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from keras_mmil._support.nested_lists import members_of
+from keras_mmil._support.splits import members_of
 
 __all__ = [
     "Nesting",
