@@ -229,8 +229,8 @@ def _digest(x: Tensors, y: Ints) -> str:
     """A short hash of the data."""
     digest = hashlib.sha256()
     for part in [*tf.nest.flatten(x, expand_composites=True), y]:
-        is_text = tf.is_tensor(part) and part.dtype == tf.string
-        digest.update(
-            tf.io.serialize_tensor(part).numpy() if is_text else np.ascontiguousarray(part).data
-        )
+        if tf.is_tensor(part) and part.dtype == tf.string:
+            digest.update(tf.io.serialize_tensor(part).numpy())
+        else:
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()[:12]
