@@ -11,6 +11,7 @@ from keras_mmil import ragged, text
 from keras_mmil._support.splits import first_difference, path_to
 from keras_mmil._support.types import Array, Bools
 from keras_mmil.bags import Bags
+from keras_mmil.functional.graph import is_optional
 
 __all__ = ["check_alike", "check_ids", "check_inputs", "complete_inputs"]
 
@@ -165,17 +166,12 @@ def _by_name(x: Any, expected: Mapping[str, keras.KerasTensor], name: str) -> Ma
             f"Expected inputs among {sorted(expected)}. Received: {name} with {sorted(x)}"
         )
     missing = [
-        key for key, spec in expected.items() if x.get(key) is None and not _is_optional(spec)
+        key for key, spec in expected.items() if x.get(key) is None and not is_optional(spec)
     ]
     if missing:
         given = sorted(key for key, part in x.items() if part is not None)
         raise ValueError(f"Expected the inputs {missing}, too. Received: {name} with {given}")
     return x
-
-
-def _is_optional(spec: keras.KerasTensor) -> bool:
-    history = getattr(spec, "_keras_history", None)
-    return history is not None and getattr(history.operation, "optional", False)
 
 
 def _checked(x: Any, spec: keras.KerasTensor, name: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import keras
 
-from keras_mmil.functional.graph import seed_generators
+from keras_mmil.functional.graph import all_layers, seed_generators
 
 __all__ = ["forget", "new_model"]
 
@@ -44,7 +44,7 @@ def new_model(build: Callable[[], keras.Model], key: str) -> keras.Model:
 
 def _are_alike(model: keras.Model, used: keras.Model) -> bool:
     """Whether what was compiled for one model holds for another, whatever their weights."""
-    if any(hasattr(layer, "adapt") for layer in model._flatten_layers()):
+    if any(hasattr(layer, "adapt") for layer in all_layers(model)):
         return False  # what such layers learned may be constants, which no configuration tells
     architecture = _architecture(model)
     return architecture is not None and architecture == _architecture(used)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from keras_mmil import ragged
 from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.batches import feed
-from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.seeds import seeded
 from keras_mmil.model import Model
 from keras_mmil.training._reuse import new_model
