@@ -75,7 +75,9 @@ class InputChecks:
         for index, limit in self._id_limits.items():
             if index in parts:
                 expected = self._model.inputs[index]
-                check_ids(parts[index], expected, **limit._asdict(), name=names[index])
+                check_ids(
+                    parts[index], expected, size=limit.size, layer=limit.layer, name=names[index]
+                )
         parts = {i: part for i, part in parts.items() if isinstance(part, tf.RaggedTensor)}
         for bags, part, levels in self._alike:
             if bags in parts and part in parts:

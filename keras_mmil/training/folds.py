@@ -107,7 +107,10 @@ class FoldLog:
         self._new += 1
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            entries = [{**at._asdict(), **values} for at, values in sorted(self.done.items())]
+            entries = [
+                {"round": r, "fold": fold, **values}
+                for (r, fold), values in sorted(self.done.items())
+            ]
             write_json(self.path, {"settings": self.settings, "folds": entries})
         if self.verbose:
             minutes = (time.perf_counter() - self._started) / self._new * self.missing / 60
