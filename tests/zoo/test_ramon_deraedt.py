@@ -1,6 +1,5 @@
 """Networks for "a 0 and no 2": of output level, which fail, and of representation level.
 
-
 Paper, section "Multi-Instance Neural Networks", after Ramon and De Raedt.
 """
 
