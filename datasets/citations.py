@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sparse
 import tensorflow as tf
 
-from keras_mmil._support.nested_lists import row_splits
+from keras_mmil._support.splits import row_splits
 from keras_mmil.bags import Bags
 from keras_mmil.builders import graphs
 from keras_mmil.datasets._io import files, planetoid

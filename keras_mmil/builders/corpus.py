@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras_mmil import text
 from keras_mmil._support.atomic import replacing, write_json
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.nested_lists import members_of, row_splits
+from keras_mmil._support.splits import members_of, row_splits
 
 __all__ = ["PADDING", "UNKNOWN", "Corpus"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_mmil._support.nested_lists import members_of
+from keras_mmil._support.splits import members_of
 from keras_mmil.layers._bags import Grouping
 
 __all__ = [
