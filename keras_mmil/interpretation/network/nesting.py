@@ -1,11 +1,13 @@
 """How bags are made of rows, level by level."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from keras_mmil._support.nested_lists import members_of
+from keras_mmil._support.types import Array, Ints
 
 __all__ = [
     "Nesting",
@@ -32,23 +34,23 @@ class Nesting:
         n_rows: number of rows.
     """
 
-    members: np.ndarray
-    row_splits: np.ndarray
-    weights: np.ndarray
+    members: Ints
+    row_splits: Ints
+    weights: Array
     n_rows: int
 
     @property
-    def n_bags(self):
+    def n_bags(self) -> int:
         """Number of bags."""
         return len(self.row_splits) - 1
 
     @cached_property
-    def bag_ids(self):
+    def bag_ids(self) -> Ints:
         """Bag of each member, [members]."""
         return np.repeat(np.arange(self.n_bags), np.diff(self.row_splits))
 
     @cached_property
-    def is_empty(self):
+    def is_empty(self) -> Array:
         """Which bags have no member, bool [bags]."""
         return np.bincount(self.bag_ids, self.weights, minlength=self.n_bags) == 0
 
@@ -64,13 +66,13 @@ class Occurrences:
         total_weights: that times the multiplicities of all the bags around it, [occurrences].
     """
 
-    rows: np.ndarray
-    row_splits: np.ndarray
-    weights: np.ndarray
-    total_weights: np.ndarray
+    rows: Ints
+    row_splits: Ints
+    weights: Array
+    total_weights: Array
 
 
-def concatenate(parts):
+def concatenate(parts: Sequence[Nesting]) -> Nesting:
     """One level's bags of several batches as one `Nesting`."""
     row_offsets = np.cumsum([0, *(part.n_rows for part in parts)])
     member_offsets = np.cumsum([0, *(len(part.members) for part in parts)])
@@ -85,20 +87,20 @@ def concatenate(parts):
     )
 
 
-def multiplicities(nestings):
+def multiplicities(nestings: Sequence[Nesting]) -> tuple[Array, ...]:
     """How often each row occurs in the data: float64 [rows] for each level, and for top-bags.
 
     A top-bag counts 1; a row counts the sum, over the bags it is in, of its weight there times how
     often that bag occurs.
     """
-    counts = [np.ones(nestings[-1].n_bags)]
+    counts: list[Array] = [np.ones(nestings[-1].n_bags)]
     for nesting in reversed(nestings):
         weights = nesting.weights * counts[0][nesting.bag_ids]
         counts.insert(0, np.bincount(nesting.members, weights, minlength=nesting.n_rows))
     return tuple(counts)
 
 
-def clustered_weights(nestings):
+def clustered_weights(nestings: Sequence[Nesting]) -> list[Array]:
     """The weights of rows in clustering, [rows] for each level.
 
     They are their multiplicities; but that of an empty bag, a learned vector, is left out.
@@ -107,13 +109,13 @@ def clustered_weights(nestings):
     return [w * n for w, n in zip(multiplicities(nestings)[:-1], not_empty, strict=True)]
 
 
-def expand(nestings):
+def expand(nestings: Sequence[Nesting]) -> tuple[Occurrences, ...]:
     """Walk down from the top-bags: one `Occurrences` a level, from the instances upwards.
 
     Rows which bags share are repeated, so that the result has the shape of the data as it was
     given, whatever the network stores once.
     """
-    levels = []
+    levels: list[Occurrences] = []
     bags, around = np.arange(nestings[-1].n_bags), np.ones(nestings[-1].n_bags)
     for nesting in reversed(nestings):
         index, row_splits = members_of(nesting.row_splits, bags)  # (occurrences,) into members
