@@ -1,60 +1,38 @@
-"""Synthetic labels: clusters of the representations at one level."""
+"""Clusters of the representations at each level."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from sklearn.cluster import KMeans
 
-__all__ = ["RowSample", "count_distinct", "fit_centroids", "nearest", "nearest_of_each"]
+from keras_mmil._support.types import Array, Ints
+from keras_mmil.interpretation.fitting import parallel
+from keras_mmil.interpretation.fitting.sample import WeightedRows
+
+__all__ = [
+    "Centroids",
+    "cluster",
+    "count_distinct",
+    "fit_centroids",
+    "nearest",
+    "nearest_of_each",
+]
+
+# For each number of clusters k the centroids, float32 [k, units].
+Centroids: TypeAlias = dict[int, Array]
 
 _AT_ONCE = 2**26  # distances, 256 MB
 
 
-class RowSample:
-    """A random sample of rows that come in batches, each of them as likely as any other.
-
-    Args:
-        size: number of rows to draw.
-        seed: of the choice.
-
-    Attributes:
-        n_seen: number of rows that came.
-    """
-
-    def __init__(self, size, seed):
-        self.size, self.n_seen = size, 0
-        self._rng = np.random.default_rng(seed)
-        self._parts, self._n_held = [], 0
-
-    def add(self, rows, weights):
-        """Let rows [n, units] come, of weights [n]. Those of weight 0 are not drawn."""
-        self.n_seen += len(rows)
-        # Every row draws a lot; the lowest lots win.
-        lots = self._rng.random(len(rows))
-        drawn = weights > 0
-        self._parts.append((rows[drawn], weights[drawn], lots[drawn]))
-        self._n_held += drawn.sum()
-        if self._n_held > 2 * self.size:
-            self._keep_lowest()
-
-    def draw(self):
-        """The sample: rows [at most size, units] in the order they came in, and their weights."""
-        self._keep_lowest()
-        return self._parts[0][:2]
-
-    def _keep_lowest(self):
-        rows, weights, lots = map(np.concatenate, zip(*self._parts, strict=True))
-        if len(lots) > self.size:
-            kept = np.sort(np.argpartition(lots, self.size - 1)[: self.size])
-            rows, weights, lots = rows[kept], weights[kept], lots[kept]
-        self._parts, self._n_held = [(rows, weights, lots)], len(lots)
-
-
-def nearest(rows, centroids):
+def nearest(rows: Array, centroids: Array) -> Ints:
     """Index of the centroid closest to each row: float32 [n, units] to int32 [n]."""
     return nearest_of_each(rows, {len(centroids): centroids})[len(centroids)]
 
 
-def nearest_of_each(rows, clusterings):
-    """The same for several sets of centroids, a dict from any key to [k, units]: dict of [n]."""
+def nearest_of_each(rows: Array, clusterings: Centroids) -> dict[int, Ints]:
+    """The same for several sets of centroids: from each k to int32 [n]."""
     if not clusterings:
         return {}
     every = np.concatenate(list(clusterings.values()))
@@ -70,19 +48,18 @@ def nearest_of_each(rows, clusterings):
     return dict(zip(clusterings, indices, strict=True))
 
 
-def count_distinct(rows, at_most):
+def count_distinct(rows: Array, at_most: int) -> int:
     """The number of distinct rows, or `at_most` where there are more."""
     few = np.unique(rows[: 10 * at_most], axis=0)  # settles all but degenerate cases
     distinct = few if len(few) >= at_most else np.unique(rows, axis=0)
     return min(len(distinct), at_most)
 
 
-def fit_centroids(rows, weights, n_clusters, seed, n_init=3):
+def fit_centroids(sample: WeightedRows, n_clusters: int, *, seed: int, n_init: int = 3) -> Array:
     """Cluster rows by k-means.
 
     Args:
-        rows: float32 [n, units].
-        weights: how often each row occurs, > 0, [n].
+        sample: the rows.
         n_clusters: k, at most the number of distinct rows.
         seed: of the random starts.
         n_init: number of random starts.
@@ -91,7 +68,39 @@ def fit_centroids(rows, weights, n_clusters, seed, n_init=3):
         Centroids, float32 [k, units], the largest cluster first.
     """
     model = KMeans(n_clusters, n_init=n_init, random_state=seed)
-    model.fit(rows, sample_weight=weights)
-    sizes = np.bincount(model.labels_, weights, minlength=n_clusters)
+    model.fit(sample.rows, sample_weight=sample.weights)
+    sizes = np.bincount(model.labels_, sample.weights, minlength=n_clusters)
     order = np.argsort(-sizes, kind="stable")
     return model.cluster_centers_[order].astype(np.float32)
+
+
+def cluster(
+    samples: Sequence[WeightedRows],
+    numbers: Sequence[Iterable[int]],
+    *,
+    seed: int,
+    n_init: int,
+    n_jobs: int | None,
+    on_done: Callable[[], None],
+) -> tuple[Centroids, ...]:
+    """Cluster the rows of each level into several numbers of clusters.
+
+    Args:
+        samples: rows of each level, from the instances upwards.
+        numbers: the numbers of clusters of each level.
+        seed, n_init: as for `fit_centroids`.
+        n_jobs, on_done: as for `parallel.run`.
+
+    Returns:
+        The centroids of each level.
+    """
+    keys = [(level, k) for level, ks in enumerate(numbers) for k in ks]
+    results = parallel.run(
+        [partial(fit_centroids, samples[i], k, seed=seed, n_init=n_init) for i, k in keys],
+        n_jobs,
+        on_done,
+    )
+    centroids: tuple[Centroids, ...] = tuple({} for _ in numbers)
+    for (level, k), result in zip(keys, results, strict=True):
+        centroids[level][k] = result
+    return centroids

@@ -67,9 +67,7 @@ def projections(
     return tuple(map(_root, squares, network.layers))
 
 
-def _gradients(
-    model: keras.Model, cut: Cut, batch: Tensors, index: int | None
-) -> Iterator[Array]:
+def _gradients(model: keras.Model, cut: Cut, batch: Tensors, index: int | None) -> Iterator[Array]:
     """Of each output, summed over top-bags, with respect to the output of the layer of the cut."""
     h, others = cut.below(batch, training=False)
     step = tf.zeros_like(rows_of(h))

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import keras
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
@@ -80,7 +81,9 @@ class Stream:
             raise self._changed(len(seen))
         self._seen = seen
 
-    def labelled(self, y: None = None) -> tuple[Iterator[Tensors], Callable[[], Array]]:
+    def labelled(
+        self, y: npt.ArrayLike | None = None
+    ) -> tuple[Iterator[Tensors], Callable[[], npt.ArrayLike]]:
         """The batches, and a function that returns their labels once they have been read.
 
         Raises:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.rules.features import Feature
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 from keras_mmil.interpretation.rules.simplify import simplify
@@ -34,13 +33,16 @@ def learn_rules(
         conditions = tuple(
             Condition(feature.name, int(c), float(low[c]), float(high[c])) for c in bounded
         )
-        rules.append(_with_figures(Rule(level, int(label), conditions, 0.0, 0.0, 0.0), examples))
+        rules.append(_make_rule(level, int(label), conditions, examples))
     return tuple(sorted(rules, key=lambda r: (r.conclusion, len(r.conditions), -r.support)))
 
 
-def _with_figures(rule: Rule, examples: Examples) -> Rule:
-    weights = examples.weights
-    is_in_class = examples.labels == rule.conclusion
+def _make_rule(
+    level: int, conclusion: int, conditions: tuple[Condition, ...], examples: Examples
+) -> Rule:
+    """A rule, with its figures on the training bags."""
+    rule = Rule(level, conclusion, conditions, support=0.0, precision=0.0, coverage=0.0)
+    weights, is_in_class = examples.weights, examples.labels == conclusion
     matched = weights * rule.matches(examples.bags)
     right = matched @ is_in_class
     return replace(

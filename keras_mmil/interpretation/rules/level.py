@@ -24,7 +24,7 @@ _SYMBOLS = "uvwxyz"
 
 
 def level_symbol(level: int) -> str:
-    """The letter that names of a level's clusters begin with: u, v, w, x, y, z, s6_, s7_ and so on."""
+    """What the names of its clusters begin with: u, v, w, x, y, z, s6_, s7_ and so on."""
     return _SYMBOLS[level] if level < len(_SYMBOLS) else f"s{level}_"
 
 
@@ -35,7 +35,7 @@ def level_word(level: int, n_levels: int) -> str:
     return ("instance", "sub-bag")[level] if level < 2 else f"level-{level} bag"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Level:
     """The clusters of one level, and the rules from them to the labels of the bags above.
 
@@ -157,7 +157,7 @@ def find_cluster(level: Level, cluster: int | str) -> int:
 
 
 def rename(
-    levels: Sequence[Level], level: int, changes: Mapping[int | str, str]
+    levels: Sequence[Level], level: int, changes: Mapping[int, str] | Mapping[str, str]
 ) -> tuple[Level, ...]:
     """The levels with other names for some clusters of one.
 
@@ -171,8 +171,8 @@ def rename(
     """
     levels = list(levels)
     here = levels[level]
-    changes = {find_cluster(here, cluster): name for cluster, name in changes.items()}
-    names = tuple(changes.get(cluster, name) for cluster, name in enumerate(here.names))
+    found = {find_cluster(here, cluster): name for cluster, name in changes.items()}
+    names = tuple(found.get(cluster, name) for cluster, name in enumerate(here.names))
     if len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"Expected a name of its own for each cluster. Received: names={names}")
     levels[level] = replace(here, rules=replace(here.rules, member_names=names))

@@ -1,7 +1,7 @@
 """Symbolic rules as data. Text comes last."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -72,6 +72,7 @@ class Rule:
     level: int
     conclusion: int
     conditions: tuple[Condition, ...]
+    _: KW_ONLY
     support: float
     precision: float
     coverage: float
