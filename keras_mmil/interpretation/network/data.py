@@ -10,7 +10,7 @@ from keras_mmil import ragged
 from keras_mmil._support.rows import as_tensor
 from keras_mmil._support.types import Tensors
 from keras_mmil.bags import Bags
-from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.interpretation.network.single import checked
 from keras_mmil.interpretation.network.stream import Stream, drawn
 

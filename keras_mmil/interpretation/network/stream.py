@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._support.types import Array, Ints, Tensors
-from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.interpretation.network.single import checked
 
 __all__ = ["Stream", "drawn"]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from keras_mmil._support.checks import is_int
 from keras_mmil._support.types import Array, Config, Ints
+from keras_mmil.functional.graph import operation_of
 
 __all__ = ["Outputs", "Target", "TargetChoice", "TargetFunction", "activation", "resolve_target"]
 
@@ -163,7 +164,7 @@ _BINARY_LOSSES = (keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCross
 
 def activation(model: keras.Model) -> str | None:
     """Name of the activation that a model's outputs come from; None if there is none."""
-    layer = model.outputs[0]._keras_history.operation
+    layer = operation_of(model.outputs[0])
     if isinstance(layer, keras.layers.Softmax):
         return "softmax"
     if not hasattr(layer, "activation"):

@@ -10,7 +10,7 @@ from keras_mmil import ragged
 from keras_mmil._support.rows import as_tensor
 from keras_mmil._support.sizes import first_difference
 from keras_mmil.bags import Bags, check_keys, input_names
-from keras_mmil.functional.graph import call_arguments, ordered_nodes
+from keras_mmil.functional.graph import call_arguments, is_functional, ordered_nodes
 from keras_mmil.inputs import check_alike, check_ids, check_inputs, complete_inputs
 from keras_mmil.layers._bags import depth_of
 from keras_mmil.layers.bag_layer import BagLayer
@@ -65,7 +65,7 @@ class InputChecks:
     @property
     def expected(self):
         """The model's inputs: a `KerasTensor`, or a dict or list of them."""
-        return self._model._inputs_struct
+        return self._model.input
 
     def __call__(self, x, name="x"):  # noqa: D102
         is_named, has_checked_keys = isinstance(x, (Bags, dict)), isinstance(x, Bags)
@@ -233,7 +233,7 @@ def _limits_of(layer):
         return _limits_of(layer.layer)
     if isinstance(layer, keras.Sequential) and layer.built:
         layer = layer._functional
-    return id_limits(layer) if hasattr(layer, "_nodes_by_depth") else {}
+    return id_limits(layer) if is_functional(layer) else {}
 
 
 def _ids_passed_on(node):
