@@ -113,8 +113,11 @@ def test_rules_as_data(digit_explainer):
     assert data["levels"][1]["conclusions"] == ["negative", "positive"]
     assert len(digit_explainer.rules_) == len(list(digit_explainer.rules_)) == 5
     frame = digit_explainer.to_dataframe()
-    assert list(frame["clause"]) == [r.clause(level.names, level.rules.names)
-                                     for level in digit_explainer.levels_ for r in level.rules]  # fmt: skip
+    assert list(frame["clause"]) == [
+        rule.clause(level.names, level.rules.names)
+        for level in digit_explainer.levels_
+        for rule in level.rules
+    ]
     assert set(frame["bags"]) == {"sub-bag", "top-bag"}
     assert list(frame["coverage"]) == [rule.coverage for rule in digit_explainer.rules_]
     assert data["levels"][1]["rules"][0]["coverage"] == list(digit_explainer.rules_)[3].coverage
