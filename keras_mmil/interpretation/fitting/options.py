@@ -1,6 +1,6 @@
 """The explainer's arguments, checked and spelled out for each level."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,7 +21,8 @@ __all__ = [
     "make_settings",
 ]
 
-_RANGES = (
+# The check of each argument, with the least and the greatest value allowed.
+_RANGES: tuple[tuple[str, Callable[..., object], float, float], ...] = (
     ("tolerance", check_number, 0.0, 1.0),
     ("ccp_alpha", check_number, 0.0, np.inf),
     ("validation_fraction", check_number, 0.0, 1.0),

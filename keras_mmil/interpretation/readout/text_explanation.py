@@ -182,7 +182,7 @@ def _annotate(content: str, explanation: Explanation, layer: TextBags) -> TextEx
     for tokens, centres, bag, start, end in zip(spans, windows, bags, starts, ends, strict=True):
         members = enumerate(bag.members if bag.relevant else ())
         clusters = {centres[i]: part.name for i, part in members if _is_relevant(part)}
-        pieces = _pieces(tokens, clusters, layer.size // 2)
+        pieces = _pieces(tokens, clusters, layer.window_size // 2)
         phrases = tuple(_phrases(content, start, end, pieces))
         sentences.append(Sentence(phrases, bag.label, bag.relevant))
     return TextExplanation(

@@ -51,7 +51,7 @@ def make_sentence(n, fired=(), role=DECIDES, name="v1", clause="v1 ← o_u1=1.")
 
 def explain(content, *sentences, clause="positive ← o_v1=1.", network="positive", size=3):
     top = make_part(2, (0,), "positive", label=1, clause=clause, children=sentences)
-    layer = TextBags(["_", "?", "word"], size=size, splitter="core")
+    layer = TextBags(["_", "?", "word"], window_size=size, splitter="core")
     return annotate([content], [Explanation(top, int(network == "positive"), network)], layer)[0]
 
 
