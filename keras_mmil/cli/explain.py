@@ -6,7 +6,7 @@ import keras
 
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.readout.text_explanation import beside
+from keras_mmil.interpretation.readout.text_explanation import side_by_side
 
 __all__ = ["explain"]
 
@@ -29,7 +29,7 @@ def explain(runs, texts, form, color):
     by_run = [_explainer(run).explain(texts) for run in runs]
     titles = [read_settings(run)["experiment"] for run in runs]
     if form == "html":
-        tables = "\n".join(beside(row, titles) for row in zip(*by_run, strict=True))
+        tables = "\n".join(side_by_side(row, titles) for row in zip(*by_run, strict=True))
         return f'<!doctype html>\n<meta charset="utf-8">\n<title>Explanations</title>\n{tables}'
     shown = []
     for row in zip(*by_run, strict=True):

@@ -4,8 +4,7 @@ from keras_mmil import ragged
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.percent import percent
 from keras_mmil.bags import inputs_of
-from keras_mmil.interpretation.plots import plots
-from keras_mmil.interpretation.plots.maps import Maps, plot_maps
+from keras_mmil.interpretation import plots
 from keras_mmil.interpretation.readout.text_spans import window_words
 from keras_mmil.zoo.imdb import with_text
 
@@ -87,15 +86,15 @@ def _plot_some_clouds(explainer, shown, path):
 def _draw_maps(explainer, x, places, folder):
     """Maps of the clusters of instances, of what is in the top-bags, and of the rules."""
     of_top_bags, of_instances = places
-    maps = Maps(explainer, x)
+    maps = plots.Maps(explainer, x)
     clusters = maps.instances(len(of_instances))
-    _draw(plot_maps, of_instances, clusters, folder / "instance_clusters.png")
+    _draw(plots.plot_maps, of_instances, clusters, folder / "instance_clusters.png")
     if len(explainer.levels_) > 1:
-        _draw(plot_maps, of_top_bags, maps.members(), folder / "sub_bag_clusters.png")
+        _draw(plots.plot_maps, of_top_bags, maps.members(), folder / "sub_bag_clusters.png")
     for drawn, file in zip(maps.rules(explainer.classes_[1]), _RULES_DRAWN, strict=True):
         some = dict(list(drawn.items())[:_N_DRAWN])
         if some:  # there may be no rule for that class
-            _draw(plot_maps, of_top_bags, some, folder / file)
+            _draw(plots.plot_maps, of_top_bags, some, folder / file)
 
 
 def _draw(plot, *arguments):

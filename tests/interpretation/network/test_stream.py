@@ -1,91 +1,26 @@
-"""Data that explainers read: Datasets in batches, the same as arrays; and single top-bags."""
+"""Datasets in batches, which give the same rules as arrays."""
 
 import weakref
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from bag_forms import (
+    BATCH,
+    FORMS,
+    N,
+    compressed_model,
+    new_explainer,
+    packed,
+    plain_model,
+    text_model,
+    texts,
+    vectors,
+)
 
-import keras_mmil
-from keras_mmil import batches, ragged
-from keras_mmil.interpretation import Explainer, Maps, RuleExtractor
+from keras_mmil import batches
+from keras_mmil.interpretation import Maps, RuleExtractor
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.layers import BagLayer, Distinct, TextBags, bag_inputs
-
-N, BATCH = 22, 8
-VOCABULARY = ["_", "?", "good", "bad", "very", "not"]
-
-
-def plain_model(depth=2, ragged_input=True):
-    keras.utils.set_random_seed(1)
-    shape = (None,) * depth + (2,) if ragged_input else (3,) * depth + (2,)
-    inputs = x = keras.Input(shape, ragged=ragged_input)
-    for _ in range(depth):
-        x = BagLayer(4, "tanh", aggregation="mean")(x)
-    return keras_mmil.Model(inputs, keras.layers.Dense(1)(x))
-
-
-def compressed_model():
-    keras.utils.set_random_seed(1)
-    inputs = bag_inputs(2)
-    x, *levels = Distinct()(inputs)
-    x = keras.layers.Embedding(9, 3)(x)
-    for members, weights in levels:
-        x = BagLayer(4, "tanh", aggregation="mean")(x, members, weights)
-    return keras_mmil.Model(inputs, keras.layers.Dense(1)(x))
-
-
-def text_model():
-    keras.utils.set_random_seed(1)
-    inputs = keras.Input((), dtype="string")
-    x, *levels = Distinct()({"bags": TextBags(VOCABULARY, splitter="core")(inputs)})
-    x = keras.layers.Embedding(6, 3)(x)
-    x = BagLayer(4, "tanh", window_size=3)(x, *levels[0])
-    return keras_mmil.Model(inputs, keras.layers.Dense(1)(BagLayer(4, "tanh")(x, *levels[1])))
-
-
-def sizes_of(rng, depth, n=N):
-    sizes = [rng.integers(1, 4, n)]
-    for _ in range(depth - 1):
-        sizes.append(rng.integers(1, 4, sizes[-1].sum()))
-    return sizes
-
-
-def vectors(depth=2, seed=0, n=N):
-    rng = np.random.default_rng(seed)
-    sizes = sizes_of(rng, depth, n)
-    return ragged.from_flat(rng.normal(size=(sizes[-1].sum(), 2)).astype(np.float32), sizes)
-
-
-def ids(seed=0, n=N):
-    rng = np.random.default_rng(seed)
-    sizes = sizes_of(rng, 2, n)
-    return ragged.from_flat(rng.integers(0, 9, sizes[-1].sum()).astype(np.int32), sizes)
-
-
-def packed(seed=0, n=N):
-    return keras_mmil.Bags.from_ragged(ids(seed, n))
-
-
-def dense(seed=0, n=N):
-    return np.random.default_rng(seed).normal(size=(n, 3, 2)).astype(np.float32)
-
-
-def texts(seed=0, n=N):
-    rng = np.random.default_rng(seed)
-    words = rng.choice(["good", "bad", "very", "not", "."], (n, 7))
-    return np.array([" ".join(line) for line in words], object)
-
-
-FORMS = {
-    "ragged": (plain_model, vectors),
-    "one level": (lambda: plain_model(1), lambda seed=0: vectors(1, seed)),
-    "dense": (lambda: plain_model(1, ragged_input=False), dense),
-    "compressed": (compressed_model, packed),
-    "ids": (compressed_model, ids),
-    "texts": (text_model, texts),
-}
 
 
 def labels_of(x):
@@ -102,12 +37,6 @@ def stream(x, *labels):
 def unknown(dataset):
     """The same, of an unknown number of batches."""
     return dataset.filter(lambda *_: True)
-
-
-def new_explainer(model, x, **arguments):
-    outputs = model.predict(x, verbose=0)
-    settings = {"max_clusters": 3, "batch_size": BATCH, "verbose": 0, "ccp_alpha": 0}
-    return Explainer(**{**settings, "target": (0, float(np.median(outputs))), **arguments})
 
 
 def assert_equal_labels(ours, theirs):
@@ -213,9 +142,6 @@ def test_progress_of_an_unknown_number_of_batches(capsys):
     assert "12/12" in out
 
 
-# What is refused --------------------------------------------------------------------------------
-
-
 def endless(x):
     return stream(x).repeat()
 
@@ -300,38 +226,3 @@ def test_texts_that_change_are_not_explained():
     fit = new_explainer(model, x).fit(model, x)
     with pytest.raises(ValueError, match="reshuffle_each_iteration=False"):
         fit.explain(batches.to_dataset(tf.constant(list(x)), batch_size=BATCH))
-
-
-# Single top-bags --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_single_top_bag_is_explained(form):
-    make_model, make_data = FORMS[form]
-    model, x = make_model(), make_data()
-    fit = new_explainer(model, x).fit(model, x)
-    (found,) = fit.explain(x[3])
-    (expected,) = fit.explain(x[3:4])
-    assert str(found) == str(expected)
-    assert found.to_dict() == expected.to_dict()
-    if form != "compressed":  # Bags[0] are Bags
-        with pytest.raises((ValueError, TypeError), match=r"x\[:1\].*Received: x with"):
-            fit.predict(x[0])
-
-
-def test_a_single_top_bag_of_several_inputs():
-    model, x = compressed_model(), packed()
-    fit = new_explainer(model, x).fit(model, x)
-    inputs = x.inputs
-    one = {name: part[1] for name, part in inputs.items()}
-    assert str(fit.explain(one)[0]) == str(fit.explain(x[1:2])[0])
-    assert str(fit.explain(ids()[1])[0]) == str(fit.explain(ids()[1:2])[0])
-    with pytest.raises(ValueError, match=r"Expected .*x\[:1\].*Received: x with"):
-        fit.predict(one)
-
-
-def test_a_single_empty_top_bag():
-    model = plain_model(1)
-    x = ragged.from_flat(vectors(1).flat_values[:5], [[2, 0, 3]])
-    fit = new_explainer(model, x).fit(model, x, x)
-    assert str(fit.explain(x[1])[0]) == str(fit.explain(x[1:2])[0])

@@ -1,16 +1,21 @@
 """What the clusters stand for: their sizes and true labels."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from keras_mmil._support.percent import percent
+from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.network.nesting import expand
+from keras_mmil.interpretation.readout.reading import Reading
+from keras_mmil.interpretation.rules.level import Level
 
 __all__ = ["Description", "LevelDescription", "describe"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LevelDescription:
     """The clusters of one level.
 
@@ -19,33 +24,47 @@ class LevelDescription:
         word: what its rows are called.
         names: names of the clusters.
         sizes: fraction of the rows in each cluster, [k].
-        needed: whether some needed rule has a condition on it, [k].
+        needed: whether the class of any top-bag can depend on it, [k].
         table: rows of each cluster (first axis) and true label, [k, labels]; None if not known.
         label_names: names of the true labels.
     """
 
     level: int
     word: str
-    names: tuple
-    sizes: np.ndarray
-    needed: tuple
-    table: np.ndarray | None = None
-    label_names: tuple = ()
+    names: tuple[str, ...]
+    sizes: Array
+    needed: tuple[bool, ...]
+    table: Array | None = None
+    label_names: tuple[str, ...] = ()
 
     @property
-    def majority(self):
+    def majority(self) -> Ints:
         """Most frequent true label of each cluster, int [k]; -1 where a cluster has no rows."""
-        return np.where(self.table.any(axis=1), self.table.argmax(axis=1), -1)
+        table = self.known_table
+        return np.where(table.any(axis=1), table.argmax(axis=1), -1)
 
     @property
-    def share(self):
+    def share(self) -> Array:
         """Fraction of each cluster's rows that have its majority label, [k]; 0 without rows."""
-        totals = self.table.sum(axis=1)
-        return np.divide(
-            self.table.max(axis=1), totals, out=np.zeros(len(totals)), where=totals > 0
-        )
+        table = self.known_table
+        totals = table.sum(axis=1)
+        return np.divide(table.max(axis=1), totals, out=np.zeros(len(totals)), where=totals > 0)
 
-    def records(self):
+    @property
+    def known_table(self) -> Array:
+        """The table.
+
+        Raises:
+            ValueError: if the true labels are not known.
+        """
+        if self.table is None:
+            raise ValueError(
+                "Expected the description of a level whose true labels were given. "
+                f"Received: description of {self.word}s without a table"
+            )
+        return self.table
+
+    def records(self) -> Iterator[Config]:
         """One dict for each cluster."""
         for cluster, name in enumerate(self.names):
             record = {
@@ -63,7 +82,7 @@ class LevelDescription:
                 record["table"] = dict(counts)
             yield record
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [f"clusters of {self.word}s"]
         width = max(map(len, self.names))
         for record in self.records():
@@ -76,36 +95,37 @@ class LevelDescription:
 
 @dataclass(frozen=True)
 class Description:
-    """The clusters of all levels, from the instances upwards: tuple of `LevelDescription`."""
+    """The clusters of all levels, from the instances upwards."""
 
-    levels: tuple
+    levels: tuple[LevelDescription, ...]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[LevelDescription]:
         return iter(self.levels)
 
-    def __getitem__(self, level):
+    def __getitem__(self, level: int) -> LevelDescription:
         return self.levels[level]
 
-    def to_dict(self):
+    def to_dict(self) -> Config:
         """As JSON knows it: a list of clusters for each level."""
         return {level.word: list(level.records()) for level in self.levels}
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "\n\n".join(map(str, self.levels))
 
 
-def describe(levels, reading, truths, label_names):
+def describe(
+    levels: Sequence[Level],
+    reading: Reading | None,
+    truths: Mapping[int, Any],
+    label_names: Mapping[str, Sequence[str]],
+) -> Description:
     """Describe the clusters of all levels.
 
     Args:
-        levels: tuple of `Level`.
-        reading: a `Reading` of some top-bags; None for the sizes of the clusters on the training
-            data.
+        levels: from the instances upwards.
+        reading: of some top-bags; None for the sizes of the clusters on the training data.
         truths: dict from level to the true labels of its rows, or None.
         label_names: dict from words ("instance", "sub-bag") to names of those labels.
-
-    Returns:
-        `Description`.
 
     Raises:
         ValueError: if labels are not as many as rows, or not integers ≥ 0, or of nothing.
@@ -115,7 +135,13 @@ def describe(levels, reading, truths, label_names):
             raise ValueError("Expected x, the top-bags that the labels are of. Received: x=None")
         return Description(
             tuple(
-                LevelDescription(index, level.word, level.names, level.sizes, level.needed)
+                LevelDescription(
+                    level=index,
+                    word=level.word,
+                    names=level.names,
+                    sizes=level.sizes,
+                    needed=level.needed,
+                )
                 for index, level in enumerate(levels)
             )
         )
@@ -127,18 +153,25 @@ def describe(levels, reading, truths, label_names):
         if truth is not None:
             truth = _flat_labels(truth, len(clusters), level.word)
             names = names or tuple(map(str, range(truth.max(initial=0) + 1)))
-            table = _table(clusters, level.n_clusters, truth, len(names), here.total_weights)
+            table = _table(
+                clusters, truth, here.total_weights, shape=(level.n_clusters, len(names))
+            )
         sizes = np.bincount(clusters, here.total_weights, minlength=level.n_clusters)
         described.append(
             LevelDescription(
-                index, level.word, level.names, sizes / (sizes.sum() or 1.0), level.needed, table,
-                tuple(names or ()),
+                level=index,
+                word=level.word,
+                names=level.names,
+                sizes=sizes / (sizes.sum() or 1.0),
+                needed=level.needed,
+                table=table,
+                label_names=tuple(names or ()),
             )
-        )  # fmt: skip
+        )
     return Description(tuple(described))
 
 
-def _flat_labels(labels, n_rows, word):
+def _flat_labels(labels: Any, n_rows: int, word: str) -> Ints:
     flat = np.asarray(getattr(labels, "flat_values", labels))
     if flat.shape != (n_rows,) or flat.dtype.kind not in "iu" or flat.min(initial=0) < 0:
         raise ValueError(
@@ -148,12 +181,13 @@ def _flat_labels(labels, n_rows, word):
     return flat
 
 
-def _table(clusters, n_clusters, truth, n_labels, weights):
+def _table(clusters: Ints, truth: Ints, weights: Array, shape: tuple[int, int]) -> Array:
     """Summed weights of the rows of each cluster and true label: [k, labels]."""
+    n_clusters, n_labels = shape
     if truth.max(initial=0) >= n_labels:
         raise ValueError(
             f"Expected labels below {n_labels}, the number of their names. "
             f"Received: label {truth.max()}"
         )
     cells = clusters * n_labels + truth
-    return np.bincount(cells, weights, minlength=n_clusters * n_labels).reshape(-1, n_labels)
+    return np.bincount(cells, weights, minlength=n_clusters * n_labels).reshape(shape)
