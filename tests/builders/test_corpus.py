@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_mmil.builders.corpus import Corpus
-from keras_mmil.datasets.synthetic import opinions
+from keras_mmil.datasets import synthetic
 
 WORDS = ["a", "b", "A", "zoo", "Zoo", "é", "film", "don't", "日本", *(f"w{i}" for i in range(40))]
 ARRAYS = ("tokens", "sentence_splits", "text_splits", "counts")
@@ -275,7 +275,7 @@ def opinion(sentence):
 
 
 def test_opinions():
-    for (texts, y), n in zip(opinions.load_texts(301, 60, 1), (301, 60, 1), strict=True):
+    for (texts, y), n in zip(synthetic.load_reviews(301, 60, 1), (301, 60, 1), strict=True):
         assert (len(texts), y.shape, y.dtype, y.sum()) == (n, (n,), np.int64, n // 2)
         sums = [sum(map(opinion, re.findall(r"[^.!]+", one))) for one in texts]
         assert [int(total > 0) for total in sums] == y.tolist()
@@ -283,20 +283,20 @@ def test_opinions():
         sizes = Counter(len(re.findall(r"[.!](?: |$)", one)) for one in texts)
         assert n < 60 or sorted(sizes) == [1, 2, 3, 4, 5, 6, 7]
         assert n == 1 or len(set(np.flatnonzero(y) % 2)) == 2, "in random order"
-    (texts, _), *_ = opinions.load_texts(300, 0, 0)
+    (texts, _), *_ = synthetic.load_reviews(300, 0, 0)
     every = " ".join(texts)
     for word in THINGS | PRAISE | BLAME | {"not", "never", "friends", "songs"}:
         assert f" {word}" in every
 
 
 def test_opinions_are_the_same_for_the_same_seed():
-    first, again = opinions.load_texts(5, 3, 9), opinions.load_texts(40, 3, 9)
+    first, again = synthetic.load_reviews(5, 3, 9), synthetic.load_reviews(40, 3, 9)
     for (texts, y), (texts_again, y_again) in zip(first[1:], again[1:], strict=True):
         assert texts == texts_again
         assert y.tolist() == y_again.tolist()
     assert len({*first[0][0], *first[1][0], *first[2][0]}) > 10, "the sets differ"
-    assert opinions.load_texts(5, 3, 9, seed=1)[2][0] != first[2][0]
-    (texts, _), *_ = opinions.load_texts(50, 0, 0, n_sentences=(2, 2))
+    assert synthetic.load_reviews(5, 3, 9, seed=1)[2][0] != first[2][0]
+    (texts, _), *_ = synthetic.load_reviews(50, 0, 0, n_sentences=(2, 2))
     assert {len(re.findall(r"[.!](?: |$)", one)) for one in texts} == {2}
 
 
@@ -312,4 +312,4 @@ def test_opinions_are_the_same_for_the_same_seed():
 )
 def test_bad_arguments_of_opinions(arguments, received):
     with pytest.raises(ValueError, match=re.escape(f"Received: {received}")):
-        opinions.load_texts(**arguments)
+        synthetic.load_reviews(**arguments)

@@ -32,13 +32,13 @@ WORDS = np.array(
     np.float32,
 )
 LABELS = [0, 1, 1, 2, 0, 2, 1, 0, -1, 2]
-LINKS = {0: [1, 1, 6], 1: [0, 2], 2: [1], 3: [3, 7], 4: [], 5: [9], 6: [0], 7: [3], 9: [5]}
+EDGES = {0: [1, 1, 6], 1: [0, 2], 2: [1], 3: [3, 7], 4: [], 5: [9], 6: [0], 7: [3], 9: [5]}
 TEST = [7, 9, 6]  # in the order of the files
 
 
 def contents(words=WORDS):
     one_hot = np.array([np.arange(3) == label for label in LABELS], np.int32)
-    graph = defaultdict(list, LINKS)
+    graph = defaultdict(list, EDGES)
     return {
         "x": csr_matrix(words[:2]),
         "y": one_hot[:2],
@@ -76,12 +76,12 @@ def test_load(folder, name):
     assert found.weights is None
     assert (found.n_words, found.n_classes) == (4, 3)
     assert found.labels.tolist() == LABELS
-    expected = {(min(a, b), max(a, b)) for a, others in LINKS.items() for b in others if a != b}
-    starts, ends = found.links.nonzero()
+    expected = {(min(a, b), max(a, b)) for a, others in EDGES.items() for b in others if a != b}
+    starts, ends = found.edges.nonzero()
     assert {
         (a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True) if a < b
     } == expected
-    assert found.links.nnz == 2 * len(expected)
+    assert found.edges.nnz == 2 * len(expected)
 
 
 def test_weights_of_words(folder):
@@ -144,9 +144,9 @@ BROKEN.indices = np.array([0, 9, 1], np.int32)  # there are four words
         ({"ally": np.array([["a"]])}, r"ind\.cora\.ally \(an array of <U1 instead of numbers"),
         ({"graph": [1]}, "not a dict of lists"),
         ({"graph": {0: 1}}, "not a dict of lists"),
-        ({"graph": {0: [99]}}, r"from 0 to 9. Received: .*ind\.cora\.\* with links .* to 99"),
+        ({"graph": {0: [99]}}, r"from 0 to 9. Received: .*ind\.cora\.\* with edges .* to 99"),
         ({"graph": {0: [None]}}, r"ind\.cora\.graph \(not numbers of papers"),
-        ({"graph": dict.fromkeys(range(9), [1] * 999)}, "more links than bytes"),
+        ({"graph": dict.fromkeys(range(9), [1] * 999)}, "more edges than bytes"),
         ({"index": "7\nnine\n"}, r"ind\.cora\.test\.index \(.*nine"),
         ({"index": [7, 9, 3]}, "test papers from 6 up.*from 3 to 9"),
         ({"index": [7, 9]}, "with 2 test papers"),
@@ -297,9 +297,9 @@ def test_parts(network):
 def test_synthetic():
     first, again, other = (citations.synthetic(seed=seed) for seed in (0, 0, 1))
     assert first.words.to_list() == again.words.to_list() != other.words.to_list()
-    assert (first.links != again.links).nnz == 0
+    assert (first.edges != again.edges).nnz == 0
     assert np.bincount(first.labels).tolist() == [134, 133, 133]
-    starts, ends = first.links.nonzero()
+    starts, ends = first.edges.nonzero()
     assert 0.7 < (first.labels[starts] == first.labels[ends]).mean() < 0.9
     for kind in ("random", "transductive", "temporal"):
         parts = first.split(kind)
@@ -319,7 +319,7 @@ def test_synthetic():
         ({"labels": np.zeros(3, int)}, r"labels.shape=\(3,\)"),
         ({"labels": np.full(10, -1)}, "all negative"),
         ({"n_words": 3}, "below 3.*words with 3"),
-        ({"links": sparse.csr_array((9, 9), dtype=bool)}, r"links.shape=\(9, 9\)"),
+        ({"edges": sparse.csr_array((9, 9), dtype=bool)}, r"edges.shape=\(9, 9\)"),
     ],
 )
 def test_parts_of_a_network_that_do_not_fit(network, changed, match):
@@ -329,20 +329,20 @@ def test_parts_of_a_network_that_do_not_fit(network, changed, match):
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    ("name", "papers", "links", "words", "classes", "unknown", "isolated"),
+    ("name", "papers", "edges", "words", "classes", "unknown", "isolated"),
     [("cora", 2708, 5278, 1433, 7, 0, 0), ("citeseer", 3327, 4552, 3703, 6, 15, 48)],
 )
-def test_real_networks(data_dir, name, papers, links, words, classes, unknown, isolated):
+def test_real_networks(data_dir, name, papers, edges, words, classes, unknown, isolated):
     found = citations.load(name)
     assert len(found.labels) == found.words.nrows() == papers
-    assert found.links.nnz == 2 * links
+    assert found.edges.nnz == 2 * edges
     assert (found.n_words, found.n_classes) == (words, classes)
     assert (found.labels < 0).sum() == unknown
-    assert (graphs.degrees(found.links) == 0).sum() == isolated
+    assert (graphs.degrees(found.edges) == 0).sum() == isolated
     train, valid, test = found.split("transductive")
     assert np.bincount(found.labels[train]).tolist() == [20] * classes
     assert (len(valid), len(test)) == (500, 1000)
-    assert isinstance(found.links, sparse.csr_array)
+    assert isinstance(found.edges, sparse.csr_array)
     sizes = [len(part) for part in found.split("random")]
     assert sizes[:2] == list(found.sizes[:2])
     assert sum(sizes) == papers - unknown

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
 from keras_mmil import datasets, ragged
-from keras_mmil.datasets import _generate, mnist
+from keras_mmil.datasets import _draws, mnist
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -130,7 +130,7 @@ def test_bad_arguments(arguments, match):
 
 
 def test_labels_that_cannot_be_had(monkeypatch):
-    monkeypatch.setattr(_generate, "_CANDIDATES", 100)
+    monkeypatch.setattr(_draws, "_CANDIDATES", 100)
     with pytest.raises(
         ValueError, match=r"1 top-bags .*Received: a top-bag of 200 members for label 0"
     ):
@@ -138,10 +138,10 @@ def test_labels_that_cannot_be_had(monkeypatch):
 
 
 def test_drawing_keeps_what_fits(monkeypatch):
-    monkeypatch.setattr(_generate, "_CANDIDATES", 1)
+    monkeypatch.setattr(_draws, "_CANDIDATES", 1)
     lengths = [np.array([2, 1, 3])]
     drawn = iter([[1, 2, 3, 4, 5, 6], [9, 7]])
-    x = _generate.draw_until(
+    x = _draws.draw_until(
         lengths,
         draw=lambda n: np.array(next(drawn)),
         label_of=lambda x: np.array([sum(bag) % 2 for bag in x.to_list()]),
