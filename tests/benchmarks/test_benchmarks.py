@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from keras_mmil.datasets import citations, synthetic
+from keras_mmil.datasets import synthetic
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 COMPETITORS = ["ours", "flat", "naive_ragged", "padded"]

@@ -155,7 +155,9 @@ def test_each_neighbour_is_as_likely():
     rng = np.random.RandomState(0)
     star = networkx.star_graph(5)
     draws = [
-        graphs.neighbourhoods(star, [0], max_neighbours=2, include_self=False, seed=rng).values.numpy()
+        graphs.neighbourhoods(
+            star, [0], max_neighbours=2, include_self=False, seed=rng
+        ).values.numpy()
         for _ in range(600)
     ]
     counts = np.bincount(np.concatenate(draws), minlength=6)[1:]

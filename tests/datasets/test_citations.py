@@ -1,5 +1,6 @@
 """Citation networks: small ones in Planetoid's form, damaged and hostile ones, and the real."""
 
+import hashlib
 import pickle
 import sys
 import types
@@ -294,25 +295,6 @@ def test_parts(network):
     assert {x.depth for x, _ in network.parts("random", depth=1)} == {1}
 
 
-def test_synthetic():
-    first, again, other = (citations.synthetic(seed=seed) for seed in (0, 0, 1))
-    assert first.words.to_list() == again.words.to_list() != other.words.to_list()
-    assert (first.edges != again.edges).nnz == 0
-    assert np.bincount(first.labels).tolist() == [134, 133, 133]
-    starts, ends = first.edges.nonzero()
-    assert 0.7 < (first.labels[starts] == first.labels[ends]).mean() < 0.9
-    for kind in ("random", "transductive", "temporal"):
-        parts = first.split(kind)
-        assert [len(part) for part in parts] == [80, 80, 240]
-        assert len(np.unique(np.concatenate(parts))) == 400
-    owners = np.repeat(first.labels, first.words.row_lengths())
-    special = first.words.values.numpy() < 30
-    assert (first.words.values.numpy()[special] // 10 == owners[special]).all()
-    assert 0.25 < special.mean() < 0.42
-    with pytest.raises(ValueError, match="n_papers=59"):
-        citations.synthetic(n_papers=59)
-
-
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
@@ -325,6 +307,91 @@ def test_synthetic():
 def test_parts_of_a_network_that_do_not_fit(network, changed, match):
     with pytest.raises(ValueError, match=match):
         citations.Citations(**{**vars(network), **changed})
+
+
+# Damaged files ----------------------------------------------------------------------------------
+
+
+def fields_of(network, damage):
+    return damage.plain(network) | {"edges": network.edges.toarray().tolist()}
+
+
+def write_years(folder):
+    path = folder / "planetoid" / "cora.years"
+    path.write_text("".join(f"{1990 + i}\n" for i in range(10)))
+    return path
+
+
+def test_damage_is_found_by_checksums(folder, damage, monkeypatch):
+    write(folder)
+    paths = sorted((folder / "planetoid").iterdir())
+    checksums = {
+        path.name.removeprefix("ind.cora."): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+    }
+    monkeypatch.setattr(planetoid, "CHECKSUMS", {"cora": checksums})
+    damage.check_files(paths, lambda: fields_of(citations.load("cora"), damage), True)
+
+
+def test_damage_of_ones_own_files(folder, damage):
+    write(folder)
+    paths = sorted((folder / "planetoid").iterdir())
+
+    def load():
+        return fields_of(citations.read(folder / "planetoid", "cora"), damage)
+
+    damage.check_files(paths, load, is_checked=False)
+
+
+def test_damage_of_years(folder, damage):
+    write(folder)
+    path = write_years(folder)
+    damage.check_files([path], lambda: fields_of(citations.load("cora"), damage), False)
+
+
+class Huge:
+    """Pickled as a call of NumPy that makes an array of 2³⁴ numbers."""
+
+    def __reduce__(self):
+        return np.ndarray, ((2**34,),)
+
+
+MEMO = b"\x80\x02]r\xff\xff\xff\x7f."  # an empty list, at place 2³¹ - 1 of the memo
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "match"),
+    [
+        ("test.index", b"7\n2147483648\n6\n", r"most of which are described.*paper 2147483648"),
+        ("graph", pickle.dumps({2**31: [1]}, 3), "with paper 2147483648"),
+        ("ally", pickle.dumps(Huge(), 3), r"ind\.cora\.ally"),
+        ("graph", MEMO, "place 2147483647 in a file of 9 bytes"),
+        (
+            "x",
+            pickle.dumps(np.zeros((2, 4)), 3).replace(b"K\x02K\x04", b"J\xff\xff\xff\x7fK\x04"),
+            "x ",
+        ),
+    ],
+)
+def test_huge_numbers(folder, damage, file, content, match):
+    write(folder)
+    (folder / "planetoid" / f"ind.cora.{file}").write_bytes(content)
+    with damage.bounded(), pytest.raises(ValueError, match=match):
+        citations.load("cora")
+
+
+def test_the_files_of_planetoid_are_the_official_ones(folder, monkeypatch):
+    write(folder)
+    write_years(folder)
+    monkeypatch.undo()
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(folder))
+    with pytest.raises(ValueError, match=r"citations\.read.*ind\.cora\.x with sha256:"):
+        citations.load("cora")
+    own = citations.read(folder / "planetoid", "cora")
+    assert own.years.tolist() == list(range(1990, 2000))
+    assert (own.class_names, own.sizes) == (None, None)
+    with pytest.raises(FileNotFoundError, match=r"ind\.mine\.x"):
+        citations.read(folder / "planetoid", "mine")
 
 
 @pytest.mark.data
