@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import keras
 import numpy as np
@@ -17,11 +17,10 @@ from keras_mmil._support.atomic import replacing, write_json
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.nested_lists import members_of, row_splits
 from keras_mmil._support.types import Ints, PathLike
+from keras_mmil.builders._tokens import PADDING, UNKNOWN, look_up, number_tokens, split_batches
 
 __all__ = ["PADDING", "UNKNOWN", "Corpus", "Rows"]
 
-PADDING, UNKNOWN = "_", "<unknown>"  # ids 0 and 1; no token is spelled like them
-_BATCH = 256  # texts that are split at once
 _CHUNK = 5_000  # texts whose windows are made at once
 _ARRAYS = ("tokens", "sentence_splits", "text_splits", "counts")
 _FORMAT = 2
@@ -117,7 +116,7 @@ class Corpus:
         parts = []
         total = len(texts) if isinstance(texts, Sized) else None
         bar = keras.utils.Progbar(total, verbose=verbose, unit_name="text")
-        for batch in _split_batches(texts, splitter):
+        for batch in split_batches(texts, splitter):
             numbers = [table.setdefault(token, len(table)) for token in batch.distinct]
             tokens = np.array(numbers, np.int32)[batch.tokens]
             parts.append((tokens, batch.sentence_sizes, batch.text_sizes))
@@ -130,7 +129,7 @@ class Corpus:
         sentence_splits, text_splits = map(row_splits, (sentence_sizes, text_sizes))
         if like is not None:
             return cls(
-                tokens=_look_up(list(table), like.vocabulary)[tokens],
+                tokens=look_up(list(table), like.vocabulary)[tokens],
                 sentence_splits=sentence_splits,
                 text_splits=text_splits,
                 vocabulary=like.vocabulary,
@@ -146,7 +145,7 @@ class Corpus:
                     f"Received: fit_on.shape={fit_on.shape}, dtype={fit_on.dtype}"
                 )
             counted = tokens[np.repeat(fit_on, np.diff(sentence_splits[text_splits]))]
-        vocabulary, counts, ids = _number(list(table), counted, min_count)
+        vocabulary, counts, ids = number_tokens(list(table), counted, min_count)
         return cls(
             tokens=ids[tokens],
             sentence_splits=sentence_splits,
@@ -266,56 +265,3 @@ def _checksum(folder: Path, name: str) -> str:
 
 def _checksum_of_json(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-class _Batch(NamedTuple):
-    """Texts as indices into their distinct tokens, and the sizes of sentences and texts."""
-
-    distinct: Sequence[bytes]
-    tokens: Ints
-    sentence_sizes: Ints
-    text_sizes: Ints
-
-
-def _split_batches(texts: Iterable[str | bytes], splitter: str) -> Iterator[_Batch]:
-    """Yields some texts at a time, split."""
-
-    def split(batch: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        tokens = text.tokenize(batch, splitter)  # (texts, (sentences), (tokens))
-        distinct, index = tf.unique(tokens.flat_values)
-        return distinct, index, tokens.values.row_lengths(), tokens.row_lengths()
-
-    errors: list[Exception] = []
-
-    def checked() -> Iterator[bytes]:
-        try:
-            yield from map(text.as_bytes, texts)
-        except Exception as error:  # which TensorFlow would turn into one of its own
-            errors.append(error)
-
-    dataset = tf.data.Dataset.from_generator(checked, output_signature=tf.TensorSpec((), tf.string))
-    dataset = dataset.batch(_BATCH).map(split, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
-    for arrays in dataset.as_numpy_iterator():
-        yield _Batch(*arrays)
-    if errors:
-        raise errors[0]
-
-
-def _number(
-    tokens: Sequence[bytes], occurrences: Ints, min_count: int
-) -> tuple[tuple[str, ...], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Vocabulary, its counts, and the id of each of `tokens`; rare ones are unknown."""
-    counts = np.bincount(occurrences, minlength=len(tokens))
-    known = [i for i in range(len(tokens)) if counts[i] >= min_count]
-    known.sort(key=lambda i: (-counts[i], tokens[i]))
-    ids = np.ones(len(tokens), np.int32)
-    ids[known] = np.arange(2, len(known) + 2)
-    vocabulary = (PADDING, UNKNOWN, *(tokens[i].decode() for i in known))
-    unknown = len(occurrences) - counts[known].sum()
-    return vocabulary, np.array([0, unknown, *counts[known]]), ids
-
-
-def _look_up(tokens: Sequence[bytes], vocabulary: Sequence[str]) -> npt.NDArray[np.int32]:
-    """The id of each of `tokens`."""
-    known = {token.encode(): i for i, token in enumerate(vocabulary)}
-    return np.array([known.get(token, 1) for token in tokens], np.int32)

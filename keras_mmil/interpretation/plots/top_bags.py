@@ -67,7 +67,7 @@ def plot_top_bag(
                 f"Received: sub_bag_labels of shape {given.shape}"
             )
         labels = given.tolist()
-        label = max(labels, default=0) if label is None else label
+        label = int(1 in labels) if label is None else label
     for name, value in (*(("sub_bag_labels", value) for value in labels), ("label", label)):
         if value not in _STYLES:
             raise ValueError(f"Expected a label 0 or 1, or None. Received: {name}={value!r}")
