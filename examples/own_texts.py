@@ -1,6 +1,6 @@
 """Your own texts: from a list of labelled strings to predictions and their reasons.
 
-The reviews here are synthetic (`datasets.synthetic.opinions`): positive iff more of their sentences
+The reviews here are synthetic (`datasets.synthetic`): positive iff more of their sentences
 praise than blame, where a "not" turns praise into blame. Use your own lists instead.
 
     python examples/own_texts.py [--quick]
@@ -19,7 +19,7 @@ from keras_mmil.builders.corpus import Corpus
 QUICK = "--quick" in sys.argv
 
 keras.utils.set_random_seed(0)
-(texts, y), (texts_valid, y_valid), (texts_test, y_test) = datasets.synthetic.opinions.load_texts(
+(texts, y), (texts_valid, y_valid), (texts_test, y_test) = datasets.synthetic.load_reviews(
     n_train=200 if QUICK else 2000
 )
 

@@ -7,6 +7,7 @@ from keras_mmil.interpretation.plots import (
     plot_correspondence,
     plot_grid,
     plot_maps,
+    plot_top_bag,
 )
 from keras_mmil.interpretation.rule_extractor import RuleExtractor
 
@@ -18,4 +19,5 @@ __all__ = [
     "plot_correspondence",
     "plot_grid",
     "plot_maps",
+    "plot_top_bag",
 ]

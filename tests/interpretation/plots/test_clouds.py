@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_mmil import zoo
-from keras_mmil.builders import clouds
+from keras_mmil.datasets import synthetic
 from keras_mmil.interpretation import Explainer, plot_clouds
 from keras_mmil.interpretation.readout.explanation import Explanation, Part
 from keras_mmil.interpretation.rules.rule import Condition, Rule
@@ -16,7 +16,7 @@ from keras_mmil.interpretation.rules.rule import Condition, Rule
 @pytest.mark.parametrize("form", ["bags", "clouds"])
 def test_pictures_of_clouds(form, tmp_path):
     """Green are the points that decide; and what has to be absent is where others have it."""
-    x, y = clouds.synthetic(60, 20, seed=1)
+    x, y = synthetic.load_clouds(60, 20, seed=1)
     model = (zoo.pointcloud_mmil if form == "bags" else zoo.pointcloud_mil)(
         4, equivariant_units=(8, 8), dense_units=8
     )
