@@ -1,26 +1,41 @@
 """The networks of the paper's experiment "Citation Datasets"."""
 
+from collections.abc import Sequence
+from typing import Any, Protocol
+
 import keras
 
 from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_classes
+from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["citation_mil", "citation_mmil"]
 
 
+class _Papers(Protocol):
+    """What a network has to know of the papers."""
+
+    @property
+    def n_words(self) -> int: ...
+
+    @property
+    def n_classes(self) -> int: ...
+
+
 def citation_mmil(
-    dataset,
-    aggregation="mean",
-    bag_units=(250, 250),
-    word_dropout=0.5,
-    neighbour_dropout=0.0,
-    dropout=0.5,
-    l2=1e-4,
-    initial_std=0.1,
-    learning_rate=0.001,
-    name="citation_mmil",
-):
+    dataset: _Papers,
+    *,
+    aggregation: Aggregations = "mean",
+    bag_units: Sequence[int] = (250, 250),
+    word_dropout: float = 0.5,
+    neighbour_dropout: float = 0.0,
+    dropout: float = 0.5,
+    l2: float = 1e-4,
+    initial_std: float = 0.1,
+    learning_rate: LearningRate = 0.001,
+    name: str = "citation_mmil",
+) -> Model:
     """Network for papers as bags of the papers around them, each the bag of its words, compiled.
 
     A bag-layer of ReLU units for each level of bags, the first on one-hot vectors of words, and a
@@ -83,7 +98,13 @@ def citation_mmil(
     return compile_classes(Model(inputs, outputs, name=name), learning_rate)
 
 
-def citation_mil(dataset, bag_units=(250,), name="citation_mil", **arguments):
+def citation_mil(
+    dataset: _Papers,
+    *,
+    bag_units: Sequence[int] = (250,),
+    name: str = "citation_mil",
+    **arguments: Any,
+) -> Model:
     """The same for papers as bags of the words of all papers around them [batch, (words)].
 
     Args:

@@ -1,13 +1,18 @@
 """The networks of the paper's experiment "Sentiment Analysis"."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 
 from keras_mmil._support.checks import is_int, positive_int
+from keras_mmil._support.types import Array
 from keras_mmil.functional.graph import reapply
 from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
 from keras_mmil.zoo._frozen import frozen_embedding
+from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["imdb_mil", "imdb_mmil", "with_text"]
 
@@ -15,15 +20,16 @@ _SIZE = 100  # of word vectors that are learned here
 
 
 def imdb_mmil(
-    vectors,
-    filters=300,
-    bag_units=(500, 500),
-    positions=3,
-    aggregation="max|mean",
-    dropout=0.3,
-    learning_rate=0.001,
-    name="imdb_mmil",
-):
+    vectors: int | Array,
+    *,
+    filters: int = 300,
+    bag_units: Sequence[int] = (500, 500),
+    positions: int = 3,
+    aggregation: Aggregations = "max|mean",
+    dropout: float = 0.3,
+    learning_rate: LearningRate = 0.001,
+    name: str = "imdb_mmil",
+) -> Model:
     """Network for texts as bags of sentences of trigrams, compiled.
 
     Each word of a trigram has its frozen vector, of which a layer of ReLU units, the same for every
@@ -76,7 +82,13 @@ def imdb_mmil(
     return compile_binary(Model(bags, outputs, name=name), learning_rate)
 
 
-def imdb_mil(vectors, bag_units=(500,), name="imdb_mil", **arguments):
+def imdb_mil(
+    vectors: int | Array,
+    *,
+    bag_units: Sequence[int] = (500,),
+    name: str = "imdb_mil",
+    **arguments: Any,
+) -> Model:
     """The same for texts as bags of trigrams: RaggedTensors of ids [batch, (n), positions].
 
     Args:
@@ -86,7 +98,12 @@ def imdb_mil(vectors, bag_units=(500,), name="imdb_mil", **arguments):
     return imdb_mmil(vectors, bag_units=bag_units, name=name, **arguments)
 
 
-def with_text(model, vocabulary, splitter="tensorflow-text", name=None):
+def with_text(
+    model: Model,
+    vocabulary: Sequence[str],
+    splitter: str = "tensorflow-text",
+    name: str | None = None,
+) -> Model:
     """The same model for strings: texts in, label out.
 
     Args:
@@ -111,7 +128,7 @@ def with_text(model, vocabulary, splitter="tensorflow-text", name=None):
     return text_model
 
 
-def _embedding(vectors):
+def _embedding(vectors: int | Array) -> keras.layers.Embedding:
     if is_int(vectors):
         return keras.layers.Embedding(int(vectors), _SIZE, name="word_vectors")
     return frozen_embedding(vectors, name="word_vectors")

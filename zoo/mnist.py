@@ -1,28 +1,33 @@
 """The network of the paper's experiment "A Semi-Synthetic Dataset", and its appendix."""
 
+from collections.abc import Sequence
+from typing import Literal
+
 import keras
 
 from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
+from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["mnist_mmil"]
 
 
 def mnist_mmil(
-    input_shape=(28, 28),
-    filters=(32, 64),
-    strides=2,
-    padding="same",
-    dense_units=1024,
-    dropout=0.5,
-    translation=1,
-    bag_units=(200, 200),
-    aggregation="max",
-    learning_rate=0.001,
-    name="mnist_mmil",
-):
+    input_shape: tuple[int, int] = (28, 28),
+    *,
+    filters: Sequence[int] = (32, 64),
+    strides: int = 2,
+    padding: Literal["same", "valid"] = "same",
+    dense_units: int = 1024,
+    dropout: float = 0.5,
+    translation: float = 1,
+    bag_units: Sequence[int] = (200, 200),
+    aggregation: Aggregations = "max",
+    learning_rate: LearningRate = 0.001,
+    name: str = "mnist_mmil",
+) -> Model:
     """Convolutional network for bags of bags of images, compiled.
 
     Two blocks of 5x5 convolution, batch normalisation, ReLU, 2x2 max pooling and dropout; a dense

@@ -1,7 +1,11 @@
 """The networks of the paper's experiment "Plant Distribution Data"."""
 
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
 import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
@@ -9,19 +13,28 @@ from keras_mmil.losses import seen_crossentropy
 from keras_mmil.metrics import OverlookedPrecision
 from keras_mmil.model import Model
 from keras_mmil.zoo._frozen import frozen_embedding
+from keras_mmil.zoo._types import LearningRate
 
 __all__ = ["plants_mil", "plants_mmil"]
 
 
+class _Flora(Protocol):
+    """What a network has to know of the regions."""
+
+    @property
+    def presence(self) -> npt.ArrayLike: ...
+
+
 def plants_mmil(
-    dataset,
-    bag_units=(128, 128),
-    dense_units=128,
-    known_by="species",
-    species_dropout=0.0,
-    learning_rate=0.001,
-    name="plants_mmil",
-):
+    dataset: _Flora,
+    *,
+    bag_units: Sequence[int] = (128, 128),
+    dense_units: int = 128,
+    known_by: Literal["species", "name"] = "species",
+    species_dropout: float = 0.0,
+    learning_rate: LearningRate = 0.001,
+    name: str = "plants_mmil",
+) -> Model:
     """Network for regions as bags of species, which are bags of similar regions, compiled.
 
     A bag-layer of ReLU units for each level of bags, with maxima; a dense layer; and a sigmoid unit
@@ -80,7 +93,13 @@ def plants_mmil(
     return model
 
 
-def plants_mil(dataset, bag_units=(128,), name="plants_mil", **arguments):
+def plants_mil(
+    dataset: _Flora,
+    *,
+    bag_units: Sequence[int] = (128,),
+    name: str = "plants_mil",
+    **arguments: Any,
+) -> Model:
     """The same for regions as bags of all the similar regions [batch, (regions)].
 
     Args:

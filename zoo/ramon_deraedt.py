@@ -3,6 +3,8 @@
 Paper, section "Multi-Instance Neural Networks".
 """
 
+from collections.abc import Sequence
+
 import keras
 
 from keras_mmil._support.checks import positive_int
@@ -10,13 +12,19 @@ from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.layers.aggregations import LSE
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
+from keras_mmil.zoo._types import LearningRate
 
 __all__ = ["output_level_mil", "representation_level_mil"]
 
 
 def output_level_mil(
-    features, hidden_units=(16,), sharpness=1.0, learning_rate=0.01, name="output_level_mil"
-):
+    features: int,
+    *,
+    hidden_units: Sequence[int] = (16,),
+    sharpness: float = 1.0,
+    learning_rate: LearningRate = 0.01,
+    name: str = "output_level_mil",
+) -> Model:
     """Network of Ramon and De Raedt for bags of vectors, compiled.
 
     A network f gives one number to each instance, and their smooth maximum
@@ -48,12 +56,13 @@ def output_level_mil(
 
 
 def representation_level_mil(
-    features,
-    hidden_units=(16,),
-    bag_units=8,
-    learning_rate=0.01,
-    name="representation_level_mil",
-):
+    features: int,
+    *,
+    hidden_units: Sequence[int] = (16,),
+    bag_units: int = 8,
+    learning_rate: LearningRate = 0.01,
+    name: str = "representation_level_mil",
+) -> Model:
     """The same with a bag-layer: the representations are aggregated, and then judged; compiled.
 
     Args:
@@ -74,7 +83,7 @@ def representation_level_mil(
     return compile_binary(Model(bags, outputs, name=name), learning_rate)
 
 
-def _instance_network(features, hidden_units):
+def _instance_network(features: int, hidden_units: Sequence[int]) -> keras.Sequential:
     network = keras.Sequential([keras.Input((features,))], name="instance_network")
     for units in hidden_units:
         network.add(keras.layers.Dense(positive_int("units", units), activation="relu"))

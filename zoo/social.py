@@ -1,26 +1,42 @@
 """The network of the paper's experiment "Social Network Datasets"."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import keras
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Ints
 from keras_mmil.builders.graphs import degree_features
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_classes
 from keras_mmil.zoo._frozen import frozen_embedding
+from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["social_mmil"]
 
 
+class _Graphs(Protocol):
+    """What a network has to know of the graphs."""
+
+    @property
+    def degrees(self) -> Ints: ...
+
+    @property
+    def n_classes(self) -> int: ...
+
+
 def social_mmil(
-    dataset,
-    dense_units=500,
-    bag_units=(500, 500),
-    aggregation="max|mean",
-    dropout=0.0,
-    learning_rate=0.001,
-    name="social_mmil",
-):
+    dataset: _Graphs,
+    *,
+    dense_units: int = 500,
+    bag_units: Sequence[int] = (500, 500),
+    aggregation: Aggregations = "max|mean",
+    dropout: float = 0.0,
+    learning_rate: LearningRate = 0.001,
+    name: str = "social_mmil",
+) -> Model:
     """Network for graphs as bags of neighbourhoods whose nodes are known by degree, compiled.
 
     The features of each degree (`builders.graphs.degree_features`), a dense layer of ReLU units, a
