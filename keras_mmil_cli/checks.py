@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ _LEAST = {"epochs": 1, "limit": 2, "max_clusters": 2, "rounds": 1, "seed": 0, "s
 _SEEDS = 2**32  # as many as NumPy has
 
 
-def chosen(entries: Iterable[Entry], options: Namespace) -> Entry:
+def chosen(entries: Sequence[Entry], options: Namespace) -> Entry:
     """The experiment that the options ask for.
 
     Args:
@@ -26,7 +26,6 @@ def chosen(entries: Iterable[Entry], options: Namespace) -> Entry:
     Raises:
         ValueError: if there is no such experiment.
     """
-    entries = tuple(entries)
     found = [entry for entry in entries if entry.name == options.experiment]
     if not found:
         names = dict.fromkeys(entry.name for entry in entries)
@@ -84,7 +83,7 @@ def check_run(entry: Entry, options: Namespace) -> None:
     _check_cross_validation(entry, options)
     if not options.rules and options.max_clusters is not None:
         raise ValueError(
-            "Expected no numbers of clusters where no rules are read. "
+            "Expected no number of clusters where no rules are extracted. "
             f"Received: --max-clusters {options.max_clusters} with --no-rules"
         )
     for name in ("limit", "max_clusters"):
@@ -107,7 +106,7 @@ def _check_cross_validation(entry: Entry, options: Namespace) -> None:
         raise ValueError(f"Expected at least 2 folds, or 0 for none. Received: --folds {folds}")
     if options.jobs == 0:
         raise ValueError(
-            "Expected some folds side by side, or -1 for all cores'. Received: --jobs 0"
+            "Expected a number of folds side by side, or -1 for one a core. Received: --jobs 0"
         )
     if folds:
         return

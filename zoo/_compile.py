@@ -27,7 +27,7 @@ def compile_classes(
 def compile_smoothed_classes(
     model: Model, learning_rate: LearningRate, *, label_smoothing: float, **adam: float
 ) -> Model:
-    """The same for a model whose outputs are probabilities, with smoothed labels.
+    """The same with smoothed labels, for a model whose outputs are probabilities.
 
     Args:
         model: to be compiled.

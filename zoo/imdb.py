@@ -16,7 +16,7 @@ from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["imdb_mil", "imdb_mmil", "with_text"]
 
-_SIZE = 100  # of word vectors that are learned here
+_SIZE = 100  # of word vectors that are trained
 
 
 def imdb_mmil(
@@ -30,22 +30,22 @@ def imdb_mmil(
     learning_rate: LearningRate = 0.001,
     name: str = "imdb_mmil",
 ) -> Model:
-    """Network for texts as bags of sentences of trigrams, compiled.
+    """Compiled network for texts as bags of sentences of trigrams.
 
-    Each word of a trigram has its frozen vector, of which a layer of ReLU units, the same for every
-    word, is computed: a convolution over the words, each on its own. The three side by side are the
-    instance. A bag-layer for each level of bags, and a sigmoid unit follow. Each distinct word of a
-    batch is computed once.
+    A layer of ReLU units, the same for every word, follows the frozen vector of each word of a
+    trigram, as a convolution of width 1 would. Its three outputs side by side are the instance. A
+    bag-layer for each level of bags and a sigmoid unit follow. Each distinct word of a batch is
+    computed once.
 
     Args:
-        vectors: the vectors of the words, float [vocabulary, size], which stay as they are; or the
-            size of the vocabulary, for vectors of size 100 that are learned.
-        filters: units computed of each word.
-        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        vectors: the vectors of the words, float [vocabulary, size], which are not trained; or the
+            size of the vocabulary, for vectors of size 100 that are.
+        filters: units of the layer for words.
+        bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         positions: words in an instance.
         aggregation: of the bag-layers.
-        dropout: rate of the dropout of what is computed of a word, and before the output. Not in
-            the paper, which is 0.
+        dropout: rate of the dropouts after the layer for words, and before the output; 0 in the
+            paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
 
@@ -53,7 +53,7 @@ def imdb_mmil(
         A compiled `keras_mmil.Model` for RaggedTensors of ids [batch, (n), (m), positions].
 
     Source:
-        Paper, section "Sentiment Analysis"; without `dropout`.
+        Paper, section "Sentiment Analysis", which has no `dropout`.
     """
     bags = keras.Input(
         (None,) * len(bag_units) + (positions,), dtype="int32", ragged=True, name="bags"
@@ -109,8 +109,8 @@ def with_text(
     Args:
         model: one of these models, or another that reads a RaggedTensor of ids [batch, (sentences),
             (tokens), positions] or [batch, (tokens), positions].
-        vocabulary: the token of each id, that of the `Corpus` that the model was trained on.
-        splitter: what finds the ends of sentences, that of the `Corpus`.
+        vocabulary: the token of each id; that of the `Corpus` that the model was trained on.
+        splitter: what finds the ends of sentences; that of the `Corpus`.
         name: of the new model, which shares the layers of `model`.
 
     Returns:

@@ -28,7 +28,7 @@ def mnist_mmil(
     learning_rate: LearningRate = 0.001,
     name: str = "mnist_mmil",
 ) -> Model:
-    """Convolutional network for bags of bags of images, compiled.
+    """Compiled convolutional network for bags of bags of images.
 
     Two blocks of 5x5 convolution, batch normalisation, ReLU, 2x2 max pooling and dropout; a dense
     layer; then a bag-layer for each level of bags, and a sigmoid unit.
@@ -40,9 +40,9 @@ def mnist_mmil(
             those of the authors' published program.
         dense_units: units of the dense layer.
         dropout: rate of every dropout.
-        translation: by how many pixels images are shifted at most, at random in each direction, in
-            training. Not in the paper, which is 0: with 5,000 labels the network overfits.
-        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        translation: greatest random shift of images in training, in pixels, along each axis. 0 in
+            the paper, with which the network overfits on 5,000 labels.
+        bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         aggregation: of the bag-layers.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
@@ -51,7 +51,7 @@ def mnist_mmil(
         A compiled `keras_mmil.Model` for RaggedTensors [batch, (n), (m), height, width].
 
     Source:
-        Paper, table "Neural network structure for MMIL MNIST dataset"; without `translation`.
+        Paper, table "Neural network structure for MMIL MNIST dataset", which has no `translation`.
     """
     bags = keras.Input(
         (None,) * len(bag_units) + tuple(input_shape), dtype="uint8", ragged=True, name="bags"

@@ -35,18 +35,18 @@ def plants_mmil(
     learning_rate: LearningRate = 0.001,
     name: str = "plants_mmil",
 ) -> Model:
-    """Network for regions as bags of species, which are bags of similar regions, compiled.
+    """Compiled network for regions as bags of species, which are bags of similar regions.
 
     A bag-layer of ReLU units for each level of bags, with maxima; a dense layer; and a sigmoid unit
     for each species. Each region is computed once in a batch, however many bags hold it.
 
     Args:
         dataset: a `datasets.plants.Flora`, or another object with `presence` [regions, species].
-        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         dense_units: units of the dense layer.
-        known_by: what the network knows of the regions in the bags: "species", those seen in them;
-            or "name", one-hot vectors.
-        species_dropout: probability that a member is left out of a top-bag in training, though it
+        known_by: features of the regions in the bags: "species", those seen in them; or "name",
+            one-hot vectors.
+        species_dropout: probability of leaving a member out of a top-bag in training. Its species
             is still to be predicted. 0 in the paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
@@ -54,7 +54,7 @@ def plants_mmil(
     Returns:
         A compiled `keras_mmil.Model` for numbers of regions [batch, (species), (regions)], plain or
         `Bags`, and labels [batch, species]: 1 for what was seen, else 0, or 2 for what is known to
-        have been overlooked, which only the metric `map` (`OverlookedPrecision`) looks at.
+        have been overlooked, which only the metric `map` (`OverlookedPrecision`) reads.
 
     Raises:
         ValueError: if `known_by` is neither.

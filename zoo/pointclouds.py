@@ -28,17 +28,17 @@ def pointcloud_mil(
     learning_rate: LearningRate = 0.001,
     name: str = "pointcloud_mil",
 ) -> Model:
-    """Classifier of point clouds that does not depend on the order of the points, compiled.
+    """Compiled classifier of point clouds that does not depend on the order of the points.
 
     The permutation invariant network of Deep Sets: equivariant layers that subtract the maximum of
     the set, with tanh; the maximum over the set; a dense layer with tanh between dropouts; and a
     softmax. For clouds of 5,000 points it has 512 units in each layer instead of 256.
 
     Args:
-        n_classes: number of kinds of objects.
+        n_classes: number of classes of objects.
         equivariant_units: units of each equivariant layer.
         dense_units: units of the dense layer.
-        bag_units: units of further bag-layers, which add up, from the clouds upwards.
+        bag_units: units of further bag-layers with sums, from the clouds upwards.
         dropout: rate of the dropouts before and after the dense layer.
         rotation, scale, jitter: random changes of the clouds in training, see `RandomPose`.
         label_smoothing: of the cross-entropy, see `losses.SmoothedCrossentropy`.
@@ -94,7 +94,7 @@ def pointcloud_mil(
 def _weights() -> keras.initializers.Initializer:
     """Uniform within 1/√features, a third of the variance of Keras's own where layers are square.
 
-    With Keras's, the gradients of a new network are above the norm at which they are cut.
+    With Keras's, the gradients of a new network exceed the norm at which they are clipped.
     """
     return keras.initializers.VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")
 

@@ -25,9 +25,9 @@ def output_level_mil(
     learning_rate: LearningRate = 0.01,
     name: str = "output_level_mil",
 ) -> Model:
-    """Network of Ramon and De Raedt for bags of vectors, compiled.
+    """Compiled network of Ramon and De Raedt for bags of vectors.
 
-    A network f gives one number to each instance, and their smooth maximum
+    A network f gives each instance one number, and their smooth maximum
     F = log(Σⱼ exp(M f(xⱼ))) / M is the logit of the bag. As F grows with every further instance,
     no instance can speak against a positive bag.
 
@@ -63,13 +63,13 @@ def representation_level_mil(
     learning_rate: LearningRate = 0.01,
     name: str = "representation_level_mil",
 ) -> Model:
-    """The same with a bag-layer: the representations are aggregated, and then judged; compiled.
+    """Compiled network for bags of vectors that aggregates representations, and then classifies.
 
     Args:
         features: size of an instance.
         hidden_units: units of the hidden layers for instances.
-        bag_units: units of the bag-layer, a maximum each. Two can tell a 0 and no 2, but from some
-            starts training does not find that; with eight it did from all that were tried.
+        bag_units: units of the bag-layer, a maximum each. Two can learn "a 0 and no 2", but not
+            from all initial weights; eight did in all trials.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
 

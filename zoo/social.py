@@ -37,7 +37,7 @@ def social_mmil(
     learning_rate: LearningRate = 0.001,
     name: str = "social_mmil",
 ) -> Model:
-    """Network for graphs as bags of neighbourhoods whose nodes are known by degree, compiled.
+    """Compiled network for graphs as bags of neighbourhoods whose nodes are known by degree.
 
     The features of each degree (`builders.graphs.degree_features`), a dense layer of ReLU units, a
     bag-layer for each level of bags, and as many linear outputs as there are classes. Each
@@ -47,9 +47,9 @@ def social_mmil(
         dataset: a `datasets.social.Networks`, or another object with the `degrees` of its nodes
             and `n_classes`.
         dense_units: units of the dense layer.
-        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         aggregation: of the bag-layers; the units are split evenly between several.
-        dropout: rate of the dropout of each bag-layer's output; 0 in the paper.
+        dropout: rate of the dropout after each bag-layer; 0 in the paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
 
@@ -58,7 +58,7 @@ def social_mmil(
         labels that are ints. Its outputs are logits [batch, classes].
 
     Source:
-        Paper, section "Social Network Datasets". Two classes have two outputs, too.
+        Paper, section "Social Network Datasets". There are two outputs for two classes, too.
 
     Example:
 

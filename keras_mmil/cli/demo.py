@@ -29,6 +29,7 @@ def demo(options: RunOptions) -> None:
     limit = _TOP_BAGS if options.limit is None else options.limit
     options = dataclasses.replace(options, source="digits", folds=0, limit=limit, replace=True)
     explainer, (x, y, digits), _ = run(experiment, options)
+    # For type checkers: the options ask for rules, and the labels of digits are known.
     assert explainer is not None
     assert digits is not None
     positive = int(y.argmax())

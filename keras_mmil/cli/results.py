@@ -30,7 +30,7 @@ __all__ = [
 Figures: TypeAlias = Mapping[str, Mapping[int, float]]
 
 _CHECKOUT = Path(__file__).parents[2]
-# What measurements change, and not whoever changes the program.
+# What is made by measuring, so that its changes are no changes of the program.
 _MADE = ("benchmarks/results", "benchmarks/plots", "benchmarks/RESULTS.md")
 # What a compiled model's metric is called in the records.
 METRICS = {"accuracy": "test_accuracy", "map": "map"}
@@ -58,7 +58,7 @@ def variant_of(experiment: Experiment, settings: Settings, more: str = "") -> st
     Args:
         experiment: the `Experiment`.
         settings: of the run. The source is named only if it is not the paper's.
-        more: what else tells it from other runs.
+        more: what else distinguishes it from other runs.
     """
     parts = [settings.source] if settings.source != experiment.sources[0] else []
     parts.append(experiment.split)
@@ -71,8 +71,8 @@ def figures_of_folds(result: CrossValidation) -> tuple[Figures, str]:
     """The figures of a `CrossValidation`, for `record`.
 
     Returns:
-        The figures of each round, or of each fold where there is one round; and what tells them
-        from others, see `variant_of`.
+        The figures of each round, or of each fold where there is one round; and what
+        distinguishes them from other runs, see `variant_of`.
     """
     rounds, folds = result.seconds.shape
     accuracy = result.scores["accuracy"]
@@ -104,7 +104,7 @@ def record(
         settings: of the run.
         figures: by metric and run.
         rounds: of the cross-validation, if the figures are of one.
-        more: what tells the variant from others, see `variant_of`.
+        more: what distinguishes the variant from others, see `variant_of`.
     """
     source, epochs = settings.source, settings.epochs
     variant = variant_of(experiment, settings, more)

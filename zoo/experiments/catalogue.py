@@ -20,14 +20,14 @@ class Entry:
     Attributes:
         name: of the experiment, and of its results.
         title: one line for people.
-        sources: where the data may come from; the first is the paper's.
+        sources: where the data can come from; the first is the paper's.
         epochs: of the training.
         model: "mmil" or "mil".
-        aggregation: that of the bag-layers, where there are experiments that differ in it.
-        split: how the data are split, or which of several forms of them it is.
-        folds, rounds: of the cross-validation that the paper's figures are of; 0 for none.
-        adversarial: arguments of `training.VirtualAdversarialModel`, where the experiment can be
-            run with virtual adversarial training; else None.
+        aggregation: of the bag-layers, where experiments differ in it.
+        split: how the data are split, or which form of them is used.
+        folds, rounds: of the cross-validation behind the paper's figures; 0 for none.
+        adversarial: arguments of `training.VirtualAdversarialModel`, if the experiment can be run
+            with virtual adversarial training; else None.
         paper: the paper's figures by metric, as fractions.
     """
 
@@ -50,7 +50,7 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """Key in the registry: the name, and what tells it from others of the name."""
+        """Key in the registry: the name, and what distinguishes it from others of that name."""
         model = "" if self.model_name == "mmil" else self.model_name
         return "-".join(filter(None, (self.name, model, self.split)))
 
