@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_mmil import zoo
+from keras_mmil.builders import clouds
 from keras_mmil.datasets import synthetic
 from keras_mmil.interpretation import Explainer, plot_clouds
 from keras_mmil.interpretation.readout.explanation import Explanation, Part
