@@ -1,5 +1,6 @@
 """What all tests share: quiet imports, fixed seeds, a clean Keras, and the folder of real data."""
 
+import gc
 import importlib
 import os
 import sys
@@ -18,6 +19,11 @@ settings.register_profile("keras-mmil", deadline=None)
 settings.load_profile("keras-mmil")
 
 
+# Their tests are of what is around TensorFlow, and tracing takes most of the time of short runs.
+# Those marked `graphs` run as users' programs do, and so do those of all other folders.
+EAGER = {"cli", "interpretation", "zoo"}
+
+
 def missing_data() -> str | None:
     """Returns why tests of real data cannot run, `None` if they can."""
     folder = os.environ.get("KERAS_MMIL_DATA")
@@ -33,6 +39,21 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("data"):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Chooses between graphs and none, before fixtures of any scope."""
+    if "tensorflow" in sys.modules:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        eager = folder in EAGER and not item.get_closest_marker("graphs")
+        sys.modules["tensorflow"].config.run_functions_eagerly(eager)
+
+
+def pytest_collection_finish():
+    """Spares the garbage collector what lives as long as the process: modules and tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
