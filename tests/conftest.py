@@ -19,8 +19,9 @@ settings.register_profile("keras-mmil", deadline=None)
 settings.load_profile("keras-mmil")
 
 
-# Their tests are of what is around TensorFlow, and tracing takes most of the time of short runs.
-# Those marked `graphs` run as users' programs do, and so do those of all other folders.
+# Their tests are of what is around TensorFlow's functions, and short runs take three times as long
+# if these are traced. Tests marked `graphs` run as users' programs do, and so do all other folders'
+# but for tests marked `eager`.
 EAGER = {"cli", "interpretation", "zoo"}
 
 
@@ -46,7 +47,8 @@ def pytest_runtest_setup(item):
     """Chooses between graphs and none, before fixtures of any scope."""
     if "tensorflow" in sys.modules:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        eager = folder in EAGER and not item.get_closest_marker("graphs")
+        marked = [mark.name for mark in item.iter_markers() if mark.name in ("eager", "graphs")]
+        eager = marked[0] == "eager" if marked else folder in EAGER  # the closest mark counts
         sys.modules["tensorflow"].config.run_functions_eagerly(eager)
 
 

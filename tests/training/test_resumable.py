@@ -15,6 +15,8 @@ from keras_mmil.training import (
     piecewise_constant,
 )
 
+pytestmark = pytest.mark.eager
+
 
 def build():
     bags = keras.Input((None, 2), ragged=True)
@@ -67,6 +69,7 @@ def fit(folder, epochs=5, build=build, **arguments):
     return fit_resumable(build, x, y, folder=folder, epochs=epochs, **arguments)
 
 
+@pytest.mark.graphs
 def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path):
     keras.utils.set_random_seed(0)
     whole, history = fit(tmp_path / "whole")

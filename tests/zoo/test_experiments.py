@@ -170,6 +170,7 @@ def test_floras(model):
         assert show((0, 1, 2)) == seen.regions[similar[row][1][2]]
 
 
+@pytest.mark.graphs
 @pytest.mark.parametrize("name", different_models())
 def test_experiment(name, tmp_path):
     experiment = zoo.registry[name]
@@ -199,6 +200,7 @@ def test_experiment(name, tmp_path):
             callbacks=[extractor],
             verbose=0,
         )
+    tf.config.run_functions_eagerly(True)  # what is trained has shown that it can be traced
     assert any((a != b.numpy()).any() for a, b in zip(before, model.trainable_weights, strict=True))
     explainer = extractor.explainer_
     assert 0 <= explainer.fidelity(x_test) <= 1
