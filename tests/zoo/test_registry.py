@@ -5,6 +5,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import zoo
@@ -31,6 +32,7 @@ def test_every_experiment_says_what_it_is():
     assert len(different_models()) == 3 + 4 + 1 + 2 + 2
 
 
+@pytest.mark.graphs
 @pytest.mark.parametrize("name", different_models())
 def test_experiment(name, tmp_path):
     experiment = zoo.registry[name]
@@ -60,6 +62,7 @@ def test_experiment(name, tmp_path):
             callbacks=[extractor],
             verbose=0,
         )
+    tf.config.run_functions_eagerly(True)  # what is trained has shown that it can be traced
     assert any((a != b.numpy()).any() for a, b in zip(before, model.trainable_weights, strict=True))
     explainer = extractor.explainer_
     assert 0 <= explainer.fidelity(x_test) <= 1
