@@ -135,7 +135,7 @@ class VirtualAdversarialModel(Model):
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """As in Keras: the supervised loss and the metrics."""
-        logs = super().test_step(data)  # type: ignore[no-untyped-call]  # Keras's own
+        logs = super().test_step(data)
         terms = (self._supervised_mean.name, self._adversarial_mean.name)
         return {name: value for name, value in logs.items() if name not in terms}
 
