@@ -18,7 +18,7 @@ def imdb_mmil(
     vectors,
     filters=300,
     bag_units=(500, 500),
-    positions=3,
+    window_size=3,
     aggregation="max|mean",
     dropout=0.3,
     learning_rate=0.001,
@@ -36,7 +36,7 @@ def imdb_mmil(
             size of the vocabulary, for vectors of size 100 that are learned.
         filters: units computed of each word.
         bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
-        positions: words in an instance.
+        window_size: words in an instance.
         aggregation: of the bag-layers.
         dropout: rate of the dropout of what is computed of a word, and before the output. Not in
             the paper, which is 0.
@@ -44,13 +44,13 @@ def imdb_mmil(
         name: of the model.
 
     Returns:
-        A compiled `keras_mmil.Model` for RaggedTensors of ids [batch, (n), (m), positions].
+        A compiled `keras_mmil.Model` for RaggedTensors of ids [batch, (n), (m), window_size].
 
     Source:
         Paper, section "Sentiment Analysis"; without `dropout`.
     """
     bags = keras.Input(
-        (None,) * len(bag_units) + (positions,), dtype="int32", ragged=True, name="bags"
+        (None,) * len(bag_units) + (window_size,), dtype="int32", ragged=True, name="bags"
     )
     ids, *levels = Distinct(name="distinct")({"bags": bags})
     x = _embedding(vectors)(ids)  # (words, size)
@@ -67,7 +67,7 @@ def imdb_mmil(
         x = BagLayer(
             units,
             aggregation=aggregation,
-            positions=positions if level == 1 else None,
+            window_size=window_size if level == 1 else None,
             kernel_initializer="he_normal",
             name=f"bag_layer_{level}",
         )(x, members, weights)
@@ -77,7 +77,7 @@ def imdb_mmil(
 
 
 def imdb_mil(vectors, bag_units=(500,), name="imdb_mil", **arguments):
-    """The same for texts as bags of trigrams: RaggedTensors of ids [batch, (n), positions].
+    """The same for texts as bags of trigrams: RaggedTensors of ids [batch, (n), window_size].
 
     Args:
         vectors, bag_units, name: as for `imdb_mmil`.
@@ -91,7 +91,7 @@ def with_text(model, vocabulary, splitter="tensorflow-text", name=None):
 
     Args:
         model: one of these models, or another that reads a RaggedTensor of ids [batch, (sentences),
-            (tokens), positions] or [batch, (tokens), positions].
+            (tokens), window_size] or [batch, (tokens), window_size].
         vocabulary: the token of each id, that of the `Corpus` that the model was trained on.
         splitter: what finds the ends of sentences, that of the `Corpus`.
         name: of the new model, which shares the layers of `model`.
@@ -101,9 +101,11 @@ def with_text(model, vocabulary, splitter="tensorflow-text", name=None):
     """
     bags = model.input
     texts = keras.Input((), dtype="string", name="texts")
-    *_, size = bags.shape
+    window_size = bags.shape[-1]
     depth = len(bags.shape) - 2
-    to_bags = TextBags(vocabulary, depth=depth, size=size, splitter=splitter, name="to_bags")
+    to_bags = TextBags(
+        vocabulary, depth=depth, window_size=window_size, splitter=splitter, name="to_bags"
+    )
     outputs = reapply(model, to_bags(texts))
     text_model = Model(texts, outputs, name=name or f"{model.name}_with_text")
     if model.compiled:

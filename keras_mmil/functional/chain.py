@@ -1,10 +1,13 @@
 """The bag-layers of a functional model, and how they are connected."""
 
 import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import keras
 
 from keras_mmil.functional.graph import (
+    Node,
     all_layers,
     call_arguments,
     is_functional,
@@ -16,7 +19,7 @@ from keras_mmil.layers import BagLayer
 __all__ = ["bag_nodes", "functional", "tensors_above"]
 
 
-def functional(model):
+def functional(model: Any) -> keras.Model:
     """The functional form of a Keras model.
 
     Raises:
@@ -35,7 +38,7 @@ def functional(model):
     return model
 
 
-def bag_nodes(model):
+def bag_nodes(model: keras.Model) -> list[Node]:
     """The nodes where a functional model calls its bag-layers, from the instances upwards.
 
     Raises:
@@ -67,7 +70,7 @@ def bag_nodes(model):
     return nodes
 
 
-def tensors_above(model, nodes):
+def tensors_above(model: keras.Model, nodes: Sequence[Node]) -> list[list[keras.KerasTensor]]:
     """What is above each bag-layer: the `inputs` of the next; of the last, the model's outputs.
 
     Returns:
@@ -76,7 +79,7 @@ def tensors_above(model, nodes):
     return [*([call_arguments(node)["inputs"]] for node in nodes[1:]), model.outputs]
 
 
-def _check_nothing_hidden(operations):
+def _check_nothing_hidden(operations: Iterable[Any]) -> None:
     for layer in operations:
         if not isinstance(layer, keras.Layer) or isinstance(layer, BagLayer):
             continue
@@ -88,7 +91,7 @@ def _check_nothing_hidden(operations):
                 )
 
 
-def _check_nothing_beside(model, nodes):
+def _check_nothing_beside(model: keras.Model, nodes: Sequence[Node]) -> None:
     """Raise ValueError where what is above a bag-layer is not computed from its output alone.
 
     Rules read nothing of a bag but the clusters of its members. How bags are made of rows, the
@@ -103,7 +106,9 @@ def _check_nothing_beside(model, nodes):
             )
 
 
-def _joins(model, node, tensors, reader):
+def _joins(
+    model: keras.Model, node: Node, tensors: Sequence[keras.KerasTensor], reader: str
+) -> Iterator[str]:
     """Where something joins the output of a bag-layer on the way to `tensors`: descriptions."""
     readers = [(reader, tensors)]
     for upper in nodes_under(tensors, node.outputs):

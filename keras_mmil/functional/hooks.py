@@ -7,13 +7,13 @@ import keras
 
 from keras_mmil.functional.graph import operation_of
 from keras_mmil.functional.replicas import first_batch
-from keras_mmil.functional.serving import endpoints
+from keras_mmil.functional.serving import Endpoint, endpoints
 
 __all__ = ["KerasHooks", "is_called_by_fit", "loss_tracker"]
 
 
-class KerasHooks:
-    """Mixin, before `keras.Model`, that overrides what Keras does wrong with ragged tensors."""
+class KerasHooks(keras.Model):
+    """A `keras.Model` without what Keras does wrong with ragged tensors."""
 
     def _run_through_graph(
         self,
@@ -27,7 +27,7 @@ class KerasHooks:
         return super()._run_through_graph(inputs, operation_fn=operation_fn, call_fn=call_fn)
 
     @property
-    def _default_save_signature(self) -> Callable[..., Any]:
+    def _default_save_signature(self) -> Endpoint:
         """The function TensorFlow saves with the model; Keras's has a dense signature."""
         return endpoints(self)["serve"]
 

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from keras_mmil._support.types import Array, Ints
+from keras_mmil._support.types import Array, Ints, Shape
 from keras_mmil.layers._checks import assert_same_splits, splits_of
+from keras_mmil.layers._types import Nested
 
 __all__ = [
     "Grouping",
@@ -23,7 +24,7 @@ __all__ = [
 ]
 
 Held = TypeVar("Held")  # members and weights: a tensor or None in a layer, an array in NumPy
-Wrap: TypeAlias = Callable[[tf.Tensor], tf.RaggedTensor | tf.Tensor]
+Wrap: TypeAlias = Callable[[tf.Tensor], Nested]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +77,9 @@ class Grouping(Generic[Held]):
 
 
 def group(
-    structure: tf.RaggedTensor | tf.Tensor,
+    structure: Nested,
     item_rank: int,
-    weights: tf.RaggedTensor | tf.Tensor | None = None,
+    weights: Nested | None = None,
     n_rows: tf.Tensor | int | None = None,
 ) -> tuple[tf.Tensor, Grouping[tf.Tensor | None], Wrap]:
     """Read the innermost bags of a nested structure.
@@ -131,7 +132,7 @@ def row_count(rows: tf.Tensor) -> tf.Tensor | int:
     return tf.shape(rows)[0] if rows.shape[0] is None else rows.shape[0]
 
 
-def bag_of_each(row_splits):
+def bag_of_each(row_splits: tf.Tensor) -> tf.Tensor:
     """The bag of each instance, sorted: ints [instances], from row splits [bags + 1].
 
     `tf.ragged.row_splits_to_segment_ids` makes a mask of all bags by the largest one instead.
@@ -142,30 +143,32 @@ def bag_of_each(row_splits):
     return tf.cumsum(jumps)[:-1]
 
 
-def drop_absent(items, row_ids, weights):
+def drop_absent(
+    items: tf.Tensor, row_ids: tf.Tensor, weights: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Leave out the instances of weight 0, which are not in the bag."""
     present = weights > 0
 
-    def masked():
+    def masked() -> tuple[tf.Tensor, ...]:
         return tuple(tf.boolean_mask(x, present) for x in (items, row_ids, weights))
 
     return tf.cond(tf.reduce_all(present), lambda: (items, row_ids, weights), masked)
 
 
-def depth_of(shape):
+def depth_of(shape: Shape) -> int:
     """Number of bag axes of a symbolic ragged shape: the unknown axes after the batch, plus it."""
     known = [axis for axis, size in enumerate(shape) if axis > 0 and size is not None]
     return known[0] if known else len(shape)
 
 
-def with_innermost(ragged, values):
+def with_innermost(ragged: tf.RaggedTensor, values: tf.Tensor) -> Nested:
     """`ragged` with its innermost bags, [bags, ...], replaced by `values` [bags, ...]."""
     if ragged.ragged_rank == 1:
         return values
     return ragged.with_values(with_innermost(ragged.values, values))
 
 
-def with_rows(structure, rows, item_rank=1):
+def with_rows(structure: Nested, rows: tf.Tensor, item_rank: int = 1) -> Nested:
     """A nested structure with other items: `rows` [instances, units] in the order of its own.
 
     Args:
@@ -181,12 +184,12 @@ def with_rows(structure, rows, item_rank=1):
     return structure.with_flat_values(items) if is_ragged else items
 
 
-def _wrap_ragged(structure):
+def _wrap_ragged(structure: tf.RaggedTensor) -> Wrap:
     return lambda values: with_innermost(structure, values)
 
 
-def _wrap_dense(structure, leading):
-    def wrap(values):
+def _wrap_dense(structure: Nested, leading: tf.Tensor) -> Wrap:
+    def wrap(values: tf.Tensor) -> Nested:
         shape = tf.concat([leading, tf.shape(values)[1:]], 0)
         dense = tf.ensure_shape(
             tf.reshape(values, shape), [None] * leading.shape[0] + values.shape[1:].as_list()

@@ -206,7 +206,7 @@ def side_by_side(rows, triples):
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_positions_equal_concatenations(aggregation):
     rows = tf.Variable(np.random.default_rng(0).normal(size=(5, 4)).astype("float32"))
-    layer = BagLayer(6, aggregation=aggregation, positions=3)
+    layer = BagLayer(6, aggregation=aggregation, window_size=3)
     layer(rows, nested_triples())
     reference = BagLayer(6, aggregation=aggregation)
     reference(side_by_side(rows, nested_triples()))
@@ -226,9 +226,9 @@ def test_positions_equal_concatenations(aggregation):
 
 
 def test_positions_of_ids_equal_one_hot_vectors():
-    one_hot = BagLayer(6, positions=3)
+    one_hot = BagLayer(6, window_size=3)
     one_hot(tf.eye(5), nested_triples())
-    ids = BagLayer(6, positions=3, vocabulary_size=5)
+    ids = BagLayer(6, window_size=3, vocabulary_size=5)
     ids(tf.range(5), nested_triples())
     ids.set_weights(one_hot.get_weights())
     assert_close(ids(tf.range(5), nested_triples()), one_hot(tf.eye(5), nested_triples()))
@@ -236,11 +236,11 @@ def test_positions_of_ids_equal_one_hot_vectors():
 
 def test_positions_is_a_keras_layer():
     inputs = {"inputs": tf.eye(5), "members": nested_triples()}
-    run_layer_test(BagLayer, {"units": 4, "positions": 3}, inputs)
+    run_layer_test(BagLayer, {"units": 4, "window_size": 3}, inputs)
 
 
 def test_positions_are_represented_by_instance():
-    layer, rows, triples = BagLayer(6, positions=3), tf.eye(5), nested_triples()
+    layer, rows, triples = BagLayer(6, window_size=3), tf.eye(5), nested_triples()
     weights = triples.with_flat_values(tf.range(1.0, 1.0 + len(triples.flat_values)))
     layer(rows, triples, weights)
     representations, bags = layer.capture(rows, triples, weights)
@@ -376,9 +376,13 @@ def test_bad_arguments(arguments, match):
         ({}, {"inputs": tf.zeros((2, 3))}, r"inputs.shape=\(2, 3\)"),
         ({}, {"inputs": tf.zeros((2,)), "members": nested_ids()}, r"inputs.shape=\(2,\)"),
         ({}, {"inputs": tf.zeros((2, 3)), "members": tf.constant([0])}, r"members.shape=\(1,\)"),
-        ({"positions": 3}, {"inputs": nested_vectors()}, "expected members, 3 rows.*members=None"),
         (
-            {"positions": 2},
+            {"window_size": 3},
+            {"inputs": nested_vectors()},
+            "expected members, 3 rows.*members=None",
+        ),
+        (
+            {"window_size": 2},
             {"inputs": tf.zeros((2, 3)), "members": nested_triples()},
             r"\[batch, \(n\), 2\] or deeper. Received: members.shape=\(4, None, None, 3\)",
         ),
