@@ -59,7 +59,7 @@ def fit(experiment, epochs, n_top_bags, seed):
     clock = Clock(len(y))
     model = experiment.build(**data.build_arguments)
     model.fit(
-        **feed(x, y, experiment.batch_size, seed=seed),
+        **feed(x, y, batch_size=experiment.batch_size, seed=seed),
         epochs=epochs,
         verbose=0,
         callbacks=[clock],

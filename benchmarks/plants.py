@@ -20,6 +20,7 @@ from keras_mmil import zoo
 from keras_mmil.cli.results import summary
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.datasets import plants
+from keras_mmil.metrics import overlooked_labels, overlooked_precision
 
 
 def main():
@@ -41,7 +42,7 @@ def main():
                 write("plants", [record], ("model", "variant", "metric"))
     for run in options.runs:
         _, _, labels, scores = read_run(run)
-        figure, quarters = rank(scores, labels == 1, labels > 0)
+        figure, quarters = rank(labels, scores)
         print(f"{run.name:25} {figure:.4f}           {quarters}", flush=True)
 
 
@@ -51,7 +52,8 @@ def measure(model, whole, percent, seeds):
     for seed in range(seeds):
         seen = whole.incomplete(percent, seed)
         scores = MODELS[model](seen, seed)
-        values[str(seed)], by_richness = rank(scores, seen.presence, whole.presence)
+        labels = overlooked_labels(seen.presence, whole.presence)
+        values[str(seed)], by_richness = rank(labels, scores)
         quarters.append(by_richness)
     found = summary(values) | {"quarters": np.mean(quarters, axis=0).round(4).tolist()}
     line = f"{found['mean']:.4f} ± {found['std']:.4f}  {found['quarters']}"
@@ -82,10 +84,10 @@ def read_run(folder):
     return settings, data.build_arguments["dataset"], labels, scores
 
 
-def rank(scores, seen, present):
+def rank(labels, scores):
     """The mAP of scores, and that of the quarters of the regions, of fewest species seen first."""
-    each = plants.mean_average_precision(scores, seen, present)
-    order = np.argsort(seen.sum(axis=1), kind="stable")
+    each = overlooked_precision(labels, scores)
+    order = np.argsort((labels == 1).sum(axis=1), kind="stable")
     quarters = [round(float(np.nanmean(part)), 4) for part in np.array_split(each[order], 4)]
     return round(float(np.nanmean(each)), 6), quarters
 

@@ -15,7 +15,7 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil.builders.flora import Flora
 from keras_mmil.datasets._io import archives, cache, files
 
-__all__ = ["load", "mean_average_precision", "similar_regions"]
+__all__ = ["load", "similar_regions"]
 
 _VERSION = 2  # of what is cached
 _SIMILAR = ("members", "n_species", "sizes")  # what is cached of similar regions
@@ -100,41 +100,3 @@ def _read_similar(path: Path, n_regions: int) -> tf.RaggedTensor:
 def _write_similar(path: Path, bags: tf.RaggedTensor) -> None:
     arrays = bags.flat_values.numpy(), *ragged.nested_lengths(bags)
     cache.write_arrays(path, dict(zip(_SIMILAR, arrays, strict=True)))
-
-
-def mean_average_precision(scores, known, truth):
-    """How highly what is there, but was overlooked, is ranked among what was not seen.
-
-    Of a region where Q species were overlooked, it is the mean, over i from 1 to Q, of the share of
-    overlooked ones among the i unseen species of the highest scores. This is the paper's measure;
-    average precision would be of the ranks of the overlooked ones instead.
-
-    Args:
-        scores: [regions, species], any numbers; of equal ones the first species counts as higher.
-        known: bool [regions, species], what was seen.
-        truth: bool [regions, species], what is there.
-
-    Returns:
-        float64 [regions], from 0 to 1; NaN where nothing was overlooked.
-
-    Raises:
-        ValueError: if shapes differ, or scores are NaN.
-
-    Source:
-        Paper, equation for mAP in the section "Plant Distribution Data".
-    """
-    scores, known, truth = np.asarray(scores), np.asarray(known, bool), np.asarray(truth, bool)
-    if not scores.shape == known.shape == truth.shape or scores.ndim != 2:
-        raise ValueError(
-            "Expected three arrays [regions, species]. "
-            f"Received: {scores.shape}, {known.shape}, {truth.shape}"
-        )
-    if np.isnan(scores).any():
-        raise ValueError(f"Expected scores. Received: {np.isnan(scores).sum()} of them NaN")
-    order = np.argsort(np.where(known, np.inf, -scores), axis=1, kind="stable")
-    is_hit = np.take_along_axis(truth & ~known, order, axis=1)
-    ranks = np.arange(1, scores.shape[1] + 1)
-    precision = np.cumsum(is_hit, axis=1) / ranks
-    n_hidden = is_hit.sum(axis=1)
-    total = np.where(ranks <= n_hidden[:, None], precision, 0).sum(axis=1)
-    return np.divide(total, n_hidden, out=np.full(len(scores), np.nan), where=n_hidden > 0)

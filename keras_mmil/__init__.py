@@ -1,6 +1,7 @@
 """Learn from nested bags of instances, and read what was learned as symbolic rules."""
 
 import importlib
+from typing import Any
 
 from keras_mmil import (  # noqa: F401 - first: they check and find
     _backend,
@@ -31,7 +32,7 @@ _LAZY = {
 __all__ = ["Bags", "Model", "__version__", "aggregations", "layers", "losses", "metrics", *_LAZY]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'keras_mmil' has no attribute {name!r}")
     home = _LAZY[name]
@@ -40,5 +41,5 @@ def __getattr__(name):
     return getattr(importlib.import_module(home), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(__all__)

@@ -1,16 +1,26 @@
-"""Batches of nested bags for training loops of one's own, and for data from several files."""
+"""Batches of nested bags, for `fit` and for training loops of one's own."""
+
+from typing import Any
 
 import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.rows import as_tensor
-from keras_mmil.bags import inputs_of
+from keras_mmil._support.types import Labels, Tensors
+from keras_mmil.bags import Bags, inputs_of
 
 __all__ = ["feed", "to_dataset"]
 
 
-def to_dataset(x, y=None, batch_size=32, shuffle=True, seed=None, first_epoch=None):
+def to_dataset(
+    x: Tensors | Bags,
+    y: Labels = None,
+    batch_size: int = 32,
+    shuffle: bool = True,
+    seed: int | None = None,
+    first_epoch: int | None = None,
+) -> tf.data.Dataset:
     """A `tf.data.Dataset` of batches of whole top-bags.
 
     All batches fit the Dataset's `element_spec`, with an unknown number of top-bags, so that a
@@ -25,8 +35,8 @@ def to_dataset(x, y=None, batch_size=32, shuffle=True, seed=None, first_epoch=No
         seed: integer that makes the orders the same in every run.
         first_epoch: None for a Dataset of one epoch, to be iterated as often as wanted. An integer
             for an endless one, which begins with the epoch of that number, from 0. The order of an
-            epoch then depends on its number and the seed alone, so that a training which was
-            interrupted goes on with the order that it would have had.
+            epoch then depends on its number and the seed alone, so that an interrupted training
+            continues with the order that it would have had.
 
     Returns:
         Dataset of `x`, or of tuples `(x, y)` or `(x, y, sample_weight)`, with `Bags` as the dict
@@ -49,33 +59,45 @@ def to_dataset(x, y=None, batch_size=32, shuffle=True, seed=None, first_epoch=No
         raise ValueError(f"Expected at least one top-bag. Received: {n} top-bags")
     data = tf.nest.map_structure(as_tensor, data)
     return (
-        _orders(n, batch_size, shuffle, seed, first_epoch)
+        _orders(n, batch_size=batch_size, shuffle=shuffle, seed=seed, first_epoch=first_epoch)
         .map(lambda chosen: tf.nest.map_structure(lambda part: tf.gather(part, chosen), data))
         .prefetch(tf.data.AUTOTUNE)
     )
 
 
-def feed(x, y, batch_size, shuffle=True, seed=None, first_epoch=0):
+def feed(
+    x: Tensors,
+    y: Labels,
+    *,
+    batch_size: int,
+    shuffle: bool = True,
+    seed: int | None = None,
+    first_epoch: int = 0,
+) -> dict[str, Any]:
     """Arguments of `fit` for a training that can be interrupted: see `to_dataset`.
 
     Returns:
-        Dict of the endless Dataset, the number of its batches in an epoch, and that Keras shall not
-        shuffle, too.
+        Dict of `x`, the endless Dataset; `steps_per_epoch`, the number of its batches in an epoch;
+        and `shuffle=False`, as the Dataset shuffles already.
     """
     return {
-        "x": to_dataset(x, y, batch_size, shuffle, seed, first_epoch),
+        "x": to_dataset(
+            x, y, batch_size=batch_size, shuffle=shuffle, seed=seed, first_epoch=first_epoch
+        ),
         "steps_per_epoch": -(-ragged.n_top_bags(x) // batch_size),
         "shuffle": False,
     }
 
 
-def _orders(n, batch_size, shuffle, seed, first_epoch):
+def _orders(
+    n: int, *, batch_size: int, shuffle: bool, seed: int | None, first_epoch: int | None
+) -> tf.data.Dataset:
     """A Dataset of the indices of the top-bags of each batch."""
     if first_epoch is None:
         rows = tf.data.Dataset.range(n)
         return (rows.shuffle(n, seed=seed) if shuffle else rows).batch(batch_size)
 
-    def order(epoch):
+    def order(epoch: tf.Tensor) -> tf.data.Dataset:
         rows = tf.range(n, dtype=tf.int64)
         if shuffle:
             key = tf.stack([tf.constant(seed or 0, tf.int64), epoch])

@@ -1,19 +1,29 @@
 """Data, and the inputs of a functional model: the same checks for training and for explaining."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged, text
-from keras_mmil._support.nested_lists import position
-from keras_mmil._support.sizes import first_difference
+from keras_mmil._support.splits import first_difference, path_to
+from keras_mmil._support.types import Array, Bools
 from keras_mmil.bags import Bags
+from keras_mmil.functional.graph import is_optional
 
 __all__ = ["check_alike", "check_ids", "check_inputs", "complete_inputs"]
+
+# The inputs of a functional model, in the structure that it was made with.
+Inputs: TypeAlias = (
+    keras.KerasTensor | Mapping[str, keras.KerasTensor] | Sequence[keras.KerasTensor]
+)
 
 _LIMIT_OF_FLOATS = 2**24  # the integers up to here are exact in float32
 
 
-def check_inputs(x, expected, name="x"):
+def check_inputs(x: Any, expected: Inputs, name: str = "x") -> Any:
     """Check top-bags, and bring them into the structure of a model's inputs.
 
     Args:
@@ -51,14 +61,23 @@ def check_inputs(x, expected, name="x"):
                 f"Expected {len(expected)} inputs in a list or tuple. "
                 f"Received: {name} of type {type(x).__name__}"
             )
-        names = [f"{name}[{i}]" for i in range(len(x))]
-        checked = [_checked(*each) for each in zip(x, expected, names, strict=True)]
-        _check_lengths(dict(zip(names, checked, strict=True)))
-        return checked
+        by_name = {
+            f"{name}[{i}]": _checked(part, spec, f"{name}[{i}]")
+            for i, (part, spec) in enumerate(zip(x, expected, strict=True))
+        }
+        _check_lengths(by_name)
+        return list(by_name.values())
     return _checked(x, expected, name)
 
 
-def check_ids(x, expected, size=None, layer=None, name="x"):
+def check_ids(
+    x: tf.RaggedTensor | tf.Tensor | Array,
+    expected: keras.KerasTensor,
+    *,
+    size: int | None = None,
+    layer: str | None = None,
+    name: str = "x",
+) -> None:
     """Check an input of ids, which `check_inputs` has let through.
 
     Args:
@@ -90,7 +109,9 @@ def check_ids(x, expected, size=None, layer=None, name="x"):
             )
 
 
-def check_alike(bags, part, levels, names):
+def check_alike(
+    bags: tf.RaggedTensor, part: tf.RaggedTensor, levels: int, names: tuple[str, str]
+) -> None:
     """Check that two ragged inputs have bags of the same sizes.
 
     Args:
@@ -101,17 +122,17 @@ def check_alike(bags, part, levels, names):
     Raises:
         ValueError: naming the first top-bag where they differ.
     """
-    splits = [[level.numpy() for level in x.nested_row_splits[:levels]] for x in (bags, part)]
-    differing = first_difference(*splits)
+    differing = first_difference(bags, part, levels)
     if differing is not None:
-        top_bag, *sizes = differing
+        sizes = differing.sizes
         raise ValueError(
             f"Expected bags of the same sizes in {names[0]} and {names[1]}. Received: in top-bag "
-            f"{top_bag} a bag of {sizes[0]} members in {names[0]}, of {sizes[1]} in {names[1]}"
+            f"{differing.top_bag} a bag of {sizes[0]} members in {names[0]}, of {sizes[1]} in "
+            f"{names[1]}"
         )
 
 
-def complete_inputs(x, expected):
+def complete_inputs(x: Any, expected: Inputs) -> Any:
     """The inputs of a model with None for the optional ones that are not given.
 
     Args:
@@ -131,7 +152,7 @@ def complete_inputs(x, expected):
     return {key: x.get(key) for key in expected}
 
 
-def _by_name(x, expected, name):
+def _by_name(x: Any, expected: Mapping[str, keras.KerasTensor], name: str) -> Mapping[str, Any]:
     """The parts of `x` by the names of the model's inputs."""
     if not isinstance(x, dict):
         if "bags" not in expected:
@@ -145,7 +166,7 @@ def _by_name(x, expected, name):
             f"Expected inputs among {sorted(expected)}. Received: {name} with {sorted(x)}"
         )
     missing = [
-        key for key, spec in expected.items() if x.get(key) is None and not _is_optional(spec)
+        key for key, spec in expected.items() if x.get(key) is None and not is_optional(spec)
     ]
     if missing:
         given = sorted(key for key, part in x.items() if part is not None)
@@ -153,12 +174,7 @@ def _by_name(x, expected, name):
     return x
 
 
-def _is_optional(spec):
-    history = getattr(spec, "_keras_history", None)
-    return history is not None and getattr(history.operation, "optional", False)
-
-
-def _checked(x, spec, name):
+def _checked(x: Any, spec: keras.KerasTensor, name: str) -> Any:
     if spec.dtype == "string" and not tf.is_tensor(x):
         x = _strings(x, name)
     if not isinstance(x, (tf.RaggedTensor, tf.Tensor, np.ndarray)):
@@ -186,7 +202,7 @@ def _checked(x, spec, name):
     return x
 
 
-def _check_integers(x, expected, name):
+def _check_integers(x: tf.RaggedTensor | tf.Tensor | Array, expected: tf.DType, name: str) -> None:
     """Raise where an input of integers would be given others than its own."""
     given = tf.as_dtype(x.dtype)
     if not expected.is_integer or given.is_bool:
@@ -204,7 +220,7 @@ def _check_integers(x, expected, name):
         )
 
 
-def _check_lengths(parts):
+def _check_lengths(parts: Mapping[str, Any]) -> None:
     """Raise where parts, by what to call them, lead with different numbers of top-bags."""
     lengths = {name: int(part.shape[0]) for name, part in parts.items()}
     if len(set(lengths.values())) > 1:
@@ -212,19 +228,21 @@ def _check_lengths(parts):
         raise ValueError(f"Expected parts of equally many top-bags. Received: {received}")
 
 
-def _flat(x):
+def _flat(x: tf.RaggedTensor | tf.Tensor | Array) -> Array:
     return np.asarray(getattr(x, "flat_values", x))
 
 
-def _received(x, name, values, is_wrong):
+def _received(
+    x: tf.RaggedTensor | tf.Tensor | Array, name: str, values: Array, is_wrong: Bools
+) -> str:
     """Where the first wrong value of an input is, and what it is, as the end of an error."""
     first = tuple(np.argwhere(is_wrong)[0])
     lengths = ragged.nested_lengths(x) if isinstance(x, tf.RaggedTensor) else ()
-    where = position(first[0], lengths) + "".join(f"[{i}]" for i in first[1:])
+    where = path_to(first[0], lengths) + "".join(f"[{i}]" for i in first[1:])
     return f"Received: {name}{where}={values[first]}"
 
 
-def _strings(x, name):
+def _strings(x: Iterable[str | bytes], name: str) -> tf.Tensor:
     """Texts [n] as a tensor."""
     if isinstance(x, (str, bytes)):
         raise TypeError(f"Expected a list of texts. Received: {name}={x!r}")

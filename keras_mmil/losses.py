@@ -1,8 +1,12 @@
 """Losses that Keras lacks."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import ops
+
+from keras_mmil._support.types import Config
 
 __all__ = ["SmoothedCrossentropy", "seen_crossentropy"]
 
@@ -31,25 +35,27 @@ class SmoothedCrossentropy(keras.losses.Loss):
         Szegedy et al., Rethinking the Inception Architecture for Computer Vision, 2016.
     """
 
-    def __init__(self, label_smoothing=0.1, name="smoothed_crossentropy", **kwargs):
+    def __init__(
+        self, label_smoothing: float = 0.1, name: str = "smoothed_crossentropy", **kwargs: Any
+    ) -> None:
         super().__init__(name=name, **kwargs)
         if not 0 <= label_smoothing <= 1:
             raise ValueError(f"Expected a share from 0 to 1. Received: {label_smoothing=}")
         self.label_smoothing = label_smoothing
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         n_classes = y_pred.shape[-1]
         labels = ops.one_hot(ops.reshape(y_true, [-1]), n_classes, dtype=y_pred.dtype)
         return keras.losses.categorical_crossentropy(
             labels, y_pred, label_smoothing=self.label_smoothing
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-def seen_crossentropy(y_true, y_pred):
+def seen_crossentropy(y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
     """Binary cross-entropy of what was seen, as if nothing had been overlooked: [batch].
 
     Args:

@@ -1,19 +1,71 @@
 """Metrics that Keras lacks."""
 
 import keras
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
-__all__ = ["OverlookedPrecision"]
+__all__ = ["OverlookedPrecision", "overlooked_labels", "overlooked_precision"]
+
+
+def overlooked_labels(seen: npt.ArrayLike, present: npt.ArrayLike) -> npt.NDArray[np.int8]:
+    """Labels of things by whether they were seen and whether they are there.
+
+    Args:
+        seen, present: bool, of one shape.
+
+    Returns:
+        0 (not there), 1 (seen) or 2 (there, but overlooked), of that shape.
+    """
+    return np.where(seen, 1, np.where(present, 2, 0)).astype(np.int8)
+
+
+def overlooked_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """How highly what was overlooked is ranked among what was not seen.
+
+    Of an example in which Q things were overlooked, it is the mean, over i from 1 to Q, of the
+    share of overlooked ones among the i things of the highest scores that were not seen. The paper
+    calls its mean over the examples mAP; average precision would be taken at the ranks of the
+    overlooked things instead.
+
+    Args:
+        labels: 0 (not there), 1 (seen) or 2 (overlooked), [examples, things]; `overlooked_labels`
+            makes them.
+        scores: any numbers [examples, things]; of equal ones the first counts as higher.
+
+    Returns:
+        float64 [examples], from 0 to 1; NaN where nothing was overlooked.
+
+    Raises:
+        ValueError: if shapes differ, a label is another, or a score is NaN.
+
+    Example:
+
+    >>> overlooked_precision([[1, 2, 2, 0]], [[0.9, 0.8, 0.1, 0.3]])
+    array([0.75])
+
+    Source:
+        Paper, equation for mAP in the section "Plant Distribution Data".
+    """
+    labels, scores = np.asarray(labels), np.asarray(scores, np.float64)
+    if labels.shape != scores.shape or labels.ndim != 2:
+        raise ValueError(
+            "Expected labels and scores of one shape, [examples, things]. "
+            f"Received: labels.shape={labels.shape}, scores.shape={scores.shape}"
+        )
+    if not np.isin(labels, (0, 1, 2)).all():
+        raise ValueError(f"Expected labels 0, 1 or 2. Received: labels={np.unique(labels)}")
+    if np.isnan(scores).any():
+        raise ValueError(f"Expected scores. Received: {np.isnan(scores).sum()} of them NaN")
+    means, n_overlooked = (x.numpy() for x in _precision(tf.constant(labels), tf.constant(scores)))
+    return np.where(n_overlooked > 0, means, np.nan)
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
 class OverlookedPrecision(keras.metrics.Metric):
-    """How highly what was overlooked is ranked among what was not seen: the paper's mAP.
+    """The mean of `overlooked_precision` over the examples in which something was overlooked.
 
-    Of an example in which Q things were overlooked, the mean over i from 1 to Q of the share of
-    overlooked ones among the i things of the highest scores that were not seen. The metric is the
-    mean over the examples that have some, and NaN where none has, as in training. The function
-    `datasets.plants.mean_average_precision` is the same for arrays.
+    It is NaN where nothing was, as in training. The paper calls it mAP.
 
     Args:
         name, dtype: as in `keras.metrics.Metric`.
@@ -33,29 +85,37 @@ class OverlookedPrecision(keras.metrics.Metric):
         Paper, equation for mAP in the section "Plant Distribution Data".
     """
 
-    def __init__(self, name="map", dtype=None):
+    def __init__(self, name: str = "map", dtype: str | None = None) -> None:
         super().__init__(name=name, dtype=dtype)
         self.total = self.add_variable((), "zeros", name="total")
         self.count = self.add_variable((), "zeros", name="count")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> None:
         """Add a batch; `sample_weight` [batch] weighs examples."""
-        labels = tf.cast(y_true, tf.int32)
-        scores = tf.convert_to_tensor(y_pred)
-        scores = tf.where(labels == 1, tf.constant(-float("inf"), scores.dtype), scores)
-        order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)
-        hits = tf.cast(tf.gather(labels, order, batch_dims=1) == 2, self.dtype)  # by rank
-        ranks = tf.range(1, tf.shape(hits)[1] + 1)
-        n_hidden = tf.reduce_sum(hits, axis=1, keepdims=True)
-        precision = tf.cumsum(hits, axis=1) / tf.cast(ranks, self.dtype)
-        counted = tf.where(tf.cast(ranks, self.dtype) <= n_hidden, precision, 0.0)
-        means = tf.math.divide_no_nan(tf.reduce_sum(counted, axis=1), n_hidden[:, 0])
-        weights = tf.cast(n_hidden[:, 0] > 0, self.dtype)
+        means, n_overlooked = _precision(y_true, tf.convert_to_tensor(y_pred), self.dtype)
+        weights = tf.cast(n_overlooked > 0, self.dtype)
         if sample_weight is not None:
             weights *= tf.reshape(tf.cast(sample_weight, self.dtype), [-1])
         self.total.assign_add(tf.reduce_sum(weights * means))
         self.count.assign_add(tf.reduce_sum(weights))
 
-    def result(self):
+    def result(self) -> tf.Tensor:
         """The mean so far."""
         return self.total.value / self.count.value
+
+
+def _precision(
+    labels: tf.Tensor, scores: tf.Tensor, dtype: str = "float64"
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The precision of each example, 0 where nothing was overlooked; and how many things were."""
+    labels = tf.cast(labels, tf.int32)
+    scores = tf.where(labels == 1, tf.constant(-float("inf"), scores.dtype), scores)
+    order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)
+    hits = tf.cast(tf.gather(labels, order, batch_dims=1) == 2, dtype)  # by rank
+    ranks = tf.cast(tf.range(1, tf.shape(hits)[1] + 1), dtype)
+    n_overlooked = tf.reduce_sum(hits, axis=1)
+    precision = tf.cumsum(hits, axis=1) / ranks
+    counted = tf.where(ranks <= n_overlooked[:, None], precision, tf.zeros_like(precision))
+    return tf.math.divide_no_nan(tf.reduce_sum(counted, axis=1), n_overlooked), n_overlooked

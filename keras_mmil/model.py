@@ -9,13 +9,13 @@ from keras_mmil import ragged
 from keras_mmil._support.labels import check_labels, check_weights
 from keras_mmil.bags import Bags
 from keras_mmil.functional import serving
-from keras_mmil.functional.graph import mark_cloned_inputs
-from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.graph import all_layers
+from keras_mmil.functional.hooks import KerasHooks, is_called_by_fit
+from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.normalisation import check_normalisation
 from keras_mmil.functional.replicas import (
     assert_not_empty,
     check_averaged,
-    first_batch,
     n_replicas,
     weigh_gradient,
     with_inner_axes,
@@ -26,7 +26,7 @@ __all__ = ["Model"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class Model(keras.Model):
+class Model(KerasHooks, keras.Model):
     """A functional `keras.Model` that reads nested bags, plain or compressed.
 
     Built as `keras.Model(inputs, outputs)` is, from ragged `keras.Input`s: a single one, or the
@@ -72,15 +72,10 @@ class Model(keras.Model):
 
     def __call__(self, inputs, *args, **kwargs):
         """Call the model on a RaggedTensor, `Bags`, or the dict of its inputs."""
-        inputs = complete_inputs(inputs, self._inputs_struct)
+        inputs = complete_inputs(inputs, self.input)
         if n_replicas() > 1:
             inputs = with_inner_axes(inputs)
         return super().__call__(inputs, *args, **kwargs)
-
-    def _run_through_graph(self, inputs, operation_fn=lambda operation: operation, call_fn=None):
-        if operation_fn.__module__ == keras.models.clone_model.__module__:
-            mark_cloned_inputs(inputs, self.inputs)
-        return super()._run_through_graph(inputs, operation_fn=operation_fn, call_fn=call_fn)
 
     def fit(self, x=None, y=None, *args, **kwargs):
         """`keras.Model.fit`, which also takes `Bags`, and checks the data first."""
@@ -96,7 +91,7 @@ class Model(keras.Model):
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
         """`keras.Model.evaluate`, which also takes `Bags`, and checks the data first."""
-        if "_use_cached_eval_dataset" in kwargs:  # from `fit`, which has checked the data
+        if is_called_by_fit(kwargs):  # which has checked the data
             return super().evaluate(x, y, *args, **kwargs)
         return super().evaluate(**self._checked(super().evaluate, x, y, *args, **kwargs))
 
@@ -131,9 +126,9 @@ class Model(keras.Model):
         """`keras.Model.compute_loss`; in training on replicas each counts by its examples."""
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if training and n_replicas() > 1:
-            check_averaged(self._compile_loss)
+            check_averaged(self.loss)
             first = keras.tree.flatten(y_pred)[0]
-            assert_not_empty(self._flatten_layers(), first)
+            assert_not_empty(all_layers(self), first)
             loss = weigh_gradient(loss, first)
         return loss
 
@@ -175,28 +170,6 @@ class Model(keras.Model):
             )
         serving.write_saved_model(self, filepath, verbose=True if verbose is None else verbose)
 
-    @property
-    def _default_save_signature(self):
-        """The function TensorFlow saves with the model; Keras's has a dense signature."""
-        return serving.endpoints(self)["serve"]
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Make variables of metrics and optimizer for the replicas; Keras's fails on ragged x."""
-        parts = (self._compile_metrics, self._compile_loss, self.optimizer)
-        if self._distribute_strategy is None or all(p is None or p.built for p in parts):
-            return
-        if iterator is not None:
-            data_batch = first_batch(iterator, self._distribute_strategy)
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data_batch)
-        with self._distribute_strategy.scope():
-            with keras.StatelessScope():  # makes variables, but assigns nothing to them
-                y_pred = self(x, training=False)
-                self.compute_metrics(x, y, y_pred, sample_weight)
-                if self._compile_loss is not None:
-                    self._compile_loss(y, y_pred, sample_weight)
-            if self.optimizer is not None and not self.optimizer.built:
-                self.optimizer.build(self.trainable_variables)
-
     @functools.cached_property
     def _input_checks(self):
         return InputChecks(self)
@@ -220,7 +193,7 @@ class Model(keras.Model):
         names = ("x", "y", "sample_weight") if name is None else [f"{name}[{i}]" for i in range(3)]
         if _is_data(x):
             x = self._checked_inputs(x, names[0])
-            if y is None and self._compile_loss is not None:
+            if y is None and self.loss is not None:
                 raise ValueError(
                     f"Expected labels, for the compiled loss. Received: {names[1]}=None"
                 )

@@ -7,14 +7,19 @@ Everything here works on the host, on eager tensors. `take`, `split`, `concat` a
 arrays too, and tuples and dicts of such things, so that examples and their labels stay together.
 """
 
+from collections.abc import Callable, Sequence
 from numbers import Real
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_number, is_int
-from keras_mmil._support.nested_lists import flatten, position, row_splits
-from keras_mmil._support.rows import concat_rows, leave_out, n_rows, stay, take_rows
+from keras_mmil._support.nested_lists import flatten
+from keras_mmil._support.rows import concat_rows, drawn_members, keep_members, n_rows, take_rows
+from keras_mmil._support.splits import first_difference, path_to, row_splits
+from keras_mmil._support.types import Array, Bools, Ints, Seed
 
 __all__ = [
     "check_finite",
@@ -28,24 +33,27 @@ __all__ = [
     "row_splits",
     "shuffle",
     "split",
+    "subsample",
     "take",
-    "thin",
     "to_nested_lists",
 ]
 
 
-def depth(x):
+T = TypeVar("T")
+
+
+def depth(x: tf.RaggedTensor) -> int:
     """Nesting depth K of the RaggedTensor `x`: 1 for bags of instances, 2 for bags of bags, ..."""
     return _ragged(x).ragged_rank
 
 
-def nested_lengths(x):
+def nested_lengths(x: tf.RaggedTensor) -> tuple[Ints, ...]:
     """Sizes of all bags of the RaggedTensor `x`: K int64 arrays, from the top-bags inwards."""
     splits = [part.numpy().astype(np.int64) for part in _ragged(x).nested_row_splits]
     return tuple(map(np.diff, splits))
 
 
-def n_top_bags(x):
+def n_top_bags(x: Any) -> int:
     """Number of top-bags that `x` (a tensor, an array, or a tuple or dict of those) leads with.
 
     Raises:
@@ -62,7 +70,9 @@ def n_top_bags(x):
 # Building and taking apart ----------------------------------------------------------------------
 
 
-def from_flat(values, nested_lengths):
+def from_flat(
+    values: tf.Tensor | npt.ArrayLike, nested_lengths: Sequence[npt.ArrayLike]
+) -> tf.RaggedTensor:
     """Nested bags from the values of all instances and the sizes of all bags.
 
     Args:
@@ -97,7 +107,12 @@ def from_flat(values, nested_lengths):
     return tf.RaggedTensor.from_nested_row_splits(values, splits, validate=False)
 
 
-def from_nested_lists(x, inner_shape=None, depth=None, dtype=None):
+def from_nested_lists(
+    x: Sequence[Any] | Array,
+    inner_shape: Sequence[int] | None = None,
+    depth: int | None = None,
+    dtype: npt.DTypeLike | tf.DType = None,
+) -> tf.RaggedTensor:
     """Nested bags from nested Python lists, much faster than `tf.ragged.constant`.
 
     Args:
@@ -125,12 +140,12 @@ def from_nested_lists(x, inner_shape=None, depth=None, dtype=None):
     return from_flat(values if dtype is None else tf.cast(values, dtype), lengths)
 
 
-def to_nested_lists(x):
+def to_nested_lists(x: tf.RaggedTensor) -> list[Any]:
     """The RaggedTensor `x` as nested Python lists, the inverse of `from_nested_lists`."""
     return _ragged(x).to_list()
 
 
-def lookup(x):
+def lookup(x: tf.RaggedTensor) -> Callable[[tuple[int, ...]], Any]:
     """What tells instances and bags of instances by their positions: `x[position].numpy()`, faster.
 
     Args:
@@ -144,7 +159,7 @@ def lookup(x):
     splits = [part.numpy() for part in _ragged(x).nested_row_splits]
     values = x.flat_values.numpy()
 
-    def at(position):
+    def at(position: tuple[int, ...]) -> Any:
         start, stop = 0, x.shape[0]
         for level, index in enumerate(position):
             row = start + index
@@ -161,7 +176,7 @@ def lookup(x):
 # Selection by top-bag ---------------------------------------------------------------------------
 
 
-def take(x, indices):
+def take(x: T, indices: slice | Sequence[int] | Ints | Bools) -> T:
     """Selects top-bags.
 
     Args:
@@ -185,7 +200,7 @@ def take(x, indices):
     return tf.nest.map_structure(lambda part: take_rows(part, rows), x)
 
 
-def split(x, sizes, seed=None):
+def split(x: T, sizes: float | Sequence[int], seed: Seed = None) -> tuple[T, ...]:
     """Splits top-bags into several parts.
 
     Args:
@@ -198,25 +213,30 @@ def split(x, sizes, seed=None):
         Tuple of parts, each in the form of `x`.
     """
     n = n_top_bags(x)
+    sizes = _part_sizes(sizes, n)
+    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+    return tuple(take(x, part) for part in np.split(order, np.cumsum(sizes)[:-1]))
+
+
+def _part_sizes(sizes: Any, n: int) -> Sequence[int]:
     if isinstance(sizes, Real) and not is_int(sizes):
         first = round(check_number("sizes", sizes, 0, 1) * n)
-        sizes = [first, n - first]
+        return [first, n - first]
     are_sizes = np.ndim(sizes) == 1 and all(is_int(size) and size >= 0 for size in sizes)
     if not are_sizes or sum(sizes) != n:
         raise ValueError(
             f"Expected a fraction, or sizes of at least 0 that sum to the number of top-bags, {n}. "
             f"Received: sizes={sizes}"
         )
-    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
-    return tuple(take(x, part) for part in np.split(order, np.cumsum(sizes)[:-1]))
+    return sizes
 
 
-def shuffle(x, seed=None):
+def shuffle(x: T, seed: Seed = None) -> T:
     """The top-bags of `x` in random order, the same for the same integer `seed`."""
     return take(x, np.random.default_rng(seed).permutation(n_top_bags(x)))
 
 
-def concat(parts):
+def concat(parts: Sequence[T]) -> T:
     """Joins top-bags.
 
     Args:
@@ -234,7 +254,7 @@ def concat(parts):
     return tf.nest.map_structure(lambda *leaves: concat_rows(leaves), *parts)
 
 
-def thin(x, rates, seed=None):
+def subsample(x: T, rates: Sequence[float], seed: Seed = None) -> T:
     """Leaves members out of their bags at random; of each bag at least one stays.
 
     Args:
@@ -254,8 +274,7 @@ def thin(x, rates, seed=None):
     parts = tf.nest.flatten(x)
     whole = max(range(len(parts)), key=lambda i: depth(parts[i]))
     for i, part in enumerate(parts):
-        pairs = zip(part.nested_row_splits, parts[whole].nested_row_splits, strict=False)
-        if not all(np.array_equal(ours, theirs) for ours, theirs in pairs):
+        if first_difference(part, parts[whole]) is not None:
             raise ValueError(
                 f"Expected parts with bags of the same sizes, {parts[whole].shape}. "
                 f"Received: part {i} with others, {part.shape}"
@@ -267,15 +286,15 @@ def thin(x, rates, seed=None):
     rng = np.random.default_rng(seed)
     for level, rate in enumerate(rates):
         splits = parts[whole].nested_row_splits[level].numpy()
-        members = stay(rng.random(splits[-1]), rate, splits)
-        parts = [leave_out(part, level, members) if depth(part) > level else part for part in parts]
+        stay = drawn_members(rng.random(splits[-1]), rate, splits)
+        parts = [keep_members(part, level, stay) if depth(part) > level else part for part in parts]
     return tf.nest.pack_sequence_as(x, parts)
 
 
 # Checks -----------------------------------------------------------------------------------------
 
 
-def check_finite(x, name="x"):
+def check_finite(x: tf.RaggedTensor | tf.Tensor | Array, name: str = "x") -> None:
     """Raises ValueError where `x`, a RaggedTensor or array, holds NaN or infinity."""
     values = np.asarray(getattr(x, "flat_values", x))
     if values.dtype.kind in "biu":
@@ -284,14 +303,14 @@ def check_finite(x, name="x"):
     if bad.any():
         first = np.argwhere(bad)[0]
         lengths = nested_lengths(x) if isinstance(x, tf.RaggedTensor) else ()
-        where = position(first[0], lengths) + "".join(f"[{i}]" for i in first[1:])
+        where = path_to(first[0], lengths) + "".join(f"[{i}]" for i in first[1:])
         raise ValueError(
             f"Expected finite values in `{name}`, found {bad.sum()} that are NaN or infinite. "
             f"Received: {name}{where}={values[tuple(first)]}"
         )
 
 
-def _ragged(x):
+def _ragged(x: Any) -> tf.RaggedTensor:
     if not isinstance(x, tf.RaggedTensor):
         raise TypeError(f"Expected a RaggedTensor. Received: x of type {type(x).__name__}")
     return x

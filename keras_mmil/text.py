@@ -1,12 +1,16 @@
 """Texts as bags: from strings to sentences of tokens, and windows over tokens. TensorFlow only.
 
-All of it are graph operations, so that the same code prepares a corpus and serves a model that
-reads strings.
+Everything here is made of graph operations, so that the same code prepares a corpus and serves a
+model that reads strings.
 """
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Array
 
 __all__ = [
     "BREAK",
@@ -17,6 +21,8 @@ __all__ = [
     "tokenize",
     "windows",
 ]
+
+Splitter: TypeAlias = Callable[[tf.Tensor], tf.RaggedTensor]  # strings [n] to [n, (sentences)]
 
 BREAK = r"(?i)<\s*br\s*/?\s*>"
 _PARAGRAPH = "\n\n"
@@ -30,11 +36,13 @@ _END = r"([.!?…]+[\"'\x{201d}\x{2019})\]]*)\s+"  # of a sentence, for the spli
 _EDGES = rf"^[{_JOINERS}]+|[{_JOINERS}]+$"
 
 
-def tokenize(texts, splitter="tensorflow-text"):
+def tokenize(
+    texts: tf.Tensor | Array | list[str], splitter: str = "tensorflow-text"
+) -> tf.RaggedTensor:
     """Split texts into sentences, and these into tokens.
 
-    HTML breaks and blank lines end a sentence. Case is kept, punctuation is not, save where it
-    joins: "don't", "8.5/10". Sentences without a token are dropped. Bytes that are not UTF-8
+    HTML breaks and blank lines end a sentence. Case is kept; punctuation is dropped, except where
+    it joins: "don't", "8.5/10". Sentences without a token are dropped. Bytes that are not UTF-8
     separate tokens.
 
     Args:
@@ -65,7 +73,9 @@ def tokenize(texts, splitter="tensorflow-text"):
     return tf.ragged.boolean_mask(tokens, tokens.row_lengths(axis=2) > 0)
 
 
-def windows(ids, size=3, at_most=None, padding=0):
+def windows(
+    ids: tf.RaggedTensor, size: int = 3, at_most: int | None = None, padding: int = 0
+) -> tf.RaggedTensor:
     """Windows of neighbours: trigrams of words, for instance.
 
     Both ends of every bag are padded, so that a bag of n ids has n windows (for an odd size).
@@ -98,7 +108,7 @@ def windows(ids, size=3, at_most=None, padding=0):
     return starts.with_values(tf.gather(padded.values, flat))  # (bags, (windows), size)
 
 
-def as_bytes(one):
+def as_bytes(one: str | bytes) -> bytes:
     """A text, str or bytes, as bytes; what UTF-8 cannot encode becomes a question mark.
 
     Raises:
@@ -109,7 +119,7 @@ def as_bytes(one):
     return one.encode("utf-8", "replace") if isinstance(one, str) else one
 
 
-def check_window(size):
+def check_window(size: int) -> int:
     """Return `size` if it is an odd int ≥ 1, else raise ValueError."""
     size = positive_int("size", size)
     if size % 2 == 0:
@@ -117,7 +127,7 @@ def check_window(size):
     return size
 
 
-def check_splitter(name):
+def check_splitter(name: str) -> Splitter:
     """The function that splits strings [n] into sentences [n, (sentences)].
 
     Raises:
@@ -129,7 +139,7 @@ def check_splitter(name):
     return SPLITTERS[name]()
 
 
-def _tensorflow_text():
+def _tensorflow_text() -> Splitter:
     try:
         import tensorflow_text
     except ImportError as error:
@@ -140,18 +150,18 @@ def _tensorflow_text():
     return tensorflow_text.StateBasedSentenceBreaker().break_sentences
 
 
-def _core():
-    def split(texts):
+def _core() -> Splitter:
+    def split(texts: tf.Tensor) -> tf.RaggedTensor:
         ended = tf.strings.regex_replace(texts, _END, r"\1" + _PARAGRAPH)
         return tf.strings.split(ended, _PARAGRAPH)
 
     return split
 
 
-SPLITTERS = {"tensorflow-text": _tensorflow_text, "core": _core}
+SPLITTERS: dict[str, Callable[[], Splitter]] = {"tensorflow-text": _tensorflow_text, "core": _core}
 
 
-def _tokens(sentences):
+def _tokens(sentences: tf.Tensor) -> tf.RaggedTensor:
     """Tokens [sentences, (tokens)] of sentences [sentences]."""
     spaced = tf.strings.regex_replace(sentences, _NOT_TOKEN, " ")
     tokens = tf.strings.split(spaced, " ")

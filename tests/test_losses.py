@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_mmil.losses import SmoothedCrossentropy
+from keras_mmil.losses import SmoothedCrossentropy, seen_crossentropy
 
 
 def test_it_is_the_closed_form():
@@ -36,3 +36,11 @@ def test_it_is_saved_with_its_smoothing():
 def test_smoothing_is_a_share(label_smoothing):
     with pytest.raises(ValueError, match=f"label_smoothing={label_smoothing}"):
         SmoothedCrossentropy(label_smoothing)
+
+
+def test_what_was_overlooked_counts_as_absent():
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 3, (40, 12))
+    scores = rng.random((40, 12)).clip(0.01, 0.99).astype("float32")
+    expected = -np.where(labels == 1, np.log(scores), np.log1p(-scores)).mean(axis=1)
+    np.testing.assert_allclose(seen_crossentropy(labels, scores), expected, rtol=1e-4)

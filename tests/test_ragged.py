@@ -283,11 +283,11 @@ def is_part(some, all_of_them):
 
 @few
 @given(x=nested(2), rates=st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 2), seed=st.integers(0))
-def test_thinned_bags_are_parts_and_never_empty(x, rates, seed):
-    thinned = ragged.thin(bags(*x), rates, seed).to_list()
-    assert len(thinned) == len(x)
-    assert thinned == ragged.thin(bags(*x), rates, seed).to_list()
-    for some, whole in zip(thinned, x, strict=True):
+def test_subsampled_bags_are_parts_and_never_empty(x, rates, seed):
+    subsampled = ragged.subsample(bags(*x), rates, seed).to_list()
+    assert len(subsampled) == len(x)
+    assert subsampled == ragged.subsample(bags(*x), rates, seed).to_list()
+    for some, whole in zip(subsampled, x, strict=True):
         assert is_part(some, whole)
         assert not whole or 1 <= len(some) <= (len(whole) if rates[0] < 1 else 1)
         if rates == (0, 0):
@@ -296,15 +296,15 @@ def test_thinned_bags_are_parts_and_never_empty(x, rates, seed):
             assert all(len(sub_bag) <= 1 for sub_bag in some)
 
 
-def test_thinned_at_the_rates_with_what_belongs_to_them():
+def test_subsampled_at_the_rates_with_what_belongs_to_them():
     x = ragged.from_flat(np.arange(400_000), (np.full(200, 20), np.full(4000, 100)))
     firsts = x.with_values(tf.range(0, 400_000, 100))  # of each sub-bag
-    thinned = ragged.thin({"firsts": firsts, "x": x}, (0.2, 0.6), seed=0)
+    subsampled = ragged.subsample({"firsts": firsts, "x": x}, (0.2, 0.6), seed=0)
     np.testing.assert_array_equal(
-        thinned["x"].flat_values // 100 * 100,
-        np.repeat(thinned["firsts"].values, thinned["x"].values.row_lengths()),
+        subsampled["x"].flat_values // 100 * 100,
+        np.repeat(subsampled["firsts"].values, subsampled["x"].values.row_lengths()),
     )
-    outer, inner = ragged.nested_lengths(thinned["x"])
+    outer, inner = ragged.nested_lengths(subsampled["x"])
     assert outer.sum() / 4000 == pytest.approx(0.8, abs=0.02)
     assert inner.mean() / 100 == pytest.approx(0.4, abs=0.01)
 
@@ -312,7 +312,7 @@ def test_thinned_at_the_rates_with_what_belongs_to_them():
 @pytest.mark.parametrize("rates", [(), (0.5,), (0.5, 1.5), (0.5, -0.1), (float("nan"), 0)])
 def test_bad_rates(rates):
     with pytest.raises(ValueError, match=r"2 rates from 0 to 1. Received: rates="):
-        ragged.thin(bags(*X), rates)
+        ragged.subsample(bags(*X), rates)
 
 
 def test_bags_are_selected_like_tensors():
@@ -360,15 +360,15 @@ def test_parts_that_do_not_belong_together_are_not_joined():
             ragged.concat([{"bags": ints, "keys": ints}, other])
 
 
-def test_parts_of_other_sizes_are_not_thinned():
+def test_parts_of_other_sizes_are_not_subsampled():
     """As many members, in bags of other sizes: others would be left out of each."""
     x = ragged.from_flat(np.arange(4), [[2], [1, 3]])
     weights = ragged.from_flat(np.ones(4), [[2], [3, 1]])
     with pytest.raises(ValueError, match="Expected parts with bags of the same sizes"):
-        ragged.thin((x, weights), [0.5, 0.5])
+        ragged.subsample((x, weights), [0.5, 0.5])
     outer = ragged.from_flat(np.ones(2), [[1, 1]])
     with pytest.raises(ValueError, match="Expected parts with bags of the same sizes"):
-        ragged.thin({"x": x, "outer": outer}, [0.5, 0.5])
+        ragged.subsample({"x": x, "outer": outer}, [0.5, 0.5])
 
 
 def test_sizes_of_numpy_split():

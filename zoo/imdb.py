@@ -3,7 +3,7 @@
 import keras
 
 from keras_mmil._support.checks import is_int, positive_int
-from keras_mmil.functional.graph import reapply
+from keras_mmil.functional.run import reapply
 from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
@@ -99,7 +99,7 @@ def with_text(model, vocabulary, splitter="tensorflow-text", name=None):
     Returns:
         `keras_mmil.Model` for strings [batch], a list of str or a tensor; compiled if `model` is.
     """
-    bags = model._inputs_struct
+    bags = model.input
     texts = keras.Input((), dtype="string", name="texts")
     *_, size = bags.shape
     depth = len(bags.shape) - 2

@@ -16,7 +16,7 @@ import scipy.sparse as sparse
 import tensorflow as tf
 
 from keras_mmil._support import text_files
-from keras_mmil._support.nested_lists import row_splits
+from keras_mmil._support.splits import row_splits
 from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.builders import graphs
 from keras_mmil.datasets._io import files

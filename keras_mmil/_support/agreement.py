@@ -2,19 +2,21 @@
 
 import numpy as np
 
+from keras_mmil._support.types import Array
+
 __all__ = ["agreement", "majority"]
 
 
-def majority(labels):
+def majority(labels: Array) -> float:
     """The share of the most frequent of some labels [n]: how often it alone would be right."""
     return float(np.unique(labels, return_counts=True)[1].max() / len(labels))
 
 
-def agreement(metric, labels, truth):
+def agreement(metric: str, labels: Array, truth: Array) -> dict[str, float]:
     """How often labels are what they should be.
 
     Args:
-        metric: what to call that, a str.
+        metric: what to call that.
         labels, truth: int [n].
 
     Returns:

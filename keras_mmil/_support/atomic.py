@@ -6,7 +6,10 @@ import json
 import os
 import re
 import secrets
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from keras_mmil._support.types import PathLike
 
 __all__ = ["part_of", "remove_abandoned", "remove_parts", "replacing", "write_json"]
 
@@ -17,7 +20,7 @@ _CANNOT_SYNC_FOLDERS = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
 @contextlib.contextmanager
-def replacing(path):
+def replacing(path: PathLike) -> Iterator[Path]:
     """Give a path to write to, beside `path`, which replaces `path` when the block has ended.
 
     Where the block raises, what it wrote is removed and `path` stays as it was. Any number of
@@ -41,25 +44,25 @@ def replacing(path):
     remove_abandoned(_parts(path.parent), path)
 
 
-def write_json(path, content):
+def write_json(path: PathLike, content: object) -> None:
     """Write a JSON file for people to read, too."""
     with replacing(path) as part:
         part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def part_of(path):
+def part_of(path: PathLike) -> str | None:
     """The name of the file that a path was to replace; None if `replacing` did not give it."""
     match = _PART.fullmatch(Path(path).name)
-    return match and match[1]
+    return None if match is None else match[1]
 
 
-def remove_parts(folder):
+def remove_parts(folder: PathLike) -> None:
     """Remove what killed processes left in a folder that no other process writes to now."""
     for part in _parts(folder):
         part.unlink(missing_ok=True)
 
 
-def remove_abandoned(paths, written):
+def remove_abandoned(paths: Iterable[Path], written: Path) -> None:
     """Remove those files that are hours older than another, which was written just now."""
     for path in paths:
         # Another process may remove it, too; and another user's file is not ours to remove.
@@ -69,11 +72,11 @@ def remove_abandoned(paths, written):
                 path.unlink()
 
 
-def _parts(folder):
+def _parts(folder: PathLike) -> list[Path]:
     return [path for path in Path(folder).glob("part-*") if part_of(path) and path.is_file()]
 
 
-def _sync_folder(folder):
+def _sync_folder(folder: PathLike) -> None:
     """Bring a folder's new names to the disk, where the system can: Windows opens no folders."""
     if os.name != "posix":
         return

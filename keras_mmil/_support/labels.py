@@ -1,15 +1,19 @@
 """Labels and weights of top-bags, as `fit` and the like take them."""
 
+from collections.abc import Callable, Sequence
 from numbers import Number
+from typing import Any
 
 import numpy as np
+
+from keras_mmil._support.types import Array, Labels
 
 __all__ = ["check_labels", "check_weights"]
 
 _SHOWN = 40  # characters of a label in an error
 
 
-def check_labels(y, n, n_outputs=1, name="y"):
+def check_labels(y: Labels, n: int, n_outputs: int = 1, name: str = "y") -> Labels:
     """Check labels, and make arrays of lists of numbers.
 
     Args:
@@ -29,10 +33,12 @@ def check_labels(y, n, n_outputs=1, name="y"):
     return _each_part(y, n_outputs, name, lambda part, name: _checked(part, n, name, "label"))
 
 
-def check_weights(weights, n, n_outputs=1, name="sample_weight"):
+def check_weights(
+    weights: Labels, n: int, n_outputs: int = 1, name: str = "sample_weight"
+) -> Labels:
     """Check weights of top-bags as `check_labels` does labels; a negative one is refused, too."""
 
-    def check(part, name):
+    def check(part: Any, name: str) -> Any:
         part = _checked(part, n, name, "weight")
         values = _as_array(part, name)
         if (negative := values < 0).any():
@@ -43,7 +49,7 @@ def check_weights(weights, n, n_outputs=1, name="sample_weight"):
     return _each_part(weights, n_outputs, name, check)
 
 
-def _each_part(y, n_outputs, name, check):
+def _each_part(y: Labels, n_outputs: int, name: str, check: Callable[[Any, str], Any]) -> Labels:
     if y is None:
         return None
     if isinstance(y, dict):
@@ -56,11 +62,11 @@ def _each_part(y, n_outputs, name, check):
     )
     if not is_parts:
         return check(y, name)
-    parts = enumerate(y)
-    return type(y)([p if p is None else check(p, f"{name}[{i}]") for i, p in parts])
+    parts = [p if p is None else check(p, f"{name}[{i}]") for i, p in enumerate(y)]
+    return tuple(parts) if isinstance(y, tuple) else parts
 
 
-def _checked(y, n, name, kind):
+def _checked(y: Any, n: int, name: str, kind: str) -> Any:
     """`y` itself, or an array of it where it is a list; with what is wrong with it raised."""
     values = _as_array(y, name)
     if values.dtype.kind not in "biuf":
@@ -88,7 +94,7 @@ def _checked(y, n, name, kind):
     return values if is_plain else y
 
 
-def _as_array(y, name):
+def _as_array(y: Any, name: str) -> Array:
     """The numbers in a list, array or tensor; of a RaggedTensor its flat values."""
     if isinstance(y, (str, bytes)) or not (hasattr(y, "shape") or isinstance(y, (list, tuple))):
         raise TypeError(
@@ -106,22 +112,22 @@ def _as_array(y, name):
     return values.astype("float32") if values.dtype.name == "bfloat16" else values
 
 
-def _is_object(y):
+def _is_object(y: object) -> bool:
     return getattr(getattr(y, "dtype", None), "kind", None) == "O" and hasattr(y, "tolist")
 
 
-def _length(y, values):
+def _length(y: Any, values: Array) -> int:
     return y.shape[0] if hasattr(y, "flat_values") else len(values)
 
 
-def _shape(y, values):
+def _shape(y: Any, values: Array) -> tuple[int, ...]:
     return tuple(y.shape if hasattr(y, "flat_values") else values.shape)
 
 
-def _at(name, index):
+def _at(name: str, index: Sequence[int]) -> str:
     return name + "".join(f"[{i}]" for i in index)
 
 
-def _short(value):
+def _short(value: object) -> str:
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -1,32 +1,21 @@
-"""Nested Python lists taken apart into flat values and the lengths of all lists; row splits."""
+"""Nested Python lists taken apart into flat values and the lengths of all lists."""
 
+from collections.abc import Sequence
 from itertools import chain
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
 
-__all__ = ["flatten", "members_of", "position", "row_splits"]
+from keras_mmil._support.splits import path_to
+from keras_mmil._support.types import Array, Ints
+
+__all__ = ["flatten"]
+
+_Values: TypeAlias = tuple[Array, list[Ints]]  # of all instances; and the sizes of all bags
 
 
-def row_splits(lengths):
-    """Row splits, int64 `[bags + 1]`, of bags with these lengths, `[bags]`."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-
-
-def members_of(splits, bags):
-    """The members of some bags, one bag after the other, int64 `[members]`, and their row splits.
-
-    Args:
-        splits: members `splits[b]` to `splits[b + 1]` are in bag b.
-        bags: indices of bags.
-    """
-    lengths = np.diff(splits)[bags]
-    taken = row_splits(lengths)
-    shift = np.repeat(splits[:-1][bags] - taken[:-1], lengths)
-    return shift + np.arange(taken[-1]), taken
-
-
-def flatten(x, inner_shape=None, depth=None):
+def flatten(x: Any, inner_shape: Sequence[int] | None = None, depth: int | None = None) -> _Values:
     """Takes nested lists apart; the arguments are those of `keras_mmil.ragged.from_nested_lists`.
 
     Returns:
@@ -49,20 +38,10 @@ def flatten(x, inner_shape=None, depth=None):
     return values, lengths
 
 
-def position(index, lengths):
-    """The path, as text, to the member `index` of the innermost bags: "[3][0][2]"."""
-    path = []
-    for sizes in reversed(lengths):
-        splits = row_splits(sizes)
-        row = np.searchsorted(splits, index, side="right") - 1
-        path.append(index - splits[row])
-        index = row
-    return "".join(f"[{i}]" for i in [index, *reversed(path)])
-
-
-def _peel(x):
+def _peel(x: Sequence[Any]) -> tuple[list[Ints], Sequence[Any]]:
     """Takes nested lists apart into the lengths of the lists at every level, and the leaves."""
-    lengths, items = [], x
+    lengths: list[Ints] = []
+    items = x
     while items:
         kinds = {kind: issubclass(kind, list | tuple) for kind in set(map(type, items))}
         if not any(kinds.values()):
@@ -71,30 +50,32 @@ def _peel(x):
             first = next(i for i, item in enumerate(items) if not kinds[type(item)])
             raise ValueError(
                 "Expected lists nested equally deep everywhere, found lists beside other things. "
-                f"Received: x{position(first, lengths)}={items[first]!r}"
+                f"Received: x{path_to(first, lengths)}={items[first]!r}"
             )
         lengths.append(np.fromiter(map(len, items), np.int64, len(items)))
         items = list(chain.from_iterable(items))
     return lengths, items
 
 
-def _no_values(inner_shape, lengths, depth):
+def _no_values(inner_shape: Sequence[int], lengths: list[Ints], depth: int | None) -> _Values:
     missing = max(0, (depth or 1) - len(lengths))
     lengths = lengths + [np.zeros(0, np.int64)] * missing
     return np.zeros((0, *inner_shape), keras.config.floatx()), lengths
 
 
-def _stack_arrays(arrays, inner_shape, lengths):
+def _stack_arrays(
+    arrays: Sequence[Any], inner_shape: Sequence[int] | None, lengths: list[Ints]
+) -> _Values:
     for i, array in enumerate(arrays):
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-            raise TypeError(f"Expected numeric arrays. Received: x{position(i, lengths)}={array!r}")
+            raise TypeError(f"Expected numeric arrays. Received: x{path_to(i, lengths)}={array!r}")
     inner_shape = arrays[0].shape[1:] if inner_shape is None else tuple(inner_shape)
     are_bags = arrays[0].ndim == len(inner_shape) + 1
     for i, array in enumerate(arrays):
         if (array.shape[1:] if are_bags else array.shape) != inner_shape:
             raise ValueError(
                 f"Expected instances of shape {inner_shape}. "
-                f"Received: x{position(i, lengths)} of shape {array.shape}"
+                f"Received: x{path_to(i, lengths)} of shape {array.shape}"
             )
     if are_bags:
         lengths = [*lengths, np.fromiter(map(len, arrays), np.int64, len(arrays))]
@@ -102,11 +83,13 @@ def _stack_arrays(arrays, inner_shape, lengths):
     return np.stack(arrays), lengths
 
 
-def _stack_numbers(numbers, inner_shape, lengths):
+def _stack_numbers(
+    numbers: Sequence[Any], inner_shape: Sequence[int], lengths: list[Ints]
+) -> _Values:
     values = np.asarray(numbers)
     if values.dtype.kind not in "biuf":
         first = next(i for i, v in enumerate(numbers) if np.asarray(v).dtype.kind not in "biuf")
-        where = position(first, lengths)
+        where = path_to(first, lengths)
         raise TypeError(f"Expected numbers. Received: x{where}={numbers[first]!r}")
     n_levels = len(lengths) - len(inner_shape)
     for size, sizes in zip(inner_shape, lengths[max(n_levels, 0) :], strict=True):

@@ -3,7 +3,7 @@
 __all__ = ["percent"]
 
 
-def percent(fraction, digits=1, width=0):
+def percent(fraction: float, digits: int = 1, width: int = 0) -> str:
     """A fraction in per cent, such as "32.0 %".
 
     Args:

@@ -3,8 +3,13 @@
 import codecs
 import contextlib
 import warnings
+from collections.abc import Iterable, Iterator
+from typing import TextIO
 
 import numpy as np
+import numpy.typing as npt
+
+from keras_mmil._support.types import PathLike
 
 __all__ = ["ints", "opened"]
 
@@ -12,7 +17,7 @@ UTF_8 = "utf-8-sig"  # also without the byte-order mark
 
 
 @contextlib.contextmanager
-def opened(path, encoding=UTF_8):
+def opened(path: PathLike, encoding: str = UTF_8) -> Iterator[TextIO]:
     """A text file with its line ends as they are, for a `with` statement.
 
     Raises:
@@ -29,7 +34,7 @@ def opened(path, encoding=UTF_8):
             ) from error
 
 
-def _undecodable(path, encoding):
+def _undecodable(path: PathLike, encoding: str) -> tuple[int, object]:
     """The first line that cannot be decoded, counted from 1, and why."""
     decoder = codecs.getincrementaldecoder(encoding)()
     number = 0
@@ -42,7 +47,7 @@ def _undecodable(path, encoding):
     return number, "the text breaks off"
 
 
-def ints(lines, n_columns, source):
+def ints(lines: Iterable[str], n_columns: int, source: object) -> npt.NDArray[np.int64]:
     """The ints of lines of text, separated by commas: int64 [lines, n_columns].
 
     Args:

@@ -1,16 +1,29 @@
 """Types that signatures speak of. Those of TensorFlow and Keras are Any to type checkers."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-__all__ = ["Array", "Config", "Ints", "PathLike", "Seed", "Shape", "Tensors"]
+__all__ = [
+    "Array",
+    "Bools",
+    "Config",
+    "Floats",
+    "Ints",
+    "Labels",
+    "PathLike",
+    "Seed",
+    "Shape",
+    "Tensors",
+]
 
 Array: TypeAlias = npt.NDArray[Any]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Ints: TypeAlias = npt.NDArray[np.integer[Any]]
 PathLike: TypeAlias = str | os.PathLike[str]
 Shape: TypeAlias = tuple[int | None, ...]
@@ -18,3 +31,5 @@ Seed: TypeAlias = int | np.random.SeedSequence | None
 Config: TypeAlias = dict[str, Any]
 # What a functional model takes: one tensor, or several by name.
 Tensors: TypeAlias = tf.RaggedTensor | tf.Tensor | Array | Mapping[str, Any]
+# Labels or weights of top-bags: of one output, or of each of several.
+Labels: TypeAlias = tf.Tensor | Array | Sequence[Any] | Mapping[str, Any] | None

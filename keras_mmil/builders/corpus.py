@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras_mmil import text
 from keras_mmil._support.atomic import replacing, write_json
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.nested_lists import members_of, row_splits
+from keras_mmil._support.splits import members_of, row_splits
 from keras_mmil._support.types import Ints, PathLike
 from keras_mmil.builders._tokens import PADDING, UNKNOWN, look_up, number_tokens, split_batches
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_random_state
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.nested_lists import members_of, row_splits
+from keras_mmil._support.splits import members_of, row_splits
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders._edges import (
     GraphLike,

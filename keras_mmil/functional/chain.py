@@ -4,7 +4,13 @@ import itertools
 
 import keras
 
-from keras_mmil.functional.graph import call_arguments, nodes_under
+from keras_mmil.functional.graph import (
+    all_layers,
+    call_arguments,
+    is_functional,
+    nodes_under,
+    operation_of,
+)
 from keras_mmil.layers import BagLayer
 
 __all__ = ["bag_nodes", "functional", "tensors_above"]
@@ -21,7 +27,7 @@ def functional(model):
         raise TypeError(f"Expected a Keras model. Received: model of type {type(model).__name__}")
     if isinstance(model, keras.Sequential) and model.built:
         model = model._functional
-    if not hasattr(model, "_inputs_struct"):
+    if not is_functional(model):
         raise ValueError(
             "Expected a functional model, whose bag-layers can be found. "
             f"Received: model={model.name!r} of type {type(model).__name__}"
@@ -74,7 +80,7 @@ def _check_nothing_hidden(operations):
     for layer in operations:
         if not isinstance(layer, keras.Layer) or isinstance(layer, BagLayer):
             continue
-        for inner in layer._flatten_layers(include_self=False):
+        for inner in all_layers(layer):
             if isinstance(inner, BagLayer):
                 raise ValueError(
                     "Expected bag-layers in the model itself, not inside one of its layers. "
@@ -108,7 +114,7 @@ def _joins(model, node, tensors, reader):
             below = nodes_under([x], node.outputs)
             inputs = sorted(lower.operation.name for lower in below if lower.is_input)
             if inputs and node not in nodes_under([x], model.inputs):
-                source = x._keras_history.operation.name
+                source = operation_of(x).name
                 is_input = inputs == [source]
                 what = f"input {source!r}" if is_input else f"{source!r}, computed from {inputs}"
                 yield f"{name} reads {what}"

@@ -3,7 +3,8 @@
 import keras
 import tensorflow as tf
 
-from keras_mmil.functional.graph import ordered_nodes, run_nodes
+from keras_mmil.functional.graph import ordered_nodes
+from keras_mmil.functional.run import run_nodes
 
 __all__ = ["Cut", "moved", "rows_of"]
 
@@ -57,7 +58,7 @@ class Cut:
         """Run the upper half: the model's outputs where the layer's output is `h`."""
         values = {**values, id(self._output): h}
         run_nodes(self._above, values, training)
-        return keras.tree.map_structure(lambda x: values[id(x)], self._model._outputs_struct)
+        return keras.tree.map_structure(lambda x: values[id(x)], self._model.output)
 
 
 def rows_of(h):

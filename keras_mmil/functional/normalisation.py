@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_mmil.functional.graph import call_arguments, nodes_under
+from keras_mmil.functional.graph import all_layers, call_arguments, nodes_under
 from keras_mmil.layers.bag_layer import BagLayer
 from keras_mmil.layers.distinct import Distinct
 
@@ -34,7 +34,7 @@ def check_normalisation(model):
 def _normalisation_in(layer):
     """Name of a batch normalisation that a layer is or contains, or None."""
     if isinstance(layer, keras.Layer):
-        for inner in layer._flatten_layers():
+        for inner in [layer, *all_layers(layer)]:
             if isinstance(inner, keras.layers.BatchNormalization):
                 return inner.name
     return None

@@ -39,12 +39,15 @@ def assert_not_empty(layers, y_pred):
             )
 
 
-def check_averaged(compile_loss):
-    """Raise ValueError for a compiled loss that is no mean over examples.
+def check_averaged(losses):
+    """Raise ValueError where the loss that a model was compiled with is no mean over examples.
 
     Keras reports the mean loss of replicas times their number, whatever it was.
+
+    Args:
+        losses: `model.loss`: what `compile` was given, one loss or nested ones.
     """
-    for loss in keras.tree.flatten(getattr(compile_loss, "_user_loss", None)):
+    for loss in keras.tree.flatten(losses):
         reduction = getattr(loss, "reduction", "mean")  # a name or function is averaged
         if reduction not in ("mean", "sum_over_batch_size"):
             raise ValueError(

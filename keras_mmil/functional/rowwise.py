@@ -5,7 +5,8 @@ import tensorflow as tf
 
 from keras_mmil.functional.chain import tensors_above
 from keras_mmil.functional.cut import moved, rows_of
-from keras_mmil.functional.graph import nodes_under, ordered_nodes, run_nodes
+from keras_mmil.functional.graph import nodes_under, ordered_nodes
+from keras_mmil.functional.run import run_nodes
 
 __all__ = ["check_rowwise"]
 

@@ -6,7 +6,7 @@ import re
 import keras
 import tensorflow as tf
 
-from keras_mmil.functional.graph import ordered_nodes
+from keras_mmil.functional.graph import is_optional, ordered_nodes
 from keras_mmil.layers._bags import depth_of
 
 __all__ = ["check_dense", "endpoints", "write_saved_model"]
@@ -32,10 +32,10 @@ def endpoints(model):
     Raises:
         ValueError: if two tensors would have the same name.
     """
-    inputs = model._inputs_struct
+    inputs = model.input
     served = {}
     if isinstance(inputs, dict):
-        required = {name: x for name, x in inputs.items() if not _is_optional(x)}
+        required = {name: x for name, x in inputs.items() if not is_optional(x)}
         bare = required["bags"] if required.keys() == {"bags"} else required
         served[""] = bare
         if len(required) < len(inputs):
@@ -82,10 +82,6 @@ def check_dense(model, format):
                     f"Expected format='tf_saved_model' for a model with {kind}, which only that "
                     f"knows; here {where} has them. Received: format={format!r}"
                 )
-
-
-def _is_optional(x):
-    return getattr(x._keras_history.operation, "optional", False)
 
 
 def _ragged_endpoint(model, structure):
@@ -224,7 +220,7 @@ def _taken_apart(name, y):
 
 def _output_names(model):
     """A name for each output: its key in a dict of outputs, or that of its layer."""
-    outputs = model._outputs_struct
+    outputs = model.output
     keyed = isinstance(outputs, dict) and len(outputs) == len(model.outputs)
     # Keras flattens a dict in the order of its sorted keys.
     names = [_identifier(name) for name in (sorted(outputs) if keyed else model.output_names)]

@@ -1,15 +1,17 @@
 """The bag-layer."""
 
+from dataclasses import replace
+
 import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import aggregations, segments
 from keras_mmil.layers._activate import activate_and_aggregate
-from keras_mmil.layers._bags import Captured, bag_of_each, drop_absent, group, with_rows
+from keras_mmil.layers._bags import bag_of_each, drop_absent, group, row_count, with_rows
 from keras_mmil.layers._checks import check_bag_shapes, check_ids
 from keras_mmil.layers._projection import project, project_tuples
-from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["BagLayer"]
 
@@ -165,7 +167,7 @@ class BagLayer(RawInputs, keras.Layer):
                 each.build((None, width))
 
     def call(self, inputs, members=None, weights=None):
-        rows, bags = self._read(inputs, members, weights)
+        rows, bags, wrap = self._read(inputs, members, weights)
         row_ids = bag_of_each(bags.row_splits)
         members, weights = bags.members, bags.weights
         if weights is not None and members is None:
@@ -175,7 +177,7 @@ class BagLayer(RawInputs, keras.Layer):
         parts, members = self._preactivate(rows, members)
         num_bags = tf.shape(bags.row_splits)[0] - 1
         reduced = self._aggregate(parts, row_ids, num_bags, weights=weights, members=members)
-        outputs = bags.wrap(reduced)
+        outputs = wrap(reduced)
         if self.output_regularizer is not None:
             self._add_output_loss(outputs)
         return outputs
@@ -194,9 +196,8 @@ class BagLayer(RawInputs, keras.Layer):
         return with_rows(inputs, representations, self._item_rank)
 
     def capture(self, inputs, members=None, weights=None):
-        """The representations ρ with their grouping into bags, as a `Captured`."""
-        representations, bags = self._represent(inputs, members, weights)
-        return Captured(representations, bags.members, bags.row_splits, bags.weights)
+        """The representations ρ [rows, units], and the `Grouping` of these rows into bags."""
+        return self._represent(inputs, members, weights)
 
     def compute_output_spec(self, inputs, members=None, weights=None):
         self._check(inputs, members)
@@ -239,25 +240,27 @@ class BagLayer(RawInputs, keras.Layer):
         check_ids(self, members=members, inputs=inputs if self.vocabulary_size else None)
 
     def _read(self, inputs, members, weights):
-        """Rows [rows, features] (or ids [rows]) and how they are grouped into bags."""
+        """Rows [rows, features] (or ids [rows]), their `Grouping`, and what wraps the results."""
         self._check(inputs, members)
         if members is None:
-            rows, bags = group(inputs, self._item_rank, weights=weights)
+            rows, bags, wrap = group(inputs, self._item_rank, weights)
         else:
             rows = inputs
-            _, bags = group(members, self._member_rank, is_members=True, weights=weights)
+            _, bags, wrap = group(members, self._member_rank, weights, n_rows=row_count(rows))
         if self.vocabulary_size is None:
             # A batch without instances loses its inner dimension, hence the reshape.
             rows = tf.reshape(tf.cast(rows, self.compute_dtype), [-1, self._features])
-        return rows, bags
+        return rows, bags, wrap
 
     def _represent(self, inputs, members, weights):
-        """ρ = α(w φ + b) [rows, units], and how its rows are grouped into bags."""
-        rows, bags = self._read(inputs, members, weights)
+        """ρ = α(w φ + b) [rows, units], and the `Grouping` of its rows."""
+        rows, bags, _ = self._read(inputs, members, weights)
         if self.units is None:
             return rows, bags
         parts, members = self._preactivate(rows, bags.members)
-        return self.activation(tf.concat(parts, axis=1)), bags._replace(members=members)
+        representations = self.activation(tf.concat(parts, axis=1))
+        n_rows = row_count(representations)  # with positions the instances have become the rows
+        return representations, replace(bags, members=members, n_rows=n_rows)
 
     def _preactivate(self, rows, members):
         """w φ + b for each aggregation, [rows, units / aggregations], and the members of them."""

@@ -4,10 +4,10 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._bags import with_rows
 from keras_mmil.layers._checks import check_ids
 from keras_mmil.layers._projection import project_tuples
-from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["ConcatDense"]
 

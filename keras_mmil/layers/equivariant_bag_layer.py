@@ -4,9 +4,9 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import aggregations
 from keras_mmil.layers._bags import bag_of_each, group, with_rows
-from keras_mmil.layers._raw_inputs import RawInputs
 from keras_mmil.layers.segments import spread
 
 __all__ = ["EquivariantBagLayer"]
@@ -62,7 +62,7 @@ class EquivariantBagLayer(RawInputs, keras.layers.Dense):
 
     def call(self, inputs):
         self._check(inputs.shape)
-        rows, bags = group(tf.cast(inputs, self.compute_dtype), item_rank=1)
+        rows, bags, _ = group(tf.cast(inputs, self.compute_dtype), item_rank=1)
         # A batch without instances loses its inner dimension, hence the reshape.
         rows = tf.reshape(rows, [-1, inputs.shape[-1]])
         row_ids = bag_of_each(bags.row_splits)

@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
+from keras_mmil.functional.raw_inputs import RawInputs, check_no_mask
 from keras_mmil.layers._bags import depth_of
-from keras_mmil.layers._raw_inputs import RawInputs, check_no_mask
 
 __all__ = ["InstanceWise"]
 

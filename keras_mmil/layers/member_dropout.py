@@ -4,9 +4,9 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, check_number
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._bags import depth_of
 from keras_mmil.layers._checks import assert_same_splits, check_ids, splits_of
-from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["MemberDropout"]
 

@@ -6,8 +6,8 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, check_number
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._bags import bag_of_each, group, with_rows
-from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["RandomPose"]
 
@@ -61,7 +61,7 @@ class RandomPose(RawInputs, keras.Layer):
         inputs = tf.cast(inputs, self.compute_dtype)
         if not training:
             return inputs
-        rows, bags = group(inputs, item_rank=1)
+        rows, bags, _ = group(inputs, item_rank=1)
         rows = tf.reshape(rows, [-1, 3])
         n = tf.shape(bags.row_splits)[0] - 1
         angles = 2 * math.pi * self._uniform([n], -self.rotation, self.rotation)

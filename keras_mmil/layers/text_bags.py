@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_mmil import text
 from keras_mmil._support.checks import check_int, positive_int
-from keras_mmil.layers._raw_inputs import RawInputs
+from keras_mmil.functional.raw_inputs import RawInputs
 
 __all__ = ["TextBags"]
 

@@ -1,32 +1,35 @@
-"""Models that are built again and again, and compiled by TensorFlow only once."""
+"""Models that are built repeatedly, but compiled by TensorFlow only once."""
 
 import re
 import warnings
+from collections.abc import Callable
 
-from keras_mmil.functional.graph import seed_generators
+import keras
+
+from keras_mmil.functional.graph import all_layers, seed_generators
 
 __all__ = ["forget", "new_model"]
 
-# The model of each process, by what it is for.
-_model_of = {}
+# The model of this process, one at most, by the key of the trainings that it is for.
+_model_of: dict[str, keras.Model] = {}
 
 
-def forget():
-    """Let the model go that is kept."""
+def forget() -> None:
+    """Release the model that is kept."""
     _model_of.clear()
 
 
-def new_model(build, of):
-    """A model as `build` makes it, but compiled by TensorFlow only once.
+def new_model(build: Callable[[], keras.Model], key: str) -> keras.Model:
+    """A model as `build` makes it, but compiled by TensorFlow only once for a key.
 
-    That takes longer than some epochs, and the memory it takes is never given back: from the second
-    time on, the first model gets the initial values of a new one.
+    Compilation can take longer than several epochs, and its memory is never released: from the
+    second call on, the first model is returned, with the initial values of a new one.
     """
     model = build()
-    used = _model_of.get(of)
+    used = _model_of.get(key)
     if used is None or not _are_alike(model, used):
         _model_of.clear()
-        _model_of[of] = model
+        _model_of[key] = model
         return model
     model.optimizer.build(model.trainable_variables)
     for olds, news in (
@@ -39,23 +42,23 @@ def new_model(build, of):
     return used
 
 
-def _are_alike(model, used):
-    """Whether what was compiled of one model is right for another, too, whatever their weights."""
-    if any(hasattr(layer, "adapt") for layer in model._flatten_layers()):
+def _are_alike(model: keras.Model, used: keras.Model) -> bool:
+    """Whether what was compiled for one model holds for another, whatever their weights."""
+    if any(hasattr(layer, "adapt") for layer in all_layers(model)):
         return False  # what such layers learned may be constants, which no configuration tells
     architecture = _architecture(model)
     return architecture is not None and architecture == _architecture(used)
 
 
-def _architecture(model):
+def _architecture(model: keras.Model) -> str | None:
     """A model's configuration, without the numbers in automatic names; None if it has none."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of lambdas, which nobody is going to load again
+            warnings.simplefilter("ignore")  # about lambdas, which are not to be loaded
             return re.sub(r'(?<=[a-z])_\d+"', '"', model.to_json())
     except (NotImplementedError, TypeError, ValueError):
         return None
 
 
-def _states(model):
+def _states(model: keras.Model) -> list[keras.Variable]:
     return [generator.state for generator in seed_generators(model)]

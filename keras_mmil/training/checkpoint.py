@@ -1,31 +1,37 @@
-"""Checkpoints of a training that may be killed at any moment."""
+"""Checkpoints of a training that may be interrupted at any moment."""
 
 import csv
 import re
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
 
 from keras_mmil._support.atomic import replacing
+from keras_mmil._support.types import Array, PathLike
 
 __all__ = ["Checkpoint"]
 
 _NAME = re.compile(r"epoch-(\d+)\.keras")
 
 
+Logs: TypeAlias = Mapping[str, Any] | None  # of an epoch, as Keras gives them to callbacks
+
+
 class Checkpoint(keras.callbacks.Callback):
     """Save the whole training state after epochs, and the best model so far.
 
-    Every file is written under another name and then renamed, so that none is ever half written:
+    Every file is written under another name and then renamed, so that none is ever incomplete:
     `epoch-NNNN.keras` (the newest only, with the optimizer's state), `best.keras` (the epoch with
     the lowest `monitor`) and `history.csv` (one line an epoch).
 
     Args:
         folder: where the files go; made if missing.
-        monitor: the logged quantity, the lower the better, by which the best model is chosen; None
-            for the last one.
+        monitor: the logged quantity by which the best model is chosen, the lower the better; with
+            None the last model is the best.
         seconds: epochs that end sooner than this after the last save are saved with a later one, or
             at the end: saving may take longer than a short epoch.
 
@@ -33,21 +39,24 @@ class Checkpoint(keras.callbacks.Callback):
         history: list of dicts, one for each finished epoch: its number, its seconds, its logs.
     """
 
-    def __init__(self, folder, monitor="val_loss", seconds=5.0):
+    def __init__(
+        self, folder: PathLike, monitor: str | None = "val_loss", seconds: float = 5.0
+    ) -> None:
         super().__init__()
         self.folder = Path(folder)
         self.monitor = monitor
         self.seconds = seconds
-        self.history = []
-        self._best = None  # values of the best epoch's variables, while they are not saved
+        self.history: list[dict[str, float]] = []
+        # Values of the best epoch's variables, while they are not saved.
+        self._best: list[Array] | None = None
         self._n_saved, self._saved_at = 0, -np.inf
 
     @property
-    def best_path(self):
+    def best_path(self) -> Path:
         """Path of the best model."""
         return self.folder / "best.keras"
 
-    def restore(self):
+    def restore(self) -> keras.Model | None:
         """Load the newest state.
 
         Returns:
@@ -58,27 +67,27 @@ class Checkpoint(keras.callbacks.Callback):
             return None
         with open(self.folder / "history.csv", newline="") as file:
             rows = [
-                {"epoch": int(epoch), **{key: float(value) for key, value in logs.items()}}
-                for epoch, logs in ((row.pop("epoch"), row) for row in csv.DictReader(file))
+                {key: int(x) if key == "epoch" else float(x) for key, x in row.items()}
+                for row in csv.DictReader(file)
             ]
-        # An epoch whose state was not saved any more is trained again.
+        # Epochs after the last saved state are trained again.
         self.history = rows[: max(saved)]
         self._n_saved = len(self.history)
-        self._remove_others(max(saved))  # which a kill may have left
+        self._remove_others(max(saved))  # which an interruption may have left
         return keras.models.load_model(saved[max(saved)])
 
-    def clear(self):
+    def clear(self) -> None:
         """Remove what an earlier training left in the folder."""
         for path in [*self._saved().values(), self.best_path, self.folder / "history.csv"]:
             path.unlink(missing_ok=True)
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs = None) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         self._started = time.perf_counter()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         logs = {key: float(value) for key, value in (logs or {}).items()}
         if self.monitor is not None and self.monitor not in logs:
             raise ValueError(
@@ -91,17 +100,17 @@ class Checkpoint(keras.callbacks.Callback):
         seconds = time.perf_counter() - self._started
         self.history.append({"epoch": epoch, "seconds": seconds, **logs})
         if is_best:
-            self._best = [variable.numpy() for variable in self._variables()]
+            self._best = [variable.numpy() for variable in self._saved_variables()]
         if time.perf_counter() - self._saved_at >= self.seconds:
             self._save()
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: Logs = None) -> None:
         if len(self.history) > self._n_saved:
             self._save()
 
-    def _save(self):
+    def _save(self) -> None:
         if self._best is not None:
-            variables = self._variables()
+            variables = self._saved_variables()
             latest = [variable.numpy() for variable in variables]
             _assign(variables, self._best)
             self._save_model(self.best_path)
@@ -114,31 +123,31 @@ class Checkpoint(keras.callbacks.Callback):
         self._remove_others(n_epochs)
         self._n_saved, self._saved_at = n_epochs, time.perf_counter()
 
-    def _remove_others(self, n_epochs):
+    def _remove_others(self, n_epochs: int) -> None:
         for number, path in self._saved().items():
             if number != n_epochs:
                 path.unlink(missing_ok=True)
 
-    def _variables(self):
+    def _saved_variables(self) -> list[keras.Variable]:
         """All that is saved. Keras does not save the states of random number generators."""
         return [*self.model.weights, *self.model.optimizer.variables]
 
-    def _saved(self):
+    def _saved(self) -> dict[int, Path]:
         """Paths of the saved states, by number of finished epochs."""
         matches = ((_NAME.fullmatch(path.name), path) for path in self.folder.glob("epoch-*"))
         return {int(match[1]): path for match, path in matches if match}
 
-    def _save_model(self, path):
+    def _save_model(self, path: Path) -> None:
         with replacing(path) as part:
             self.model.save(part)
 
-    def _save_history(self):
+    def _save_history(self) -> None:
         with replacing(self.folder / "history.csv") as part, open(part, "w", newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(self.history[0]))
             writer.writeheader()
             writer.writerows(self.history)
 
 
-def _assign(variables, values):
+def _assign(variables: Sequence[keras.Variable], values: Sequence[Array]) -> None:
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)

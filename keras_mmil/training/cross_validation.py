@@ -1,53 +1,52 @@
-"""Cross-validation that goes on after a kill."""
+"""Cross-validation that continues after an interruption."""
 
 import hashlib
 import inspect
-import os
-import time
 import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
-from sklearn.base import BaseEstimator, clone
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import StratifiedKFold
 
 from keras_mmil import ragged
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.checks import check_int, positive_int
-from keras_mmil.bags import inputs_of
-from keras_mmil.batches import feed
-from keras_mmil.functional.inputs import InputChecks
-from keras_mmil.functional.seeds import seeded
-from keras_mmil.model import Model
-from keras_mmil.training._reuse import forget, new_model
-from keras_mmil.training.folds import FoldLog
+from keras_mmil._support.types import Ints, PathLike, Tensors
+from keras_mmil.bags import Bags, inputs_of
+from keras_mmil.training._reuse import forget
+from keras_mmil.training.fold_training import Fold, FoldTraining, run_in_processes
+from keras_mmil.training.folds import CrossValidation, FoldLog, Place
+from keras_mmil.training.schedules import Schedule
 
 __all__ = ["cross_validate"]
 
 
 def cross_validate(
-    build,
-    x,
-    y,
+    build: Callable[..., keras.Model],
+    x: Tensors | Bags,
+    y: Ints | Sequence[int],
     *,
-    epochs,
-    batch_size=32,
-    folds=10,
-    rounds=10,
-    seed=0,
-    schedule=None,
-    folder=None,
-    resume=False,
-    n_jobs=1,
-    explainer=None,
-    verbose=1,
-):
+    epochs: int,
+    batch_size: int = 32,
+    folds: int = 10,
+    rounds: int = 10,
+    seed: int = 0,
+    schedule: Schedule | None = None,
+    folder: PathLike | None = None,
+    resume: bool = False,
+    n_jobs: int = 1,
+    explainer: Any = None,
+    verbose: int = 1,
+) -> CrossValidation:
     """Train on all folds but one and test on that, for each fold of several random partitions.
 
-    The test fold is looked at once, after the last epoch: nothing is chosen by it. Folds have the
-    classes in the proportions of the whole. Random numbers of the program are left as they are.
+    The test fold is used once, after the last epoch: nothing is chosen by it. Folds are stratified
+    by class. The program's own random numbers are left as they are.
 
     Args:
         build: function that returns a compiled model. One without arguments returns each time the
@@ -65,12 +64,12 @@ def cross_validate(
         schedule: function from the number of an epoch, from 0, to its learning rate; None for the
             model's own rate.
         folder: where `cross_validation.json` keeps what is finished; None to keep nothing.
-        resume: whether to go on with the folds that are finished there; otherwise they are
-            forgotten. More rounds than before may be asked for.
-        n_jobs: number of trainings side by side, each in a process with as many threads as remain
-            for it. With more than one, `build` and `schedule` are sent to the processes: they must
-            be picklable, as functions made of numbers and arrays are. The processes disturb each
-            other's sums in the last bits, if anything.
+        resume: whether to continue with the folds that are finished there; otherwise they are
+            forgotten. There may be more rounds than before.
+        n_jobs: number of parallel trainings, each in a process with its share of the threads. With
+            more than one, `build` and `schedule` are sent to the processes, so they must be
+            picklable, as functions made of numbers and arrays are. Scores may differ in the last
+            bits from those of a single process.
         explainer: an `Explainer`, of which a copy reads the rules of each network, on top-bags of
             its training part alone; None for no rules. The scores then have "fidelity" and
             "rule_accuracy" on each test fold, too, and beside them "fidelity_majority" and
@@ -101,116 +100,70 @@ def cross_validate(
     Source:
         Paper, section "Social Network Datasets".
     """
-    # As ints of Python, which the log of finished folds can hold.
+    # As ints of Python, which JSON knows.
     epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
     rounds, folds = positive_int("rounds", rounds), positive_int("folds", folds)
     seed = check_int("seed", seed)
     x = tf.nest.map_structure(_in_memory, inputs_of(x))
     y = _checked_labels(y, ragged.n_top_bags(x), folds)
-    settings = {"folds": folds, "epochs": epochs, "batch_size": batch_size, "seed": seed}
+    settings: dict[str, Any] = {
+        "folds": folds,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "seed": seed,
+    }
     if schedule is not None:
         rates = np.array([schedule(epoch) for epoch in range(epochs)])
         settings["rates"] = hashlib.sha256(rates.tobytes()).hexdigest()[:12]
     if explainer is not None:
         settings["explainer"] = _checked_parameters(explainer)
-    log = FoldLog(folder, {**settings, "data": _digest(x, y)}, resume, rounds, verbose)
-    one_fold = {"build": build, "takes_data": _takes_data(build), "y": y, "epochs": epochs}
-    one_fold |= {"batch_size": batch_size, "schedule": schedule, "explainer": explainer}
-    one_fold["of"] = uuid.uuid4().hex  # tells these trainings from those of another call
-    tasks = [
-        (place, {**one_fold, "train": train, "test": test, "seed": _seed_of(seed, *place)})
+    log = FoldLog(
+        folder,
+        {**settings, "data": _digest(x, y)},
+        rounds=rounds,
+        folds=folds,
+        resume=resume,
+        verbose=verbose,
+    )
+    training = FoldTraining(
+        build=build,
+        takes_data=_takes_data(build),
+        y=y,
+        epochs=epochs,
+        batch_size=batch_size,
+        schedule=schedule,
+        explainer=explainer,
+        key=uuid.uuid4().hex,
+    )
+    todo = [
+        fold
         for r in range(rounds)
-        for place, train, test in _partition(y, folds, seed, r)
-        if place not in log.done
+        for fold in _partition(y, n_folds=folds, seed=seed, r=r)
+        if fold.place not in log.done
     ]
     if effective_n_jobs(n_jobs) == 1:
-        keras_verbose = 2 if verbose > 1 else 0
-        found = ((place, _train(x=x, **task, verbose=keras_verbose)) for place, task in tasks)
+        for fold in todo:
+            log.add(fold.place, training.run(fold, x, verbose=2 if verbose > 1 else 0))
     else:
-        found = _in_processes(x, tasks, n_jobs)
-    for place, result in found:
-        log.add(place, result)
+        for place, result in run_in_processes(training, todo, x, n_jobs):
+            log.add(place, result)
     forget()
-    return log.result(rounds, folds, majority(y))
+    return log.result(majority(y))
 
 
-def _partition(y, folds, seed, r):
-    """Place, training rows and test rows of each fold of a round."""
-    splitter = StratifiedKFold(folds, shuffle=True, random_state=_seed_of(seed, r))
+def _partition(y: Ints, *, n_folds: int, seed: int, r: int) -> Iterator[Fold]:
+    """The folds of a round."""
+    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=_seed_of(seed, r))
     for fold, (train, test) in enumerate(splitter.split(y, y)):
-        yield (r, fold), train, test
+        place = Place(r, fold)
+        yield Fold(place=place, train=train, test=test, seed=_seed_of(seed, *place))
 
 
-def _seed_of(*numbers):
+def _seed_of(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
-def _train(
-    build,
-    takes_data,
-    of,
-    x,
-    y,
-    train,
-    test,
-    epochs,
-    batch_size,
-    schedule,
-    explainer,
-    seed,
-    verbose=0,
-):
-    """One training: dict of its seconds, of the metrics on the test fold, and of its rules."""
-    x_train, x_test = (ragged.take(x, rows) for rows in (train, test))
-    y_train, y_test = y[train], y[test]
-    with seeded(seed):
-        started = time.perf_counter()
-        model = build(x_train, y_train) if takes_data else new_model(build, of)
-        if isinstance(model, Model):  # which cannot look into the Dataset that it is trained on
-            x_train = InputChecks(model)(x_train)
-        model.fit(
-            **feed(x_train, y_train, batch_size, seed=seed),
-            epochs=epochs,
-            callbacks=[keras.callbacks.LearningRateScheduler(schedule)] if schedule else [],
-            verbose=verbose,
-        )
-        seconds = time.perf_counter() - started
-        scores = model.evaluate(x_test, y_test, verbose=0, return_dict=True)
-        found = {"seconds": seconds, **{name: float(score) for name, score in scores.items()}}
-        if explainer is not None:
-            found |= _rules(clone(explainer).fit(model, x_train), x_test, y_test)
-    return found
-
-
-def _rules(explainer, x, y):
-    found = explainer.evaluate(x, y)
-    of_rules = {metric.replace("accuracy", "rule_accuracy"): x for metric, x in found.items()}
-    return {**of_rules, "rules": str(explainer.rules_)}
-
-
-def _in_processes(x, tasks, n_jobs):
-    """Results in the order in which they come."""
-    # As arrays: a tensor would start TensorFlow in the process before its threads are told.
-    spec = tf.nest.map_structure(tf.type_spec_from_value, x)
-    arrays = [part.numpy() for part in tf.nest.flatten(x, expand_composites=True)]
-    threads = max(1, cpu_count() // effective_n_jobs(n_jobs))
-    parallel = Parallel(n_jobs, return_as="generator_unordered")
-    return parallel(
-        delayed(_train_in_process)(place, spec, arrays, threads, task) for place, task in tasks
-    )
-
-
-def _train_in_process(place, spec, arrays, threads, task):
-    os.environ["TF_NUM_INTRAOP_THREADS"] = str(threads)  # TensorFlow starts with the first tensor
-    x = tf.nest.pack_sequence_as(
-        spec, [tf.constant(part) for part in arrays], expand_composites=True
-    )
-    if task["explainer"] is not None:  # the number of threads makes no difference to the rules
-        task = {**task, "explainer": clone(task["explainer"]).set_params(n_jobs=threads)}
-    return place, _train(x=x, **task)
-
-
-def _takes_data(build):
+def _takes_data(build: Callable[..., keras.Model]) -> bool:
     """Whether `build` is to be given the training part of a fold."""
     if not callable(build):
         raise TypeError(f"Expected a function that builds a model. Received: build={build!r}")
@@ -231,7 +184,7 @@ def _takes_data(build):
     )
 
 
-def _in_memory(x):
+def _in_memory(x: Any) -> tf.RaggedTensor | tf.Tensor:
     """Top-bags, or a part of their inputs, as a tensor."""
     if tf.is_tensor(x):
         return x
@@ -243,7 +196,7 @@ def _in_memory(x):
     return tf.convert_to_tensor(x)
 
 
-def _checked_parameters(explainer):
+def _checked_parameters(explainer: Any) -> dict[str, str]:
     """What decides the rules, as JSON knows it."""
     if not isinstance(explainer, BaseEstimator) or not hasattr(explainer, "evaluate"):
         raise TypeError(f"Expected an Explainer. Received: explainer={explainer!r}")
@@ -255,7 +208,7 @@ def _checked_parameters(explainer):
     }
 
 
-def _checked_labels(y, n, folds):
+def _checked_labels(y: Ints | Sequence[int], n: int, folds: int) -> Ints:
     """Classes as an int array [n]."""
     y = np.asarray(y)
     if y.ndim != 1 or y.dtype.kind not in "iu" or len(y) != n:
@@ -272,12 +225,12 @@ def _checked_labels(y, n, folds):
     return y
 
 
-def _digest(x, y):
-    """Some letters that tell data apart."""
+def _digest(x: Tensors, y: Ints) -> str:
+    """A short hash of the data."""
     digest = hashlib.sha256()
     for part in [*tf.nest.flatten(x, expand_composites=True), y]:
-        is_text = tf.is_tensor(part) and part.dtype == tf.string
-        digest.update(
-            tf.io.serialize_tensor(part).numpy() if is_text else np.ascontiguousarray(part)
-        )
+        if tf.is_tensor(part) and part.dtype == tf.string:
+            digest.update(tf.io.serialize_tensor(part).numpy())
+        else:
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()[:12]

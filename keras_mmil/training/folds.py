@@ -4,15 +4,27 @@ import dataclasses
 import json
 import time
 from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_mmil._support.atomic import write_json
+from keras_mmil._support.types import PathLike
 
-__all__ = ["CrossValidation", "FoldLog"]
+__all__ = ["CrossValidation", "FoldLog", "FoldResult", "Place"]
+
+FoldResult: TypeAlias = dict[str, Any]  # "seconds", metrics by name, and perhaps "rules", a text
 
 _FILE = "cross_validation.json"
 _NO_SCORES = "seconds", "rules"
+
+
+class Place(NamedTuple):
+    """Which fold of which round, both from 0."""
+
+    round: int
+    fold: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,21 +41,21 @@ class CrossValidation:
             they were not asked for.
     """
 
-    scores: dict
-    seconds: np.ndarray
+    scores: dict[str, npt.NDArray[np.float64]]
+    seconds: npt.NDArray[np.float64]
     majority: float
-    rules: tuple | None = None
+    rules: tuple[tuple[str, ...], ...] | None = None
 
-    def mean(self, metric="accuracy"):
+    def mean(self, metric: str = "accuracy") -> float:
         """Mean over all folds of all rounds."""
         return float(self.scores[metric].mean())
 
-    def std(self, metric="accuracy"):
+    def std(self, metric: str = "accuracy") -> float:
         """Standard deviation of the rounds' means; of the folds, where there is one round."""
         values = self.scores[metric]
         return float(np.std(values.mean(axis=1) if len(values) > 1 else values, ddof=1))
 
-    def __str__(self):
+    def __str__(self) -> str:
         rounds, folds = self.seconds.shape
         figures = ", ".join(f"{m} {self.mean(m):.4f} ± {self.std(m):.4f}" for m in self.scores)
         minutes = self.seconds.sum() / 60
@@ -54,22 +66,46 @@ class CrossValidation:
 
 
 class FoldLog:
-    """What is finished, on disk and on the screen."""
+    """The finished folds, on disk and on the screen.
 
-    def __init__(self, folder, settings, resume, rounds, verbose):
+    Args:
+        folder: where their file is; None to keep nothing.
+        settings: what decides the results; those of the file must be equal, to resume it.
+        rounds, folds: how many there are to be.
+        resume: whether to continue with the folds in the file.
+        verbose: whether to print a line a fold.
+
+    Attributes:
+        done: the result of each finished fold.
+        missing: number of folds that are not finished.
+    """
+
+    def __init__(
+        self,
+        folder: PathLike | None,
+        settings: dict[str, Any],
+        *,
+        rounds: int,
+        folds: int,
+        resume: bool = False,
+        verbose: int = 1,
+    ) -> None:
         self.path = None if folder is None else Path(folder) / _FILE
         self.settings = settings
+        self.rounds, self.folds = rounds, folds
         self.verbose = verbose
-        self.done = self._read() if resume and self.path and self.path.exists() else {}
-        self.missing = rounds * settings["folds"] - sum(r < rounds for r, _ in self.done)
+        self.done: dict[Place, FoldResult] = {}
+        if resume and self.path is not None and self.path.exists():
+            self.done = _read(self.path, settings)
+        self.missing = rounds * folds - sum(place.round < rounds for place in self.done)
         self._started, self._new = time.perf_counter(), 0
 
-    def add(self, place, result):
+    def add(self, place: Place, result: FoldResult) -> None:
         """Keep the result of a fold."""
         self.done[place] = result
         self.missing -= 1
         self._new += 1
-        if self.path:
+        if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             entries = [
                 {"round": r, "fold": fold, **values}
@@ -79,17 +115,18 @@ class FoldLog:
         if self.verbose:
             minutes = (time.perf_counter() - self._started) / self._new * self.missing / 60
             scores = ", ".join(f"{n} {v:.4f}" for n, v in result.items() if n not in _NO_SCORES)
-            r, fold = (number + 1 for number in place)
             print(
-                f"round {r}, fold {fold}: {scores}, {result['seconds']:.0f} s; "
-                f"{self.missing} folds left, some {minutes:.0f} min",
+                f"round {place.round + 1}, fold {place.fold + 1}: {scores}, "
+                f"{result['seconds']:.0f} s; {self.missing} folds left, some {minutes:.0f} min",
                 flush=True,
             )
 
-    def result(self, rounds, folds, majority):
-        """A `CrossValidation`: all scores, in order, and the share of the most frequent class."""
-        rows = [[self.done[r, fold] for fold in range(folds)] for r in range(rounds)]
-        names = self.done[0, 0]
+    def result(self, majority: float) -> CrossValidation:
+        """All scores, in order, beside the share of the most frequent class."""
+        rows = [
+            [self.done[Place(r, fold)] for fold in range(self.folds)] for r in range(self.rounds)
+        ]
+        names = rows[0][0]
         values = {name: [[found[name] for found in row] for row in rows] for name in names}
         return CrossValidation(
             scores={name: np.array(values[name]) for name in names if name not in _NO_SCORES},
@@ -98,18 +135,20 @@ class FoldLog:
             rules=tuple(map(tuple, values["rules"])) if "rules" in names else None,
         )
 
-    def _read(self):
-        try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-            settings, entries = found["settings"], found["folds"]
-            done = {(entry.pop("round"), entry.pop("fold")): entry for entry in entries}
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"Expected finished folds of a cross-validation. Received: {self.path}, {error!r}"
-            ) from error
-        if settings != self.settings:
-            raise ValueError(
-                f"Expected the data and settings of the cross-validation in {self.path}, "
-                f"{settings}, for resume=True. Received: {self.settings}"
-            )
-        return done
+
+def _read(path: Path, settings: dict[str, Any]) -> dict[Place, FoldResult]:
+    """The finished folds in a file, which must be of these settings."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        theirs, entries = found["settings"], found["folds"]
+        done = {Place(entry.pop("round"), entry.pop("fold")): entry for entry in entries}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"Expected finished folds of a cross-validation. Received: {path}, {error!r}"
+        ) from error
+    if theirs != settings:
+        raise ValueError(
+            f"Expected the data and settings of the cross-validation in {path}, "
+            f"{theirs}, for resume=True. Received: {settings}"
+        )
+    return done

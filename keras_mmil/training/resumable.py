@@ -1,4 +1,7 @@
-"""Training that goes on after a kill."""
+"""Training that continues after an interruption."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -6,39 +9,41 @@ import numpy as np
 from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.labels import check_labels
+from keras_mmil._support.types import Labels, PathLike, Tensors
+from keras_mmil.bags import Bags
 from keras_mmil.batches import feed
 from keras_mmil.functional.graph import seed_generators
-from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.seeds import seeded
-from keras_mmil.training.checkpoint import Checkpoint
+from keras_mmil.training.checkpoint import Checkpoint, Logs
 
 __all__ = ["fit_resumable"]
 
 
 def fit_resumable(
-    build,
-    x,
-    y,
+    build: Callable[[], keras.Model],
+    x: Tensors | Bags,
+    y: Labels,
     *,
-    folder,
-    validation_data=None,
-    epochs,
-    batch_size=32,
-    shuffle=True,
-    seed=0,
-    resume=False,
-    patience=None,
-    wrap=None,
-    callbacks=(),
-    verbose=2,
-    **fit_arguments,
-):
-    """Train a model with checkpoints, or go on with such a training.
+    folder: PathLike,
+    validation_data: tuple[Any, ...] | None = None,
+    epochs: int,
+    batch_size: int = 32,
+    shuffle: bool = True,
+    seed: int = 0,
+    resume: bool = False,
+    patience: int | None = None,
+    wrap: Callable[[keras.Model], keras.Model] | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    verbose: int = 2,
+    **fit_arguments: Any,
+) -> tuple[keras.Model, list[dict[str, float]]]:
+    """Train a model with checkpoints, or continue such a training.
 
-    A kill at any moment loses the epoch it struck, and those of a few seconds before, no more.
-    Initial weights depend on the seed alone, order of the data and random numbers of an epoch on
-    the seed and its number: a training that was interrupted goes on as it would have done. Random
-    numbers of the program are left as they are.
+    An interruption at any moment loses no more than the current epoch and those of the last few
+    seconds. Initial weights depend on the seed alone, the order of the data and the random numbers
+    of an epoch on the seed and its number: an interrupted training continues as it would have done.
+    The program's own random numbers are left as they are.
 
     Args:
         build: function without arguments that returns a compiled model.
@@ -47,10 +52,10 @@ def fit_resumable(
         folder: where the checkpoints are, see `Checkpoint`.
         seed: int from 0 to 2³² - 1: of the initial weights that `build` makes, the orders of the
             data, and of dropout and the like.
-        resume: whether to go on with the checkpoints in the folder, if there are any; otherwise
+        resume: whether to continue from the checkpoints in the folder, if there are any; otherwise
             they are removed.
-        patience: number of epochs in a row without a lower validation loss after which the training
-            ends; None for never. It counts across interruptions.
+        patience: number of consecutive epochs without a lower validation loss after which the
+            training ends; None for never. It counts across interruptions.
         wrap: function from the model to the one that is fitted in its place, such as a
             `VirtualAdversarialModel`; None for the model itself.
         fit_arguments: further arguments of `keras.Model.fit`.
@@ -79,7 +84,14 @@ def fit_resumable(
             wrapped = model if wrap is None else wrap(model)
             further = [checkpoint, _Stop(checkpoint, patience)]
             wrapped.fit(
-                **feed(x, y, batch_size, shuffle, seed, first_epoch=finished),
+                **feed(
+                    x,
+                    y,
+                    batch_size=batch_size,
+                    shuffle=shuffle,
+                    seed=seed,
+                    first_epoch=finished,
+                ),
                 validation_data=validation_data,
                 validation_batch_size=batch_size,
                 epochs=epochs,
@@ -91,22 +103,22 @@ def fit_resumable(
         return keras.models.load_model(checkpoint.best_path), checkpoint.history
 
 
-def _is_over(checkpoint, patience):
-    """Whether the last epochs of a history, as many as `patience`, were none of them the best."""
-    if patience is None:
+def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:
+    """Whether none of the last epochs, as many as `patience`, was the best."""
+    if patience is None or checkpoint.monitor is None:
         return False
     losses = [epoch[checkpoint.monitor] for epoch in checkpoint.history]
     return len(losses) - int(np.argmin([np.inf, *losses])) >= patience
 
 
 class _Stop(keras.callbacks.Callback):
-    """Ends a training that is over. Keras's own forgets what was before an interruption."""
+    """Ends a training that is over. Keras's `EarlyStopping` forgets what was before a restart."""
 
-    def __init__(self, checkpoint, patience):
+    def __init__(self, checkpoint: Checkpoint, patience: int | None) -> None:
         super().__init__()
         self.checkpoint, self.patience = checkpoint, patience
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if _is_over(self.checkpoint, self.patience):
             self.model.stop_training = True
 
@@ -119,11 +131,11 @@ class _SeedEachEpoch(keras.callbacks.Callback):
         generator: the one of layers that have none of their own.
     """
 
-    def __init__(self, seed, generator):
+    def __init__(self, seed: int, generator: keras.random.SeedGenerator) -> None:
         super().__init__()
         self.seed, self.generator = seed, generator
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         generators = [*seed_generators(self.model), self.generator]
         states = np.random.SeedSequence([self.seed, epoch]).generate_state(2 * len(generators))
         for generator, state in zip(generators, states.reshape(-1, 2), strict=True):

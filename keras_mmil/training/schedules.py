@@ -1,11 +1,15 @@
 """Learning rates by epoch, for `keras.callbacks.LearningRateScheduler`."""
 
 import math
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
-__all__ = ["cosine_decay", "piecewise_constant"]
+__all__ = ["Schedule", "cosine_decay", "piecewise_constant"]
+
+Schedule: TypeAlias = Callable[[int], float]  # from the number of an epoch, from 0, to its rate
 
 
-def cosine_decay(initial, epochs):
+def cosine_decay(initial: float, epochs: int) -> Schedule:
     """Learning rate of each epoch, from `initial` down to nearly 0 along half a cosine.
 
     Args:
@@ -21,12 +25,12 @@ def cosine_decay(initial, epochs):
     return lambda epoch: 0.5 * initial * (1.0 + math.cos(math.pi * epoch / epochs))
 
 
-def piecewise_constant(rates):
-    """Learning rate of each epoch, constant but for some steps.
+def piecewise_constant(rates: Mapping[int, float]) -> Schedule:
+    """Learning rate of each epoch, constant between steps.
 
     Args:
-        rates: dict from the first epoch, counted from 0, that has a rate to this rate, such as
-            `{0: 1e-3, 7: 1e-4, 10: 1e-5}`.
+        rates: dict from the first epoch, counted from 0, at which a rate applies to that rate, such
+            as `{0: 1e-3, 7: 1e-4, 10: 1e-5}`.
 
     Returns:
         A function of the epoch, for `keras.callbacks.LearningRateScheduler`.

@@ -1,16 +1,23 @@
 """Virtual adversarial training."""
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import PathLike
 from keras_mmil.functional.cut import Cut, moved, rows_of
-from keras_mmil.functional.graph import seed_generators
+from keras_mmil.functional.graph import operation_of, seed_generators
+from keras_mmil.functional.hooks import loss_tracker
 from keras_mmil.functional.replicas import n_replicas
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.model import Model
 
 __all__ = ["VirtualAdversarialModel"]
+
+_Divergence: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 _TINY = 1e-12
 
@@ -55,11 +62,17 @@ class VirtualAdversarialModel(Model):
     """
 
     def __init__(
-        self, model, layer, epsilon=2.2, xi=0.1, iterations=1, weight=1.0, seed=None, name=None
-    ):
-        super().__init__(
-            model._inputs_struct, model._outputs_struct, name=name or f"adversarial_{model.name}"
-        )
+        self,
+        model: keras.Model,
+        layer: str,
+        epsilon: float = 2.2,
+        xi: float = 0.1,
+        iterations: int = 1,
+        weight: float = 1.0,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(model.input, model.output, name=name or f"adversarial_{model.name}")
         iterations = positive_int("iterations", iterations)
         for argument, value in {"epsilon": epsilon, "xi": xi}.items():
             if not value > 0:
@@ -78,7 +91,7 @@ class VirtualAdversarialModel(Model):
         self.compile_from_config(model.get_compile_config())
         self.optimizer = model.optimizer
 
-    def train_step(self, data):
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """One step on a batch, of which some examples may be unlabelled."""
         if n_replicas() > 1:
             raise ValueError(
@@ -88,27 +101,29 @@ class VirtualAdversarialModel(Model):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if y is None:
             raise ValueError("Expected labels, negative for unlabelled examples. Received: y=None")
-        inputs = complete_inputs(x, self._inputs_struct)
+        inputs = complete_inputs(x, self.input)
         states = [tf.identity(state) for state in self._random_states]
         n = tf.shape(y)[0]
         labelled = tf.reduce_all(tf.reshape(y, [n, -1]) >= 0, axis=1)
         with tf.GradientTape() as tape:
             h, values = self._cut.below(inputs, training=True)
 
-            def predict(perturbation=None):
+            def predict(perturbation: tf.Tensor | None = None) -> tf.Tensor:
                 for state, before in zip(self._random_states, states, strict=True):
                     state.assign(before)
                 perturbed = h if perturbation is None else moved(h, perturbation)
                 return self._cut.above(perturbed, values, training=True)
 
             y_pred = predict()
-            supervised = self._supervised_loss(x, y, y_pred, sample_weight, labelled)
+            supervised = self._supervised_loss(
+                x, y, y_pred, sample_weight=sample_weight, labelled=labelled
+            )
             adversarial = tf.cast(self._adversarial_loss(predict, h, y_pred), supervised.dtype)
             loss = supervised + self.weight * adversarial
             scaled = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled, self.trainable_variables)
         self.optimizer.apply(gradients, self.trainable_variables)
-        self._loss_tracker.update_state(loss, sample_weight=n)
+        loss_tracker(self).update_state(loss, sample_weight=n)
         n_labelled = tf.math.count_nonzero(labelled)
         self._supervised_mean.update_state(supervised, sample_weight=n_labelled)
         self._adversarial_mean.update_state(adversarial, sample_weight=n)
@@ -118,20 +133,28 @@ class VirtualAdversarialModel(Model):
         ]
         return self.compute_metrics(x, *known)
 
-    def test_step(self, data):
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """As in Keras: the supervised loss and the metrics."""
         logs = super().test_step(data)
         terms = (self._supervised_mean.name, self._adversarial_mean.name)
         return {name: value for name, value in logs.items() if name not in terms}
 
-    def save(self, filepath, **kwargs):
+    def save(self, filepath: PathLike, **kwargs: Any) -> None:
         """Save the plain model, with the state of the optimizer."""
         model = self._plain()
         model.compile_from_config(self.get_compile_config())
         model.optimizer = self.optimizer
         model.save(filepath, **kwargs)
 
-    def _supervised_loss(self, x, y, y_pred, sample_weight, labelled):
+    def _supervised_loss(
+        self,
+        x: Any,
+        y: tf.Tensor,
+        y_pred: tf.Tensor,
+        *,
+        sample_weight: tf.Tensor | None,
+        labelled: tf.Tensor,
+    ) -> tf.Tensor:
         """The compiled loss, averaged over the labelled examples; 0 if there are none."""
         weights = tf.cast(labelled, y_pred.dtype)
         weights *= tf.cast(tf.size(labelled), weights.dtype) / tf.maximum(tf.reduce_sum(weights), 1)
@@ -140,7 +163,9 @@ class VirtualAdversarialModel(Model):
         # A negative label would be an error to some losses, however small its weight.
         return self.compute_loss(x, tf.maximum(y, tf.zeros_like(y)), y_pred, weights)
 
-    def _adversarial_loss(self, predict, h, y_pred):
+    def _adversarial_loss(
+        self, predict: Callable[[tf.Tensor], tf.Tensor], h: tf.Tensor, y_pred: tf.Tensor
+    ) -> tf.Tensor:
         """KL between the predictions and those at the worst perturbation, averaged."""
         target = tf.stop_gradient(y_pred)
         flat = rows_of(h)
@@ -156,11 +181,11 @@ class VirtualAdversarialModel(Model):
         return tf.reduce_mean(self._divergence(target, predict(self.epsilon * direction)))
 
 
-def _at_least_float32(x):
+def _at_least_float32(x: tf.Tensor) -> str:
     return keras.backend.result_type(x.dtype, "float32")
 
 
-def _normalized(x):
+def _normalized(x: tf.Tensor) -> tf.Tensor:
     """Each row of x, of whatever rank, scaled to norm 1; rows of zeros stay."""
     axes = list(range(1, x.shape.rank))
     largest = tf.reduce_max(tf.abs(x), axis=axes, keepdims=True)
@@ -168,14 +193,14 @@ def _normalized(x):
     return x / tf.sqrt(tf.reduce_sum(tf.square(x), axis=axes, keepdims=True) + _TINY)
 
 
-def _divergence_of(model):
+def _divergence_of(model: keras.Model) -> _Divergence:
     """The function (p, q) → KL(p ‖ q) of each example, for a model's outputs.
 
     Raises:
         ValueError: if they are not probabilities.
     """
-    outputs = keras.tree.flatten(model._outputs_struct)
-    activation = getattr(outputs[0]._keras_history.operation, "activation", None)
+    outputs = keras.tree.flatten(model.output)
+    activation = getattr(operation_of(outputs[0]), "activation", None)
     if len(outputs) == 1 and activation is keras.activations.sigmoid:
         return _bernoulli
     if len(outputs) == 1 and activation is keras.activations.softmax:
@@ -186,11 +211,11 @@ def _divergence_of(model):
     )
 
 
-def _bernoulli(p, q):
+def _bernoulli(p: tf.Tensor, q: tf.Tensor) -> tf.Tensor:
     return _categorical(p, q) + _categorical(1 - p, 1 - q)
 
 
-def _categorical(p, q):
+def _categorical(p: tf.Tensor, q: tf.Tensor) -> tf.Tensor:
     p, q = (tf.cast(x, _at_least_float32(x)) for x in (p, q))
     p, q = (tf.clip_by_value(x, keras.config.epsilon(), 1.0) for x in (p, q))
     return tf.reduce_sum(p * (tf.math.log(p) - tf.math.log(q)), axis=-1)

@@ -7,10 +7,12 @@ import pytest
 
 from keras_mmil import zoo
 from keras_mmil.builders.flora import Flora
-from keras_mmil.datasets import plants, synthetic
+from keras_mmil.datasets import synthetic
+from keras_mmil.metrics import overlooked_labels, overlooked_precision
 
 WHOLE = synthetic.load_flora(n_regions=(9, 10), n_species=12, seed=1)
 SEEN = WHOLE.incomplete(20, seed=0)
+LABELS = overlooked_labels(SEEN.presence, WHOLE.presence)
 
 
 def test_naive_hamming(load_benchmark):
@@ -42,8 +44,7 @@ def test_they_rank_better_than_chance(load_benchmark, name):
     assert scores.shape == SEEN.presence.shape
     chance = np.random.default_rng(0).random(scores.shape)
     ranked, by_chance = (
-        np.nanmean(plants.mean_average_precision(each, SEEN.presence, WHOLE.presence))
-        for each in (scores, chance)
+        np.nanmean(overlooked_precision(LABELS, each)) for each in (scores, chance)
     )
     assert ranked > 1.5 * by_chance
 
@@ -63,8 +64,8 @@ def test_gaussian_processes_are_sure_of_what_is_everywhere_or_nowhere(load_bench
 def test_ranking_of_the_quarters_of_the_regions(load_benchmark):
     """The first is that of the regions where fewest species were seen."""
     scores = np.random.default_rng(1).random(SEEN.presence.shape)
-    figure, quarters = load_benchmark("plants").rank(scores, SEEN.presence, WHOLE.presence)
-    each = plants.mean_average_precision(scores, SEEN.presence, WHOLE.presence)
+    figure, quarters = load_benchmark("plants").rank(LABELS, scores)
+    each = overlooked_precision(LABELS, scores)
     by_richness = sorted(range(90), key=lambda i: SEEN.presence[i].sum())
     assert figure == pytest.approx(np.nanmean(each), abs=1e-6)
     assert quarters[0] == pytest.approx(np.nanmean(each[by_richness[:23]]), abs=1e-4)
@@ -90,7 +91,7 @@ def test_ranking_of_a_run(load_benchmark, run):
     module = load_benchmark("plants")
     _, flora, labels, scores = module.read_run(folder)
     np.testing.assert_array_equal(flora.presence, labels == 1)
-    figure, _ = module.rank(scores, labels == 1, labels > 0)
+    figure, _ = module.rank(labels, scores)
     x, labels, _ = data.test
     expected = model.evaluate(x, labels, verbose=0, return_dict=True)["map"]
     assert figure == pytest.approx(expected, abs=1e-4)

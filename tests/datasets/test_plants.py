@@ -20,51 +20,6 @@ def test_similar_regions_are_cached(tmp_path, monkeypatch):
     assert plants.similar_regions(FLORA, 5).to_list() == found
 
 
-def precision_by_loop(scores, known, truth):
-    """The paper's equation, word by word."""
-    out = []
-    for a_hat, a_p, a in zip(scores, known, truth, strict=True):
-        unseen = [j for j in range(len(a)) if not a_p[j]]
-        n_hidden = sum(a[j] for j in unseen)
-        ranked = sorted(unseen, key=lambda j: (-a_hat[j], j))
-        shares = [sum(a[ranked[r]] for r in range(i)) / i for i in range(1, n_hidden + 1)]
-        out.append(sum(shares) / n_hidden if n_hidden else float("nan"))
-    return out
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_mean_average_precision(seed):
-    rng = np.random.default_rng(seed)
-    truth = rng.random((30, 12)) < rng.random((30, 1))
-    known = truth & (rng.random((30, 12)) < 0.6)
-    scores = rng.random((30, 12)).round(1)  # with ties
-    found = plants.mean_average_precision(scores, known, truth)
-    np.testing.assert_allclose(found, precision_by_loop(scores, known, truth))
-    assert np.isnan(found).any() or not seed
-
-
-def test_best_worst_and_no_ranking():
-    truth = np.array([[1, 1, 1, 0, 0]], bool)
-    known = np.array([[1, 0, 0, 0, 0]], bool)
-    for scores, expected in (
-        ([0, 9, 8, 1, 2], 1),
-        ([9, 1, 2, 3, 4], 0),
-        ([9, 7, 2, 8, 1], 0.25),
-        ([0, 0, 0, 0, 0], 1),
-    ):
-        found = plants.mean_average_precision([scores], known, truth)
-        np.testing.assert_allclose(found, [expected])
-    assert np.isnan(plants.mean_average_precision([[1, 2, 3, 4, 5]], truth, truth)).all()
-
-
-@pytest.mark.parametrize(
-    ("scores", "match"), [(np.zeros((2, 3)), r"\(2, 3\)"), (np.full((1, 5), np.nan), "5 of them")]
-)
-def test_no_scores(scores, match):
-    with pytest.raises(ValueError, match=match):
-        plants.mean_average_precision(scores, np.zeros((1, 5)), np.zeros((1, 5)))
-
-
 def write(folder, **changed):
     presence = RNG.random((6, 11)) < 0.5
     arrays = {

@@ -243,11 +243,12 @@ def test_positions_are_represented_by_instance():
     layer, rows, triples = BagLayer(6, positions=3), tf.eye(5), nested_triples()
     weights = triples.with_flat_values(tf.range(1.0, 1.0 + len(triples.flat_values)))
     layer(rows, triples, weights)
-    captured = layer.capture(rows, triples, weights)
-    assert captured.members is None
-    np.testing.assert_array_equal(captured.weights, weights.flat_values)
+    representations, bags = layer.capture(rows, triples, weights)
+    assert bags.members is None
+    assert bags.n_rows == len(triples.flat_values)
+    np.testing.assert_array_equal(bags.weights, weights.flat_values)
     rho = tf.nn.relu(side_by_side(rows, triples).flat_values @ layer.kernel.value)
-    np.testing.assert_allclose(captured.representations, rho, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(representations, rho, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(layer.represent(rows, triples), rho, rtol=1e-5, atol=1e-6)
 
 
@@ -275,13 +276,15 @@ def test_represent_and_capture():
     layer(x)
     rho = np.tanh(x.flat_values.numpy() @ layer.kernel.numpy() + layer.bias.numpy())
     assert_close(layer.represent(x), x.with_flat_values(tf.constant(rho)))
-    captured = layer.capture(x)
-    np.testing.assert_allclose(captured.representations, rho, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(np.diff(captured.row_splits), LENGTHS[1])
-    assert captured.members is None
+    representations, bags = layer.capture(x)
+    np.testing.assert_allclose(representations, rho, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(np.diff(bags.row_splits), LENGTHS[1])
+    assert bags.members is None
+    assert bags.n_rows == len(rho)
     rows, members = x.flat_values, nested_ids()
     np.testing.assert_allclose(layer.represent(rows, members), rho, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(layer.capture(rows, members).members, members.flat_values)
+    _, bags = layer.capture(rows, members)
+    np.testing.assert_array_equal(bags.members, members.flat_values)
     dense = tf.reshape(x.flat_values, (2, 3, 3))
     np.testing.assert_allclose(layer.represent(dense), rho.reshape(2, 3, 4), rtol=1e-5, atol=1e-6)
     ids = BagLayer(4, vocabulary_size=5)

@@ -1,4 +1,4 @@
-"""Cross-validation: against scikit-learn's, and after a kill."""
+"""Cross-validation: against scikit-learn's, and after an interruption."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ import keras_mmil
 from keras_mmil import Bags, Explainer, ragged
 from keras_mmil.batches import to_dataset
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, bag_inputs
-from keras_mmil.training import CrossValidation, cross_validate
+from keras_mmil.training import cross_validate
 
 SETTINGS = {"epochs": 2, "batch_size": 8, "folds": 3, "rounds": 2, "seed": 5, "verbose": 0}
 
@@ -156,7 +156,7 @@ def test_schedule(tmp_path):
         cross_validate(build, x, y, **{**arguments, "schedule": constant, "resume": True})
 
 
-def test_goes_on_after_a_kill(tmp_path, capsys):
+def test_continues_after_an_interruption(tmp_path, capsys):
     x, y = data()
     whole = cross_validate(build, x, y, **SETTINGS)
     calls = []
@@ -217,17 +217,6 @@ def test_bad_input(arguments, match):
     y = (np.arange(30) >= 8).astype(int)
     with pytest.raises(ValueError, match=match):
         cross_validate(build, x, **{"y": y, **SETTINGS, **arguments})
-
-
-def test_mean_and_standard_deviation():
-    scores = np.array([[0.5, 0.7], [0.9, 0.7]])
-    result = CrossValidation({"accuracy": scores}, np.full((2, 2), 60.0), majority=0.5)
-    assert result.mean() == pytest.approx(0.7)
-    assert result.std() == pytest.approx(np.std([0.6, 0.8], ddof=1))  # of the rounds
-    figures = "accuracy 0.7000 ± 0.1414; most frequent class 0.5000"
-    assert str(result) == f"{figures} (2 x 2 folds, 4 min of training)"
-    one_round = CrossValidation({"accuracy": scores[:1]}, np.ones((1, 2)), majority=0.5)
-    assert one_round.std() == pytest.approx(np.std([0.5, 0.7], ddof=1))  # of the folds
 
 
 def test_dense_bags():

@@ -1,4 +1,4 @@
-"""Training that survives a kill."""
+"""An interrupted training, continued, is the one that was not interrupted."""
 
 import keras
 import numpy as np
@@ -7,13 +7,7 @@ import pytest
 import keras_mmil
 from keras_mmil import ragged
 from keras_mmil.layers import BagLayer
-from keras_mmil.training import (
-    Checkpoint,
-    VirtualAdversarialModel,
-    cosine_decay,
-    fit_resumable,
-    piecewise_constant,
-)
+from keras_mmil.training import Checkpoint, VirtualAdversarialModel, fit_resumable
 
 
 def build():
@@ -67,7 +61,7 @@ def fit(folder, epochs=5, build=build, **arguments):
     return fit_resumable(build, x, y, folder=folder, epochs=epochs, **arguments)
 
 
-def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path):
+def test_a_killed_training_continues_as_if_nothing_had_happened(tmp_path):
     keras.utils.set_random_seed(0)
     whole, history = fit(tmp_path / "whole")
     keras.utils.set_random_seed(0)
@@ -237,29 +231,6 @@ def test_patience_counts_across_interruptions(tmp_path):
         assert len(history) == 5
 
 
-@pytest.mark.parametrize("seconds", [0.0, 1000.0])
-def test_short_epochs_are_saved_together(tmp_path, seconds):
-    """The best epoch is not the last: its weights are kept until they are saved."""
-    saved, weights = [], []
-
-    class Look(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            weights.append(self.model.get_weights())
-            saved.append(sorted(path.name for path in tmp_path.glob("epoch-*")))
-
-    model, (x, y) = build(), data()
-    checkpoint = Checkpoint(tmp_path, seconds=seconds)
-    callbacks = [Losses([4.0, 1.0, 2.0, 3.0]), checkpoint, Look()]
-    model.fit(x, y, validation_data=(x, y), epochs=4, callbacks=callbacks, verbose=0)
-    expected = [f"epoch-000{n}.keras" if seconds == 0 else "epoch-0001.keras" for n in range(1, 5)]
-    assert saved == [[name] for name in expected]
-    assert [path.name for path in tmp_path.glob("epoch-*")] == ["epoch-0004.keras"]
-    for name, of_epoch in (("best.keras", 1), ("epoch-0004.keras", 3)):
-        loaded = keras.models.load_model(tmp_path / name)
-        for a, b in zip(loaded.get_weights(), weights[of_epoch], strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
 def test_states_that_a_kill_left_are_removed(tmp_path):
     """It may strike when the state of an epoch is written, and the older one not yet removed."""
     fit(tmp_path, epochs=2)
@@ -267,23 +238,3 @@ def test_states_that_a_kill_left_are_removed(tmp_path):
     (tmp_path / "epoch-0001.keras").write_bytes(newest.read_bytes())
     fit(tmp_path, epochs=2, resume=True)
     assert list(tmp_path.glob("epoch-*")) == [newest]
-
-
-def test_monitor_must_be_logged(tmp_path):
-    model, (x, y) = build(), data()
-    with pytest.raises(ValueError, match="monitor='val_auc'"):
-        model.fit(x, y, callbacks=[Checkpoint(tmp_path, "val_auc")], verbose=0)
-
-
-def test_cosine_decay():
-    rates = [cosine_decay(0.1, 4)(epoch) for epoch in range(4)]
-    np.testing.assert_allclose(rates, [0.1, 0.0853553, 0.05, 0.0146447], rtol=1e-5)
-
-
-def test_piecewise_constant():
-    rate = piecewise_constant({7: 1e-4, 0: 1e-3, 10: 1e-5})
-    assert [rate(epoch) for epoch in (0, 1, 6, 7, 9, 10, 500)] == [1e-3] * 3 + [1e-4] * 2 + [
-        1e-5
-    ] * 2
-    with pytest.raises(ValueError, match=r"for epoch 0. Received: rates=\{1: 0.1\}"):
-        piecewise_constant({1: 0.1})

@@ -50,7 +50,7 @@ def _papers_to_read_rules_on(network, split, seed, depth, limit):
     )
     rates = _MISSING[split == "transductive"][-depth:]
     copies = range(min(10, 20_000 // len(x)))
-    return ReadOn(Bags.concat([x, *(x.thin(rates, seed=(seed, i)) for i in copies)]), x_valid)
+    return ReadOn(Bags.concat([x, *(x.subsample(rates, seed=(seed, i)) for i in copies)]), x_valid)
 
 
 # How many papers and how many of their words, where all papers' words are known and where not.

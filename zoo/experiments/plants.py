@@ -6,8 +6,9 @@ from functools import partial
 import numpy as np
 
 from keras_mmil import ragged
-from keras_mmil.bags import Bags, members_of
+from keras_mmil.bags import Bags, instances_of
 from keras_mmil.datasets import plants, synthetic
+from keras_mmil.metrics import overlooked_labels
 from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, ReadOn, Shown
 from keras_mmil.zoo.plants import plants_mil, plants_mmil
@@ -32,7 +33,7 @@ def _load_plants(
         x = plants.similar_regions(seen, include_self=include_self)
     if depth == 1:
         x = Bags.from_ragged(x.merge_dims(1, 2)).inputs
-    labels = np.where(seen.presence, 1, np.where(whole.presence, 2, 0)).astype(np.int8)
+    labels = overlooked_labels(seen.presence, whole.presence)
     every = np.arange(len(labels))[:limit]
     regions = np.random.default_rng(seed).permutation(len(labels))
     n_valid = min(_N_VALID, len(labels) // 5)
@@ -60,7 +61,7 @@ def _load_plants(
 def _shown_regions(x, seen, chosen):
     """Regions by their names, those first on which rules are judged; sub-bags by their species."""
     bags = ragged.take(x, chosen)
-    members = members_of(bags)
+    members = instances_of(bags)
     region_at = ragged.lookup(members)
 
     def show(position):

@@ -5,7 +5,7 @@ import textwrap
 import numpy as np
 
 from keras_mmil import ragged
-from keras_mmil.bags import members_of
+from keras_mmil.bags import instances_of
 from keras_mmil.interpretation.plots.plots import GREEN, finish, new_figure, rows_and_columns
 
 __all__ = ["Maps", "plot_maps"]
@@ -78,7 +78,7 @@ class Maps:
         self._levels = explainer.levels_
         data = explainer._data(x)
         self._seen = explainer._read(data)
-        self._instances = ragged.concat([members_of(batch) for batch in data.batches()])
+        self._instances = ragged.concat([instances_of(batch) for batch in data.batches()])
         self._labels = self._seen.nested_labels()
 
     def instances(self, n_places):

@@ -2,8 +2,8 @@
 
 import keras
 
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import segments
-from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["Aggregation"]
 

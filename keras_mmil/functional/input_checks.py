@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._support.rows import as_tensor
-from keras_mmil._support.sizes import first_difference
+from keras_mmil._support.splits import first_difference
 from keras_mmil.bags import Bags, check_keys, input_names
-from keras_mmil.functional.graph import call_arguments, ordered_nodes
+from keras_mmil.functional.graph import call_arguments, is_functional, ordered_nodes
 from keras_mmil.inputs import check_alike, check_ids, check_inputs, complete_inputs
 from keras_mmil.layers._bags import depth_of
 from keras_mmil.layers.bag_layer import BagLayer
@@ -65,7 +65,7 @@ class InputChecks:
     @property
     def expected(self):
         """The model's inputs: a `KerasTensor`, or a dict or list of them."""
-        return self._model._inputs_struct
+        return self._model.input
 
     def __call__(self, x, name="x"):  # noqa: D102
         is_named, has_checked_keys = isinstance(x, (Bags, dict)), isinstance(x, Bags)
@@ -74,7 +74,10 @@ class InputChecks:
         names = self._names(name, is_named)
         for index, limit in self._id_limits.items():
             if index in parts:
-                check_ids(parts[index], self._model.inputs[index], *limit, names[index])
+                expected = self._model.inputs[index]
+                check_ids(
+                    parts[index], expected, size=limit.size, layer=limit.layer, name=names[index]
+                )
         parts = {i: part for i, part in parts.items() if isinstance(part, tf.RaggedTensor)}
         for bags, part, levels in self._alike:
             if bags in parts and part in parts:
@@ -108,32 +111,28 @@ class InputChecks:
         Only a single top-bag is computed, and only once for a pair of inputs that may differ.
         """
         for pair in itertools.combinations(parts, 2):
-            differing = _difference(*(parts[i] for i in pair))
+            differing = first_difference(*(parts[i] for i in pair))
             if differing is None or pair in self._may_differ:
                 continue
-            one = ragged.take(x, [differing[0]])
+            one = ragged.take(x, [differing.top_bag])
             one = complete_inputs(tf.nest.map_structure(as_tensor, one), self.expected)
             try:
                 self._model(one, training=False)
             except tf.errors.InvalidArgumentError as error:
                 raise ValueError(
                     "Expected bags of the same sizes in inputs that are joined instance by "
-                    f"instance. Received: {_described(differing[0], parts, names)}"
+                    f"instance. Received: {_described(differing.top_bag, parts, names)}"
                 ) from error
             self._may_differ.add(pair)
-
-
-def _difference(a, b):
-    return first_difference(*([s.numpy() for s in x.nested_row_splits] for x in (a, b)))
 
 
 def _described(top_bag, parts, names):
     """How ragged inputs differ in a top-bag, pair by pair."""
     differing = []
     for a, b in itertools.combinations(parts, 2):
-        found = _difference(*(parts[i][top_bag : top_bag + 1] for i in (a, b)))
+        found = first_difference(*(parts[i][top_bag : top_bag + 1] for i in (a, b)))
         if found is not None:
-            _, ours, theirs = found
+            ours, theirs = found.sizes
             differing.append(f"a bag of {ours} members in {names[a]}, of {theirs} in {names[b]}")
     return f"in top-bag {top_bag} " + "; ".join(differing)
 
@@ -233,7 +232,7 @@ def _limits_of(layer):
         return _limits_of(layer.layer)
     if isinstance(layer, keras.Sequential) and layer.built:
         layer = layer._functional
-    return id_limits(layer) if hasattr(layer, "_nodes_by_depth") else {}
+    return id_limits(layer) if is_functional(layer) else {}
 
 
 def _ids_passed_on(node):

@@ -1,42 +1,29 @@
-"""Nested multisets in compressed form."""
+"""`Bags`: nested multisets of ids, each distinct member stored once."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support import multisets
-from keras_mmil._support.components import (
+from keras_mmil._support.types import Bools, Floats, Ints, Seed, Tensors
+from keras_mmil.bags import multisets
+from keras_mmil.bags.components import (
     check_dtype,
-    check_equal,
     check_ids,
+    check_keys,
     check_positive,
-    check_ragged_like,
+    check_same_sizes,
+    input_names,
+    level_names,
 )
 
-__all__ = ["Bags", "check_keys", "input_names", "inputs_of", "level_names", "members_of"]
+__all__ = ["Bags", "inputs_of", "instances_of"]
 
+Merge: TypeAlias = Literal["batch", "top_bag"] | None
 _MERGES = ("batch", "top_bag", None)
-
-
-def input_names(depth):
-    """Names of the components of `Bags` of a nesting depth, the keys of `Bags.inputs`.
-
-    `("bags", "counts")`, then for each inner level, counted from the instances upwards,
-    `"sub_bag_counts"` and `"sub_bag_keys"`, `"sub_bag_counts_2"` and `"sub_bag_keys_2"`, and so on.
-    """
-    names = ["bags", "counts"]
-    for level in range(1, depth):
-        suffix = f"_{level}" if level > 1 else ""
-        names += [f"sub_bag_counts{suffix}", f"sub_bag_keys{suffix}"]
-    return tuple(names)
-
-
-def level_names(depth):
-    """The names of the counts of each level, and of the keys of each inner level, upwards."""
-    _, counts, *above = input_names(depth)
-    return [counts, *above[0::2]], above[1::2]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,10 +68,10 @@ class Bags:
 
     bags: tf.RaggedTensor
     counts: tf.RaggedTensor
-    level_counts: tuple = ()
-    level_keys: tuple = ()
+    level_counts: tuple[tf.RaggedTensor, ...] = ()
+    level_keys: tuple[tf.RaggedTensor, ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_ids(self.bags)
         if not len(self.level_counts) == len(self.level_keys) == self.depth - 1:
             raise ValueError(
@@ -92,7 +79,7 @@ class Bags:
                 f"{len(self.level_counts)} level_counts and {len(self.level_keys)} level_keys"
             )
         for position, (name, part) in enumerate(self.inputs.items()):
-            check_ragged_like(self.bags, name, part, depth=self.depth - position // 2)
+            check_same_sizes(self.bags, name, part, depth=self.depth - position // 2)
             if "counts" in name:
                 check_positive(name, part)
             elif "keys" in name:
@@ -100,7 +87,9 @@ class Bags:
         check_keys(self.inputs)
 
     @classmethod
-    def from_ragged(cls, x, weights=None, merge="batch"):
+    def from_ragged(
+        cls, x: tf.RaggedTensor, weights: tf.RaggedTensor | None = None, merge: Merge = "batch"
+    ) -> Self:
         """Compresses nested bags of ids.
 
         Args:
@@ -121,13 +110,13 @@ class Bags:
         check_ids(x)
         if weights is None:
             weights = tf.ones_like(x, tf.float32)
-        check_ragged_like(x, "weights", weights, depth=x.ragged_rank)
+        check_same_sizes(x, "weights", weights, depth=x.ragged_rank)
         check_positive("weights", weights)
         inner = [np.ones(len(sizes), np.float32) for sizes in ragged.nested_lengths(x)[1:]]
         return cls._compress(x, [weights.flat_values.numpy(), *reversed(inner)], merge)
 
     @classmethod
-    def concat(cls, parts, merge="batch"):
+    def concat(cls, parts: Sequence[Self], merge: Merge = "batch") -> Self:
         """Joins the top-bags of several `Bags` of one depth and dtype.
 
         Args:
@@ -143,13 +132,13 @@ class Bags:
         return cls._from_inputs(ragged.concat([part.inputs for part in parts]), merge)
 
     @classmethod
-    def _from_inputs(cls, inputs, merge):
+    def _from_inputs(cls, inputs: Mapping[str, tf.RaggedTensor], merge: Merge) -> Self:
         """Merges what is equal in components, whatever keys they have."""
         counts = [part.flat_values.numpy() for name, part in inputs.items() if "counts" in name]
         return cls._compress(inputs["bags"], counts, merge)
 
     @classmethod
-    def _compress(cls, x, counts, merge):
+    def _compress(cls, x: tf.RaggedTensor, counts: Sequence[Floats], merge: Merge) -> Self:
         """Merges what is equal, level by level from the instances upwards.
 
         Args:
@@ -159,7 +148,9 @@ class Bags:
         """
         if merge not in _MERGES:
             raise ValueError(f"Expected merge to be one of {_MERGES}. Received: merge={merge!r}")
-        parts = []  # key and count of each level, from the instances upwards
+        # Of each level, from the instances upwards; the keys of instances are their ids.
+        all_keys: list[tf.RaggedTensor] = []
+        all_counts: list[tf.RaggedTensor] = []
         numbers = x.flat_values.numpy()  # of the members, exact; an id is its own number,
         prints = keys = numbers  # ... its own hash, and its own key
         for splits, weights in zip(reversed(x.nested_row_splits), counts, strict=True):
@@ -167,9 +158,12 @@ class Bags:
             if merge is not None:
                 stay, weights, splits = multisets.merge_equal(numbers, weights, splits)
                 numbers, prints, keys = numbers[stay], prints[stay], keys[stay]
-                parts = [tf.gather(part, stay) for part in parts]
-            parts += [keys, weights]
-            parts = [tf.RaggedTensor.from_row_splits(part, splits) for part in parts]
+                all_keys = [tf.gather(part, stay) for part in all_keys]
+                all_counts = [tf.gather(part, stay) for part in all_counts]
+            all_keys, all_counts = (
+                [tf.RaggedTensor.from_row_splits(part, splits) for part in parts]
+                for parts in ([*all_keys, keys], [*all_counts, weights])
+            )
             # These bags are the members of the next level.
             prints = multisets.fingerprints(prints, weights, splits)
             numbers = multisets.keys_of(numbers, weights, splits)
@@ -180,9 +174,11 @@ class Bags:
                     "Expected different 64-bit hashes of different sub-bags; number the ids in "
                     f"another way. Received: two of {n_different} sub-bags with the same hash"
                 )
-        return cls(*parts[:2], tuple(parts[3::2]), tuple(parts[2::2]))
+        ids, *level_keys = all_keys
+        ids_counts, *level_counts = all_counts
+        return cls(ids, ids_counts, tuple(level_counts), tuple(level_keys))
 
-    def to_ragged(self):
+    def to_ragged(self) -> tf.RaggedTensor:
         """The nested bags with every multiplicity written out: those compressed, up to order.
 
         Returns:
@@ -206,7 +202,7 @@ class Bags:
         return x
 
     @property
-    def inputs(self):
+    def inputs(self) -> dict[str, tf.RaggedTensor]:
         """Dict of all components, named as `input_names` says: the input of a model."""
         parts = [self.bags, self.counts]
         for level in zip(self.level_counts, self.level_keys, strict=True):
@@ -214,22 +210,22 @@ class Bags:
         return dict(zip(input_names(self.depth), parts, strict=True))
 
     @property
-    def depth(self):
+    def depth(self) -> int:
         """Nesting depth K: 1 for bags of ids, 2 for bags of bags, ..."""
         return self.bags.ragged_rank
 
     @property
-    def dtype(self):
+    def dtype(self) -> tf.DType:
         """Dtype of the ids."""
         return self.bags.dtype
 
     @property
-    def n_stored(self):
+    def n_stored(self) -> int:
         """Number of instances stored."""
         return self.bags.flat_values.shape[0]
 
     @property
-    def n_instances(self):
+    def n_instances(self) -> float:
         """Number of instances, or their total weight, with every multiplicity counted."""
         total = np.ones(len(self))
         levels = zip(ragged.nested_lengths(self.bags), reversed(self._all_counts), strict=True)
@@ -238,81 +234,51 @@ class Bags:
         return float(total.sum())
 
     @property
-    def _all_counts(self):
+    def _all_counts(self) -> tuple[tf.RaggedTensor, ...]:
         return (self.counts, *self.level_counts)
 
-    def split(self, sizes, seed=None):
+    def split(self, sizes: float | Sequence[int], seed: Seed = None) -> tuple[Self, ...]:
         """Several `Bags` with parts of the top-bags; see `keras_mmil.ragged.split`."""
         return ragged.split(self, sizes, seed)
 
-    def shuffle(self, seed=None):
+    def shuffle(self, seed: Seed = None) -> Self:
         """The top-bags in random order, the same for the same integer `seed`."""
         return ragged.shuffle(self, seed)
 
-    def thin(self, rates, seed=None, merge="batch"):
-        """Leaves members out at random, each with its multiplicity; see `keras_mmil.ragged.thin`.
+    def subsample(self, rates: Sequence[float], seed: Seed = None, merge: Merge = "batch") -> Self:
+        """Leaves members out at random, each with its multiplicity; see `ragged.subsample`.
 
         Args:
             rates, seed: as there.
             merge: as for `from_ragged`.
         """
-        return self._from_inputs(ragged.thin(self.inputs, rates, seed), merge)
+        return self._from_inputs(ragged.subsample(self.inputs, rates, seed), merge)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.bags.shape[0]
 
-    def __getitem__(self, indices):
+    def __getitem__(self, indices: int | slice | Sequence[int] | Ints | Bools) -> Self:
         """`Bags` of the top-bags that a slice, integers or a mask select, or of a single one."""
-        if np.ndim(indices) == 0 and not isinstance(indices, slice):
-            indices = [indices]
-        parts = ragged.take(self.inputs, indices)
-        return Bags(
-            parts["bags"],
-            parts["counts"],
-            tuple(part for name, part in parts.items() if name.startswith("sub_bag_counts")),
-            tuple(part for name, part in parts.items() if name.startswith("sub_bag_keys")),
-        )
+        rows = indices if isinstance(indices, slice) else np.atleast_1d(indices)
+        parts = ragged.take(self.inputs, rows)
+        names = level_names(self.depth)
+        counts, *level_counts = (parts[name] for name in names.counts)
+        level_keys = (parts[name] for name in names.keys)
+        return type(self)(parts["bags"], counts, tuple(level_counts), tuple(level_keys))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"Bags(depth={self.depth}, {len(self):,} top-bags, {self.n_instances:,.10g} instances "
             f"stored as {self.n_stored:,}, dtype={self.dtype.name})"
         )
 
 
-def check_keys(inputs):
-    """Checks that sub-bags of equal keys are equal, in whatever top-bag: else they would be merged.
-
-    Equal are sub-bags with the same ids, or equal members, and the same counts of each. They are
-    compared by 64-bit hashes of their content, independent of those that keys are.
-
-    Args:
-        inputs: dict of eager RaggedTensors as `Bags.inputs`, with any of its counts and keys; the
-            ids may have a last axis of positions.
-
-    Raises:
-        ValueError: if equal keys stand for unequal sub-bags.
-    """
-    bags = inputs["bags"]
-    counts, keys = level_names(bags.ragged_rank)
-    if all(inputs.get(name) is None for name in keys):
-        return
-    prints = bags.flat_values.numpy()
-    splits = [part.numpy() for part in reversed(bags.nested_row_splits)]
-    for row_splits, counts_name, keys_name in zip(splits, counts, keys, strict=False):
-        weights = inputs.get(counts_name)
-        weights = np.ones(len(prints)) if weights is None else weights.flat_values.numpy()
-        prints = multisets.fingerprints(prints, weights, row_splits, salt=1)
-        if inputs.get(keys_name) is not None:
-            check_equal(keys_name, inputs[keys_name], prints)
-
-
-def inputs_of(x):
+def inputs_of(x: Bags | Tensors) -> Tensors:
     """What a model is fed with: the `inputs` of `Bags`, and anything else as it is."""
     return x.inputs if isinstance(x, Bags) else x
 
 
-def members_of(x):
+def instances_of(x: Bags | Tensors) -> tf.RaggedTensor:
     """The ragged tensor of instances, or of their ids, among what a model is fed with."""
     inputs = inputs_of(x)
     return inputs["bags"] if isinstance(inputs, dict) else inputs

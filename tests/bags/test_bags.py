@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_mmil import Bags, ragged
-from keras_mmil._support import multisets
-from keras_mmil.bags import check_keys, input_names
+from keras_mmil.bags import check_keys, multisets
 
 few = settings(max_examples=25)
 
@@ -147,14 +146,14 @@ def test_concat_agrees_with_compressing_all_at_once(depth_and_x, cut):
 
 @few
 @given(any_depth, st.sampled_from([0.0, 0.5]), st.integers(0, 99))
-def test_thinned_bags_are_merged_anew(depth_and_x, rate, seed):
+def test_subsampled_bags_are_merged_anew(depth_and_x, rate, seed):
     depth, x = depth_and_x
     bags = Bags.from_ragged(make(x, depth))
-    thinned = bags.thin([rate] * depth, seed)
-    compressed = Bags.concat([thinned])
+    subsampled = bags.subsample([rate] * depth, seed)
+    compressed = Bags.concat([subsampled])
     for name, part in (bags if rate == 0 else compressed).inputs.items():
-        assert part.to_list() == thinned.inputs[name].to_list(), name
-    for before, after in zip(x, thinned.to_ragged().to_list(), strict=True):
+        assert part.to_list() == subsampled.inputs[name].to_list(), name
+    for before, after in zip(x, subsampled.to_ragged().to_list(), strict=True):
         assert flat(after) <= flat(before)
         assert bool(after) == bool(before)
 
@@ -171,18 +170,6 @@ def test_the_example_by_hand():
         "sub_bag_keys": [[0, 1, 2], [], [0, 1]],
     }
     assert repr(bags) == "Bags(depth=2, 3 top-bags, 6 instances stored as 4, dtype=int64)"
-
-
-def test_names_of_inputs():
-    assert input_names(1) == ("bags", "counts")
-    assert input_names(3) == (
-        "bags",
-        "counts",
-        "sub_bag_counts",
-        "sub_bag_keys",
-        "sub_bag_counts_2",
-        "sub_bag_keys_2",
-    )
 
 
 def test_dtypes_and_ranks_of_three_levels():
@@ -240,41 +227,6 @@ def test_a_collision_of_hashes_is_refused(monkeypatch):
     monkeypatch.setattr(multisets, "_mix", lambda x: x * np.uint64(0))
     with pytest.raises(ValueError, match="two of 3 sub-bags with the same hash"):
         Bags.from_ragged(IDS)
-
-
-@pytest.mark.parametrize("positions", [None, 2])
-def test_equal_keys_of_unequal_sub_bags_are_found(positions):
-    bags = [[[1], [2, 3]], [[3, 2], [2]]]
-    keys = [[7, 8], [8, 9]]
-    counts = [[[1.0], [2.0, 1.0]], [[1.0, 2.0], [1.0]]]
-
-    def inputs(bags, keys, counts):
-        x = make(bags)
-        if positions:
-            x = x.with_flat_values(tf.stack([x.flat_values, x.flat_values + 1], axis=1))
-        parts = {"bags": x, "sub_bag_keys": make(keys, 1)}
-        return parts if counts is None else {**parts, "counts": make(counts, dtype="float32")}
-
-    check_keys(inputs(bags, keys, counts))
-    check_keys(inputs(bags, keys, None))
-    check_keys({"bags": make(bags)})
-    wrong = r"key 8 of different sub-bags, sub_bag_keys\[0\]\[1\] and sub_bag_keys\[1\]\[0\]"
-    with pytest.raises(ValueError, match=wrong):
-        check_keys(inputs(bags, keys, [[[1.0], [1.0, 2.0]], *counts[1:]]))
-    for other in ([[1], [2, 3]], [[1], [2, 4]], [[1], [2]], [[1], []]):
-        if other != bags[0]:
-            with pytest.raises(ValueError, match=wrong):
-                check_keys(inputs([other, bags[1]], keys, None))
-
-
-def test_keys_of_upper_levels_are_compared_by_what_is_below():
-    """Whatever keys the members have, or none."""
-    x = make([[[[1], [2]], [[2], [1]]]], 3)
-    keys = {"sub_bag_keys_2": make([[5, 5]], 1)}
-    check_keys({"bags": x, **keys})
-    check_keys({"bags": x, "sub_bag_keys": make([[[1, 2], [3, 4]]], 2), **keys})
-    with pytest.raises(ValueError, match=r"key 5 of different sub-bags, sub_bag_keys_2\[0\]\[0\]"):
-        check_keys({"bags": make([[[[1], [2]], [[2], [2]]]], 3), **keys})
 
 
 def test_bags_are_compared_and_not_only_hashed():

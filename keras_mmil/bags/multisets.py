@@ -7,6 +7,9 @@ Bags are flat arrays, as in a RaggedTensor: `members` int `[members]`, `weights`
 import math
 
 import numpy as np
+import numpy.typing as npt
+
+from keras_mmil._support.types import Floats, Ints
 
 __all__ = ["apart", "fingerprints", "keys_of", "merge_equal"]
 
@@ -14,7 +17,9 @@ __all__ = ["apart", "fingerprints", "keys_of", "merge_equal"]
 _SALTS = np.array([0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B], np.uint64)
 
 
-def merge_equal(members, weights, splits):
+def merge_equal(
+    members: Ints, weights: Floats, splits: Ints
+) -> tuple[Ints, npt.NDArray[np.float32], Ints]:
     """Sorts the members of each bag, and merges the equal ones into one of summed weight.
 
     Returns:
@@ -32,7 +37,7 @@ def merge_equal(members, weights, splits):
     return order[is_first], summed.astype(np.float32), np.append(0, np.cumsum(lengths))
 
 
-def keys_of(members, weights, splits):
+def keys_of(members: Ints, weights: Floats, splits: Ints) -> npt.NDArray[np.int64]:
     """Keys, int64 `[bags]`, equal exactly where bags hold equal sequences of (member, weight).
 
     Neighbours in a bag are paired and the pairs numbered, round after round, until one number is
@@ -57,7 +62,9 @@ def keys_of(members, weights, splits):
     return _number(keys)
 
 
-def fingerprints(members, weights, splits, salt=0):
+def fingerprints(
+    members: Ints, weights: Floats, splits: Ints, salt: int = 0
+) -> npt.NDArray[np.int64]:
     """Hashes of bags as multisets of (member, weight): of their content, and of nothing else.
 
     They are equal for equal content in whatever data set, order of members, dtype of ids and
@@ -78,20 +85,20 @@ def fingerprints(members, weights, splits, salt=0):
     hashes = np.full(len(ids), _SALTS[salt])
     for column in ids.reshape(len(ids), math.prod(ids.shape[1:])).T:
         hashes = _mix(hashes + column)
-    hashes = _mix(hashes ^ weights.astype(np.float32).view(np.uint32))
+    hashes = _mix(np.bitwise_xor(hashes, weights.astype(np.float32).view(np.uint32)))
     # A sum knows no order; sums of unsigned integers wrap around, so that their differences are
     # right. The sum of an empty bag is 0.
     sums = np.append(np.uint64(0), np.cumsum(hashes, dtype=np.uint64))[splits]
     return _mix(sums[1:] - sums[:-1] + np.diff(splits).astype(np.uint64)).view(np.int64)
 
 
-def apart(prints):
+def apart(prints: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Fingerprints `[bags]` that tell apart equal ones, too, by their place."""
     places = np.arange(1, len(prints) + 1, dtype=np.uint64)
     return _mix(prints.view(np.uint64) + _mix(places)).view(np.int64)
 
 
-def _mix(x):
+def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Changes about half of the bits for each bit of uint64 `[n]`; no two numbers become equal.
 
     Source:
@@ -104,7 +111,7 @@ def _mix(x):
     return x ^ (x >> np.uint64(31))
 
 
-def _pair_up(codes, lengths):
+def _pair_up(codes: Ints, lengths: Ints) -> tuple[Ints, Ints]:
     """Numbers the pairs of neighbours in bags; the last of an odd number is paired with 0."""
     starts = np.cumsum(lengths) - lengths
     positions = np.arange(len(codes)) - np.repeat(starts, lengths)  # within the bag
@@ -114,10 +121,10 @@ def _pair_up(codes, lengths):
     return _number_pairs(codes[is_left], right[is_left]), (lengths + 1) // 2
 
 
-def _number_pairs(left, right):
+def _number_pairs(left: Ints, right: Ints) -> Ints:
     return _number(left * (right.max(initial=0) + 1) + right)
 
 
-def _number(values):
+def _number(values: Ints | Floats) -> npt.NDArray[np.int64]:
     """Numbers 0, 1, ... of the distinct values `[n]`, in their order."""
     return np.unique(values, return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,17 @@
+"""The figures of a cross-validation."""
+
+import numpy as np
+import pytest
+
+from keras_mmil.training import CrossValidation
+
+
+def test_mean_and_standard_deviation():
+    scores = np.array([[0.5, 0.7], [0.9, 0.7]])
+    result = CrossValidation({"accuracy": scores}, np.full((2, 2), 60.0), majority=0.5)
+    assert result.mean() == pytest.approx(0.7)
+    assert result.std() == pytest.approx(np.std([0.6, 0.8], ddof=1))  # of the rounds
+    figures = "accuracy 0.7000 ± 0.1414; most frequent class 0.5000"
+    assert str(result) == f"{figures} (2 x 2 folds, 4 min of training)"
+    one_round = CrossValidation({"accuracy": scores[:1]}, np.ones((1, 2)), majority=0.5)
+    assert one_round.std() == pytest.approx(np.std([0.5, 0.7], ddof=1))  # of the folds
