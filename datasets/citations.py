@@ -1,29 +1,31 @@
 """Citation networks: papers, their words, and the papers they cite (paper, "Citation Datasets").
 
-Cora, CiteSeer and PubMed in the form of Planetoid: a paper is a bag of words, and its top-bag holds
-it and what it cites or is cited by. Citations go both ways.
+Cora, CiteSeer and PubMed in the format of Planetoid: a paper is a bag of words, and its top-bag
+holds the paper itself and those it cites or is cited by.
 
 Reference: Sen et al., Collective Classification in Network Data, 2008; Yang et al., Revisiting
 Semi-Supervised Learning with Graph Embeddings, 2016 (the files and the transductive split).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sparse
 import tensorflow as tf
 
-from keras_mmil._support.splits import row_splits
+from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.bags import Bags
 from keras_mmil.builders import graphs
 from keras_mmil.datasets._io import files, planetoid
 
-__all__ = ["NAMES", "Citations", "load", "read", "synthetic", "visible"]
+__all__ = ["NAMES", "Citations", "load", "read", "visible"]
 
 # Papers for training, validation and test in the paper's random and temporal splits, the years in
 # which the first two of the latter end, and the classes in the order of the files.
-_KNOWN = {
+_KNOWN: dict[str, tuple[tuple[int, int, int], tuple[int, int], tuple[str, ...]]] = {
     "cora": (
         (1040, 447, 1221),
         (1994, 1995),
@@ -65,15 +67,16 @@ class Citations:
     Attributes:
         words: int32 RaggedTensor [papers, (words)] of the words of each paper, ids from 0.
         n_words: size of the vocabulary.
-        labels: int64 [papers], the class of each; -1 where nobody knows it.
-        links: CSR array of bool [papers, papers], both ways; `builders.graphs.adjacency` makes it.
-        weights: float32 RaggedTensor like `words` of their TF-IDF weights; None where words are a
-            set.
-        class_names: names of the classes; None if nobody knows them.
+        labels: int64 [papers], the class of each; -1 where it is not known.
+        edges: symmetric adjacency matrix of the citations, CSR array of bool [papers, papers], as
+            made by `builders.graphs.adjacency`.
+        weights: float32 RaggedTensor like `words` of their TF-IDF weights; None where the words of
+            a paper are a set.
+        class_names: names of the classes; None if they are not known.
         sizes: numbers of papers for training, validation and test in a random split.
         transductive: int64 arrays of the papers for training, validation and test of Planetoid.
-        years: int64 [papers], when each was published, and
-        until: the last years of training and of validation, for the temporal split.
+        years: int64 [papers], the year in which each was published, for the temporal split.
+        until: the last years of training and of validation in that split.
 
     Raises:
         ValueError: if the parts do not fit together.
@@ -81,21 +84,21 @@ class Citations:
 
     words: tf.RaggedTensor
     n_words: int
-    labels: np.ndarray
-    links: sparse.csr_array
+    labels: npt.NDArray[np.int64]
+    edges: sparse.csr_array
     weights: tf.RaggedTensor | None = None
-    class_names: tuple | None = None
-    sizes: tuple | None = None
-    transductive: tuple | None = None
-    years: np.ndarray | None = None
-    until: tuple | None = None
+    class_names: tuple[str, ...] | None = None
+    sizes: tuple[int, int, int] | None = None
+    transductive: tuple[Ints, Ints, Ints] | None = None
+    years: npt.NDArray[np.int64] | None = None
+    until: tuple[int, int] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n = int(self.words.nrows())
-        if self.links.shape != (n, n) or np.shape(self.labels) != (n,):
+        if self.edges.shape != (n, n) or np.shape(self.labels) != (n,):
             raise ValueError(
-                f"Expected links [{n}, {n}] and labels [{n}] for the words of {n} papers. "
-                f"Received: links.shape={self.links.shape}, labels.shape={np.shape(self.labels)}"
+                f"Expected edges [{n}, {n}] and labels [{n}] for the words of {n} papers. "
+                f"Received: edges.shape={self.edges.shape}, labels.shape={np.shape(self.labels)}"
             )
         if not (self.labels >= 0).any():
             raise ValueError("Expected papers whose class is known. Received: labels, all negative")
@@ -107,16 +110,22 @@ class Citations:
             )
 
     @property
-    def n_classes(self):
+    def n_classes(self) -> int:
         """Number of classes."""
         return int(self.labels.max()) + 1
 
-    def split(self, kind="random", seed=0, years=None, until=None):
+    def split(
+        self,
+        kind: str = "random",
+        seed: int = 0,
+        years: npt.ArrayLike | None = None,
+        until: tuple[int, int] | None = None,
+    ) -> tuple[Ints, ...]:
         """Papers for training, validation and test.
 
         Args:
-            kind: "transductive", Planetoid's; "random", as many as in the paper's table, the rest
-                for test; or "temporal", by years of publication.
+            kind: "transductive", the split of Planetoid; "random", of the sizes in the paper's
+                table; or "temporal", by years of publication.
             seed: of the random split.
             years, until: for the temporal split, in place of the network's own.
 
@@ -124,7 +133,8 @@ class Citations:
             Three int64 arrays. Papers of unknown class are in none of them.
 
         Raises:
-            ValueError: for another kind, or what it needs is missing, or leaves a part empty.
+            ValueError: if there is no such kind, the network lacks what it needs, or a part is
+                empty.
         """
         known = self.labels >= 0
         if kind == "transductive" and self.transductive is not None:
@@ -155,45 +165,50 @@ class Citations:
             )
         return parts
 
-    def bags(self, papers, visible=None):
+    def bags(self, papers: npt.ArrayLike, visible: npt.ArrayLike | None = None) -> tf.RaggedTensor:
         """The bag of each paper: itself, and the papers it cites or is cited by.
 
         Args:
             papers: int array [n].
-            visible: papers that may be in bags, besides each in its own; None for all.
+            visible: papers that may be in the bags of others; None for all.
 
         Returns:
             int64 RaggedTensor [n, (papers)].
         """
-        links = self.links if visible is None else graphs.among(self.links, visible)
-        return graphs.neighbourhoods(links, papers)
+        edges = self.edges
+        if visible is not None:
+            edges = graphs.induced_subgraph(edges, visible)
+        return graphs.neighbourhoods(edges, papers)
 
-    def word_bags(self, papers, visible=None, depth=2):
+    def word_bags(
+        self, papers: npt.ArrayLike, visible: npt.ArrayLike | None = None, depth: int = 2
+    ) -> Bags:
         """The words of the papers in the bag of each paper.
 
         Args:
             papers, visible: as for `bags`.
-            depth: 2 for bags of papers which are bags of words; 1 for bags of all their words.
+            depth: 2 for bags of papers, which are bags of words; 1 for bags of all their words.
 
         Returns:
             `Bags` [n, (papers), (words)], or [n, (words)].
         """
         bags = self.bags(papers, visible)
-        words, weights = (
-            None if of_papers is None else tf.gather(of_papers, bags)
-            for of_papers in (self.words, self.weights)
-        )
-        if depth == 1:
-            words = words.merge_dims(1, 2)
-            weights = None if weights is None else weights.merge_dims(1, 2)
-        return Bags.from_ragged(words, weights)
 
-    def parts(self, kind="random", seed=0, depth=2, limit=None):
+        def gather(of_papers: tf.RaggedTensor) -> tf.RaggedTensor:
+            gathered = tf.gather(of_papers, bags)
+            return gathered.merge_dims(1, 2) if depth == 1 else gathered
+
+        weights = None if self.weights is None else gather(self.weights)
+        return Bags.from_ragged(gather(self.words), weights)
+
+    def parts(
+        self, kind: str = "random", seed: int = 0, depth: int = 2, limit: int | None = None
+    ) -> tuple[tuple[Bags, Array], ...]:
         """Bags of words for training, validation and test.
 
-        In the transductive split, bags hold all neighbours. In the others, which are inductive,
-        later papers are not known yet: the bag of a training paper holds training papers only, that
-        of a validation paper also validation papers, and that of a test paper all.
+        In the transductive split, bags hold all neighbours. In the others, which are inductive, the
+        bag of a training paper holds only training papers, that of a validation paper also
+        validation papers, and that of a test paper all.
 
         Args:
             kind, seed: as for `split`.
@@ -210,11 +225,11 @@ class Citations:
         )
 
 
-def visible(kind, parts):
-    """The papers that bags of each part of a split may hold, besides each in its own.
+def visible(kind: str, parts: Sequence[Ints]) -> list[Ints] | list[None]:
+    """The papers that may be in the bags of others, for each part of a split.
 
     Args:
-        kind: "transductive", where all may be; or another, where later parts are unknown.
+        kind: "transductive", for all; or another, for those of the part and of earlier parts.
         parts: arrays of the papers in each part, as `Citations.split` returns them.
 
     Returns:
@@ -225,15 +240,15 @@ def visible(kind, parts):
     return [np.concatenate(parts[: i + 1]) for i in range(len(parts))]
 
 
-def load(name):
+def load(name: str) -> Citations:
     """Read a citation network.
 
     Args:
         name: "cora", "citeseer" or "pubmed".
 
     Returns:
-        `Citations`. It has years where there is a file `planetoid/<name>.years` with the year of
-        each paper, a line each, which Planetoid does not have.
+        `Citations`. It has years if there is a file `planetoid/<name>.years`, which Planetoid does
+        not provide, with the year of each paper on a line of its own.
 
     Raises:
         FileNotFoundError: if a file is not there and cannot be downloaded.
@@ -248,17 +263,17 @@ def load(name):
     return Citations(**fields, class_names=class_names, sizes=sizes, years=years, until=until)
 
 
-def read(folder, name):
-    """Read a network of your own from files in the form of Planetoid.
+def read(folder: PathLike, name: str) -> Citations:
+    """Read a network of your own from files in the format of Planetoid.
 
     Args:
-        folder: where they are: `ind.<name>.x`, `y`, `tx`, `ty`, `allx`, `ally`, `graph` and
-            `test.index`, and maybe `<name>.years`.
+        folder: that of the files `ind.<name>.x`, `y`, `tx`, `ty`, `allx`, `ally`, `graph` and
+            `test.index`, and optionally `<name>.years`.
         name: of the network.
 
     Returns:
-        `Citations` without names of classes, and without sizes of a random split;
-        `dataclasses.replace` adds them.
+        `Citations` without class names and without the sizes of a random split, which
+        `dataclasses.replace` adds.
 
     Raises:
         FileNotFoundError: if a file is not there.
@@ -268,53 +283,3 @@ def read(folder, name):
     fields = planetoid.read(planetoid.find_own(folder, name))
     years = planetoid.years(Path(folder) / f"{name}.years", len(fields["labels"]))
     return Citations(**fields, years=years)
-
-
-def synthetic(n_papers=400, n_words=60, seed=0):
-    """A made-up network of three subjects, each of which has words of its own.
-
-    A third of a paper's words are of its subject, and so are three in four of its citations.
-
-    Args:
-        n_papers: number of papers, at least 60: a fifth for training, and a fifth for validation.
-        n_words: size of the vocabulary, at least 6; half the words belong to a subject.
-        seed: integer.
-
-    Returns:
-        `Citations`, with all three kinds of splits.
-
-    Raises:
-        ValueError: if an argument is out of range.
-    """
-    if n_papers < 60 or n_words < 6:
-        raise ValueError(
-            f"Expected at least 60 papers and 6 words. Received: {n_papers=}, {n_words=}"
-        )
-    rng = np.random.default_rng(seed)
-    labels = rng.permutation(np.arange(n_papers) % 3)
-    lengths = rng.integers(5, 16, n_papers)
-    owner = np.repeat(labels, lengths)
-    is_special = rng.random(len(owner)) < 1 / 3
-    own = n_words // 6  # words of a subject
-    words = np.where(
-        is_special,
-        owner * own + rng.integers(0, own, len(owner)),
-        rng.integers(3 * own, n_words, len(owner)),
-    )
-    citing = np.repeat(np.arange(n_papers), rng.integers(1, 4, n_papers))
-    of_class = [np.flatnonzero(labels == subject) for subject in range(3)]
-    same = np.array([rng.choice(of_class[labels[paper]]) for paper in citing])
-    cited = np.where(rng.random(len(citing)) < 0.75, same, rng.integers(0, n_papers, len(citing)))
-    fifth = n_papers // 5
-    parts = np.split(rng.permutation(n_papers), [fifth, 2 * fifth])
-    return Citations(
-        tf.RaggedTensor.from_row_splits(words.astype(np.int32), row_splits(lengths)),
-        n_words,
-        labels,
-        graphs.adjacency(np.stack([citing, cited], axis=1), n_nodes=n_papers),
-        class_names=("astronomy", "botany", "chess"),
-        sizes=tuple(map(len, parts)),
-        transductive=tuple(parts),
-        years=1990 + np.arange(n_papers) * 10 // n_papers,
-        until=(1991, 1993),
-    )

@@ -1,6 +1,6 @@
 """Movie reviews as bags of sentences of trigrams (paper, "Sentiment Analysis").
 
-The Large Movie Review Dataset: 25,000 reviews to train on and 25,000 to test, half of them
+The Large Movie Review Dataset: 25,000 reviews for training and 25,000 for test, half of them
 positive, and 50,000 without a label.
 
 Reference: Maas et al., Learning Word Vectors for Sentiment Analysis, 2011.
@@ -10,12 +10,18 @@ import gzip
 import re
 import tarfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
 from sklearn.model_selection import train_test_split
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Ints, PathLike
 from keras_mmil.builders import word_vectors
 from keras_mmil.builders.corpus import Corpus
 from keras_mmil.datasets._io import cache, files
@@ -34,28 +40,29 @@ _FEWEST = 20  # a tenth of them is held out: one of each label at least
 _TRUNCATED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 _VERSION = 2  # of what is cached
 
+Pair: TypeAlias = tuple[tf.RaggedTensor, npt.NDArray[np.int64]]
+
 
 @dataclass(frozen=True, eq=False)
 class Reviews:
     """The reviews, split into sentences and tokens.
 
     Attributes:
-        corpus: a `Corpus` of all reviews, whose vocabulary is that of the training and unlabelled
-            ones.
+        corpus: a `Corpus` of all reviews, with the vocabulary of the training and unlabelled ones.
         labels: 1 positive, 0 negative, -1 unlabelled; int8 [reviews].
         is_test: bool [reviews].
-        folder: where they are cached, a `Path`.
+        folder: where they are cached.
 
     Raises:
         ValueError: if there is not one label for each text.
     """
 
     corpus: Corpus
-    labels: np.ndarray
-    is_test: np.ndarray
-    folder: object
+    labels: npt.NDArray[np.int8]
+    is_test: npt.NDArray[np.bool_]
+    folder: Path
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         shapes = {self.labels.shape, self.is_test.shape}
         if shapes != {(len(self.corpus),)} or not set(np.unique(self.labels)) <= {-1, 0, 1}:
             raise ValueError(
@@ -63,14 +70,16 @@ class Reviews:
                 f"Received: labels.shape={self.labels.shape}, is_test.shape={self.is_test.shape}"
             )
 
-    def rows(self, n_valid=2500, unlabelled=False, seed=0):
+    def rows(
+        self, n_valid: int = 2500, unlabelled: bool = False, seed: int = 0
+    ) -> tuple[Ints, Ints, Ints]:
         """Rows of the training, validation and test reviews.
 
         Args:
-            n_valid: number of reviews that are held out for validation, with the same share of
-                each label; at most a tenth of the labelled ones.
+            n_valid: number of reviews held out for validation, with the same share of each label;
+                at most a tenth of the labelled ones.
             unlabelled: whether the unlabelled reviews follow those for training.
-            seed: of the choice.
+            seed: of the choice of those held out.
         """
         positive_int("n_valid", n_valid)
         labelled = np.flatnonzero((self.labels >= 0) & ~self.is_test)
@@ -84,45 +93,57 @@ class Reviews:
             train = np.concatenate([train, np.flatnonzero(self.labels < 0)])
         return train, valid, np.flatnonzero(self.is_test)
 
-    def parts(self, n_valid=2500, unlabelled=False, seed=0):
+    def parts(
+        self, n_valid: int = 2500, unlabelled: bool = False, seed: int = 0
+    ) -> tuple[Pair, ...]:
         """Training, validation and test reviews as bags, with labels; see `load_mmil`."""
         return tuple(
             (self.corpus.trigrams(rows), self.labels[rows].astype(np.int64))
             for rows in self.rows(n_valid, unlabelled, seed)
         )
 
-    def word_vectors(self, size=100, seed=0, verbose=1):
+    def word_vectors(
+        self, size: int = 100, seed: int = 0, verbose: int = 1
+    ) -> npt.NDArray[np.float32]:
         """Vectors of the vocabulary; see `load_word_vectors`."""
         shape = len(self.corpus.vocabulary), size
 
-        def train():
+        def train() -> npt.NDArray[np.float32]:
             return word_vectors.train(self.corpus, ~self.is_test, size, seed=seed, verbose=verbose)
 
-        def read(path):
+        def read(path: Path) -> npt.NDArray[np.float32]:
             vectors = cache.read_arrays(path, ["vectors"])["vectors"]
             if vectors.shape != shape or not np.isfinite(vectors).all():
                 raise ValueError(f"Expected finite vectors {shape}. Received: {vectors.shape}")
             return vectors
 
-        def write(path, vectors):
+        def write(path: Path, vectors: npt.NDArray[np.float32]) -> None:
             cache.write_arrays(path, {"vectors": vectors})
 
         path = self.folder / f"word2vec-{size}-{seed}.npz"
-        return word_vectors.standardize(cache.kept(path, train, read, write), self.corpus.counts)
+        vectors = cache.cached(path, make=train, read=read, write=write)
+        return word_vectors.standardize(vectors, self.corpus.counts)
 
 
-def load_mmil(limit=None, n_valid=2500, unlabelled=False, seed=0, splitter=None, verbose=1):
+def load_mmil(
+    limit: int | None = None,
+    n_valid: int = 2500,
+    unlabelled: bool = False,
+    seed: int = 0,
+    splitter: str | None = None,
+    verbose: int = 1,
+) -> tuple[Pair, ...]:
     """Reviews as bags of sentences of trigrams, with their labels.
 
     The first call splits the reviews and caches the result (about two minutes).
 
     Args:
-        limit: at most so many training, as many test and twice as many unlabelled reviews; None for
-            all of them.
+        limit: greatest number of training and of test reviews, and half that of unlabelled ones;
+            None for all of them.
         n_valid: number of reviews held out for validation, at most a tenth of those for training.
         unlabelled: whether the unlabelled reviews, label -1, follow those for training.
         seed: of the choice of those held out.
-        splitter: what finds the sentences: "tensorflow-text" (the default) or "core".
+        splitter: of texts into sentences: "tensorflow-text" (the default) or "core".
         verbose: 1 for progress bars, 0 for none.
 
     Returns:
@@ -132,24 +153,38 @@ def load_mmil(limit=None, n_valid=2500, unlabelled=False, seed=0, splitter=None,
 
     Raises:
         FileNotFoundError: if the archive is not there and cannot be downloaded.
-        ValueError: if it is truncated, or holds what it should not.
+        ValueError: if it is truncated or damaged.
     """
     return prepare(limit, splitter, verbose).parts(n_valid, unlabelled, seed)
 
 
-def load_mil(*args, **kwargs):
+def load_mil(
+    limit: int | None = None,
+    n_valid: int = 2500,
+    unlabelled: bool = False,
+    seed: int = 0,
+    splitter: str | None = None,
+    verbose: int = 1,
+) -> tuple[Pair, ...]:
     """The same as bags of trigrams: `x` is of shape `[B, (trigrams), 3]`. See `load_mmil`."""
-    return tuple((x.merge_dims(1, 2), y) for x, y in load_mmil(*args, **kwargs))
+    pairs = load_mmil(limit, n_valid, unlabelled, seed, splitter, verbose)
+    return tuple((x.merge_dims(1, 2), y) for x, y in pairs)
 
 
-def load_word_vectors(limit=None, size=100, splitter=None, seed=0, verbose=1):
+def load_word_vectors(
+    limit: int | None = None,
+    size: int = 100,
+    splitter: str | None = None,
+    seed: int = 0,
+    verbose: int = 1,
+) -> npt.NDArray[np.float32]:
     """Word vectors, trained on the training and unlabelled reviews, and standardised.
 
     The first call trains and caches them (about seven minutes on two cores).
 
     Args:
         limit, splitter, verbose: as for `load_mmil`.
-        size: of a vector.
+        size: dimension of a vector.
         seed: of the initial vectors.
 
     Returns:
@@ -158,30 +193,30 @@ def load_word_vectors(limit=None, size=100, splitter=None, seed=0, verbose=1):
     return prepare(limit, splitter, verbose).word_vectors(size, seed, verbose)
 
 
-def prepare(limit=None, splitter=None, verbose=1):
-    """Read the archive and split the reviews, or take the result of an earlier call: `Reviews`."""
+def prepare(limit: int | None = None, splitter: str | None = None, verbose: int = 1) -> Reviews:
+    """Read the archive and split the reviews, or read the result of an earlier call."""
     positive_int("limit", limit, optional=True)
     if limit is not None and limit < _FEWEST:
         raise ValueError(f"Expected at least {_FEWEST} reviews. Received: limit={limit}")
     splitter = splitter or "tensorflow-text"
     archive = find_archive()
     key = f"imdb-{files.short_digest(archive)}-{splitter}-{limit or 'all'}-v{_VERSION}"
-    folder = files.cache() / key
-    return cache.kept(
+    folder = files.cache_folder() / key
+    return cache.cached(
         folder / "reviews.npz",
-        lambda: _split(archive, limit, splitter, folder, verbose),
-        _read,
-        _write,
+        make=lambda: _split(archive, limit, splitter, folder, verbose),
+        read=_read,
+        write=_write,
     )
 
 
-def find_archive():
-    """Path of the archive; see `load_mmil` for what it raises."""
+def find_archive() -> Path:
+    """Path of the archive; see `load_mmil` for the errors it raises."""
     return files.find(_NAME, _URL, _CHECKSUM, instructions=f"It is {_URL}.")
 
 
-def read_archive(path, limit=None):
-    """Read the reviews from the archive. Nothing is written to the disk.
+def read_archive(path: PathLike, limit: int | None = None) -> Iterator[tuple[str, str, int, bytes]]:
+    """Read the reviews from the archive, without writing to the disk.
 
     Args:
         path: the archive.
@@ -192,10 +227,10 @@ def read_archive(path, limit=None):
         "neg" or "unsup".
 
     Raises:
-        ValueError: if the archive is truncated or damaged, or has links, or paths that lead out of
-            it, or reviews are missing.
+        ValueError: if the archive is truncated or damaged, has links or paths that lead out of it,
+            or lacks reviews.
     """
-    numbers = {key: set() for key in _EXPECTED}  # of the reviews that were found
+    numbers: dict[tuple[str, str], set[int]] = {key: set() for key in _EXPECTED}  # those found
     wanted = dict(_EXPECTED)
     if limit is not None:
         shares = {"pos": limit - limit // 2, "neg": limit // 2, "unsup": 2 * limit}
@@ -212,7 +247,9 @@ def read_archive(path, limit=None):
                 if int(number) in numbers[part, folder]:
                     raise ValueError(f"Expected each review once. Received: {path} with {match[0]}")
                 numbers[part, folder].add(int(number))
-                yield part, folder, int(number), archive.extractfile(member).read()
+                content = archive.extractfile(member)
+                assert content is not None  # as it is of a file
+                yield part, folder, int(number), content.read()
                 if limit is not None and all(len(numbers[key]) == wanted[key] for key in wanted):
                     break
             while unzipped.read(2**20):  # to the end, where the checksum is
@@ -227,7 +264,7 @@ def read_archive(path, limit=None):
         raise ValueError(f"Expected {wanted} reviews. Received: {path} with {found}")
 
 
-def _checked_name(member, path):
+def _checked_name(member: tarfile.TarInfo, path: PathLike) -> str:
     name = member.name
     if member.issym() or member.islnk() or member.isdev():
         raise ValueError(f"Expected files and folders only. Received: {path} with link {name!r}")
@@ -243,9 +280,9 @@ def _checked_name(member, path):
     return name
 
 
-def _split(archive, limit, splitter, folder, verbose):
-    """The `Reviews` of an archive, which are to be cached in a folder."""
-    # In an order that does not depend on the archive's.
+def _split(archive: Path, limit: int | None, splitter: str, folder: Path, verbose: int) -> Reviews:
+    """The `Reviews` of an archive, to be cached in a folder."""
+    # In an order that is independent of the archive's.
     reviews = sorted(read_archive(archive, limit))
     parts, labels, _, texts = zip(*reviews, strict=True)
     is_test = np.array(parts) == "test"
@@ -253,13 +290,13 @@ def _split(archive, limit, splitter, folder, verbose):
     return Reviews(corpus, np.array([_LABELS[label] for label in labels], np.int8), is_test, folder)
 
 
-def _read(path):
+def _read(path: Path) -> Reviews:
     """The `Reviews` of a cached file, and of the corpus beside it."""
     labels = cache.read_arrays(path, ["labels", "is_test"])
     return Reviews(Corpus.load(path.parent), **labels, folder=path.parent)
 
 
-def _write(path, reviews):
+def _write(path: Path, reviews: Reviews) -> None:
     reviews.corpus.save(path.parent)
-    # Last, because its presence says that the rest is complete.
+    # Last, as its presence shows that the rest is complete.
     cache.write_arrays(path, {"labels": reviews.labels, "is_test": reviews.is_test})

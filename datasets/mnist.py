@@ -4,12 +4,16 @@ A sub-bag is positive iff it holds a 7 and no 3; a top-bag is positive iff it ho
 sub-bag.
 """
 
+from typing import Any, TypeAlias
+
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from keras_mmil.datasets import _generate
+from keras_mmil._support.types import Array, Ints
+from keras_mmil.datasets import _draws
 from keras_mmil.datasets._io import archives, files
 
 __all__ = ["load_mmil", "sub_bag_labels", "top_bag_labels"]
@@ -23,30 +27,33 @@ _SHAPES = {
     "y_test": (10_000,),
 }
 
+# Images, uint8 [n, 28, 28], and their digits, int64 [n].
+Pool: TypeAlias = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
+
 
 def load_mmil(
-    n_train=5000,
-    n_valid=1000,
-    n_test=5000,
-    bag_size=(2, 6),
-    sub_bag_size=(2, 6),
-    source="mnist",
-    seed=0,
-    instance_labels=False,
-):
+    n_train: int = 5000,
+    n_valid: int = 1000,
+    n_test: int = 5000,
+    bag_size: _draws.Sizes = (2, 6),
+    sub_bag_size: _draws.Sizes = (2, 6),
+    source: str = "mnist",
+    seed: int = 0,
+    instance_labels: bool = False,
+) -> tuple[tuple[Any, ...], ...]:
     """Balanced sets of bags of bags of digits, labelled by the rule of the paper.
 
     The sizes of all bags are drawn first, uniformly; then images are drawn uniformly, with
-    replacement, until each top-bag has the label that it is to have. So its size does not tell the
-    label. The images of the three sets are disjoint.
+    replacement, until each top-bag has its intended label. So its size is independent of the label.
+    The images of the three sets are disjoint.
 
     Args:
         n_train, n_valid, n_test: numbers of top-bags; of an odd number one more is negative.
         bag_size: smallest and largest number of sub-bags in a top-bag, at least 1.
         sub_bag_size: smallest and largest number of images in a sub-bag, at least 1.
         source: "mnist" (test images from its test set, 5,000 of its 60,000 training images for
-            validation), or "digits", the 1,797 images that come with scikit-learn scaled to 28x28,
-            which need no download.
+            validation), or "digits", the 1,797 images that come with scikit-learn, scaled to 28x28
+            pixels, without a download.
         seed: integer; each set is the same for the same seed, whatever the number of others.
         instance_labels: whether to add the true digits, which are not meant for training.
 
@@ -59,15 +66,15 @@ def load_mmil(
         ValueError: if an argument is out of range, or the file `mnist.npz` is corrupt.
         FileNotFoundError: if MNIST is not there and cannot be downloaded.
     """
-    _generate.check_counts(n_train=n_train, n_valid=n_valid, n_test=n_test)
-    _generate.check_sizes(bag_size=bag_size, sub_bag_size=sub_bag_size)
+    _draws.check_counts(n_train=n_train, n_valid=n_valid, n_test=n_test)
+    _draws.check_sizes(bag_size=bag_size, sub_bag_size=sub_bag_size)
     if source not in _SOURCES:
         raise ValueError(f"Expected a source in {sorted(_SOURCES)}. Received: source={source!r}")
     pools = _SOURCES[source](seed)
 
-    def draw_set(i, n, rng):
+    def draw_set(i: int, n: int, rng: np.random.Generator) -> tuple[Any, ...]:
         images, digits = pools[i]
-        chosen, y = _generate.draw_labelled(
+        chosen, y = _draws.draw_labelled(
             n,
             (bag_size, sub_bag_size),
             draw=lambda k: rng.integers(len(images), size=k),
@@ -77,10 +84,10 @@ def load_mmil(
         x, z = _look_up(images, chosen), _look_up(digits, chosen)
         return (x, y, z) if instance_labels else (x, y)
 
-    return _generate.draw_sets((n_train, n_valid, n_test), seed, draw_set)
+    return _draws.draw_sets((n_train, n_valid, n_test), seed, draw_set)
 
 
-def sub_bag_labels(digits):
+def sub_bag_labels(digits: tf.RaggedTensor) -> tf.RaggedTensor:
     """The rule of sub-bags: int64 ragged `[B, (n)]`, 1 iff a sub-bag holds a 7 and no 3.
 
     Args:
@@ -91,7 +98,7 @@ def sub_bag_labels(digits):
     return tf.cast(has_7 & ~has_3, tf.int64)
 
 
-def top_bag_labels(digits):
+def top_bag_labels(digits: tf.RaggedTensor) -> npt.NDArray[np.int64]:
     """The rule of top-bags: int64 array `[B]`, 1 iff a top-bag holds a positive sub-bag.
 
     Args:
@@ -100,12 +107,12 @@ def top_bag_labels(digits):
     return tf.cast(tf.reduce_any(sub_bag_labels(digits) == 1, axis=1), tf.int64).numpy()
 
 
-def _look_up(table, ids):
+def _look_up(table: Array, ids: tf.RaggedTensor) -> tf.RaggedTensor:
     """The rows `[..., *row]` of a table that ragged ids `[...]` point to."""
     return ids.with_flat_values(table[ids.flat_values.numpy()])
 
 
-def _mnist(seed):
+def _mnist(seed: int) -> tuple[Pool, ...]:
     """Pools of images and digits of MNIST: training, validation, test."""
     path = files.find("mnist.npz", _URL, _CHECKSUM, instructions=f"It is {_URL}.")
     arrays = archives.read_npz(path, _SHAPES)
@@ -120,7 +127,7 @@ def _mnist(seed):
     return train, valid, _pool(arrays["x_test"], arrays["y_test"])
 
 
-def _digits(seed):
+def _digits(seed: int) -> tuple[Pool, ...]:
     """Pools of images and digits of scikit-learn: 60 % training, 15 % validation, 25 % test."""
     data = load_digits()
     images = tf.image.resize(data.images[..., None], (28, 28), method="bilinear")[..., 0]
@@ -129,7 +136,7 @@ def _digits(seed):
     return *_split(*rest, 0.2, seed), test
 
 
-def _split(images, digits, size, seed):
+def _split(images: Array, digits: Ints, size: float, seed: int) -> tuple[Pool, Pool]:
     """Two disjoint pools with the same share of each digit, the second one of the given size."""
     first, second = train_test_split(
         np.arange(len(digits)), test_size=size, stratify=digits, random_state=seed
@@ -137,7 +144,7 @@ def _split(images, digits, size, seed):
     return _pool(images[first], digits[first]), _pool(images[second], digits[second])
 
 
-def _pool(images, digits):
+def _pool(images: Array, digits: Ints) -> Pool:
     return images.astype(np.uint8), digits.astype(np.int64)
 
 

@@ -6,17 +6,27 @@ Reference: Wu et al., 3D ShapeNets: A Deep Representation for Volumetric Shapes,
 import io
 import re
 import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias
 
 import h5py
 import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders import clouds
-from keras_mmil.builders.clouds import rotations
 from keras_mmil.datasets._io import archives, cache, files
 
-__all__ = ["CLASS_NAMES", "load", "rotations"]
+__all__ = ["CLASS_NAMES", "load"]
+
+# Clouds, float32 [n, points, 3], and their kinds, int64 [n].
+Pair: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
+# The part that an object belongs to, its points [points, 3], and its kind.
+_Drawn: TypeAlias = tuple[str, Array, int]
 
 _KINDS = """
 airplane bathtub bed bench bookshelf bottle bowl car chair cone cup curtain desk door dresser
@@ -36,7 +46,7 @@ _ARRAYS = tuple(f"{kind}_{part}" for part in _PARTS for kind in "xy")
 _DENSEST = 1032  # bytes of clouds that a byte of an HDF5 file stands for, at most
 
 
-def load(n_points=100, source=None, seed=0):
+def load(n_points: int = 100, source: str | None = None, seed: int = 0) -> tuple[Pair, ...]:
     """Clouds of the 9,843 objects for training, and of the 2,468 for test.
 
     Args:
@@ -45,7 +55,7 @@ def load(n_points=100, source=None, seed=0):
             drawn before; "surfaces": `modelnet40/ModelNet40.zip`, the original archive, from whose
             surfaces points are drawn uniformly, which takes minutes the first time; "hdf5":
             `modelnet40/modelnet40_ply_hdf5_2048.zip`, with 2,048 points of each object, of which
-            some are drawn. None for "points" if that file is there, else "surfaces".
+            some are drawn. None for "points" if that file exists, else "surfaces".
         seed: integer, of the points that are drawn.
 
     Returns:
@@ -73,21 +83,22 @@ def load(n_points=100, source=None, seed=0):
     archive = files.find(f"modelnet40/{url.rpartition('/')[2]}", url)
     digest = files.short_digest(archive)
     name = f"modelnet40-{digest}-{source}-{n_points}-seed{seed}-v{_VERSION}.npz"
-    path = files.cache() / name
+    path = files.cache_folder() / name
 
-    def make():
-        with archives.opened(archive) as files:
-            return _DRAW[source](files, n_points, np.random.default_rng(seed))
+    def make() -> dict[str, Array]:
+        with archives.opened(archive) as members:
+            drawn = _DRAW[source](members, n_points, np.random.default_rng(seed))
+            return _joined(drawn, n_points)
 
-    def read(path):
+    def read(path: Path) -> dict[str, Array]:
         arrays = cache.read_arrays(path, _ARRAYS)
         _pairs(arrays, path)
         return arrays
 
-    return _pairs(cache.kept(path, make, read, cache.write_arrays), archive)
+    return _pairs(cache.cached(path, make=make, read=read, write=cache.write_arrays), archive)
 
 
-def _pairs(arrays, path):
+def _pairs(arrays: Mapping[str, Array], path: Path) -> tuple[Pair, ...]:
     """Pairs of clouds and kinds from the arrays of a file, of whatever sizes."""
     pairs = []
     for part in _PARTS:
@@ -102,41 +113,45 @@ def _pairs(arrays, path):
     return tuple(pairs)
 
 
-def _draw_from_surfaces(files, n_points, rng):
-    """Arrays of `_pairs`, drawn from the surfaces of the original archive."""
-    names = [name for name in sorted(files.namelist()) if name.endswith(".off")]
-    found = {name: _SURFACE.fullmatch(name) for name in names if "__MACOSX/" not in name}
-    if not all(found.values()):
-        odd = next(name for name, match in found.items() if not match)
-        raise ValueError(f"Expected surfaces of known kinds. Received: {odd} of {files.filename}")
+def _draw_from_surfaces(
+    archive: zipfile.ZipFile, n_points: int, rng: np.random.Generator
+) -> Iterator[_Drawn]:
+    """Yields objects, drawn from the surfaces of the original archive."""
+    names = [name for name in sorted(archive.namelist()) if name.endswith(".off")]
+    found = {}
+    for name in names:
+        if "__MACOSX/" in name:
+            continue
+        match = _SURFACE.fullmatch(name)
+        if not match:
+            raise ValueError(
+                f"Expected surfaces of known kinds. Received: {name} of {archive.filename}"
+            )
+        found[name] = match
     bar = keras.utils.Progbar(len(found), unit_name="object")
-    parts = {part: ([], []) for part in _PARTS}
     for name, match in found.items():
         kind, part = match.groups()
         try:
-            surface = clouds.read_off(files.read(name))
-            x = clouds.sample_surface(*surface, n_points, rng)
+            vertices, triangles = clouds.read_off(archive.read(name))
+            x = clouds.sample_surface(vertices, triangles, n_points, rng)
         except ValueError as error:
             raise ValueError(f"Received: {name}, which is no surface. {error}") from error
-        parts[part][0].append(x)
-        parts[part][1].append(CLASS_NAMES.index(kind))
+        yield part, x, CLASS_NAMES.index(kind)
         bar.add(1)
-    return _joined(parts, n_points)
 
 
-def _draw_from_hdf5(files, n_points, rng):
-    """The same, of the points that PointNet's authors drew; there the y axis is upwards."""
-    parts = {part: ([], []) for part in _PARTS}
-    for name in sorted(files.namelist()):
+def _draw_from_hdf5(
+    archive: zipfile.ZipFile, n_points: int, rng: np.random.Generator
+) -> Iterator[_Drawn]:
+    """Yields objects of the points that PointNet's authors drew; there the y axis is upwards."""
+    for name in sorted(archive.namelist()):
         if match := _HDF5.fullmatch(name):
-            for cloud, kind in zip(*_read_hdf5(files.read(name), name), strict=True):
+            for cloud, kind in zip(*_read_hdf5(archive.read(name), name), strict=True):
                 chosen = np.sort(rng.permutation(len(cloud))[:n_points])
-                parts[match[1]][0].append(cloud[chosen][:, [0, 2, 1]] * [1, -1, 1])
-                parts[match[1]][1].append(kind)
-    return _joined(parts, n_points)
+                yield match[1], cloud[chosen][:, [0, 2, 1]] * [1, -1, 1], kind
 
 
-def _read_hdf5(content, name):
+def _read_hdf5(content: bytes, name: str) -> tuple[Array, Ints]:
     """Clouds [n, points, 3] and their kinds [n] of one file."""
     try:
         with h5py.File(io.BytesIO(content)) as file:
@@ -156,14 +171,22 @@ def _read_hdf5(content, name):
     return x, y
 
 
-def _joined(parts, n_points):
-    if not all(x for x, _ in parts.values()):
+def _joined(drawn: Iterator[_Drawn], n_points: int) -> dict[str, Array]:
+    """The arrays of `_pairs`."""
+    clouds_of, kinds_of = defaultdict(list), defaultdict(list)
+    for part, cloud, kind in drawn:
+        clouds_of[part].append(cloud)
+        kinds_of[part].append(kind)
+    if not all(clouds_of[part] for part in _PARTS):
         raise zipfile.BadZipFile("there are no objects for training, or none for test")
     arrays = {}
-    for part, (x, y) in parts.items():
-        arrays[f"x_{part}"] = np.array(x, np.float32).reshape(-1, n_points, 3)
-        arrays[f"y_{part}"] = np.array(y, np.uint8)
+    for part in _PARTS:
+        arrays[f"x_{part}"] = np.array(clouds_of[part], np.float32).reshape(-1, n_points, 3)
+        arrays[f"y_{part}"] = np.array(kinds_of[part], np.uint8)
     return arrays
 
 
-_DRAW = {"surfaces": _draw_from_surfaces, "hdf5": _draw_from_hdf5}
+_DRAW: dict[str, Callable[[zipfile.ZipFile, int, np.random.Generator], Iterator[_Drawn]]] = {
+    "surfaces": _draw_from_surfaces,
+    "hdf5": _draw_from_hdf5,
+}

@@ -1,25 +1,26 @@
 """Social networks as bags of neighbourhoods (paper, "Social Network Datasets").
 
-Graphs in the form of the TU collection, whose nodes have nothing but a degree: a graph is a bag of
-its nodes' neighbourhoods, and an instance is the degree of a node. So all instances of a data set
-are a few dozen to a few thousand different ones, and many neighbourhoods are the same multiset.
+Graphs in the format of the TU collection, whose nodes are known by degree only: a graph is a bag of
+its nodes' neighbourhoods, and an instance is the degree of a node. So a data set has a few dozen to
+a few thousand distinct instances, and many neighbourhoods are equal multisets.
 
 Reference: Yanardag and Vishwanathan, Deep Graph Kernels, 2015; Morris et al., TUDataset, 2020.
 """
 
 import io
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sparse
 import tensorflow as tf
 
 from keras_mmil._support import text_files
-from keras_mmil._support.checks import check_int
 from keras_mmil.builders import graphs
 from keras_mmil.datasets._io import archives, cache, files
 
-__all__ = ["NAMES", "Networks", "load", "synthetic"]
+__all__ = ["NAMES", "Networks", "load"]
 
 NAMES = (
     "IMDB-BINARY",
@@ -41,7 +42,8 @@ class Networks:
     """Graphs side by side.
 
     Attributes:
-        links: CSR array of bool [nodes, nodes] of all graphs, one after the other.
+        edges: adjacency matrix of all graphs, one after the other, CSR array of bool
+            [nodes, nodes].
         sizes: number of nodes of each graph, int64 [graphs].
         labels: class of each graph, int64 [graphs], from 0.
 
@@ -49,16 +51,16 @@ class Networks:
         ValueError: if the parts do not fit together.
     """
 
-    links: sparse.csr_array
-    sizes: np.ndarray
-    labels: np.ndarray
+    edges: sparse.csr_array
+    sizes: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
 
-    def __post_init__(self):
-        n = self.links.shape[0]
-        if self.links.shape != (n, n) or self.sizes.sum() != n or self.sizes.min(initial=0) < 0:
+    def __post_init__(self) -> None:
+        n = self.edges.shape[0]
+        if self.edges.shape != (n, n) or self.sizes.sum() != n or self.sizes.min(initial=0) < 0:
             raise ValueError(
-                f"Expected links [n, n] of n nodes, {self.sizes.sum()} in all graphs. "
-                f"Received: links.shape={self.links.shape}"
+                f"Expected edges [n, n] of n nodes, {self.sizes.sum()} in all graphs. "
+                f"Received: edges.shape={self.edges.shape}"
             )
         if self.labels.shape != self.sizes.shape or self.labels.min(initial=0) < 0:
             raise ValueError(
@@ -66,33 +68,33 @@ class Networks:
                 f"Received: labels.shape={self.labels.shape}, from {self.labels.min(initial=0)}"
             )
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.sizes)
 
     @property
-    def n_classes(self):
+    def n_classes(self) -> int:
         """Number of classes."""
         return int(self.labels.max()) + 1
 
     @property
-    def degrees(self):
+    def degrees(self) -> npt.NDArray[np.int64]:
         """The degree of each node, int64 [nodes]."""
-        return graphs.degrees(self.links)
+        return graphs.degrees(self.edges)
 
-    def bags(self):
-        """Each graph as the bag of its nodes' neighbourhoods, and a node as its degree.
+    def bags(self) -> tf.RaggedTensor:
+        """Each graph as the bag of its nodes' neighbourhoods, with each node given by its degree.
 
         Returns:
             int32 RaggedTensor [graphs, (nodes), (members)] of degrees. `keras_mmil.Bags` stores
             equal neighbourhoods once.
         """
-        members = graphs.neighbourhoods(self.links)
+        members = graphs.neighbourhoods(self.edges)
         known = self.degrees.astype(np.int32)[members.values.numpy()]
         return graphs.of_graphs(members.with_values(tf.constant(known)), self.sizes)
 
 
-def load(name):
-    """Read a data set; the first call caches what it makes of the text files.
+def load(name: str) -> Networks:
+    """Read a data set; the first call parses the text files and caches the result.
 
     Args:
         name: one of `NAMES`, in any case.
@@ -109,74 +111,28 @@ def load(name):
         raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
     name = name.upper()
     archive = files.find(f"tu/{name}.zip", f"{_URL}/{name}.zip")
-    path = files.cache() / f"{name.lower()}-{files.short_digest(archive)}-v{_VERSION}.npz"
-    return cache.kept(path, lambda: _parse(archive, name), _read, _write)
+    path = files.cache_folder() / f"{name.lower()}-{files.short_digest(archive)}-v{_VERSION}.npz"
+    return cache.cached(path, make=lambda: _parse(archive, name), read=_read, write=_write)
 
 
-def _read(path):
+def _read(path: Path) -> Networks:
     """The `Networks` of a cached file."""
     indices, indptr, sizes, labels = cache.read_arrays(path, _ARRAYS).values()
     n = len(indptr) - 1
-    links = sparse.csr_array((np.ones(len(indices), bool), indices, indptr), shape=(n, n))
-    links.check_format()
-    return Networks(links, sizes, labels)
+    edges = sparse.csr_array((np.ones(len(indices), bool), indices, indptr), shape=(n, n))
+    edges.check_format()
+    return Networks(edges, sizes, labels)
 
 
-def _write(path, networks):
-    arrays = networks.links.indices, networks.links.indptr, networks.sizes, networks.labels
+def _write(path: Path, networks: Networks) -> None:
+    arrays = networks.edges.indices, networks.edges.indptr, networks.sizes, networks.labels
     cache.write_arrays(path, dict(zip(_ARRAYS, arrays, strict=True)))
 
 
-def synthetic(n_graphs=300, sizes=(10, 30), seed=0):
-    """Made-up networks of two kinds, as many of each: groups of friends, and discussions.
-
-    Groups overlap in one person, and in a group all know each other. In a discussion everybody
-    answers somebody, the more likely the more answers somebody has already: a tree.
-
-    Args:
-        n_graphs: number of networks; the last is a discussion if it is even.
-        sizes: smallest and largest number of nodes, at least 4.
-        seed: integer.
-
-    Returns:
-        `Networks`.
-
-    Raises:
-        ValueError: if an argument is out of range.
-    """
-    n_graphs = check_int("n_graphs", n_graphs, least=2)
-    if not 4 <= sizes[0] <= sizes[1]:
-        raise ValueError(f"Expected networks of at least 4 nodes, (low, high). Received: {sizes=}")
-    rng = np.random.default_rng(seed)
-    labels = np.arange(n_graphs) % 2
-    n_nodes = rng.integers(*sizes, n_graphs, endpoint=True)
-    make = (_groups, _discussion)
-    links = [make[label](n, rng) for label, n in zip(labels, n_nodes, strict=True)]
-    starts = np.cumsum(n_nodes) - n_nodes
-    everything = np.concatenate([part + start for part, start in zip(links, starts, strict=True)])
-    return Networks(graphs.adjacency(everything, n_nodes=int(n_nodes.sum())), n_nodes, labels)
-
-
-def _groups(n, rng):
-    """Links [links, 2] of one person, 0, and the groups to which all others belong."""
-    group_of = rng.integers(0, max(2, n // 6), n)
-    is_linked = group_of[:, None] == group_of
-    is_linked[0] = True
-    return np.argwhere(np.triu(is_linked, 1))
-
-
-def _discussion(n, rng):
-    """Links [links, 2] of a tree, in which the rich get richer."""
-    links = [(0, 1)]
-    for node in range(2, n):
-        links.append((node, int(rng.choice(np.reshape(links, -1)))))
-    return np.array(links)
-
-
-def _parse(archive, name):
+def _parse(archive: Path, name: str) -> Networks:
     """Read the text files of an archive."""
-    links, graph_of, given = (_numbers(archive, name, part) for part in _COLUMNS)
-    links, graph_of, given = links - 1, graph_of[:, 0] - 1, given[:, 0]
+    edges, graph_of, given = (_numbers(archive, name, part) for part in _COLUMNS)
+    edges, graph_of, given = edges - 1, graph_of[:, 0] - 1, given[:, 0]
     n, n_graphs = len(graph_of), len(given)
     last = graph_of.max(initial=-1)
     if not n or graph_of.min() < 0 or last >= n_graphs or (np.diff(graph_of) < 0).any():
@@ -185,23 +141,23 @@ def _parse(archive, name):
             f"Received: {archive} with nodes of graphs {graph_of.min(initial=0) + 1} to {last + 1}"
         )
     sizes = np.bincount(graph_of, minlength=n_graphs)
-    if links.size and not 0 <= links.min() <= links.max() < n:
+    if edges.size and not 0 <= edges.min() <= edges.max() < n:
         raise ValueError(
-            f"Expected links between nodes 1 to {n}. "
-            f"Received: {archive} with nodes {links.min() + 1} to {links.max() + 1}"
+            f"Expected edges between nodes 1 to {n}. "
+            f"Received: {archive} with nodes {edges.min() + 1} to {edges.max() + 1}"
         )
-    if (graph_of[links[:, 0]] != graph_of[links[:, 1]]).any():
-        raise ValueError(f"Expected links within graphs. Received: {archive} with others")
+    if (graph_of[edges[:, 0]] != graph_of[edges[:, 1]]).any():
+        raise ValueError(f"Expected edges within graphs. Received: {archive} with others")
     labels = np.unique(given, return_inverse=True)[1].reshape(-1)
-    return Networks(graphs.adjacency(links, n_nodes=n), sizes, labels.astype(np.int64))
+    return Networks(graphs.adjacency(edges, n_nodes=n), sizes, labels.astype(np.int64))
 
 
-def _numbers(archive, name, part):
+def _numbers(archive: Path, name: str, part: str) -> npt.NDArray[np.int64]:
     """The ints of a text file: int64 [lines, columns]."""
     member = f"{name}/{name}_{part}.txt"
-    with archives.opened(archive) as files:
-        if member not in files.namelist():
+    with archives.opened(archive) as members:
+        if member not in members.namelist():
             raise ValueError(f"Expected a file {member}. Received: {archive} without it")
-        with files.open(member) as stream:
+        with members.open(member) as stream:
             lines = io.TextIOWrapper(stream, text_files.UTF_8)
             return text_files.ints(lines, _COLUMNS[part], f"{member} of {archive}")

@@ -15,16 +15,18 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from keras_mmil import datasets
+from keras_mmil.interpretation import plot_top_bag
 
 path = next((a for a in sys.argv[1:] if a.endswith(".png")), "top_bags.png")
 
 _, _, (x, y, digits) = datasets.mnist.load_mmil(
     n_train=2, n_valid=2, n_test=20, source="digits", instance_labels=True
 )
+sub_bag_labels = datasets.mnist.sub_bag_labels(digits)
 figure, axes = plt.subplots(1, 2, figsize=(9, 5), layout="constrained")
 for ax, label in zip(axes, (1, 0), strict=True):
     i = int(np.flatnonzero(y == label)[0])
-    datasets.pictures.plot_top_bag(x[i], digits[i], ax=ax)
+    plot_top_bag(x[i], sub_bag_labels[i], ax=ax)
     ax.set_title(("negative", "positive")[label])
 figure.savefig(path, dpi=100)
 print(f"wrote {path}")

@@ -1,6 +1,6 @@
 """Texts of your own: a list of strings and their labels; strings in, label and reasons out.
 
-The reviews here are made up (`datasets.synthetic.opinions`): positive iff more of their sentences
+The reviews here are made up (`datasets.synthetic`): positive iff more of their sentences
 praise than blame, where a "not" turns praise into blame. Put your own lists in their place.
 
     python examples/own_texts.py [--quick]
@@ -19,7 +19,7 @@ from keras_mmil.builders.corpus import Corpus
 QUICK = "--quick" in sys.argv
 
 keras.utils.set_random_seed(0)
-(texts, y), (texts_valid, y_valid), (texts_test, y_test) = datasets.synthetic.opinions.load_texts(
+(texts, y), (texts_valid, y_valid), (texts_test, y_test) = datasets.synthetic.load_reviews(
     n_train=200 if QUICK else 2000
 )
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_mmil import text
-from keras_mmil.datasets.synthetic import opinions
+from keras_mmil.datasets import synthetic
 
 IDS = st.lists(st.integers(1, 9), max_size=9)
 BAGS = {1: st.lists(IDS, max_size=4), 2: st.lists(st.lists(IDS, max_size=3), max_size=4)}
@@ -179,7 +179,7 @@ def test_very_long_texts(end, splitter):
 
 def test_splitters_agree_with_each_other_and_with_a_regular_expression():
     pytest.importorskip("tensorflow_text")
-    (texts, _), _, _ = opinions.load_texts(200, 0, 0)
+    (texts, _), _, _ = synthetic.load_reviews(200, 0, 0)
     expected = [
         [re.findall(rb"\w+", sentence) for sentence in re.split(rb"(?<=[.!]) ", one.encode())]
         for one in texts

@@ -28,7 +28,7 @@ def plants_mmil(
     for each species. Each region is computed once in a batch, however many bags hold it.
 
     Args:
-        dataset: a `datasets.plants.Flora`, or another object with `presence` [regions, species].
+        dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species].
         bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
         dense_units: units of the dense layer.
         known_by: what the network knows of the regions in the bags: "species", those seen in them;

@@ -103,7 +103,7 @@ def pointcloud_mmil(n_classes=40, bag_units=(40,), name="pointcloud_mmil", **arg
     Example:
 
     >>> (x, y), test = datasets.modelnet.load(n_points=100)
-    >>> bags = tf.RaggedTensor.from_tensor(datasets.modelnet.rotations(x, 5), ragged_rank=2)
+    >>> bags = tf.RaggedTensor.from_tensor(builders.clouds.rotations(x, 5), ragged_rank=2)
     >>> model = zoo.pointcloud_mmil()
     >>> model.fit(bags, y, epochs=1, batch_size=64)
     """

@@ -133,13 +133,13 @@ def fit_graph_network(name, network, parts, kind, seed):
     x = x.to_sparse() if settings.sparse else x
     y = torch.from_numpy(network.labels)
     train, valid, test = (torch.from_numpy(part) for part in parts)
-    links = [
-        network.links if seen is None else graphs.among(network.links, seen)
+    adjacencies = [
+        network.edges if seen is None else graphs.induced_subgraph(network.edges, seen)
         for seen in visible(kind, parts)
     ]
 
     def edges(step):
-        return _edges(links[step], settings.neighbours, rng)
+        return _edges(adjacencies[step], settings.neighbours, rng)
 
     model = _Network(settings, x.shape[1], network.n_classes)
     decay = {"weight_decay": settings.weight_decay}
@@ -171,7 +171,9 @@ def fit_graph_network(name, network, parts, kind, seed):
     return float((found == y[test]).float().mean())
 
 
-def _edges(links, at_most, rng):
-    """From each neighbour, of which at most so many are drawn, to the node: int64 [2, links]."""
-    bags = graphs.neighbourhoods(links, at_most=at_most, itself=False, random_state=rng)
+def _edges(adjacency, max_neighbours, rng):
+    """From each neighbour, of which at most so many are drawn, to the node: int64 [2, edges]."""
+    bags = graphs.neighbourhoods(
+        adjacency, max_neighbours=max_neighbours, include_self=False, seed=rng
+    )
     return torch.from_numpy(np.stack([bags.values.numpy(), bags.value_rowids().numpy()]))

@@ -1,3 +1,3 @@
 """Files of data sets: found, downloaded, cached and read."""
 
-__all__ = []
+__all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Zip archives and NumPy's `.npz` files, read so that damage is named and nothing blows up."""
+"""Zip archives and NumPy's `.npz` files, read with bounded memory and clear errors on damage."""
 
 import contextlib
 import lzma
@@ -7,8 +7,12 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO
 
 import numpy as np
+
+from keras_mmil._support.types import Array, PathLike
 
 __all__ = ["opened", "read_npz"]
 
@@ -33,13 +37,13 @@ _HEADERS = {
 
 
 @contextlib.contextmanager
-def opened(path):
-    """A zip archive, for a `with` statement, in whose block damage becomes a `ValueError`.
+def opened(path: PathLike) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive for a `with` statement, in whose block damage becomes a `ValueError`.
 
-    A file in the archive is no larger than could be packed into it, whatever it claims.
+    A file in the archive that claims to be larger than could be packed into it counts as damage.
 
     Raises:
-        ValueError: if the archive is damaged, in whatever way.
+        ValueError: if the archive is damaged in any way.
     """
     try:
         with open(path, "rb") as stream, zipfile.ZipFile(stream) as archive:
@@ -57,8 +61,8 @@ def opened(path):
         ) from error
 
 
-def _check_dictionary(stream, info):
-    """Refuse a file whose head asks for a dictionary of a size that no compressor uses."""
+def _check_dictionary(stream: BinaryIO, info: zipfile.ZipInfo) -> None:
+    """Refuse a file whose header asks for a dictionary of a size that no compressor uses."""
     stream.seek(info.header_offset + 26)  # of the local header, where the lengths of its end are
     lengths = stream.read(4)
     skipped = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
@@ -68,15 +72,15 @@ def _check_dictionary(stream, info):
         raise zipfile.BadZipFile(f"{info.filename!r} with an LZMA dictionary of {size:,} bytes")
 
 
-def read_npz(path, shapes):
+def read_npz(path: PathLike, shapes: Mapping[str, tuple[int, ...] | None]) -> dict[str, Array]:
     """Arrays of a NumPy `.npz` file, which is never unpickled.
 
     Args:
         path: the file.
-        shapes: dict from the names of the arrays to their shapes, or None for any.
+        shapes: the wanted arrays: from their names to their shapes, or None for any shape.
 
     Returns:
-        Dict from names to arrays.
+        Dict from names to arrays, in the order of `shapes`.
 
     Raises:
         ValueError: if the file is damaged, or an array is missing or of another shape.
@@ -98,7 +102,7 @@ def read_npz(path, shapes):
     return arrays
 
 
-def _read_array(archive, name):
+def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
     info = archive.getinfo(name)
     with archive.open(info) as file:
         version = np.lib.format.read_magic(file)

@@ -1,31 +1,43 @@
-"""What is made of data sets, kept in Keras's cache: checked when read, made anew if damaged."""
+"""Results kept in Keras's cache: checked when read, made again if damaged."""
 
 import hashlib
 import os
 import warnings
 import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 
 from keras_mmil._support.atomic import replacing
+from keras_mmil._support.types import Array
 from keras_mmil.datasets._io import archives
 
-__all__ = ["kept", "read_arrays", "write_arrays"]
+__all__ = ["cached", "read_arrays", "write_arrays"]
+
+T = TypeVar("T")
 
 _SEAL = b"sha256:"
 _DIGITS = 64  # of a checksum
 
 
-def kept(path, make, read, write):
-    """What `make` makes: read from the file `path` if it is there, else made and written to it.
+def cached(
+    path: Path,
+    *,
+    make: Callable[[], T],
+    read: Callable[[Path], T],
+    write: Callable[[Path, T], None],
+) -> T:
+    """The result of `make`: read from the file `path` if it exists, else made and written to it.
 
-    Where the file is damaged, it is made anew, and where it cannot be written, it is made in every
-    call; a warning says so.
+    If the file is damaged, the result is made again, and if it cannot be written, it is made in
+    every call; a warning says so.
 
     Args:
-        path: the file; or, if there are several, that which is written last.
+        path: the file; of several, the one that is written last.
         make: function without arguments.
-        read: function of a path, which raises `ValueError` for what cannot be as `make` made it.
+        read: function of a path, which raises `ValueError` for what `make` cannot have made.
         write: function of a path and of what `make` returned.
     """
     if os.path.exists(path):
@@ -49,10 +61,10 @@ def kept(path, make, read, write):
     return made
 
 
-def write_arrays(path, arrays):
-    """Write a dict of arrays to a `.npz` file, atomically, which ends with its own checksum."""
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays atomically to a `.npz` file that ends with its own checksum."""
     with replacing(path) as part:
-        np.savez(part, **arrays)
+        np.savez(part, **arrays)  # type: ignore[arg-type]  # no array is `allow_pickle`
         with zipfile.ZipFile(part, "a") as archive:
             archive.comment = _SEAL + bytes(_DIGITS)  # the end of the file
         with open(part, "rb+") as stream:
@@ -61,8 +73,8 @@ def write_arrays(path, arrays):
             stream.write(digest)
 
 
-def read_arrays(path, names):
-    """A dict of the arrays of a file that `write_arrays` wrote.
+def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
+    """The arrays of a file that `write_arrays` wrote, in the order of `names`.
 
     Raises:
         ValueError: if a byte of the file is not as it was written, or an array is missing.
@@ -75,7 +87,7 @@ def read_arrays(path, names):
     return archives.read_npz(path, dict.fromkeys(names))
 
 
-def _digest(stream, n_bytes):
+def _digest(stream: BinaryIO, n_bytes: int) -> bytes:
     """Hexadecimal digits of the SHA-256 of the next bytes, as bytes."""
     digest = hashlib.sha256()
     while chunk := stream.read(min(n_bytes, 2**20)):

@@ -8,8 +8,9 @@ import urllib.request
 from pathlib import Path
 
 from keras_mmil._support.atomic import replacing
+from keras_mmil._support.types import PathLike
 
-__all__ = ["cache", "find", "find_local", "short_digest"]
+__all__ = ["cache_folder", "find", "find_local", "short_digest"]
 
 _CHUNK = 2**20  # bytes
 _NETWORK_ERRORS = (
@@ -20,23 +21,25 @@ _NETWORK_ERRORS = (
 )
 
 
-def find(name, url=None, checksum=None, instructions=""):
+def find(
+    name: str, url: str | None = None, checksum: str | None = None, instructions: str = ""
+) -> Path:
     """Path of a data set's file.
 
-    The file is looked for in the folder that the environment variable `KERAS_MMIL_DATA` names, and
-    nowhere else where that is set. Otherwise in Keras's cache (`~/.keras/datasets`, or the folder
-    `datasets` in `KERAS_HOME`), into which it is downloaded if it is not there yet.
+    If the environment variable `KERAS_MMIL_DATA` names a folder, the file is looked for there and
+    nowhere else. Otherwise it is looked for in Keras's cache (`~/.keras/datasets`, or the folder
+    `datasets` in `KERAS_HOME`), and downloaded to it if it is not there yet.
 
     Args:
         name: path of the file within the folder.
         url: where to download the file from; None if it cannot be downloaded.
-        checksum: what a download must have, as "sha256:" and hexadecimal digits; or of another of
-            hashlib's algorithms, where that is what is published.
+        checksum: of the download, as "sha256:" and hexadecimal digits; or of another of hashlib's
+            algorithms, if that is the published one.
         instructions: how to get the file by hand, a sentence for the error message.
 
     Raises:
-        FileNotFoundError: if the file is neither there nor can be downloaded; says where to put it.
-        ValueError: if the download does not have the checksum.
+        FileNotFoundError: if the file is not there and cannot be downloaded; says where to put it.
+        ValueError: if the download has another checksum.
     """
     path = find_local(name)
     if path.is_file():
@@ -59,24 +62,24 @@ def find(name, url=None, checksum=None, instructions=""):
     return path
 
 
-def find_local(name):
-    """Where `find` looks for a file before it downloads anything: the path, there or not."""
-    return Path(os.environ.get("KERAS_MMIL_DATA") or cache()).expanduser() / name
+def find_local(name: str) -> Path:
+    """The path where `find` looks for a file before it downloads it, whether it exists or not."""
+    return Path(os.environ.get("KERAS_MMIL_DATA") or cache_folder()).expanduser() / name
 
 
-def short_digest(path):
-    """Some hexadecimal digits of a file's SHA-256, for the names of what is cached of it."""
+def short_digest(path: PathLike) -> str:
+    """The first hexadecimal digits of a file's SHA-256, for the names of its cached results."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:12]
 
 
-def cache():
+def cache_folder() -> Path:
     """The folder of Keras's cache for data sets."""
     home = os.environ.get("KERAS_HOME") or Path.home() / ".keras"
     return Path(home) / "datasets"
 
 
-def _download(url, path, checksum):
+def _download(url: str, path: Path, checksum: str | None) -> None:
     """Downloads to a temporary file beside `path`, and moves it there only when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     algorithm, _, expected = (checksum or "sha256:").partition(":")

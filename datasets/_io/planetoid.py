@@ -5,28 +5,47 @@ import io
 import pickle
 import pickletools
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sparse
 import tensorflow as tf
 
 from keras_mmil._support import text_files
 from keras_mmil._support.splits import row_splits
+from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.builders import graphs
 from keras_mmil.datasets._io import files
 from keras_mmil.datasets._io.planetoid_checksums import CHECKSUMS
 
-__all__ = ["find", "find_own", "read", "years"]
+__all__ = ["Fields", "find", "find_own", "read", "years"]
 
 _URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
 _PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 _N_VALID = 500  # of the transductive split
 
+Contents: TypeAlias = dict[Path, bytes]
+# The content of a file by its part: CSR matrices, arrays, and the dict of lists `graph`.
+_Parts: TypeAlias = Mapping[str, Any]
 
-def find(name):
-    """The contents of the official files of a network, a dict of bytes.
+
+class Fields(TypedDict):
+    """The fields of a `Citations` that the files of a network have."""
+
+    words: tf.RaggedTensor
+    weights: tf.RaggedTensor | None
+    n_words: int
+    labels: npt.NDArray[np.int64]
+    edges: sparse.csr_array
+    transductive: tuple[Ints, Ints, Ints]
+
+
+def find(name: str) -> Contents:
+    """The contents of the official files of a network, a dict from their paths to bytes.
 
     Args:
         name: "cora", "citeseer" or "pubmed".
@@ -54,20 +73,17 @@ def find(name):
     return contents
 
 
-def find_own(folder, name):
+def find_own(folder: PathLike, name: str) -> Contents:
     """The contents of the files of a network in a folder, a dict from their paths to bytes."""
     paths = [Path(folder) / f"ind.{name}.{part}" for part in _PARTS]
     return {path: path.read_bytes() for path in paths}
 
 
-def read(contents):
+def read(contents: Contents) -> Fields:
     """The fields of a `Citations` that the files of a network have.
 
     Args:
         contents: dict from the paths of the files to their bytes.
-
-    Returns:
-        Dict of `words`, `weights`, `n_words`, `labels`, `links` and `transductive`.
 
     Raises:
         ValueError: if a file is damaged, or holds what it should not.
@@ -79,7 +95,7 @@ def read(contents):
     return _assemble(parts, str(next(iter(contents))).removesuffix("x") + "*")
 
 
-def years(path, n):
+def years(path: Path, n: int) -> npt.NDArray[np.int64] | None:
     """The years of n papers, int64 [n], from a file with a line for each; None if it is not there.
 
     Raises:
@@ -93,7 +109,7 @@ def years(path, n):
     return found
 
 
-def _assemble(parts, source):
+def _assemble(parts: _Parts, source: str) -> Fields:
     n_train, n_known = parts["x"].shape[0], parts["allx"].shape[0]
     index, graph = parts["test.index"], parts["graph"]
     n_described = n_known + len(index)
@@ -122,7 +138,7 @@ def _assemble(parts, source):
             f"Received: {source} with paper {largest}"
         )
     n = int(largest) + 1
-    # Test papers stand where the index says; CiteSeer has a few that nothing is known of.
+    # The index gives the rows of the test papers; of a few of CiteSeer nothing is known.
     rows = np.full(n, -1)
     rows[:n_known] = np.arange(n_known)
     rows[index] = n_known + np.arange(len(index))
@@ -141,11 +157,11 @@ def _assemble(parts, source):
     words = tf.RaggedTensor.from_row_splits(ordered.indices.astype(np.int32), splits)
     values = ordered.data.astype(np.float32)
     weights = None if (values == 1).all() else tf.RaggedTensor.from_row_splits(values, splits)
-    links = [(paper, other) for paper, others in graph.items() for other in others]
-    if any(not 0 <= other < n for _, other in links):
+    edges = [(paper, other) for paper, others in graph.items() for other in others]
+    if any(not 0 <= other < n for _, other in edges):
         raise ValueError(
-            f"Expected links between papers from 0 to {n - 1}. Received: {source} with links to "
-            f"papers from {min(o for _, o in links)} to {max(o for _, o in links)}"
+            f"Expected edges between papers from 0 to {n - 1}. Received: {source} with edges to "
+            f"papers from {min(o for _, o in edges)} to {max(o for _, o in edges)}"
         )
     valid = np.arange(n_train, min(n_train + _N_VALID, n_known))
     return {
@@ -153,12 +169,12 @@ def _assemble(parts, source):
         "weights": weights,
         "n_words": content.shape[1],
         "labels": labels,
-        "links": graphs.adjacency(np.array(links, np.int64).reshape(-1, 2), n_nodes=n),
+        "edges": graphs.adjacency(np.array(edges, np.int64).reshape(-1, 2), n_nodes=n),
         "transductive": (np.arange(n_train), valid, np.sort(index).astype(np.int64)),
     }
 
 
-def _read(content, part, path):
+def _read(content: bytes, part: str, path: Path) -> Any:
     if part == "test.index":
         return _ints(content, path)
     try:
@@ -169,39 +185,40 @@ def _read(content, part, path):
     return _checked(found, part, path, len(content))
 
 
-def _ints(content, path):
+def _ints(content: bytes, path: Path) -> npt.NDArray[np.int64]:
     """The ints of a text with one in each line, int64 [lines]."""
     lines = io.TextIOWrapper(io.BytesIO(content), text_files.UTF_8)
     return text_files.ints(lines, 1, path)[:, 0]
 
 
-def _check_memo(content):
+def _check_memo(content: bytes) -> None:
     """Refuse a place in the unpickler's memo, which is an array, beyond the size of the file."""
     for opcode, argument, _ in pickletools.genops(content):
-        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and argument > len(content):
+        is_put = opcode.name in ("PUT", "BINPUT", "LONG_BINPUT")
+        if is_put and isinstance(argument, int) and argument > len(content):
             raise pickle.UnpicklingError(f"place {argument} in a file of {len(content)} bytes")
 
 
-def _damaged(path, why):
+def _damaged(path: Path, why: object) -> ValueError:
     return ValueError(
         f"Expected a file of Planetoid; delete it and get it again. Received: {path} ({why})"
     )
 
 
 class _Matrix:
-    """Stands for SciPy's CSR matrix of old: keeps what was pickled of it, and runs nothing."""
+    """Stands for SciPy's former CSR matrix: keeps its pickled state, and runs nothing."""
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         self.state = state
 
 
 class _Dtype:
     """Stands for NumPy's dtype: keeps its code and the order of its bytes."""
 
-    def __init__(self, code, *_):
+    def __init__(self, code: Any, *_: Any):
         self.code = code
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         if state[1] in ("<", ">"):
             self.code = state[1] + self.code
 
@@ -213,20 +230,20 @@ class _Array:
         array: the array, of as many numbers as there are bytes for.
     """
 
-    def __init__(self, *_):
-        self.array = None
+    def __init__(self, *_: Any):
+        self.array: Array | None = None
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         _, shape, dtype, is_fortran, content = state
         dtype = np.dtype(dtype.code)
         if dtype.kind not in "iuf":
             raise pickle.UnpicklingError(f"an array of {dtype} instead of numbers")
         content = content.encode("latin1") if isinstance(content, str) else content
-        order = "F" if is_fortran else "C"
-        self.array = np.frombuffer(content, dtype).reshape(shape, order=order).copy()
+        flat = np.frombuffer(content, dtype)
+        self.array = flat.reshape(shape, order="F" if is_fortran else "C").copy()
 
 
-_ALLOWED = {
+_ALLOWED: dict[tuple[str, str], type] = {
     ("scipy.sparse.csr", "csr_matrix"): _Matrix,
     ("scipy.sparse._csr", "csr_matrix"): _Matrix,
     ("numpy", "ndarray"): _Array,
@@ -242,14 +259,14 @@ _ALLOWED = {
 class _Unpickler(pickle.Unpickler):
     """Makes arrays, matrices and dicts of lists, and refuses anything else."""
 
-    def find_class(self, module, name):
-        """What a pickle may name."""
+    def find_class(self, module: str, name: str) -> type:
+        """The class that a pickle names, if it is one of those allowed."""
         if (module, name) not in _ALLOWED:
             raise pickle.UnpicklingError(f"{module}.{name} is neither array nor list")
         return _ALLOWED[module, name]
 
 
-def _checked(found, part, path, n_bytes):
+def _checked(found: Any, part: str, path: Path, n_bytes: int) -> Any:
     """The content of a file as CSR array, array, or dict of lists."""
     if part == "graph":
         if not isinstance(found, dict) or not all(isinstance(x, list) for x in found.values()):
@@ -258,7 +275,7 @@ def _checked(found, part, path, n_bytes):
         if not all(type(paper) is int and paper >= 0 for paper in papers):
             raise _damaged(path, "not numbers of papers")
         if sum(map(len, found.values())) > n_bytes:  # one list many times
-            raise _damaged(path, "more links than bytes")
+            raise _damaged(path, "more edges than bytes")
         return dict(found)
     if isinstance(found, _Matrix):
         state = found.state
@@ -272,6 +289,6 @@ def _checked(found, part, path, n_bytes):
             raise _damaged(path, error) from error
         return matrix
     array = getattr(found, "array", None)
-    if np.ndim(array) != 2:
+    if array is None or array.ndim != 2:
         raise _damaged(path, f"{type(found).__name__.strip('_')} instead of a matrix")
     return array

@@ -1,8 +1,8 @@
-"""SHA-256 of the files of Planetoid, but for PubMed's `allx`, which was not at hand."""
+"""SHA-256 of the files of Planetoid, without that of PubMed's `allx`, which is not known."""
 
 __all__ = ["CHECKSUMS"]
 
-CHECKSUMS = {
+CHECKSUMS: dict[str, dict[str, str]] = {
     "cora": {
         "x": "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
         "y": "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",

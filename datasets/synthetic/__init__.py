@@ -1,30 +1,39 @@
-"""Made-up data whose rules are known: for tests, examples, and the first steps."""
+"""Made-up data whose rules are known: for tests, examples, and the first steps.
+
+`load_citations`, `load_networks` and `load_flora` make what `keras_mmil.datasets` reads from files;
+the other `load_...` functions make bags, clouds or texts, and their labels.
+"""
 
 import importlib
+from typing import Any
 
-from keras_mmil.datasets.synthetic.points import (
-    load_offside,
-    load_three_level,
-    load_zero_and_no_two,
-    offside_image_labels,
-    offside_labels,
-    three_level_labels,
-    zero_and_no_two_labels,
-)
+# Where each name is; `keras_mmil.datasets.synthetic` loads a module when it is asked for a name.
+_HOMES = {
+    "load_citations": "citations",
+    "load_clouds": "clouds",
+    "load_flora": "plants",
+    "load_networks": "social",
+    "load_offside": "points",
+    "load_reviews": "opinions",
+    "load_three_level": "points",
+    "load_zero_and_no_two": "points",
+    "offside_image_labels": "points",
+    "offside_labels": "points",
+    "three_level_labels": "points",
+    "zero_and_no_two_labels": "points",
+}
+_MODULES = ("citations", "clouds", "opinions", "plants", "points", "social")
 
-__all__ = [
-    "load_offside",
-    "load_three_level",
-    "load_zero_and_no_two",
-    "offside_image_labels",
-    "offside_labels",
-    "opinions",
-    "three_level_labels",
-    "zero_and_no_two_labels",
-]
+__all__ = [*_HOMES, *_MODULES]
 
 
-def __getattr__(name):
-    if name != "opinions":
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module(f"{__name__}.opinions")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

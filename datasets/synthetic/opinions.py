@@ -1,14 +1,19 @@
-"""Made-up reviews whose rule is known: texts for tests and examples that need no download.
+"""Made-up reviews whose rule is known: texts for tests and examples without a download.
 
-A sentence praises, blames, or says nothing; a word or two decide, and a "not" turns them round. A
+A sentence praises, blames, or is neutral, as one or two words decide, and a "not" negates them. A
 review is positive iff more of its sentences praise than blame.
 """
 
+from typing import TypeAlias
+
 import numpy as np
+import numpy.typing as npt
 
-from keras_mmil.datasets import _generate
+from keras_mmil.datasets import _draws
 
-__all__ = ["load_texts"]
+__all__ = ["load_reviews"]
+
+Texts: TypeAlias = tuple[list[str], npt.NDArray[np.int64]]
 
 _THINGS = ("plot", "acting", "music", "story", "ending", "cast", "camera work", "dialogue")
 _GOOD = ("good", "great", "wonderful", "funny", "clever", "moving")
@@ -22,7 +27,13 @@ _NEUTRAL = (
 _JUDGEMENTS = ("The {} was {}{}.", "I found the {} {}{}.", "And the {} is {}{}!")
 
 
-def load_texts(n_train=1000, n_valid=300, n_test=300, n_sentences=(1, 7), seed=0):
+def load_reviews(
+    n_train: int = 1000,
+    n_valid: int = 300,
+    n_test: int = 300,
+    n_sentences: _draws.Sizes = (1, 7),
+    seed: int = 0,
+) -> tuple[Texts, ...]:
     """Balanced sets of reviews.
 
     Args:
@@ -37,25 +48,25 @@ def load_texts(n_train=1000, n_valid=300, n_test=300, n_sentences=(1, 7), seed=0
     Raises:
         ValueError: if an argument is out of range.
     """
-    _generate.check_counts(n_train=n_train, n_valid=n_valid, n_test=n_test)
-    _generate.check_sizes(n_sentences=n_sentences)
+    _draws.check_counts(n_train=n_train, n_valid=n_valid, n_test=n_test)
+    _draws.check_sizes(n_sentences=n_sentences)
 
-    def draw_set(_, n, rng):
+    def draw_set(_: int, n: int, rng: np.random.Generator) -> Texts:
         y = rng.permutation(np.arange(n) % 2)
         return [_review(label, n_sentences, rng) for label in y], y
 
-    return _generate.draw_sets((n_train, n_valid, n_test), seed, draw_set)
+    return _draws.draw_sets((n_train, n_valid, n_test), seed, draw_set)
 
 
-def _review(label, n_sentences, rng):
-    """A review of one label: opinions are drawn until they have it."""
+def _review(label: int, n_sentences: _draws.Sizes, rng: np.random.Generator) -> str:
+    """A review of a given label: opinions are drawn until they have it."""
     while True:
         opinions = rng.choice([-1, 0, 1], size=rng.integers(*n_sentences, endpoint=True))
         if opinions.sum() != 0 and (opinions.sum() > 0) == label:
             return " ".join(_sentence(opinion, rng) for opinion in opinions)
 
 
-def _sentence(opinion, rng):
+def _sentence(opinion: int, rng: np.random.Generator) -> str:
     if opinion == 0:
         return rng.choice(_NEUTRAL).format(rng.integers(2, 120))
     is_negated = rng.random() < 0.4

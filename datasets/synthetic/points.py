@@ -9,10 +9,15 @@ Every instance has a latent label. Its point is normally distributed around that
 an equilateral triangle.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
-from keras_mmil.datasets import _generate
+from keras_mmil._support.types import Ints
+from keras_mmil.datasets import _draws
 
 __all__ = [
     "load_offside",
@@ -24,7 +29,10 @@ __all__ = [
     "zero_and_no_two_labels",
 ]
 
-# Around the circle of radius 1, so that all corners are equally far from each other.
+# Pairs (x, y) or triples (x, y, z), one for each set.
+Sets: TypeAlias = tuple[tuple[Any, ...], ...]
+
+# On the circle of radius 1, so that all corners are equally far from each other.
 _ANGLES = 2 * np.pi * np.arange(3) / 3
 _CORNERS = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)  # (latent labels, 2)
 
@@ -33,18 +41,18 @@ _NOT_OFFSIDE, _OFFSIDE, _INCONCLUSIVE = 0, 1, 2
 
 
 def load_offside(
-    n_train=1000,
-    n_valid=500,
-    n_test=1000,
-    bag_size=(2, 6),
-    sub_bag_size=(2, 6),
-    noise=0.2,
-    seed=0,
-    instance_labels=False,
-):
-    """Images of players that settle whether there was an offside, or do not (Example offside).
+    n_train: int = 1000,
+    n_valid: int = 500,
+    n_test: int = 1000,
+    bag_size: _draws.Sizes = (2, 6),
+    sub_bag_size: _draws.Sizes = (2, 6),
+    noise: float = 0.2,
+    seed: int = 0,
+    instance_labels: bool = False,
+) -> Sets:
+    """Images of players that show whether there was an offside, or do not (Example offside).
 
-    A player is behind (latent label 0), in front (1), or it cannot be told (2). An image, a bag of
+    A player is behind (latent label 0), in front (1), or inconclusive (2). An image, a bag of
     players, says offside if all are behind, not offside if some player is in front, and is
     inconclusive otherwise. A top-bag of images is positive, offside, iff some image says offside
     and none says not offside. Behind, in front and inconclusive are drawn with probabilities 0.7,
@@ -69,15 +77,15 @@ def load_offside(
     return _load(
         {"n_train": n_train, "n_valid": n_valid, "n_test": n_test},
         {"bag_size": bag_size, "sub_bag_size": sub_bag_size},
-        [0.7, 0.05, 0.25],
-        offside_labels,
-        noise,
-        seed,
-        instance_labels,
+        probabilities=[0.7, 0.05, 0.25],
+        label_of=offside_labels,
+        noise=noise,
+        seed=seed,
+        instance_labels=instance_labels,
     )
 
 
-def offside_image_labels(latent):
+def offside_image_labels(latent: tf.RaggedTensor) -> tf.RaggedTensor:
     """What images `[B, (n), (m)]` of players say: int64 ragged `[B, (n)]`.
 
     0 is not offside, 1 offside, 2 inconclusive.
@@ -88,7 +96,7 @@ def offside_image_labels(latent):
     return tf.where(any_in_front, np.int64(_NOT_OFFSIDE), conclusive)
 
 
-def offside_labels(latent):
+def offside_labels(latent: tf.RaggedTensor) -> npt.NDArray[np.int64]:
     """Labels of top-bags `[B, (n), (m)]` of players: int64 array `[B]`, 1 for offside."""
     images = offside_image_labels(latent)
     some_offside = tf.reduce_any(images == _OFFSIDE, axis=1)
@@ -97,14 +105,14 @@ def offside_labels(latent):
 
 
 def load_zero_and_no_two(
-    n_train=1000,
-    n_valid=500,
-    n_test=1000,
-    bag_size=(2, 6),
-    noise=0.2,
-    seed=0,
-    instance_labels=False,
-):
+    n_train: int = 1000,
+    n_valid: int = 500,
+    n_test: int = 1000,
+    bag_size: _draws.Sizes = (2, 6),
+    noise: float = 0.2,
+    seed: int = 0,
+    instance_labels: bool = False,
+) -> Sets:
     """Bags that are positive iff they hold an instance of latent label 0 and none of label 2.
 
     The latent labels 0, 1 and 2 are drawn with equal probabilities. Arguments, errors and what is
@@ -113,30 +121,30 @@ def load_zero_and_no_two(
     return _load(
         {"n_train": n_train, "n_valid": n_valid, "n_test": n_test},
         {"bag_size": bag_size},
-        [1 / 3, 1 / 3, 1 / 3],
-        zero_and_no_two_labels,
-        noise,
-        seed,
-        instance_labels,
+        probabilities=[1 / 3, 1 / 3, 1 / 3],
+        label_of=zero_and_no_two_labels,
+        noise=noise,
+        seed=seed,
+        instance_labels=instance_labels,
     )
 
 
-def zero_and_no_two_labels(latent):
+def zero_and_no_two_labels(latent: tf.RaggedTensor) -> npt.NDArray[np.int64]:
     """Labels of bags `[B, (n)]`: int64 array `[B]`, 1 iff they hold a 0 and no 2."""
     return _as_labels(_zero_and_no_two(latent, axis=1))
 
 
 def load_three_level(
-    n_train=1000,
-    n_valid=500,
-    n_test=1000,
-    bag_size=(2, 4),
-    sub_bag_size=(2, 3),
-    sub_sub_bag_size=(2, 4),
-    noise=0.2,
-    seed=0,
-    instance_labels=False,
-):
+    n_train: int = 1000,
+    n_valid: int = 500,
+    n_test: int = 1000,
+    bag_size: _draws.Sizes = (2, 4),
+    sub_bag_size: _draws.Sizes = (2, 3),
+    sub_sub_bag_size: _draws.Sizes = (2, 4),
+    noise: float = 0.2,
+    seed: int = 0,
+    instance_labels: bool = False,
+) -> Sets:
     """Bags of bags of bags, positive iff in some sub-bag all bags hold a 0 and no 2.
 
     The latent labels 0, 1 and 2 are drawn with equal probabilities. Arguments, errors and what is
@@ -150,37 +158,46 @@ def load_three_level(
             "sub_bag_size": sub_bag_size,
             "sub_sub_bag_size": sub_sub_bag_size,
         },
-        [1 / 3, 1 / 3, 1 / 3],
-        three_level_labels,
-        noise,
-        seed,
-        instance_labels,
+        probabilities=[1 / 3, 1 / 3, 1 / 3],
+        label_of=three_level_labels,
+        noise=noise,
+        seed=seed,
+        instance_labels=instance_labels,
     )
 
 
-def three_level_labels(latent):
+def three_level_labels(latent: tf.RaggedTensor) -> npt.NDArray[np.int64]:
     """Labels of top-bags `[B, (n), (m), (l)]`: int64 array `[B]`, as `load_three_level` says."""
     sub_sub_bags = _zero_and_no_two(latent, axis=3)  # (top-bags, (sub-bags), (sub-sub-bags))
     return _as_labels(tf.reduce_any(tf.reduce_all(sub_sub_bags, axis=2), axis=1))
 
 
-def _zero_and_no_two(latent, axis):
+def _zero_and_no_two(latent: tf.RaggedTensor, axis: int) -> tf.RaggedTensor:
     return tf.reduce_any(latent == 0, axis) & ~tf.reduce_any(latent == 2, axis)
 
 
-def _as_labels(is_positive):
+def _as_labels(is_positive: tf.Tensor) -> npt.NDArray[np.int64]:
     return tf.cast(is_positive, tf.int64).numpy()
 
 
-def _load(counts, sizes, probabilities, label_of, noise, seed, instance_labels):
+def _load(
+    counts: Mapping[str, int],
+    sizes: Mapping[str, _draws.Sizes],
+    *,
+    probabilities: Sequence[float],
+    label_of: Callable[[tf.RaggedTensor], Ints],
+    noise: float,
+    seed: int,
+    instance_labels: bool,
+) -> Sets:
     """Three sets of points, whose latent labels are drawn with the given probabilities."""
-    _generate.check_counts(**counts)
-    _generate.check_sizes(**sizes)
+    _draws.check_counts(**counts)
+    _draws.check_sizes(**sizes)
     if not 0 <= noise < np.inf:
         raise ValueError(f"Expected a standard deviation of at least 0. Received: noise={noise}")
 
-    def draw_set(_, n, rng):
-        z, y = _generate.draw_labelled(
+    def draw_set(_: int, n: int, rng: np.random.Generator) -> tuple[Any, ...]:
+        z, y = _draws.draw_labelled(
             n,
             sizes.values(),
             draw=lambda k: rng.choice(3, size=k, p=probabilities),
@@ -192,4 +209,4 @@ def _load(counts, sizes, probabilities, label_of, noise, seed, instance_labels):
         x = z.with_flat_values(points.astype(np.float32))
         return (x, y, z) if instance_labels else (x, y)
 
-    return _generate.draw_sets(tuple(counts.values()), seed, draw_set)
+    return _draws.draw_sets(tuple(counts.values()), seed, draw_set)

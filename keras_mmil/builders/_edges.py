@@ -1,26 +1,45 @@
-"""The links of graphs: whatever a graph is given as, made a sparse matrix."""
+"""Adjacency matrices: from whatever form a graph is given in, and restricted to some nodes."""
+
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sparse
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Ints
 
-__all__ = ["adjacency", "among", "as_adjacency", "checked_nodes", "facing"]
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = [
+    "GraphLike",
+    "adjacency",
+    "as_adjacency",
+    "checked_nodes",
+    "induced_subgraph",
+    "oriented",
+]
+
+# What `adjacency` accepts.
+GraphLike: TypeAlias = "sparse.sparray | sparse.spmatrix | networkx.Graph | npt.ArrayLike"
 
 
-def adjacency(graph, n_nodes=None, directed=False):
-    """The links of a graph, whatever it is given as. All functions here take a graph like that.
+def adjacency(
+    graph: GraphLike, n_nodes: int | None = None, directed: bool = False
+) -> sparse.csr_array:
+    """The adjacency matrix of a graph. All functions of this module accept graphs in these forms.
 
     Args:
-        graph: square SciPy sparse matrix or array, whose entries that are not 0 are links; networkx
-            graph, whose nodes are numbered in its own order; or int array [links, 2] of node
-            numbers. A link that is there several times is one; one from a node to itself is none.
-        n_nodes: number of nodes, needed for an array of links if the last nodes have none.
-        directed: whether links have a direction; otherwise one in either direction is both.
+        graph: square SciPy sparse matrix or array, whose nonzero entries are edges; networkx
+            graph, whose nodes are numbered in its own order; or int array [edges, 2] of node
+            numbers. Repeated edges count once, and self-loops are removed.
+        n_nodes: number of nodes, needed for an array of edges if the last nodes have none.
+        directed: whether edges keep their direction; otherwise the matrix is made symmetric.
 
     Returns:
-        SciPy CSR array of bool [nodes, nodes]: row i has the nodes to which there is a link from i,
-        sorted.
+        SciPy CSR array of bool [nodes, nodes]: row i has the nodes to which there is an edge from
+        i, sorted.
 
     Raises:
         TypeError: if the graph is none of these.
@@ -35,10 +54,10 @@ def adjacency(graph, n_nodes=None, directed=False):
            [0, 1, 0]])
     """
     positive_int("n_nodes", n_nodes, optional=True)
-    links, n = _links(graph, n_nodes)
-    links = links[links[:, 0] != links[:, 1]]
-    there = np.ones(len(links), bool)
-    found = sparse.coo_array((there, (links[:, 0], links[:, 1])), shape=(n, n)).tocsr()
+    edges, n = _edges(graph, n_nodes)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    there = np.ones(len(edges), bool)
+    found = sparse.coo_array((there, (edges[:, 0], edges[:, 1])), shape=(n, n)).tocsr()
     found.sum_duplicates()  # which also sorts
     if not directed:
         found = found + found.T.tocsr()
@@ -46,8 +65,8 @@ def adjacency(graph, n_nodes=None, directed=False):
     return found
 
 
-def among(graph, nodes):
-    """The graph without the links to or from other nodes than some; all nodes keep their numbers.
+def induced_subgraph(graph: GraphLike, nodes: npt.ArrayLike) -> sparse.csr_array:
+    """The graph with the edges between some nodes only; all nodes keep their numbers.
 
     Args:
         graph: see `adjacency`.
@@ -56,33 +75,33 @@ def among(graph, nodes):
     Returns:
         CSR array of bool [nodes, nodes].
     """
-    links = as_adjacency(graph)
-    kept = np.zeros(links.shape[0], bool)
+    edges = as_adjacency(graph)
+    kept = np.zeros(edges.shape[0], bool)
     kept[checked_nodes("nodes", nodes, len(kept))] = True
-    starts, ends = links.nonzero()
+    starts, ends = edges.nonzero()
     both = kept[starts] & kept[ends]
     between = np.stack([starts[both], ends[both]], axis=1)
     return adjacency(between, n_nodes=len(kept) or None, directed=True)
 
 
-def as_adjacency(graph):
-    """The adjacency of a graph; one that `adjacency` made is taken as it is."""
+def as_adjacency(graph: GraphLike) -> sparse.csr_array:
+    """The adjacency matrix of a graph; one that `adjacency` made is returned as it is."""
     is_ready = isinstance(graph, sparse.csr_array) and graph.dtype == bool
     return graph if is_ready else adjacency(graph)
 
 
-def facing(links, direction):
-    """The adjacency with the links that go out of nodes, come in, or both."""
+def oriented(edges: sparse.csr_array, direction: str) -> sparse.csr_array:
+    """The adjacency matrix of the outgoing edges of each node, the incoming ones, or both."""
     if direction not in ("out", "in", "both"):
         raise ValueError(f"Expected 'out', 'in' or 'both'. Received: direction={direction!r}")
     if direction == "out":
-        return links
-    back = links.T.tocsr()
+        return edges
+    back = edges.T.tocsr()
     back.sort_indices()
-    return back if direction == "in" else adjacency(links)
+    return back if direction == "in" else adjacency(edges)
 
 
-def checked_nodes(name, nodes, n):
+def checked_nodes(name: str, nodes: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
     """Node numbers as int64 [...]."""
     nodes = np.asarray(nodes)
     if nodes.dtype.kind not in "iu" and nodes.size:
@@ -95,28 +114,28 @@ def checked_nodes(name, nodes, n):
     return nodes.astype(np.int64)
 
 
-def _links(graph, n_nodes):
-    """Links int64 [links, 2], and the number of nodes."""
+def _edges(graph: Any, n_nodes: int | None) -> tuple[Ints, int]:
+    """Edges int64 [edges, 2], and the number of nodes."""
     if sparse.issparse(graph):
         if graph.shape[0] != graph.shape[1]:
             raise ValueError(f"Expected a square matrix. Received: graph.shape={graph.shape}")
         if not np.isfinite(graph.data).all():
             raise ValueError("Expected finite entries. Received: graph with NaN or infinity")
-        links, n = np.stack(graph.nonzero(), axis=1), graph.shape[0]
+        edges, n = np.stack(graph.nonzero(), axis=1), graph.shape[0]
     elif hasattr(graph, "number_of_nodes") and hasattr(graph, "edges"):
         number = {node: i for i, node in enumerate(graph)}
-        links = np.array([(number[u], number[v]) for u, v in graph.edges()], np.int64)
-        links, n = links.reshape(-1, 2), graph.number_of_nodes()
+        edges = np.array([(number[u], number[v]) for u, v in graph.edges()], np.int64)
+        edges, n = edges.reshape(-1, 2), graph.number_of_nodes()
         if not graph.is_directed():
-            links = np.concatenate([links, links[:, ::-1]])
+            edges = np.concatenate([edges, edges[:, ::-1]])
     else:
-        links = np.asarray(graph)
-        links = links.reshape(-1, 2).astype(np.int64) if links.size == 0 else links
-        if links.ndim != 2 or links.shape[1] != 2 or links.dtype.kind not in "iu":
+        edges = np.asarray(graph)
+        edges = edges.reshape(-1, 2).astype(np.int64) if edges.size == 0 else edges
+        if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
             raise TypeError(
-                "Expected a SciPy sparse matrix, a networkx graph, or int links [n, 2]. "
-                f"Received: graph of type {type(graph).__name__}, shape {links.shape}"
+                "Expected a SciPy sparse matrix, a networkx graph, or int edges [n, 2]. "
+                f"Received: graph of type {type(graph).__name__}, shape {edges.shape}"
             )
-        n = int(links.max(initial=-1)) + 1
+        n = int(edges.max(initial=-1)) + 1
     n = n if n_nodes is None else n_nodes
-    return checked_nodes("graph", links.reshape(-1), n).reshape(-1, 2), n
+    return checked_nodes("graph", edges.reshape(-1), n).reshape(-1, 2), n

@@ -2,23 +2,48 @@
 
 import csv
 import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TextIO
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_mmil._support import text_files
+from keras_mmil._support.types import PathLike
 
-__all__ = ["read"]
+__all__ = ["Occurrences", "read"]
 
 _WANTED = ("species", "decimalLatitude", "decimalLongitude")
 
 
-def read(path, cell, delimiter, quoted, encoding):
-    """What `plants.read_occurrences` makes a flora of: presence, centres of cells, and names."""
+@dataclass(frozen=True, eq=False)
+class Occurrences:
+    """Species and the cells of a grid where they were seen.
+
+    Attributes:
+        presence: bool [cells, species].
+        centres: latitude and longitude of each cell's centre, float32 [cells, 2].
+        species: their names.
+        regions: names of the cells.
+    """
+
+    presence: npt.NDArray[np.bool_]
+    centres: npt.NDArray[np.float32]
+    species: tuple[str, ...]
+    regions: tuple[str, ...]
+
+
+def read(
+    path: PathLike, cell: float, *, delimiter: str, quoted: bool | None, encoding: str
+) -> Occurrences:
+    """The table of a file; see `flora.read_occurrences`."""
     if not cell > 0:
         raise ValueError(f"Expected cells of some size. Received: cell={cell!r}")
-    pairs, n_left_out = set(), 0
+    pairs: set[tuple[str, int, int]] = set()
+    n_left_out = 0
     with text_files.opened(path, encoding) as file:
-        for where, name, *texts in _rows(file, path, delimiter, quoted):
+        for where, (name, *texts) in _rows(file, path, delimiter, quoted):
             if not name or not all(texts):
                 n_left_out += 1
                 continue
@@ -35,23 +60,29 @@ def read(path, cell, delimiter, quoted, encoding):
     if not pairs:
         raise ValueError(f"Expected occurrences. Received: {path} without any")
     species = sorted({name for name, *_ in pairs})
-    cells = sorted({tuple(place) for _, *place in pairs})
+    cells = sorted({(row, column) for _, row, column in pairs})
     row_of = {place: i for i, place in enumerate(cells)}
     column_of = {name: i for i, name in enumerate(species)}
     presence = np.zeros((len(cells), len(species)), bool)
-    for name, *place in pairs:
-        presence[row_of[tuple(place)], column_of[name]] = True
+    for name, row, column in pairs:
+        presence[row_of[row, column], column_of[name]] = True
     centres = (np.array(cells) + 0.5) * cell
     names = tuple(f"{latitude:.3f} {longitude:.3f}" for latitude, longitude in centres)
-    return presence, centres.astype(np.float32), tuple(species), names
+    return Occurrences(presence, centres.astype(np.float32), tuple(species), names)
 
 
-def _rows(file, path, delimiter, quoted):
-    """Yields where a row is, and what it has in the wanted columns, without white space around."""
+def _rows(
+    file: TextIO, path: PathLike, delimiter: str, quoted: bool | None
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields where a row is, and its texts in the wanted columns, stripped of white space."""
     if quoted is None:
         quoted = delimiter != "\t"
-    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    table = csv.reader(file, delimiter=delimiter, quoting=quoting, strict=True)
+    table = csv.reader(
+        file,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+        strict=True,
+    )
     last = 0  # the line where the row before ends
     try:
         header = next(table, [])
@@ -79,7 +110,7 @@ def _rows(file, path, delimiter, quoted):
                     f"Expected a species and a place on one line, so that no quotation mark is "
                     f"left open. Received: {where}: {str(found)[:200]}"
                 )
-            yield where, *found
+            yield where, found
     except csv.Error as error:
         raise ValueError(
             f"Expected columns separated by {delimiter!r}, with quotation marks that fit "
@@ -87,7 +118,7 @@ def _rows(file, path, delimiter, quoted):
         ) from error
 
 
-def _coordinate(text, where):
+def _coordinate(text: str, where: str) -> float:
     try:
         return float(text)
     except ValueError as error:

@@ -5,18 +5,20 @@ Clouds of equal size are an array `[clouds, points, 3]`, clouds of any size a Ra
 """
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Array, Ints
 
-__all__ = ["SHAPES", "normalise", "read_off", "rotations", "sample_surface", "synthetic"]
+__all__ = ["normalise", "read_off", "rotation_matrices", "rotations", "sample_surface"]
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
-def normalise(x):
-    """Move each cloud to mean 0 on each axis, and scale it to variance 1 over all coordinates.
+def normalise(x: Array | tf.RaggedTensor) -> npt.NDArray[np.float32] | tf.RaggedTensor:
+    """Shift each cloud to mean 0 on each axis, and scale it to variance 1 over all coordinates.
 
     Args:
         x: clouds, array or RaggedTensor of floats.
@@ -25,12 +27,12 @@ def normalise(x):
         The same in float32. A cloud of one point, or of equal points, is at the origin.
 
     Raises:
-        ValueError: if there are no clouds of points in space, or coordinates are not finite.
+        ValueError: if `x` is of another shape, or coordinates are not finite.
     """
     flat, bag_of, n_clouds = _points(x)
     sizes = np.maximum(np.bincount(bag_of, minlength=n_clouds), 1)[:, None]  # (clouds, 1)
 
-    def mean(values):
+    def mean(values: Array) -> Array:
         columns = [np.bincount(bag_of, column, n_clouds) for column in values.T]
         return np.stack(columns, axis=1) / sizes  # (clouds, columns)
 
@@ -38,13 +40,15 @@ def normalise(x):
     np.maximum.at(largest, bag_of, np.abs(flat).max(axis=1, initial=0))
     flat = flat - mean(flat)[bag_of]
     scale = np.sqrt(mean(np.square(flat)).mean(axis=1))
-    # Where all points are equal, what is left is rounding, and shall not be blown up.
+    # Where all points are equal, only rounding errors are left, which must not be scaled up.
     scale = np.where(scale > 1e-12 * largest, scale, np.inf)
     return _like(x, flat / scale[bag_of, None])
 
 
-def rotations(x, n_rotations, axis="z"):
-    """Each cloud as the bag of itself rotated by 0, 1/R, 2/R, ... of a full turn.
+def rotations(
+    x: Array | tf.RaggedTensor, n_rotations: int, axis: str = "z"
+) -> npt.NDArray[np.float32] | tf.RaggedTensor:
+    """Each cloud as the bag of its rotations by 0, 1/R, 2/R, ... of a full turn.
 
     Args:
         x: clouds, array or RaggedTensor of floats.
@@ -55,17 +59,17 @@ def rotations(x, n_rotations, axis="z"):
         Float32 array `[clouds, R, points, 3]`, or RaggedTensor `[clouds, (R), (points), 3]`.
 
     Raises:
-        ValueError: if an argument is out of range, or there are no clouds of points in space.
+        ValueError: if an argument is out of range, `x` is of another shape, or coordinates are not
+            finite.
 
     Source:
         Paper, section "Point Clouds".
     """
     positive_int("n_rotations", n_rotations)
-    if axis not in _AXES:
-        raise ValueError(f"Expected one of {', '.join(_AXES)}. Received: axis={axis!r}")
+    _check_axis(axis)
     flat, bag_of, n_clouds = _points(x)
     angles = 2 * np.pi * np.arange(n_rotations) / n_rotations
-    turned = np.einsum("rij,nj->rni", _turn(angles, _AXES[axis]), flat).astype(np.float32)
+    turned = np.einsum("rij,nj->rni", rotation_matrices(angles, axis), flat).astype(np.float32)
     if not isinstance(x, tf.RaggedTensor):
         turned = turned.reshape(n_rotations, n_clouds, -1, 3)
         return np.ascontiguousarray(turned.swapaxes(0, 1))
@@ -78,12 +82,42 @@ def rotations(x, n_rotations, axis="z"):
     )
 
 
-def sample_surface(vertices, triangles, n_points, seed=0):
+def rotation_matrices(angles: npt.ArrayLike, axis: str = "z") -> npt.NDArray[np.float64]:
+    """Matrices that rotate about an axis.
+
+    Args:
+        angles: floats `[angles]`, radians.
+        axis: "x", "y" or "z".
+
+    Returns:
+        Float64 array `[angles, 3, 3]`.
+
+    Raises:
+        ValueError: if there is no such axis.
+    """
+    _check_axis(axis)
+    angles = np.asarray(angles, float)
+    cos, sin = np.cos(angles), np.sin(angles)
+    kept = _AXES[axis]
+    first, second = (kept + 1) % 3, (kept + 2) % 3
+    matrices = np.zeros((len(angles), 3, 3))
+    matrices[:, kept, kept] = 1
+    matrices[:, first, first] = matrices[:, second, second] = cos
+    matrices[:, second, first], matrices[:, first, second] = sin, -sin
+    return matrices
+
+
+def sample_surface(
+    vertices: npt.ArrayLike,
+    triangles: npt.ArrayLike,
+    n_points: int,
+    seed: int | np.random.Generator = 0,
+) -> npt.NDArray[np.float32]:
     """Points drawn uniformly from a surface of triangles.
 
     Args:
         vertices: floats `[vertices, 3]`.
-        triangles: ints `[triangles, 3]`, the corners of each.
+        triangles: ints `[triangles, 3]`, the vertices of each.
         n_points: number of points.
         seed: integer, or a NumPy random generator.
 
@@ -91,8 +125,8 @@ def sample_surface(vertices, triangles, n_points, seed=0):
         Float32 array `[n_points, 3]`.
 
     Raises:
-        ValueError: if there is no area to draw from, corners are no vertices, or coordinates are
-            not finite.
+        ValueError: if the surface has no area, a triangle has a vertex that does not exist, or
+            coordinates are not finite.
     """
     positive_int("n_points", n_points)
     vertices = np.asarray(vertices, float)
@@ -120,18 +154,18 @@ def sample_surface(vertices, triangles, n_points, seed=0):
         )
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(triangles), n_points, p=areas / areas.sum())
-    # Osada et al., Shape Distributions, 2002: the root makes it uniform within a triangle.
+    # Osada et al., Shape Distributions, 2002: the root makes the points uniform in a triangle.
     root, along = np.sqrt(rng.random((n_points, 1))), rng.random((n_points, 1))
     weights = 1 - root, root * (1 - along), root * along
     corners = first[chosen], second[chosen], third[chosen]
     return sum(w * corner for w, corner in zip(weights, corners, strict=True)).astype(np.float32)
 
 
-def read_off(text):
-    """A surface in the Object File Format. Faces of more than three corners are cut into triangles.
+def read_off(text: str | bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """A surface in the Object File Format. Faces of more than three vertices become triangles.
 
     Args:
-        text: str or bytes, what the file holds. The word OFF may run into the numbers, as it does
+        text: the content of the file. The word OFF may be followed by a number without a space, as
             in some files of ModelNet.
 
     Returns:
@@ -142,10 +176,10 @@ def read_off(text):
     """
     text = text.decode("ascii", "replace") if isinstance(text, bytes) else text
     lines = (line.partition("#")[0] for line in text.splitlines())
-    words = " ".join(lines).strip()
-    if not words.startswith("OFF"):
-        raise ValueError(f"Expected text that begins with OFF. Received: {words[:20]!r}")
-    words = words[3:].split()
+    joined = " ".join(lines).strip()
+    if not joined.startswith("OFF"):
+        raise ValueError(f"Expected text that begins with OFF. Received: {joined[:20]!r}")
+    words = joined[3:].split()
     try:
         n_vertices, n_faces, _ = map(int, words[:3])
         if min(n_vertices, n_faces) < 0:
@@ -161,8 +195,8 @@ def read_off(text):
     return vertices, triangles
 
 
-def _triangles(numbers, n_faces):
-    """Triangles of faces, each of which is given as the number of its corners, and these."""
+def _triangles(numbers: npt.NDArray[np.int64], n_faces: int) -> npt.NDArray[np.int64]:
+    """Triangles of faces, each of which is given by the number of its vertices, and these."""
     if len(numbers) == 4 * n_faces and (numbers[::4] == 3).all():
         return numbers.reshape(-1, 4)[:, 1:]
     triangles, at = [np.zeros((0, 3), np.int64)], 0
@@ -178,70 +212,12 @@ def _triangles(numbers, n_faces):
     return np.concatenate(triangles)
 
 
-def synthetic(n_clouds=400, n_points=100, seed=0):
-    """Made-up clouds of four kinds, as many of each, of any proportions, turned about the z axis.
-
-    Args:
-        n_clouds: number of clouds.
-        n_points: number of points of each.
-        seed: integer.
-
-    Returns:
-        Normalised clouds, float32 `[n_clouds, n_points, 3]`, and their kinds, int64 `[n_clouds]`:
-        positions in `SHAPES`.
-    """
-    positive_int("n_clouds", n_clouds)
-    positive_int("n_points", n_points)
-    rng = np.random.default_rng(seed)
-    kinds = rng.permutation(np.arange(n_clouds) % len(SHAPES))
-    makers = list(_MAKERS.values())
-    clouds = np.stack([makers[kind](n_points, rng) for kind in kinds])
-    clouds *= rng.uniform(0.6, 1.4, (n_clouds, 1, 3))
-    turns = _turn(rng.uniform(0, 2 * np.pi, n_clouds), _AXES["z"])
-    return normalise(np.einsum("bij,bnj->bni", turns, clouds)), kinds.astype(np.int64)
+def _check_axis(axis: str) -> None:
+    if axis not in _AXES:
+        raise ValueError(f"Expected one of {', '.join(_AXES)}. Received: axis={axis!r}")
 
 
-def _ellipsoid(n, rng):
-    x = rng.normal(size=(n, 3))
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
-
-
-def _box(n, rng):
-    x = rng.uniform(-1, 1, (n, 3))
-    x[np.arange(n), rng.integers(0, 3, n)] = rng.choice([-1, 1], n)
-    return x
-
-
-def _cone(n, rng):
-    height, angle = np.sqrt(rng.random(n)), rng.uniform(0, 2 * np.pi, n)
-    return np.stack([height * np.cos(angle), height * np.sin(angle), 1 - 2 * height], axis=1)
-
-
-def _table(n, rng):
-    """A plate on four legs."""
-    x = rng.uniform(-1, 1, (n, 3))
-    is_leg = rng.random(n) < 0.5
-    x[is_leg, :2] = np.sign(x[is_leg, :2])
-    x[~is_leg, 2] = 1
-    return x
-
-
-_MAKERS = {"ellipsoid": _ellipsoid, "box": _box, "cone": _cone, "table": _table}
-SHAPES = tuple(_MAKERS)
-
-
-def _turn(angles, axis):
-    """Matrices [angles, 3, 3] that rotate about an axis."""
-    cos, sin = np.cos(angles), np.sin(angles)
-    first, second = (axis + 1) % 3, (axis + 2) % 3
-    turn = np.zeros((len(angles), 3, 3))
-    turn[:, axis, axis] = 1
-    turn[:, first, first] = turn[:, second, second] = cos
-    turn[:, second, first], turn[:, first, second] = sin, -sin
-    return turn
-
-
-def _points(x):
+def _points(x: Array | tf.RaggedTensor) -> tuple[Array, Ints, int]:
     """All points [points, 3] of clouds, the cloud of each, and the number of clouds."""
     rank = len(getattr(x, "shape", ()))
     if rank != 3 or x.shape[-1] != 3:
@@ -257,7 +233,7 @@ def _points(x):
     return flat, np.repeat(np.arange(n_clouds), n_points), n_clouds
 
 
-def _like(x, flat):
+def _like(x: Array | tf.RaggedTensor, flat: Array) -> Array | tf.RaggedTensor:
     flat = flat.astype(np.float32)
     if isinstance(x, tf.RaggedTensor):
         return x.with_flat_values(tf.constant(flat))

@@ -1,10 +1,14 @@
-"""Graphs as nested bags: nodes, pairs of nodes and whole graphs, taken apart into their parts.
+"""Graphs as nested bags: nodes, pairs of nodes and whole graphs, decomposed into their parts.
 
-Everything here yields RaggedTensors of node ids (numbers of rows of the adjacency matrix). What a
-node holds, such as its words, is put in their place by `tf.gather(words, bags)`.
+All functions return RaggedTensors of node ids (row numbers of the adjacency matrix).
+`tf.gather(words, bags)` replaces the ids by what the nodes hold, such as their words.
 """
 
+from types import ModuleType
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sparse
 import tensorflow as tf
 from sklearn.utils.validation import check_random_state
@@ -12,15 +16,23 @@ from sklearn.utils.validation import check_random_state
 from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.splits import members_of, row_splits
-from keras_mmil.builders._edges import adjacency, among, as_adjacency, checked_nodes, facing
+from keras_mmil._support.types import Array, Ints
+from keras_mmil.builders._edges import (
+    GraphLike,
+    adjacency,
+    as_adjacency,
+    checked_nodes,
+    induced_subgraph,
+    oriented,
+)
 
 __all__ = [
     "adjacency",
-    "among",
     "cycles_and_trees",
     "degree_features",
     "degrees",
-    "link_values",
+    "edge_values",
+    "induced_subgraph",
     "neighbour_pairs",
     "neighbourhoods",
     "node_and_neighbours",
@@ -30,19 +42,25 @@ __all__ = [
 
 
 def neighbourhoods(
-    graph, nodes=None, hops=1, at_most=None, itself=True, direction="out", random_state=0
-):
-    """The bag of each node: itself, and the nodes that can be reached in a few steps.
+    graph: GraphLike,
+    nodes: npt.ArrayLike | None = None,
+    hops: int = 1,
+    max_neighbours: int | None = None,
+    include_self: bool = True,
+    direction: str = "out",
+    seed: int | np.random.RandomState = 0,
+) -> tf.RaggedTensor:
+    """The bag of each node: itself, and the nodes within some hops.
 
     Args:
         graph: see `adjacency`; a CSR array that it made is taken as it is.
         nodes: int array [n] of nodes to make bags of; None for all.
-        hops: greatest number of links on the way.
-        at_most: of more neighbours, so many are drawn at random for each node; None for all.
-        itself: whether a node is in its bag; it is the first there.
-        direction: of the links: "out", "in", or "both" ways. Without meaning where links go both
-            ways.
-        random_state: seed or `numpy.random.RandomState` of the draws.
+        hops: greatest number of edges on the way.
+        max_neighbours: of a node with more neighbours, so many are drawn at random; None for all.
+        include_self: whether a node is in its own bag, as the first member.
+        direction: of the edges to follow: "out", "in" or "both". Makes no difference in an
+            undirected graph.
+        seed: integer or `numpy.random.RandomState` of the draws.
 
     Returns:
         int64 RaggedTensor [n, (members)] of nodes. The bag of an isolated node holds only itself.
@@ -56,43 +74,43 @@ def neighbourhoods(
     <tf.RaggedTensor [[0, 1], [1, 0, 2], [2, 1]]>
     """
     positive_int("hops", hops)
-    positive_int("at_most", at_most, optional=True)
-    links = facing(as_adjacency(graph), direction)
-    n = links.shape[0]
+    positive_int("max_neighbours", max_neighbours, optional=True)
+    edges = oriented(as_adjacency(graph), direction)
+    n = edges.shape[0]
     nodes = np.arange(n) if nodes is None else checked_nodes("nodes", nodes, n)
-    reached = links
+    reached = edges
     for _ in range(hops - 1):
-        reached = reached + reached @ links
+        reached = reached + reached @ edges
     if hops > 1:  # by a way back
         reached = adjacency(reached, directed=True)
     index, splits = members_of(reached.indptr.astype(np.int64), nodes)
     members = reached.indices[index].astype(np.int64)
-    if at_most is not None:
-        members, splits = _draw(members, splits, at_most, check_random_state(random_state))
-    if itself:
+    if max_neighbours is not None:
+        members, splits = _draw(members, splits, max_neighbours, check_random_state(seed))
+    if include_self:
         members = np.insert(members, splits[:-1], nodes)
         splits = splits + np.arange(len(splits))
     return tf.RaggedTensor.from_row_splits(members, splits, validate=False)
 
 
-def node_and_neighbours(graph, **arguments):
+def node_and_neighbours(graph: GraphLike, **arguments: Any) -> tf.RaggedTensor:
     """The richer bag of each node: {{itself}, {neighbours}}.
 
     Args:
-        graph, arguments: as for `neighbourhoods`, but for `itself`.
+        graph, arguments: as for `neighbourhoods`, without `include_self`.
 
     Returns:
         int64 RaggedTensor [n, (2), (members)]; the second bag of an isolated node is empty.
     """
-    bags = neighbourhoods(graph, **arguments, itself=True)
+    bags = neighbourhoods(graph, **arguments, include_self=True)
     n = bags.nrows().numpy()
     sizes = bags.row_lengths().numpy()
     inner = np.stack([np.ones(n, np.int64), sizes - 1], axis=1).reshape(-1)
     return ragged.from_flat(bags.values, [np.full(n, 2), inner])
 
 
-def of_pairs(bags, pairs):
-    """The bags of both nodes of each pair, as to predict links.
+def of_pairs(bags: tf.RaggedTensor, pairs: npt.ArrayLike) -> tf.RaggedTensor:
+    """The bags of both nodes of each pair, such as for link prediction.
 
     Args:
         bags: RaggedTensor [nodes, (members), ...], such as `neighbourhoods` makes.
@@ -102,7 +120,7 @@ def of_pairs(bags, pairs):
         RaggedTensor [n, (2), (members), ...].
 
     Raises:
-        ValueError: if a node does not exist, or `pairs` are none.
+        ValueError: if a node does not exist, or `pairs` is of another shape.
     """
     pairs = np.asarray(pairs)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
@@ -112,7 +130,7 @@ def of_pairs(bags, pairs):
     return tf.RaggedTensor.from_row_splits(both, 2 * np.arange(len(pairs) + 1, dtype=np.int64))
 
 
-def of_graphs(bags, sizes):
+def of_graphs(bags: tf.RaggedTensor, sizes: npt.ArrayLike) -> tf.RaggedTensor:
     """The bags of the nodes of each graph.
 
     Args:
@@ -130,14 +148,16 @@ def of_graphs(bags, sizes):
     return tf.RaggedTensor.from_row_splits(bags, row_splits(sizes), validate=False)
 
 
-def link_values(bags, values, itself=0):
-    """What is known of the link to each member of a bag, such as its kind or direction.
+def edge_values(
+    bags: tf.RaggedTensor, values: sparse.sparray | sparse.spmatrix | Array, self_value: float = 0
+) -> tf.RaggedTensor:
+    """The value of the edge to each member of a bag, such as its kind or weight.
 
     Args:
         bags: RaggedTensor [n, (members)] of `neighbourhoods`, of all nodes, each the first of its
             own bag.
-        values: SciPy sparse matrix or array [nodes, nodes] of the links' values.
-        itself: the value for a node in its own bag.
+        values: SciPy sparse matrix or array [nodes, nodes] of the edges' values.
+        self_value: the value for a node in its own bag.
 
     Returns:
         RaggedTensor [n, (members)] of the values; 0 where `values` has none.
@@ -151,19 +171,19 @@ def link_values(bags, values, itself=0):
     rows = np.repeat(np.arange(n), bags.row_lengths().numpy())
     members = bags.values.numpy()
     found = np.asarray(sparse.csr_array(values)[rows, members]).reshape(-1)
-    return bags.with_values(tf.constant(np.where(rows == members, itself, found)))
+    return bags.with_values(tf.constant(np.where(rows == members, self_value, found)))
 
 
-def degrees(graph):
+def degrees(graph: GraphLike) -> npt.NDArray[np.int64]:
     """The number of neighbours of each node, int64 [nodes]."""
     return np.diff(as_adjacency(graph).indptr).astype(np.int64)
 
 
-def degree_features(n):
-    """Features of nodes that have nothing but a degree d: x_i = 1 / √d for 1 ≤ i < d, else 0.
+def degree_features(n: int) -> npt.NDArray[np.float32]:
+    """Features of nodes that are known by degree d only: x_i = 1 / √d for 1 ≤ i < d, else 0.
 
-    The product of two rows is large if degrees are close. They are a table by degree, for
-    `tf.gather` or an `Embedding`: nodes of one degree are one instance.
+    The dot product of two rows is large if the degrees are close. Row d of the table is for degree
+    d, for `tf.gather` or an `Embedding`, so that nodes of equal degree are one instance.
 
     Args:
         n: greatest degree.
@@ -180,8 +200,8 @@ def degree_features(n):
     return (filled / np.sqrt(np.maximum(degree, 1))).astype(np.float32)
 
 
-def neighbour_pairs(graph, sizes):
-    """Each graph as its nodes' neighbourhoods and, apart from these, its pairs of neighbours.
+def neighbour_pairs(graph: GraphLike, sizes: npt.ArrayLike) -> tf.RaggedTensor:
+    """Each graph as the bag of its nodes' neighbourhoods, and the bag of its edges.
 
     Args:
         graph: see `adjacency`; all graphs in one, one after the other.
@@ -190,30 +210,30 @@ def neighbour_pairs(graph, sizes):
     Returns:
         int64 RaggedTensor [graphs, (2), (parts), (nodes)].
     """
-    links = as_adjacency(graph)
-    sizes = _checked_sizes(sizes, links.shape[0])
-    starts, ends = links.nonzero()
+    edges = as_adjacency(graph)
+    sizes = _checked_sizes(sizes, edges.shape[0])
+    starts, ends = edges.nonzero()
     once = starts < ends
     pairs = np.stack([starts, ends], axis=1)[once].astype(np.int64)
     graph_of = np.repeat(np.arange(len(sizes)), sizes)
     n_pairs = np.bincount(graph_of[starts[once]], minlength=len(sizes))
     return _interleave(
-        of_graphs(neighbourhoods(links), sizes),
+        of_graphs(neighbourhoods(edges), sizes),
         ragged.from_flat(pairs.reshape(-1), [n_pairs, np.full(len(pairs), 2)]),
     )
 
 
-def cycles_and_trees(graph, sizes):
-    """Each graph as a basis of its cycles and, apart from these, the trees between them.
+def cycles_and_trees(graph: GraphLike, sizes: npt.ArrayLike) -> tf.RaggedTensor:
+    """Each graph as the bag of a basis of its cycles, and the bag of the trees between them.
 
-    The trees are what is connected by links that are on no cycle.
+    The trees are the connected components of the graph of its bridges, the edges on no cycle.
 
     Args:
         graph: see `adjacency`; all graphs in one, one after the other.
         sizes: int array [graphs], the number of nodes of each.
 
     Returns:
-        int64 RaggedTensor [graphs, (2), (parts), (nodes)]. A node without links is in neither.
+        int64 RaggedTensor [graphs, (2), (parts), (nodes)]. An isolated node is in neither.
 
     Raises:
         ImportError: if networkx is not installed.
@@ -234,7 +254,7 @@ def cycles_and_trees(graph, sizes):
 # Pieces of the functions above ------------------------------------------------------------------
 
 
-def _networkx():
+def _networkx() -> ModuleType:
     try:
         import networkx
     except ImportError as error:
@@ -244,25 +264,27 @@ def _networkx():
     return networkx
 
 
-def _checked_sizes(sizes, n):
-    """Numbers of nodes of graphs that have n together, [graphs]."""
+def _checked_sizes(sizes: npt.ArrayLike, n: int) -> Ints:
+    """Numbers of nodes of graphs that have n nodes in all, [graphs]."""
     sizes = np.asarray(sizes)
     if sizes.ndim != 1 or (sizes < 0).any() or sizes.sum() != n:
         raise ValueError(f"Expected sizes that add up to {n} nodes. Received: sizes={sizes}")
     return sizes
 
 
-def _draw(members, splits, at_most, rng):
-    """At most so many members of each bag, in their order."""
+def _draw(
+    members: Ints, splits: Ints, most: int, rng: np.random.RandomState
+) -> tuple[Ints, npt.NDArray[np.int64]]:
+    """At most so many members of each bag, drawn at random, in their order; and the row splits."""
     bag = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
-    lots = rng.random_sample(len(members))
-    rank = np.empty(len(members), np.int64)
-    rank[np.lexsort((lots, bag))] = np.arange(len(members)) - splits[bag]  # of the lot, in its bag
-    kept = rank < at_most
+    random_scores = rng.random_sample(len(members))
+    rank = np.empty(len(members), np.int64)  # of the score, in its bag
+    rank[np.lexsort((random_scores, bag))] = np.arange(len(members)) - splits[bag]
+    kept = rank < most
     return members[kept], row_splits(np.bincount(bag[kept], minlength=len(splits) - 1))
 
 
-def _interleave(first, second):
+def _interleave(first: tf.RaggedTensor, second: tf.RaggedTensor) -> tf.RaggedTensor:
     """[n, (a), (m)] and [n, (b), (m)] as [n, (2), (parts), (m)]."""
     n = int(first.nrows())
     values = tf.concat([first, second], axis=1).values
@@ -271,7 +293,7 @@ def _interleave(first, second):
     return tf.RaggedTensor.from_row_splits(parts, 2 * np.arange(n + 1, dtype=np.int64))
 
 
-def _grouped(parts, graph_of, n_graphs):
+def _grouped(parts: list[list[int]], graph_of: Ints, n_graphs: int) -> tf.RaggedTensor:
     """Lists of nodes as [graphs, (parts), (nodes)]."""
     parts = sorted(parts)  # by their graphs, which are one after the other
     counts = np.bincount(graph_of[[part[0] for part in parts]], minlength=n_graphs) if parts else 0

@@ -1,38 +1,58 @@
 """Nested bags from the rows of a table, such as the measurements at the visits of patients."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import keras
 import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support.types import Array, Ints
 
-__all__ = ["from_table"]
+if TYPE_CHECKING:
+    import pandas
 
-_ROWS = None  # among what says that there is a bag, beside the names of groups
+__all__ = ["Table", "from_table"]
+
+# A DataFrame, a dict of columns, or a structured array.
+Table: TypeAlias = "pandas.DataFrame | Mapping[str, npt.ArrayLike] | np.ndarray"
+
+# A source shows that there is a bag: the table of parents of a group, by the group's name, or the
+# rows themselves.
+_Source: TypeAlias = str | None
+_ROWS = None
 # Kinds of columns whose values may be equal, besides those of one kind.
 _COMPARABLE = dict.fromkeys("biuf", "numbers")
 
 
-def from_table(table, groups, features, label=None, parents=None):
+def from_table(
+    table: Table,
+    groups: Sequence[str],
+    features: str | Sequence[str],
+    label: str | None = None,
+    parents: Mapping[str, Table] | None = None,
+) -> tuple[tf.RaggedTensor, Array | None, Array]:
     """Nested bags of the rows of a table.
 
-    A table of rows says nothing of bags without any: a patient without visits is in none of its
-    rows. `parents` says which bags there are.
+    An empty bag, such as a patient without visits, has no rows: `parents` lists all bags.
 
     Args:
         table: pandas DataFrame, dict of columns, or structured NumPy array. The rows may be in
-            any order; the rows of a bag stay in theirs.
-        groups: list of K columns, from the top-bags inwards, whose values say which bags a row
-            belongs to: `["patient", "visit"]` for patients as bags of visits. The values of an
-            inner column need to be distinct only within the bags around them.
+            any order; the rows of a bag keep theirs.
+        groups: K columns, from the top-bags inwards, whose values tell the bags that a row belongs
+            to: `["patient", "visit"]` for patients as bags of visits. The values of an inner column
+            need to be distinct only within the bags around them.
         features: list of numeric columns, the features of a row; or a single column, whose values
             are the instances themselves, such as the ids that `keras_mmil.Bags` takes.
         label: column of labels, which are constant within a top-bag; of the parents' table of the
-            top-bags where that has it, else of `table`.
-        parents: dict from some of `groups` to tables, in any form that `table` may have, of all
-            bags of that level, a row for each: `{"patient": patients, "visit": visits}`. The
-            columns are those of `groups` up to that level (`patient` and `visit` for visits), and
-            others are not looked at. Bags that no row belongs to are empty. None if each bag has
-            rows.
+            top-bags if it has such a column, else of `table`.
+        parents: from some of `groups` to tables, in any form that `table` may have, of all bags of
+            that level, a row for each: `{"patient": patients, "visit": visits}`. The columns are
+            those of `groups` up to that level (`patient` and `visit` for visits); others are
+            ignored. Bags that no row belongs to are empty. None if each bag has rows.
 
     Returns:
         Tuple of
@@ -43,11 +63,11 @@ def from_table(table, groups, features, label=None, parents=None):
 
     Raises:
         KeyError: if a column is missing.
-        TypeError: if a feature is not numeric, or a column of groups is of texts in one table and
-            of numbers in another.
+        TypeError: if a feature is not numeric, or a column of groups holds texts in one table and
+            numbers in another.
         ValueError: if there are no groups or features, the columns differ in length, a value is
             missing or not finite, labels differ within a top-bag, an empty top-bag has none, a row
-            or a bag is of no parent, or a parent is there twice.
+            or a bag has no parent, or a parent occurs twice.
 
     Example:
 
@@ -67,8 +87,7 @@ def from_table(table, groups, features, label=None, parents=None):
     if unknown := [name for name in parents if name not in groups]:
         raise ValueError(f"Expected parents of some of {groups}. Received: parents of {unknown}")
     values = _features(table, features)
-    # What says that there is a bag: the tables of parents, and the rows.
-    keys = {
+    keys: dict[_Source, list[Array]] = {
         group: _key_columns(parents[group], groups[: level + 1])
         for level, group in enumerate(groups)
         if group in parents
@@ -76,56 +95,71 @@ def from_table(table, groups, features, label=None, parents=None):
     keys[_ROWS] = _key_columns(table, groups)
     in_parents = groups[0] in parents and label in _names(parents[groups[0]])
     in_rows = label is not None and (label in _names(table) or not in_parents)
-    labels = _complete_column(table, label) if in_rows else None
+    labels = _complete_column(table, label) if in_rows else np.empty(0)
     sizes = {len(column) for column in (*keys[_ROWS], values, *([labels] if in_rows else []))}
     if len(sizes) > 1:
         raise ValueError(f"Expected columns of one length. Received: lengths {sorted(sizes)}")
 
-    numbers, lengths, ids = _number_bags(keys, groups)
-    x = ragged.from_flat(values[np.argsort(numbers[-1][_ROWS], kind="stable")], lengths)
+    bags = _number_bags(keys, groups)
+    order = np.argsort(bags.numbers[-1][_ROWS], kind="stable")
+    x = ragged.from_flat(values[order], bags.lengths)
     if label is None:
-        return x, None, ids
-    tops = numbers[0][_ROWS]
+        return x, None, bags.ids
+    tops = bags.numbers[0][_ROWS]
     if in_parents:
         _, of_parents = _key_columns(parents[groups[0]], [groups[0], label])
-        y = of_parents[np.argsort(numbers[0][groups[0]])]
+        y = of_parents[np.argsort(bags.numbers[0][groups[0]])]
     else:
         with_rows, first = np.unique(tops, return_index=True)
-        if len(with_rows) < len(ids):
-            empty = np.setdiff1d(np.arange(len(ids)), with_rows)[0]
+        if len(with_rows) < len(bags.ids):
+            empty = np.setdiff1d(np.arange(len(bags.ids)), with_rows)[0]
             raise ValueError(
                 f"Expected labels of bags without rows as a column {label!r} of "
-                f"parents[{groups[0]!r}]. Received: {groups[0]}={ids[empty]} without one"
+                f"parents[{groups[0]!r}]. Received: {groups[0]}={bags.ids[empty]} without one"
             )
         y = labels[first]
     if in_rows and (labels != y[tops]).any():
         row = (labels != y[tops]).argmax()
         raise ValueError(
             f"Expected one label for each top-bag. Received: several values of {label!r} for "
-            f"{groups[0]}={ids[tops[row]]}"
+            f"{groups[0]}={bags.ids[tops[row]]}"
         )
-    return x, y, ids
+    return x, y, bags.ids
 
 
-def _number_bags(keys, groups):
+@dataclass(frozen=True, eq=False)
+class _Numbered:
+    """The bags of all levels, numbered.
+
+    Attributes:
+        numbers: for each level, from the sources that reach it to the number of each entry's bag.
+        lengths: of all bags, an array for each level from the top-bags inwards.
+        ids: the keys of the top-bags.
+    """
+
+    numbers: list[dict[_Source, Ints]]
+    lengths: list[Ints]
+    ids: Array
+
+
+def _number_bags(keys: Mapping[_Source, list[Array]], groups: Sequence[str]) -> _Numbered:
     """Number the bags of each level, in the order of their keys.
 
     Args:
-        keys: dict from what says that there is a bag, a group or `_ROWS`, to its columns of keys.
+        keys: from each source to its columns of keys.
         groups: names of the K levels.
-
-    Returns:
-        Tuple of
-        - for each level a dict from the sources that reach it to the number of each entry's bag,
-        - the lengths of all bags, K arrays from the top-bags inwards,
-        - the keys of the top-bags.
     """
-    around = {source: np.zeros(len(columns[0]), np.int64) for source, columns in keys.items()}
-    numbers, lengths, ids, n_around = [], [], None, 1
+    around: dict[_Source, Ints] = {
+        source: np.zeros(len(columns[0]), np.int64) for source, columns in keys.items()
+    }
+    numbers: list[dict[_Source, Ints]] = []
+    lengths: list[Ints] = []
+    ids = []
+    n_around = 1
     for level, group in enumerate(groups):
         sources = [source for source, columns in keys.items() if len(columns) > level]
         values, codes = _distinct([keys[source][level] for source in sources], group)
-        ids = values if level == 0 else ids
+        ids.append(values)
         outer = np.concatenate([around[source] for source in sources])
         bags, found = np.unique(outer * len(values) + codes, return_inverse=True)
         lengths.append(np.bincount(bags // max(len(values), 1), minlength=n_around))
@@ -136,14 +170,20 @@ def _number_bags(keys, groups):
         if group in keys:
             _check_parents(group, groups[: level + 1], keys, around, n_around)
     lengths.append(np.bincount(around[_ROWS], minlength=n_around))
-    return numbers, lengths[1:], ids
+    return _Numbered(numbers, lengths[1:], ids[0])
 
 
-def _check_parents(group, names, keys, numbers, n_bags):
+def _check_parents(
+    group: str,
+    names: Sequence[str],
+    keys: Mapping[_Source, list[Array]],
+    numbers: Mapping[_Source, Ints],
+    n_bags: int,
+) -> None:
     """Raise ValueError unless each bag is once in the table of parents."""
     times = np.bincount(numbers[group], minlength=n_bags)
 
-    def first(source, is_wrong):
+    def first(source: _Source, is_wrong: npt.NDArray[np.bool_]) -> str:
         return ", ".join(
             f"{name}={column[is_wrong.argmax()]}"
             for name, column in zip(names, keys[source], strict=False)
@@ -165,7 +205,7 @@ def _check_parents(group, names, keys, numbers, n_bags):
             )
 
 
-def _distinct(columns, name):
+def _distinct(columns: Sequence[Array], name: str) -> tuple[Array, Ints]:
     """The distinct values of a column of several tables, and the position of each value there."""
     filled = [column for column in columns if len(column)] or columns[:1]
     kinds = {_COMPARABLE.get(column.dtype.kind, column.dtype.kind) for column in filled}
@@ -184,8 +224,8 @@ def _distinct(columns, name):
         ) from error
 
 
-def _key_columns(table, names):
-    """Columns of keys, none of which are missing, and which are equally long."""
+def _key_columns(table: Table, names: Sequence[str]) -> list[Array]:
+    """Columns of keys, which have no missing values and are equally long."""
     columns = [_complete_column(table, name) for name in names]
     lengths = dict(zip(names, map(len, columns), strict=True))
     if len(set(lengths.values())) > 1:
@@ -193,7 +233,7 @@ def _key_columns(table, names):
     return columns
 
 
-def _features(table, names):
+def _features(table: Table, names: str | Sequence[str]) -> Array:
     """Values of a single column `[rows]`, or of several `[rows, features]`."""
     if isinstance(names, str):
         return _numeric_column(table, names)
@@ -206,7 +246,7 @@ def _features(table, names):
     return np.stack(columns, axis=1).astype(keras.config.floatx())
 
 
-def _numeric_column(table, name):
+def _numeric_column(table: Table, name: str) -> Array:
     values = _complete_column(table, name)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"Expected numbers. Received: column {name!r} of dtype {values.dtype}")
@@ -214,8 +254,8 @@ def _numeric_column(table, name):
     return values
 
 
-def _complete_column(table, name):
-    """The values `[rows]` of a column, none of which are missing."""
+def _complete_column(table: Any, name: str | None) -> Array:
+    """The values `[rows]` of a column without missing values."""
     try:
         column = table[name]
     except (KeyError, ValueError, IndexError) as error:  # ValueError from a structured array
@@ -224,7 +264,8 @@ def _complete_column(table, name):
     if hasattr(column, "isna"):
         missing = np.asarray(column.isna())
     else:
-        missing = (values != values) | np.equal(values, None)  # NaN and NaT differ from themselves
+        # NaN and NaT differ from themselves.
+        missing = (values != values) | np.equal(values, np.array(None))
     if missing.any():
         raise ValueError(
             f"Expected no missing values, found {missing.sum()} in column {name!r}. "
@@ -233,6 +274,6 @@ def _complete_column(table, name):
     return values
 
 
-def _names(table):
+def _names(table: Table) -> list[Any]:
     """The names of a table's columns."""
     return list((table.dtype.names or ()) if isinstance(table, np.ndarray) else table)

@@ -1,41 +1,54 @@
-"""Vectors of words: trained on a corpus, or read from a file. gensim does both."""
+"""Word vectors: trained on a corpus, or read from a file, by gensim."""
 
 import codecs
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 from sklearn.preprocessing import StandardScaler
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Array, Ints, PathLike
+from keras_mmil.builders.corpus import Corpus, Rows
 
 __all__ = ["read", "standardize", "train"]
 
 _LARGEST = 1e15  # whose squares, summed up over a vocabulary, float32 can hold
 
 
-def train(corpus, rows=None, size=100, window=10, epochs=5, workers=2, seed=0, verbose=1):
+def train(
+    corpus: Corpus,
+    rows: Rows = None,
+    size: int = 100,
+    window: int = 10,
+    epochs: int = 5,
+    workers: int = 2,
+    seed: int = 0,
+    verbose: int = 1,
+) -> npt.NDArray[np.float32]:
     """Train word vectors on a corpus by word2vec (skip-gram with negative sampling).
 
-    A text is read as one run of tokens. With more than one worker the result is not quite the same
-    in every run, whatever the seed.
+    A text is one sequence of tokens, regardless of its sentences. With more than one worker,
+    results differ slightly from run to run, whatever the seed.
 
     Args:
         corpus: a `Corpus`.
-        rows: indices of the texts to train on, or a mask; None for all.
-        size: of a vector.
-        window: greatest distance of a word that is to be predicted.
-        epochs: how often the corpus is gone through.
+        rows: indices of the texts to train on, a slice or a mask; None for all.
+        size: dimension of a vector.
+        window: greatest distance between a word and one that it predicts.
+        epochs: number of passes over the corpus.
         workers: number of threads.
         seed: of the initial vectors.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
-        float32 [vocabulary, size], a row for each id. Id 1 has the vector of what all unknown
-        tokens have in common; id 0, the padding, one that is nearly orthogonal to all words, and as
-        long as they are.
+        float32 [vocabulary, size], a row for each id. Id 1 has one vector for all unknown tokens;
+        id 0, the padding, one nearly orthogonal to all words and of their mean length.
 
     Raises:
         ValueError: if there is no token to train on.
@@ -53,13 +66,14 @@ def train(corpus, rows=None, size=100, window=10, epochs=5, workers=2, seed=0, v
     names = np.arange(len(corpus.vocabulary)).astype(str).astype(object)
     bar = keras.utils.Progbar(epochs, verbose=verbose, unit_name="epoch")
 
-    class Progress(gensim.models.callbacks.CallbackAny2Vec):
-        def on_epoch_end(self, model):
+    # gensim has no types, and is imported above.
+    class Progress(gensim.models.callbacks.CallbackAny2Vec):  # type: ignore[name-defined]
+        def on_epoch_end(self, model: Any) -> None:
             bar.add(1)
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.txt"
-        # gensim trains on a file without holding Python's lock, so that threads do share the work.
+        # gensim trains on a file without holding Python's lock, so that threads share the work.
         with open(path, "w", encoding="ascii") as file:
             file.writelines(" ".join(names[text]) + "\n" for text in corpus.flat_ids(rows))
         model = gensim.models.Word2Vec(
@@ -79,23 +93,29 @@ def train(corpus, rows=None, size=100, window=10, epochs=5, workers=2, seed=0, v
     return _complete(vectors, np.isin(np.arange(len(names)), trained))
 
 
-def read(path, vocabulary, size=100, binary=False, verbose=1):
-    """Read the vectors of a vocabulary from a file of GloVe's or word2vec's format.
+def read(
+    path: PathLike,
+    vocabulary: Sequence[str],
+    size: int = 100,
+    binary: bool = False,
+    verbose: int = 1,
+) -> npt.NDArray[np.float32]:
+    """Read the vectors of a vocabulary from a file in the format of GloVe or word2vec.
 
     Args:
-        path: text file, with or without the line of sizes at its start; or a binary one.
+        path: text file, with or without a first line of sizes; or a binary file.
         vocabulary: that of a `Corpus`.
-        size: of a vector.
+        size: dimension of a vector.
         binary: whether the file is in word2vec's binary format.
-        verbose: 1 to say how many words were found, 0 not to.
+        verbose: 1 to print how many words were found, 0 for no output.
 
     Returns:
-        float32 [vocabulary, size]. Words that are not in the file have the mean of all others, as
-        the unknown one has; the padding as from `train`. Of a word that is there twice, the first
-        vector counts.
+        float32 [vocabulary, size]. Unknown tokens and words that are not in the file have the mean
+        of the others; the padding is as from `train`. Of a word that occurs twice, the first vector
+        is used.
 
     Raises:
-        ValueError: if vectors in the file are of another size, the file is damaged, or holds no
+        ValueError: if vectors in the file are of another size, or the file is damaged or has no
             word of the vocabulary.
         ImportError: if gensim is not installed.
     """
@@ -129,15 +149,15 @@ def read(path, vocabulary, size=100, binary=False, verbose=1):
     return _complete(vectors, np.isin(np.arange(len(vocabulary)), ids))
 
 
-def standardize(vectors, counts):
+def standardize(vectors: Array, counts: Ints) -> npt.NDArray[np.float32]:
     """Shift and scale each dimension to mean 0 and standard deviation 1 over the occurrences.
 
     Args:
         vectors: [vocabulary, size].
-        counts: how often each word occurs, [vocabulary].
+        counts: the number of occurrences of each word, [vocabulary].
 
     Returns:
-        float32 [vocabulary, size], the padding again as from `train`.
+        float32 [vocabulary, size], with the padding again as from `train`.
 
     Reference:
         Miyato, Dai and Goodfellow, Adversarial Training Methods for Semi-Supervised Text
@@ -148,7 +168,7 @@ def standardize(vectors, counts):
     return _complete(scaled.astype(np.float32), np.arange(len(vectors)) > 0)
 
 
-def _complete(vectors, known):
+def _complete(vectors: Array, known: npt.NDArray[np.bool_]) -> Array:
     """Give the padding a vector of its own, and words without one the mean of the known ones."""
     known = known & (np.arange(len(vectors)) > 0)
     vectors = np.where(known[:, None], vectors, vectors[known].mean(axis=0))
@@ -158,8 +178,8 @@ def _complete(vectors, known):
     return vectors
 
 
-def _check_header(path, binary):
-    """Whether the file begins with the line of sizes, which must be those of the file."""
+def _check_header(path: PathLike, binary: bool) -> bool:
+    """Whether the file begins with a line of sizes, which must be those of the file."""
     with open(path, "rb") as file:
         first = file.readline()
         if first.startswith(codecs.BOM_UTF8):
@@ -176,7 +196,7 @@ def _check_header(path, binary):
     return True
 
 
-def _gensim():
+def _gensim() -> Any:
     try:
         import gensim
     except ImportError as error:

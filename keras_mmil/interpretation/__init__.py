@@ -3,6 +3,7 @@
 from keras_mmil.interpretation.explainer import Explainer
 from keras_mmil.interpretation.plots.maps import Maps, plot_maps
 from keras_mmil.interpretation.plots.plots import plot_clouds, plot_correspondence, plot_grid
+from keras_mmil.interpretation.plots.top_bags import plot_top_bag
 from keras_mmil.interpretation.rule_extractor import RuleExtractor
 
 __all__ = [
@@ -13,4 +14,5 @@ __all__ = [
     "plot_correspondence",
     "plot_grid",
     "plot_maps",
+    "plot_top_bag",
 ]

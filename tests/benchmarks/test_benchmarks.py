@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from keras_mmil.datasets import citations
+from keras_mmil.datasets import synthetic
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 COMPETITORS = ["ours", "flat", "naive_ragged", "padded"]
@@ -159,13 +159,13 @@ def test_pictures_show_every_competitor(load_benchmark, tmp_path):
 def test_linear_baselines_read_the_words_around_a_paper(load_benchmark, name):
     """Their features, counted one by one; the penalty is chosen on validation papers."""
     words = load_benchmark("baselines.words")
-    network = citations.synthetic(n_papers=120, seed=2)
+    network = synthetic.load_citations(n_papers=120, seed=2)
     parts = network.split("random", seed=1)
 
     def by_hand(papers, seen):
         x = np.zeros((len(papers), network.n_words))
         for row, paper in zip(x, papers, strict=True):
-            for other in {paper, *(set(network.links[[paper]].indices) & set(seen))}:
+            for other in {paper, *(set(network.edges[[paper]].indices) & set(seen))}:
                 np.add.at(row, network.words[other].numpy(), 1)
         return x > 0 if name == "set" else x / x.sum(axis=1, keepdims=True)
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from keras_mmil import zoo
-from keras_mmil.datasets import plants
+from keras_mmil.builders.flora import Flora
+from keras_mmil.datasets import synthetic
 from keras_mmil.metrics import overlooked_labels, overlooked_precision
 
-WHOLE = plants.synthetic(n_regions=(9, 10), n_species=12, seed=1)
+WHOLE = synthetic.load_flora(n_regions=(9, 10), n_species=12, seed=1)
 SEEN = WHOLE.incomplete(20, seed=0)
 LABELS = overlooked_labels(SEEN.presence, WHOLE.presence)
 
@@ -51,7 +52,7 @@ def test_they_rank_better_than_chance(load_benchmark, name):
 def test_gaussian_processes_are_sure_of_what_is_everywhere_or_nowhere(load_benchmark):
     presence = SEEN.presence.copy()
     presence[:, 0], presence[:, 1] = True, False
-    flora = plants.Flora(presence, SEEN.coordinates, SEEN.species, SEEN.regions)
+    flora = Flora(presence, SEEN.coordinates, SEEN.species, SEEN.regions)
     scores = load_benchmark("baselines.plants").gaussian_process(flora, 0)
     assert (scores[:, 0] == 1).all()
     assert (scores[:, 1] == 0).all()

@@ -184,16 +184,39 @@ def test_no_off(text, match):
         clouds.read_off(text)
 
 
-def test_synthetic_clouds():
-    x, y = clouds.synthetic(80, 50, seed=3)
-    assert x.shape == (80, 50, 3)
-    assert np.bincount(y).tolist() == [20] * len(clouds.SHAPES)
-    np.testing.assert_allclose(x, clouds.normalise(x), atol=1e-5)
-    np.testing.assert_array_equal(x, clouds.synthetic(80, 50, seed=3)[0])
-    assert not np.array_equal(x, clouds.synthetic(80, 50, seed=4)[0])
-
-
 def test_rotations_of_ragged_and_dense_clouds_agree():
     dense = clouds.rotations(DENSE, 4, "y")
     as_ragged = clouds.rotations(tf.RaggedTensor.from_tensor(DENSE), 4, "y")
     np.testing.assert_allclose(as_ragged.to_tensor(), dense, rtol=1e-6)
+
+
+# Damaged files ----------------------------------------------------------------------------------
+
+SURFACE = "OFF\n4 2 5\n0 0 0\n2 0 0\n2 2 1\n0 2 1\n3 0 1 2\n3 0 2 3\n"
+
+
+def test_damaged_surfaces(tmp_path, damage):
+    path = tmp_path / "a.off"
+    path.write_text(SURFACE)
+
+    def read():
+        try:
+            return damage.plain(clouds.read_off(path.read_bytes()))
+        except ValueError as error:  # which is of a text
+            raise ValueError(f"{path}: {error}") from error
+
+    damage.check_files([path], read, is_checked=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OFF 999999999999 1 0\n0 0 0",
+        "OFF -1 0 0\n",
+        "OFF 3 -1 0\n0 0 0 1 0 0 0 1 0",
+        SURFACE + "3 0 1 3",
+    ],
+)
+def test_surfaces_that_do_not_say_what_they_hold(text):
+    with pytest.raises(ValueError, match="as many as announced"):
+        clouds.read_off(text)

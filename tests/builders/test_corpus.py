@@ -1,4 +1,4 @@
-"""Corpora and their vocabularies, against counters and loops; and made-up reviews."""
+"""Corpora and their vocabularies, against counters and loops; and damaged ones."""
 
 import json
 import re
@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from keras_mmil.builders.corpus import Corpus
-from keras_mmil.datasets.synthetic import opinions
 
 WORDS = ["a", "b", "A", "zoo", "Zoo", "é", "film", "don't", "日本", *(f"w{i}" for i in range(40))]
 ARRAYS = ("tokens", "sentence_splits", "text_splits", "counts")
@@ -261,55 +260,50 @@ def test_texts_are_counted_aloud(capsys):
     assert capsys.readouterr().out == ""
 
 
-THINGS = {"plot", "acting", "music", "story", "ending", "cast", "camera work", "dialogue"}
-PRAISE = {"good", "great", "wonderful", "funny", "clever", "moving"}
-BLAME = {"bad", "awful", "boring", "poor", "stupid", "weak"}
+# Damaged files ----------------------------------------------------------------------------------
 
 
-def opinion(sentence):
-    """1 for praise, -1 for blame, 0 for neither: of words, and not of how they came about."""
-    words = set(re.findall(r"\w+", sentence))
-    value = len(words & PRAISE) - len(words & BLAME)
-    assert abs(value) <= 1
-    return -value if words & {"not", "never"} else value
+@pytest.fixture
+def small():
+    return Corpus.from_texts(["Not bad. Not bad at all!", "Bad"], 1, splitter="core", verbose=0)
 
 
-def test_opinions():
-    for (texts, y), n in zip(opinions.load_texts(301, 60, 1), (301, 60, 1), strict=True):
-        assert (len(texts), y.shape, y.dtype, y.sum()) == (n, (n,), np.int64, n // 2)
-        sums = [sum(map(opinion, re.findall(r"[^.!]+", one))) for one in texts]
-        assert [int(total > 0) for total in sums] == y.tolist()
-        assert 0 not in sums
-        sizes = Counter(len(re.findall(r"[.!](?: |$)", one)) for one in texts)
-        assert n < 60 or sorted(sizes) == [1, 2, 3, 4, 5, 6, 7]
-        assert n == 1 or len(set(np.flatnonzero(y) % 2)) == 2, "in random order"
-    (texts, _), *_ = opinions.load_texts(300, 0, 0)
-    every = " ".join(texts)
-    for word in THINGS | PRAISE | BLAME | {"not", "never", "friends", "songs"}:
-        assert f" {word}" in every
+def test_damaged_corpora(small, tmp_path, damage):
+    small.save(tmp_path)
+    for path in sorted(tmp_path.iterdir()):
+        whole = path.read_bytes()
+        for damaged in damage.damages(whole, path.name):
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
+                Corpus.load(tmp_path)
+        path.write_bytes(whole)
+    assert Corpus.load(tmp_path).ids().to_list() == small.ids().to_list()
 
 
-def test_opinions_are_the_same_for_the_same_seed():
-    first, again = opinions.load_texts(5, 3, 9), opinions.load_texts(40, 3, 9)
-    for (texts, y), (texts_again, y_again) in zip(first[1:], again[1:], strict=True):
-        assert texts == texts_again
-        assert y.tolist() == y_again.tolist()
-    assert len({*first[0][0], *first[1][0], *first[2][0]}) > 10, "the sets differ"
-    assert opinions.load_texts(5, 3, 9, seed=1)[2][0] != first[2][0]
-    (texts, _), *_ = opinions.load_texts(50, 0, 0, n_sentences=(2, 2))
-    assert {len(re.findall(r"[.!](?: |$)", one)) for one in texts} == {2}
+def test_shortened_vocabularies(small, tmp_path):
+    small.save(tmp_path)
+    path = tmp_path / "corpus.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps(about | {"vocabulary": about["vocabulary"][:-2]}))
+    with pytest.raises(ValueError, match=r"corpus\.json with another checksum"):
+        Corpus.load(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "received"),
+    ("changed", "match"),
     [
-        ({"n_train": -1}, "n_train=-1"),
-        ({"n_test": 2.5}, "n_test=2.5"),
-        ({"n_sentences": (0, 3)}, "n_sentences=(0, 3)"),
-        ({"n_sentences": (3, 2)}, "n_sentences=(3, 2)"),
-        ({"n_sentences": 3}, "n_sentences=3"),
+        ({"vocabulary": ("_", "<unknown>", "Not")}, "counts of 3 tokens"),
+        ({"vocabulary": ("_", "Not")}, "begins with '_' and '<unknown>'"),
+        ({"vocabulary": ("_", "<unknown>", *"aaaaa")}, "different tokens"),
+        ({"counts": np.zeros(3, int)}, r"counts.shape=\(3,\)"),
+        ({"tokens": np.full(8, 7)}, "ids from 0 to 6. Received: tokens from 7 to 7"),
+        ({"tokens": np.full(8, -1)}, "tokens from -1"),
+        ({"tokens": np.zeros(3, int)}, r"from 0 to 3. Received: sentence_splits"),
+        ({"text_splits": np.array([0, 3, 2, 3])}, "from 0 to 3. Received: text_splits"),
+        ({"text_splits": np.array([0, 2])}, "Received: text_splits"),
     ],
 )
-def test_bad_arguments_of_opinions(arguments, received):
-    with pytest.raises(ValueError, match=re.escape(f"Received: {received}")):
-        opinions.load_texts(**arguments)
+def test_parts_of_a_corpus_that_do_not_fit(small, changed, match):
+    assert len(small.vocabulary) == 7
+    with pytest.raises(ValueError, match=match):
+        Corpus(**{**vars(small), **changed})

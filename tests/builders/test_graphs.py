@@ -18,10 +18,10 @@ KARATE = networkx.karate_club_graph()
 def random_graphs(draw, directed=False):
     n = draw(st.integers(1, 12))
     nodes = st.integers(0, n - 1)
-    links = draw(st.lists(st.tuples(nodes, nodes), max_size=30))  # with loops and repetitions
+    edges = draw(st.lists(st.tuples(nodes, nodes), max_size=30))  # with loops and repetitions
     graph = (networkx.DiGraph if directed else networkx.Graph)()
     graph.add_nodes_from(range(n))
-    graph.add_edges_from(links)
+    graph.add_edges_from(edges)
     return graph
 
 
@@ -47,10 +47,10 @@ def sets(bags):
     ],
 )
 def test_adjacency_of_all_kinds(graph):
-    links = graphs.adjacency(graph)
-    assert isinstance(links, sparse.csr_array)
-    assert links.dtype == bool
-    found = links.toarray()
+    edges = graphs.adjacency(graph)
+    assert isinstance(edges, sparse.csr_array)
+    assert edges.dtype == bool
+    found = edges.toarray()
     np.testing.assert_array_equal(found, found.T)
     assert not found.diagonal().any()
     assert sorted(found.sum(axis=1)) == [1, 1, 2]
@@ -63,16 +63,16 @@ def test_adjacency_is_that_of_networkx(graph):
     np.testing.assert_array_equal(graphs.adjacency(graph, directed=True).toarray(), expected)
     both = expected | expected.T
     np.testing.assert_array_equal(graphs.adjacency(graph).toarray(), both)
-    links = np.array(graph.edges, int).reshape(-1, 2)
-    again = graphs.adjacency(links, n_nodes=len(graph))
+    edges = np.array(graph.edges, int).reshape(-1, 2)
+    again = graphs.adjacency(edges, n_nodes=len(graph))
     np.testing.assert_array_equal(again.toarray(), both)
 
 
-def test_adjacency_without_links():
+def test_adjacency_without_edges():
     assert graphs.adjacency([], n_nodes=3).shape == (3, 3)
     assert graphs.adjacency(networkx.empty_graph(2)).nnz == 0
     assert graphs.adjacency(networkx.Graph()).shape == (0, 0)
-    assert graphs.neighbourhoods([], at_most=2).to_list() == []
+    assert graphs.neighbourhoods([], max_neighbours=2).to_list() == []
 
 
 @pytest.mark.parametrize(
@@ -103,20 +103,20 @@ def test_neighbourhoods_are_what_is_reached(graph, hops):
     reached = networkx.single_source_shortest_path_length
     assert sets(bags) == [sorted(reached(graph, node, hops)) for node in graph]
     assert [bag[0] for bag in bags.to_list()] == list(graph)
-    without = graphs.neighbourhoods(graph, hops=hops, itself=False)
+    without = graphs.neighbourhoods(graph, hops=hops, include_self=False)
     assert without.to_list() == [bag[1:] for bag in bags.to_list()]
 
 
 @given(random_graphs(directed=True), st.integers(1, 3))
 def test_directions(graph, hops):
-    links = graphs.adjacency(graph, directed=True)
+    edges = graphs.adjacency(graph, directed=True)
     reached = networkx.single_source_shortest_path_length
     for direction, other in (
         ("out", graph),
         ("in", graph.reverse()),
         ("both", graph.to_undirected()),
     ):
-        bags = graphs.neighbourhoods(links, hops=hops, direction=direction)
+        bags = graphs.neighbourhoods(edges, hops=hops, direction=direction)
         assert sets(bags) == [sorted(reached(other, node, hops)) for node in graph]
 
 
@@ -128,26 +128,26 @@ def test_some_nodes_in_any_order():
 
 
 @given(random_graphs(directed=True), st.sets(st.integers(0, 11)))
-def test_links_among_some_nodes(graph, some):
+def test_induced_subgraphs(graph, some):
     some = [node for node in some if node in graph]
-    links = graphs.among(graphs.adjacency(graph, directed=True), some)
+    edges = graphs.induced_subgraph(graphs.adjacency(graph, directed=True), some)
     inner = graph.subgraph(some)
     expected = sorted((u, v) for u, v in inner.edges if u != v)
-    assert sorted(zip(*(part.tolist() for part in links.nonzero()), strict=True)) == expected
-    assert links.shape == (len(graph), len(graph))
+    assert sorted(zip(*(part.tolist() for part in edges.nonzero()), strict=True)) == expected
+    assert edges.shape == (len(graph), len(graph))
 
 
 def test_sampled_neighbours():
-    every = graphs.neighbourhoods(KARATE, itself=False).to_list()
+    every = graphs.neighbourhoods(KARATE, include_self=False).to_list()
     first, again, other = (
-        graphs.neighbourhoods(KARATE, at_most=3, itself=False, random_state=seed).to_list()
+        graphs.neighbourhoods(KARATE, max_neighbours=3, include_self=False, seed=seed).to_list()
         for seed in (0, 0, 1)
     )
     assert first == again != other
     for few, many in zip(first, every, strict=True):
         assert len(set(few)) == len(few) == min(3, len(many))
         assert set(few) <= set(many)
-    with_itself = graphs.neighbourhoods(KARATE, at_most=3).to_list()
+    with_itself = graphs.neighbourhoods(KARATE, max_neighbours=3).to_list()
     assert with_itself == [[node, *few] for node, few in enumerate(first)]
 
 
@@ -155,7 +155,9 @@ def test_each_neighbour_is_as_likely():
     rng = np.random.RandomState(0)
     star = networkx.star_graph(5)
     draws = [
-        graphs.neighbourhoods(star, [0], at_most=2, itself=False, random_state=rng).values.numpy()
+        graphs.neighbourhoods(
+            star, [0], max_neighbours=2, include_self=False, seed=rng
+        ).values.numpy()
         for _ in range(600)
     ]
     counts = np.bincount(np.concatenate(draws), minlength=6)[1:]
@@ -177,20 +179,20 @@ def test_contents_take_the_place_of_nodes():
     assert found.to_list() == [[[7], [8, 9]], [[8, 9], [7], []], [[], [8, 9]]]
 
 
-def test_link_values():
-    links = graphs.adjacency([[0, 1], [2, 1]], directed=True)
+def test_edge_values():
+    edges = graphs.adjacency([[0, 1], [2, 1]], directed=True)
     kinds = sparse.csr_array(([5, 7], ([0, 2], [1, 1])), shape=(3, 3))
-    values = graphs.link_values(graphs.neighbourhoods(links), kinds, itself=-1)
+    values = graphs.edge_values(graphs.neighbourhoods(edges), kinds, self_value=-1)
     assert values.to_list() == [[-1, 5], [-1], [-1, 7]]
     with pytest.raises(ValueError, match=r"values\.shape=\(2, 2\)"):
-        graphs.link_values(graphs.neighbourhoods(links), kinds[:2, :2])
+        graphs.edge_values(graphs.neighbourhoods(edges), kinds[:2, :2])
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
         ({"hops": 0}, ValueError, "hops=0"),
-        ({"at_most": 0}, ValueError, "at_most=0"),
+        ({"max_neighbours": 0}, ValueError, "max_neighbours=0"),
         ({"direction": "up"}, ValueError, "direction='up'"),
         ({"nodes": [3]}, ValueError, "from 0 to 2. Received: nodes from 3 to 3"),
         ({"nodes": [-1]}, ValueError, "nodes from -1 to -1"),
@@ -238,7 +240,7 @@ def test_graphs_side_by_side(parts):
 
 
 @given(st.lists(random_graphs(), min_size=1, max_size=3))
-def test_cycles_and_trees_are_all_links(parts):
+def test_cycles_and_trees_are_all_edges(parts):
     for part in parts:
         part.remove_edges_from(list(networkx.selfloop_edges(part)))
     whole = networkx.disjoint_union_all(parts)

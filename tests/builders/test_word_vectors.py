@@ -237,3 +237,15 @@ def test_without_gensim(monkeypatch, tmp_path):
     ):
         with pytest.raises(ImportError, match=r"gensim.*keras-mmil\[text\]"):
             call()
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+def test_damaged_files(tmp_path, damage):
+    path = tmp_path / "vectors"
+    path.write_bytes(as_binary({"good": [0, 1, 2], "bad": [1, 2, 3]}))
+
+    def read():
+        found = word_vectors.read(path, VOCABULARY[:4], 3, binary=True, verbose=0)
+        return damage.plain(found)
+
+    damage.check_files([path], read, is_checked=False)

@@ -1,5 +1,6 @@
 """Citation networks: small ones in Planetoid's form, damaged and hostile ones, and the real."""
 
+import hashlib
 import pickle
 import sys
 import types
@@ -32,13 +33,13 @@ WORDS = np.array(
     np.float32,
 )
 LABELS = [0, 1, 1, 2, 0, 2, 1, 0, -1, 2]
-LINKS = {0: [1, 1, 6], 1: [0, 2], 2: [1], 3: [3, 7], 4: [], 5: [9], 6: [0], 7: [3], 9: [5]}
+EDGES = {0: [1, 1, 6], 1: [0, 2], 2: [1], 3: [3, 7], 4: [], 5: [9], 6: [0], 7: [3], 9: [5]}
 TEST = [7, 9, 6]  # in the order of the files
 
 
 def contents(words=WORDS):
     one_hot = np.array([np.arange(3) == label for label in LABELS], np.int32)
-    graph = defaultdict(list, LINKS)
+    graph = defaultdict(list, EDGES)
     return {
         "x": csr_matrix(words[:2]),
         "y": one_hot[:2],
@@ -76,12 +77,12 @@ def test_load(folder, name):
     assert found.weights is None
     assert (found.n_words, found.n_classes) == (4, 3)
     assert found.labels.tolist() == LABELS
-    expected = {(min(a, b), max(a, b)) for a, others in LINKS.items() for b in others if a != b}
-    starts, ends = found.links.nonzero()
+    expected = {(min(a, b), max(a, b)) for a, others in EDGES.items() for b in others if a != b}
+    starts, ends = found.edges.nonzero()
     assert {
         (a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True) if a < b
     } == expected
-    assert found.links.nnz == 2 * len(expected)
+    assert found.edges.nnz == 2 * len(expected)
 
 
 def test_weights_of_words(folder):
@@ -144,9 +145,9 @@ BROKEN.indices = np.array([0, 9, 1], np.int32)  # there are four words
         ({"ally": np.array([["a"]])}, r"ind\.cora\.ally \(an array of <U1 instead of numbers"),
         ({"graph": [1]}, "not a dict of lists"),
         ({"graph": {0: 1}}, "not a dict of lists"),
-        ({"graph": {0: [99]}}, r"from 0 to 9. Received: .*ind\.cora\.\* with links .* to 99"),
+        ({"graph": {0: [99]}}, r"from 0 to 9. Received: .*ind\.cora\.\* with edges .* to 99"),
         ({"graph": {0: [None]}}, r"ind\.cora\.graph \(not numbers of papers"),
-        ({"graph": dict.fromkeys(range(9), [1] * 999)}, "more links than bytes"),
+        ({"graph": dict.fromkeys(range(9), [1] * 999)}, "more edges than bytes"),
         ({"index": "7\nnine\n"}, r"ind\.cora\.test\.index \(.*nine"),
         ({"index": [7, 9, 3]}, "test papers from 6 up.*from 3 to 9"),
         ({"index": [7, 9]}, "with 2 test papers"),
@@ -294,32 +295,13 @@ def test_parts(network):
     assert {x.depth for x, _ in network.parts("random", depth=1)} == {1}
 
 
-def test_synthetic():
-    first, again, other = (citations.synthetic(seed=seed) for seed in (0, 0, 1))
-    assert first.words.to_list() == again.words.to_list() != other.words.to_list()
-    assert (first.links != again.links).nnz == 0
-    assert np.bincount(first.labels).tolist() == [134, 133, 133]
-    starts, ends = first.links.nonzero()
-    assert 0.7 < (first.labels[starts] == first.labels[ends]).mean() < 0.9
-    for kind in ("random", "transductive", "temporal"):
-        parts = first.split(kind)
-        assert [len(part) for part in parts] == [80, 80, 240]
-        assert len(np.unique(np.concatenate(parts))) == 400
-    owners = np.repeat(first.labels, first.words.row_lengths())
-    special = first.words.values.numpy() < 30
-    assert (first.words.values.numpy()[special] // 10 == owners[special]).all()
-    assert 0.25 < special.mean() < 0.42
-    with pytest.raises(ValueError, match="n_papers=59"):
-        citations.synthetic(n_papers=59)
-
-
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
         ({"labels": np.zeros(3, int)}, r"labels.shape=\(3,\)"),
         ({"labels": np.full(10, -1)}, "all negative"),
         ({"n_words": 3}, "below 3.*words with 3"),
-        ({"links": sparse.csr_array((9, 9), dtype=bool)}, r"links.shape=\(9, 9\)"),
+        ({"edges": sparse.csr_array((9, 9), dtype=bool)}, r"edges.shape=\(9, 9\)"),
     ],
 )
 def test_parts_of_a_network_that_do_not_fit(network, changed, match):
@@ -327,22 +309,107 @@ def test_parts_of_a_network_that_do_not_fit(network, changed, match):
         citations.Citations(**{**vars(network), **changed})
 
 
+# Damaged files ----------------------------------------------------------------------------------
+
+
+def fields_of(network, damage):
+    return damage.plain(network) | {"edges": network.edges.toarray().tolist()}
+
+
+def write_years(folder):
+    path = folder / "planetoid" / "cora.years"
+    path.write_text("".join(f"{1990 + i}\n" for i in range(10)))
+    return path
+
+
+def test_damage_is_found_by_checksums(folder, damage, monkeypatch):
+    write(folder)
+    paths = sorted((folder / "planetoid").iterdir())
+    checksums = {
+        path.name.removeprefix("ind.cora."): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+    }
+    monkeypatch.setattr(planetoid, "CHECKSUMS", {"cora": checksums})
+    damage.check_files(paths, lambda: fields_of(citations.load("cora"), damage), True)
+
+
+def test_damage_of_ones_own_files(folder, damage):
+    write(folder)
+    paths = sorted((folder / "planetoid").iterdir())
+
+    def load():
+        return fields_of(citations.read(folder / "planetoid", "cora"), damage)
+
+    damage.check_files(paths, load, is_checked=False)
+
+
+def test_damage_of_years(folder, damage):
+    write(folder)
+    path = write_years(folder)
+    damage.check_files([path], lambda: fields_of(citations.load("cora"), damage), False)
+
+
+class Huge:
+    """Pickled as a call of NumPy that makes an array of 2³⁴ numbers."""
+
+    def __reduce__(self):
+        return np.ndarray, ((2**34,),)
+
+
+MEMO = b"\x80\x02]r\xff\xff\xff\x7f."  # an empty list, at place 2³¹ - 1 of the memo
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "match"),
+    [
+        ("test.index", b"7\n2147483648\n6\n", r"most of which are described.*paper 2147483648"),
+        ("graph", pickle.dumps({2**31: [1]}, 3), "with paper 2147483648"),
+        ("ally", pickle.dumps(Huge(), 3), r"ind\.cora\.ally"),
+        ("graph", MEMO, "place 2147483647 in a file of 9 bytes"),
+        (
+            "x",
+            pickle.dumps(np.zeros((2, 4)), 3).replace(b"K\x02K\x04", b"J\xff\xff\xff\x7fK\x04"),
+            "x ",
+        ),
+    ],
+)
+def test_huge_numbers(folder, damage, file, content, match):
+    write(folder)
+    (folder / "planetoid" / f"ind.cora.{file}").write_bytes(content)
+    with damage.bounded(), pytest.raises(ValueError, match=match):
+        citations.load("cora")
+
+
+def test_the_files_of_planetoid_are_the_official_ones(folder, monkeypatch):
+    write(folder)
+    write_years(folder)
+    monkeypatch.undo()
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(folder))
+    with pytest.raises(ValueError, match=r"citations\.read.*ind\.cora\.x with sha256:"):
+        citations.load("cora")
+    own = citations.read(folder / "planetoid", "cora")
+    assert own.years.tolist() == list(range(1990, 2000))
+    assert (own.class_names, own.sizes) == (None, None)
+    with pytest.raises(FileNotFoundError, match=r"ind\.mine\.x"):
+        citations.read(folder / "planetoid", "mine")
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(
-    ("name", "papers", "links", "words", "classes", "unknown", "isolated"),
+    ("name", "papers", "edges", "words", "classes", "unknown", "isolated"),
     [("cora", 2708, 5278, 1433, 7, 0, 0), ("citeseer", 3327, 4552, 3703, 6, 15, 48)],
 )
-def test_real_networks(data_dir, name, papers, links, words, classes, unknown, isolated):
+def test_real_networks(data_dir, name, papers, edges, words, classes, unknown, isolated):
     found = citations.load(name)
     assert len(found.labels) == found.words.nrows() == papers
-    assert found.links.nnz == 2 * links
+    assert found.edges.nnz == 2 * edges
     assert (found.n_words, found.n_classes) == (words, classes)
     assert (found.labels < 0).sum() == unknown
-    assert (graphs.degrees(found.links) == 0).sum() == isolated
+    assert (graphs.degrees(found.edges) == 0).sum() == isolated
     train, valid, test = found.split("transductive")
     assert np.bincount(found.labels[train]).tolist() == [20] * classes
     assert (len(valid), len(test)) == (500, 1000)
-    assert isinstance(found.links, sparse.csr_array)
+    assert isinstance(found.edges, sparse.csr_array)
     sizes = [len(part) for part in found.split("random")]
     assert sizes[:2] == list(found.sizes[:2])
     assert sum(sizes) == papers - unknown

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_mmil.builders import word_vectors
+from keras_mmil.builders.corpus import Corpus
 from keras_mmil.datasets import imdb
 
 NUMBERS = {("train", "pos"): 30, ("train", "neg"): 30, ("train", "unsup"): 12}
@@ -304,6 +305,63 @@ def test_bad_arguments(archive):
     archive.unlink()
     with pytest.raises(FileNotFoundError, match=r"aclImdb_v1\.tar\.gz.*It is https://ai\.stanford"):
         imdb.load_mmil(**CORE)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"limit": 2}])
+def test_damaged_files(archive, damage, arguments):
+    def read():
+        return [list(row) for row in imdb.read_archive(archive, **arguments)]
+
+    damage.check_files([archive], read, is_checked=True)
+
+
+@pytest.fixture
+def load(damage):
+    """Function that reads the reviews of the archive, as lists."""
+
+    def load():
+        reviews = imdb.prepare(**CORE)
+        return [damage.plain(x) for x in (reviews.corpus.ids(), reviews.labels, reviews.is_test)]
+
+    return load
+
+
+def test_damaged_caches_are_made_anew(archive, load, damage, tmp_path):
+    damage.check_caches(tmp_path / "keras", load, n_files=6, n=3)
+
+
+@pytest.mark.parametrize("reason", ["full", "no folder"])
+def test_caches_that_cannot_be_written(archive, load, damage, reason, tmp_path, monkeypatch):
+    damage.check_unwritable_cache(tmp_path / "keras", load, reason, monkeypatch)
+
+
+@pytest.fixture
+def corpus():
+    return Corpus.from_texts(["Not bad. Not bad at all!", "Bad"], 1, **CORE)
+
+
+def test_reviews_with_the_labels_of_others(corpus, tmp_path):
+    with pytest.raises(ValueError, match=r"of 2 reviews\. Received: labels.shape=\(3,\)"):
+        imdb.Reviews(corpus, np.zeros(3, np.int8), np.zeros(2, bool), tmp_path)
+
+
+def test_word_vectors_are_cached_with_checksums(corpus, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    made = []
+
+    def train(*_, **__):
+        made.append(rng.random((7, 4)).astype(np.float32))
+        return made[-1]
+
+    monkeypatch.setattr(word_vectors, "train", train)
+    reviews = imdb.Reviews(corpus, np.zeros(2, np.int8), np.zeros(2, bool), tmp_path)
+    first, again = reviews.word_vectors(4), reviews.word_vectors(4)
+    np.testing.assert_array_equal(first, again)
+    (path,) = tmp_path.glob("word2vec-4-0.npz")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match="word2vec-4-0.npz is damaged"):
+        assert not np.array_equal(reviews.word_vectors(4), first)
+    assert len(made) == 2
 
 
 @pytest.mark.data

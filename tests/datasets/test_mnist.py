@@ -1,20 +1,13 @@
 """Bags of bags of digits, checked against loops over them and against the images' sources."""
 
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.ndimage import zoom
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
-from keras_mmil import datasets, ragged
-from keras_mmil.datasets import _generate, mnist
-
-ROOT = Path(__file__).resolve().parents[2]
+from keras_mmil import ragged
+from keras_mmil.datasets import mnist
 
 
 def load(*counts, **arguments):
@@ -129,27 +122,6 @@ def test_bad_arguments(arguments, match):
         mnist.load_mmil(**{"n_train": 2, "n_valid": 2, "n_test": 2, "source": "digits"} | arguments)
 
 
-def test_labels_that_cannot_be_had(monkeypatch):
-    monkeypatch.setattr(_generate, "_CANDIDATES", 100)
-    with pytest.raises(
-        ValueError, match=r"1 top-bags .*Received: a top-bag of 200 members for label 0"
-    ):
-        load(2, 0, 0, bag_size=(200, 200), sub_bag_size=(3, 3))
-
-
-def test_drawing_keeps_what_fits(monkeypatch):
-    monkeypatch.setattr(_generate, "_CANDIDATES", 1)
-    lengths = [np.array([2, 1, 3])]
-    drawn = iter([[1, 2, 3, 4, 5, 6], [9, 7]])
-    x = _generate.draw_until(
-        lengths,
-        draw=lambda n: np.array(next(drawn)),
-        label_of=lambda x: np.array([sum(bag) % 2 for bag in x.to_list()]),
-        wanted=np.array([0, 1, 1]),
-    )
-    assert x.to_list() == [[9, 7], [3], [4, 5, 6]]
-
-
 def write_mnist(path, **changes):
     arrays = {
         "x_train": np.zeros((60_000, 28, 28), np.uint8),
@@ -208,19 +180,3 @@ def test_mnist(data_dir):
         np.testing.assert_array_equal(found, z.flat_values)
         assert y.tolist() == [int(any(map(is_positive, bag))) for bag in z.to_list()]
     assert not as_rows(sets[0][0].flat_values) & as_rows(sets[1][0].flat_values)
-
-
-def test_modules_are_loaded_when_asked_for():
-    assert set(datasets.__all__) <= set(dir(datasets))
-    assert datasets.mnist is mnist
-    with pytest.raises(AttributeError, match=r"'keras_mmil\.datasets' has no attribute 'letters'"):
-        datasets.letters  # noqa: B018
-    code = "import sys; from keras_mmil import datasets; print('sklearn.datasets' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert result.stdout == "False\n", result.stderr
-
-
-def test_not_importable_as_top_level_datasets():
-    spec = importlib.util.spec_from_file_location("datasets", ROOT / "datasets" / "__init__.py")
-    with pytest.raises(ImportError, match="Received: `import datasets`"):
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))

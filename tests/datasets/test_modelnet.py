@@ -167,6 +167,87 @@ def test_points_that_are_not_finite(folder):
         modelnet.load(n_points=20)
 
 
+# Damaged files ----------------------------------------------------------------------------------
+
+SURFACE = ROOF.replace("OFF4", "OFF\n4")
+
+
+def write_surfaces(folder, damage):
+    names = ("bed/train/bed_1.off", "airplane/train/airplane_1.off", "bed/test/bed_2.off")
+    return damage.write_zip(folder / SURFACES, dict.fromkeys(names, SURFACE))
+
+
+def write_hdf5(folder, damage):
+    files = {}
+    for part in ("train0", "test0"):
+        content = io.BytesIO()
+        with h5py.File(content, "w") as file:
+            # Few different points, so that the file is small.
+            cloud = np.repeat(np.arange(32, dtype=np.float32).reshape(16, 2), 128, axis=0)
+            cloud = np.concatenate([cloud, -cloud[:, :1]], axis=1)
+            file.create_dataset("data", data=cloud[None], compression="gzip")
+            file["label"] = np.array([[3]])
+        files[f"ply_data_{part}.h5"] = content.getvalue()
+    return damage.write_zip(folder / HDF5, files)
+
+
+def write_points(folder, damage):
+    rng = np.random.default_rng(0)
+    arrays = {f"x_{part}": rng.normal(0, 1, (2, 5, 3)) for part in ("train", "test")}
+    arrays |= {f"y_{part}": np.array([1, 39]) for part in ("train", "test")}
+    np.savez_compressed(folder / "modelnet40_5.npz", **arrays)
+    return folder / "modelnet40_5.npz"
+
+
+WRITERS = {"surfaces": write_surfaces, "hdf5": write_hdf5, "points": write_points}
+
+
+@pytest.mark.parametrize("source", WRITERS)
+def test_damaged_files(folder, damage, source):
+    path = WRITERS[source](folder, damage)
+    damage.check_files([path], lambda: damage.plain(modelnet.load(5, source)), is_checked=True)
+
+
+def test_clouds_that_claim_to_be_huge(folder, damage):
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        file.create_dataset("data", shape=(2**30, 2048, 3), dtype="f4", chunks=True)
+        file["label"] = np.zeros(2)
+    files = {"ply_data_train0.h5": content.getvalue()}
+    write_zip(folder / HDF5, files)
+    match = r"train0\.h5 \(is said to be of \(1073741824, 2048, 3\)"
+    with damage.bounded(), pytest.raises(ValueError, match=match):
+        modelnet.load(5, "hdf5")
+
+
+def test_surfaces_of_unknown_kinds_are_not_left_out(folder):
+    names = ("bed/train/a.off", "bed/test/b.off", "bad/train/c.off")
+    write_zip(folder / SURFACES, dict.fromkeys(names, SURFACE))
+    with pytest.raises(
+        ValueError, match=r"of known kinds\. Received: bad/train/c\.off of .*ModelNet40"
+    ):
+        modelnet.load(5, "surfaces")
+
+
+def test_damaged_caches_are_made_anew(folder, damage):
+    write_surfaces(folder, damage)
+    damage.check_caches(folder.parent / "keras", lambda: damage.plain(modelnet.load(5)))
+
+
+@pytest.mark.parametrize("reason", ["full", "no folder"])
+def test_caches_that_cannot_be_written(folder, damage, reason, monkeypatch):
+    write_surfaces(folder, damage)
+    load = lambda: damage.plain(modelnet.load(5))  # noqa: E731
+    damage.check_unwritable_cache(folder.parent / "keras", load, reason, monkeypatch)
+
+
+def test_caches_of_what_cannot_be(folder, damage):
+    write_surfaces(folder, damage)
+    load = lambda: damage.plain(modelnet.load(5))  # noqa: E731
+    changed = {"y_train": np.array([40, 0], np.uint8)}
+    damage.check_impossible_cache(folder.parent / "keras", load, **changed)
+
+
 @pytest.mark.data
 def test_the_real_points():
     assert Path(os.environ["KERAS_MMIL_DATA"], "modelnet40", "modelnet40_100.npz").is_file()

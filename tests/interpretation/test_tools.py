@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 import keras_mmil
 from keras_mmil import batches, ragged, zoo
 from keras_mmil.builders import clouds
+from keras_mmil.datasets import synthetic
 from keras_mmil.interpretation import (
     Explainer,
     RuleExtractor,
@@ -507,7 +508,7 @@ def test_grid_picture_of_many_combinations(depth):
 @pytest.mark.parametrize("form", ["bags", "clouds"])
 def test_pictures_of_clouds(form, tmp_path):
     """Green are the points that decide; and what has to be absent is where others have it."""
-    x, y = clouds.synthetic(60, 20, seed=1)
+    x, y = synthetic.load_clouds(60, 20, seed=1)
     model = (zoo.pointcloud_mmil if form == "bags" else zoo.pointcloud_mil)(
         4, equivariant_units=(8, 8), dense_units=8
     )

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import builders, datasets, ragged, zoo
-from keras_mmil.datasets import citations, social
+from keras_mmil.datasets import citations
 from keras_mmil.testing import predict_in_fresh_process
 from keras_mmil.zoo.experiments import digits
 
@@ -50,7 +50,7 @@ def test_splits_of_papers(model, split):
         np.testing.assert_array_equal(y, network.labels[papers])
         may = set(range(400)) if seen is None else set(seen)
         for i in (0, 7):
-            around = {papers[i], *(may & set(network.links[[papers[i]]].indices))}
+            around = {papers[i], *(may & set(network.edges[[papers[i]]].indices))}
             words = [sorted(network.words[paper].numpy()) for paper in around]
             found = x[i : i + 1].to_ragged().to_list()[0]
             if model == "mil":
@@ -137,7 +137,7 @@ def test_floras(model):
     """A network learns what was seen, is tested on what was overlooked, and read elsewhere."""
     experiment = zoo.registry["plants-P10" if model == "mmil" else "plants-mil-P10"]
     data = experiment.load(seed=2, source="synthetic")
-    whole = datasets.plants.synthetic(seed=2)
+    whole = datasets.synthetic.load_flora(seed=2)
     seen = data.build_arguments["dataset"]
     np.testing.assert_array_equal(seen.presence, whole.incomplete(10, seed=2).presence)
     (x, y, _), (_, y_valid, _), (x_test, labels, _) = data.train, data.valid, data.test
@@ -327,7 +327,7 @@ def test_social_networks_with_dropout():
 
 
 def test_social_network_is_the_papers():
-    networks = social.synthetic(6)
+    networks = datasets.synthetic.load_networks(6)
     model = zoo.social_mmil(networks)
     assert type(model.get_layer("degrees")).__name__ == "Dense"
     assert model.get_layer("degrees").units == 500
@@ -338,7 +338,7 @@ def test_social_network_is_the_papers():
     assert len(bag_layers) == 2
     assert model.output_shape == (None, 2)
     assert model.layers[-1].activation is keras.activations.linear
-    # A star of four, and two nodes that are linked: by hand, in one number for each bag.
+    # A star of four, and two nodes with an edge: by hand, in one number for each bag.
     degrees = ragged.from_nested_lists([[[3, 1, 1, 1], [1, 3], [1, 3], [1, 3]], [[1, 1], [1, 1]]])
     table = keras_mmil.builders.graphs.degree_features(int(networks.degrees.max()))
     np.testing.assert_array_equal(model.get_layer("degree_features").get_weights()[0], table)
@@ -358,7 +358,7 @@ LAYERS = ("degrees", "bag_layer_1", "bag_layer_2", "label")
 
 
 def test_citation_arguments():
-    network = citations.synthetic(n_papers=60)
+    network = datasets.synthetic.load_citations(n_papers=60)
     model = zoo.citation_mmil(network, aggregation="mean", bag_units=(5, 6), l2=0.5, dropout=0.25)
     names = ["bag_layer_1", "bag_layer_2", "label"]
     kernels = [model.get_layer(name).kernel for name in names]
@@ -372,7 +372,7 @@ def test_citation_arguments():
 @pytest.mark.parametrize("builder", [zoo.pointcloud_mil, zoo.pointcloud_mmil])
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_networks_for_clouds_in_mixed_precision(builder, policy):
-    x, y = builders.clouds.synthetic(24, n_points=20, seed=0)
+    x, y = datasets.synthetic.load_clouds(24, n_points=20, seed=0)
     bags = tf.RaggedTensor.from_tensor(x)
     if builder is zoo.pointcloud_mmil:
         bags = tf.RaggedTensor.from_tensor(builders.clouds.rotations(x, 3), ragged_rank=2)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil.builders import clouds
-from keras_mmil.datasets import modelnet
+from keras_mmil.datasets import modelnet, synthetic
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, ReadOn, Shown
 from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 
@@ -21,8 +21,8 @@ def _load_clouds(
 ):
     """Clouds for training and test; of the first, some to choose rules on."""
     if source == "synthetic":
-        names, n_points = clouds.SHAPES, min(n_points, 60)
-        train, test = (clouds.synthetic(n, n_points, seed + n) for n in (400, 200))
+        names, n_points = synthetic.clouds.SHAPES, min(n_points, 60)
+        train, test = (synthetic.load_clouds(n, n_points, seed + n) for n in (400, 200))
     else:
         names = modelnet.CLASS_NAMES
         train, test = modelnet.load(n_points)

@@ -8,7 +8,7 @@ from sklearn.model_selection import train_test_split
 
 from keras_mmil import ragged
 from keras_mmil.bags import Bags
-from keras_mmil.datasets import citations, social
+from keras_mmil.datasets import citations, social, synthetic
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, ReadOn, Shown
@@ -21,7 +21,8 @@ __all__ = ["citation_experiment", "social_experiment"]
 
 
 def _load_papers(name, split, depth, seed=0, limit=None, source="planetoid", unlabelled=False):
-    network = citations.synthetic(seed=seed) if source == "synthetic" else citations.load(name)
+    is_synthetic = source == "synthetic"
+    network = synthetic.load_citations(seed=seed) if is_synthetic else citations.load(name)
     triples = ((x, y, None) for x, y in network.parts(split, seed, depth, limit))
     shown, read_on = (
         partial(make, network, split, seed, depth, limit)
@@ -150,7 +151,8 @@ _SHOWN_DEGREES = 6
 
 def _load_networks(name, seed=0, limit=None, source="tu", unlabelled=False):
     """All graphs, and eight, one and one tenths of them."""
-    networks = social.synthetic(seed=seed) if source == "synthetic" else social.load(name)
+    is_synthetic = source == "synthetic"
+    networks = synthetic.load_networks(seed=seed) if is_synthetic else social.load(name)
     bags = Bags.from_ragged(networks.bags())
     y = networks.labels
     tenth = len(y) // 10

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_mmil import ragged
 from keras_mmil.bags import Bags, instances_of
-from keras_mmil.datasets import plants
+from keras_mmil.datasets import plants, synthetic
 from keras_mmil.metrics import overlooked_labels
 from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, ReadOn, Shown
@@ -24,9 +24,13 @@ def _load_plants(
     percent, depth, include_self, seed=0, limit=None, source="afliber", unlabelled=False
 ):
     """All regions, for training with what was seen in them, for test with what was overlooked."""
-    whole = plants.synthetic(seed=seed) if source == "synthetic" else plants.load()
+    is_synthetic = source == "synthetic"
+    whole = synthetic.load_flora(seed=seed) if is_synthetic else plants.load()
     seen = whole.incomplete(percent, seed)
-    x = seen.similar_regions(include_self=include_self, cache=source != "synthetic")
+    if is_synthetic:
+        x = seen.similar_regions(include_self=include_self)
+    else:
+        x = plants.similar_regions(seen, include_self=include_self)
     if depth == 1:
         x = Bags.from_ragged(x.merge_dims(1, 2)).inputs
     labels = overlooked_labels(seen.presence, whole.presence)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from keras_mmil.builders.corpus import Corpus
 from keras_mmil.datasets import imdb as imdb_data
-from keras_mmil.datasets.synthetic import opinions
+from keras_mmil.datasets import synthetic
 from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, at_most
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
@@ -27,7 +27,7 @@ def _load_reviews(seed=0, limit=None, source="imdb", unlabelled=False):
 
 def _load_opinions(seed, limit):
     sizes = at_most(limit, n_train=1000, n_valid=300, n_test=300)
-    parts = opinions.load_texts(**sizes, seed=seed)
+    parts = synthetic.load_reviews(**sizes, seed=seed)
     train = Corpus.from_texts(parts[0][0], splitter="core", verbose=0)
     others = (Corpus.from_texts(texts, like=train, verbose=0) for texts, _ in parts[1:])
     pairs = zip((train, *others), parts, strict=True)

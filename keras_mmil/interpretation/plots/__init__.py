@@ -1,6 +1,14 @@
-"""Pictures of how rules were found, and of what their clusters stand for."""
+"""Pictures of how rules were found, of what their clusters stand for, and of top-bags."""
 
 from keras_mmil.interpretation.plots.maps import Maps, plot_maps
 from keras_mmil.interpretation.plots.plots import plot_clouds, plot_correspondence, plot_grid
+from keras_mmil.interpretation.plots.top_bags import plot_top_bag
 
-__all__ = ["Maps", "plot_clouds", "plot_correspondence", "plot_grid", "plot_maps"]
+__all__ = [
+    "Maps",
+    "plot_clouds",
+    "plot_correspondence",
+    "plot_grid",
+    "plot_maps",
+    "plot_top_bag",
+]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from keras_mmil import Bags, Explainer, zoo
-from keras_mmil.datasets import plants
+from keras_mmil.datasets import synthetic
 from keras_mmil.interpretation.plots.maps import Maps, plot_maps
 
-FLORA = plants.synthetic(n_regions=(8, 9), n_species=10, seed=2)
+FLORA = synthetic.load_flora(n_regions=(8, 9), n_species=10, seed=2)
 N = len(FLORA.regions)
 
 

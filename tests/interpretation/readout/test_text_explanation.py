@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_mmil import Explainer, text, zoo
 from keras_mmil.builders.corpus import Corpus
-from keras_mmil.datasets.synthetic import opinions
+from keras_mmil.datasets import synthetic
 from keras_mmil.interpretation.readout.explanation import (
     CHECKED,
     DECIDES,
@@ -226,7 +226,7 @@ def test_an_empty_text():
 def trained(request, tmp_path_factory):
     """An explainer that reads texts, the same for ids, and the corpus."""
     keras.utils.set_random_seed(0)
-    (texts, y), _, (test, _) = opinions.load_texts(n_train=200, n_test=30)
+    (texts, y), _, (test, _) = synthetic.load_reviews(n_train=200, n_test=30)
     corpus = Corpus.from_texts(texts, splitter="core", verbose=0)
     build = getattr(zoo, request.param)
     units = (8, 8) if request.param == "imdb_mmil" else (8,)

@@ -1,23 +1,35 @@
-"""Nested bags of wanted labels, drawn by rejection so that their sizes do not tell the label."""
+"""Nested bags of given labels, drawn by rejection so that sizes are independent of the label.
+
+`mnist` draws bags of real digits in this way, and `synthetic` bags of made-up instances.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import check_int, is_int
+from keras_mmil._support.types import Ints
 
-__all__ = ["check_counts", "check_sizes", "draw_labelled", "draw_sets", "draw_until"]
+__all__ = ["Sizes", "check_counts", "check_sizes", "draw_labelled", "draw_sets", "draw_until"]
+
+Sizes: TypeAlias = tuple[int, int]  # smallest and largest
+Set = TypeVar("Set")
 
 _CANDIDATES = 5_000  # top-bags drawn at once, at least
 _MAX_ROUNDS = 200
 
 
-def check_counts(**counts):
+def check_counts(**counts: object) -> None:
     """Raises ValueError where a number of top-bags is not an integer of at least 0."""
     for name, n in counts.items():
         check_int(name, n)
 
 
-def check_sizes(**sizes):
+def check_sizes(**sizes: Sizes) -> None:
     """Raises ValueError where a range of sizes is not `(low, high)` with 1 <= low <= high."""
     for name, pair in sizes.items():
         if np.shape(pair) != (2,) or not all(map(is_int, pair)):
@@ -29,11 +41,13 @@ def check_sizes(**sizes):
             )
 
 
-def draw_sets(counts, seed, draw_set):
-    """Draws several sets, each the same for the same seed whatever the sizes of the others.
+def draw_sets(
+    counts: Sequence[int], seed: int, draw_set: Callable[[int, int, np.random.Generator], Set]
+) -> tuple[Set, ...]:
+    """Draws several sets, each the same for the same seed, whatever the sizes of the others.
 
     Args:
-        counts: numbers of top-bags, one a set.
+        counts: the number of top-bags of each set.
         seed: integer.
         draw_set: function from the index of the set, its number of top-bags and a random
             generator to the set.
@@ -45,7 +59,14 @@ def draw_sets(counts, seed, draw_set):
     return tuple(map(draw_set, range(len(counts)), counts, rngs))
 
 
-def draw_labelled(n, ranges, draw, label_of, rng):
+def draw_labelled(
+    n: int,
+    ranges: Iterable[Sizes],
+    *,
+    draw: Callable[[int], Ints],
+    label_of: Callable[[tf.RaggedTensor], Ints],
+    rng: np.random.Generator,
+) -> tuple[tf.RaggedTensor, npt.NDArray[np.int64]]:
     """Draws nested bags, `n // 2` of them of label 1 and the others of label 0, in random order.
 
     Args:
@@ -63,11 +84,17 @@ def draw_labelled(n, ranges, draw, label_of, rng):
     for low, high in ranges:
         lengths.append(rng.integers(low, high, n, endpoint=True))
         n = lengths[-1].sum()
-    return draw_until(lengths, draw, label_of, labels), labels
+    return draw_until(lengths, draw=draw, label_of=label_of, wanted=labels), labels
 
 
-def draw_until(lengths, draw, label_of, wanted):
-    """Draws the contents of top-bags of given sizes, over and over until their labels are right.
+def draw_until(
+    lengths: Sequence[Ints],
+    *,
+    draw: Callable[[int], Ints],
+    label_of: Callable[[tf.RaggedTensor], Ints],
+    wanted: Ints,
+) -> tf.RaggedTensor:
+    """Draws the contents of top-bags of given sizes, repeatedly until they have given labels.
 
     Args:
         lengths: sizes of all bags, as for `keras_mmil.ragged.from_flat`.
@@ -88,7 +115,7 @@ def draw_until(lengths, draw, label_of, wanted):
     for _ in range(_MAX_ROUNDS):
         if not pending.size:
             return slots.with_flat_values(contents)
-        # The fewer top-bags are left, the more candidates for each.
+        # The fewer top-bags are left, the more candidates each has.
         tries = max(1, _CANDIDATES // pending.size)
         candidates = ragged.take(slots, np.repeat(pending, tries))
         candidates = candidates.with_flat_values(draw(candidates.flat_values.shape[0]))

@@ -8,9 +8,11 @@ import pytest
 plt = pytest.importorskip("matplotlib.pyplot")
 
 from keras_mmil import ragged  # noqa: E402
-from keras_mmil.datasets.pictures import plot_top_bag  # noqa: E402
+from keras_mmil.datasets import mnist  # noqa: E402
+from keras_mmil.interpretation import plot_top_bag  # noqa: E402
 
 Z = ragged.from_nested_lists([[[7, 1], [3, 7, 2]]])
+LABELS = mnist.sub_bag_labels(Z)[0]  # 1, 0
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 28, 28), dtype=np.uint8)
 X = Z.with_flat_values(IMAGES)
 GREEN, RED, GREY = "#2a9134", "#c8313a", "#808080"
@@ -29,11 +31,11 @@ def styles(ax):
 
 
 def test_frames_tell_the_labels():
-    ax = plot_top_bag(X[0], Z[0])
+    ax = plot_top_bag(X[0], LABELS)
     assert styles(ax) == [(GREEN, "-"), (GREEN, "-"), (RED, "--")]
-    negative = plot_top_bag(X[0][1:], Z[0][1:])
+    negative = plot_top_bag(X[0][1:], LABELS[1:])
     assert styles(negative) == [(RED, "--")] * 2
-    assert styles(plot_top_bag(X[0], y=0)) == [(RED, "--"), (GREY, "-"), (GREY, "-")]
+    assert styles(plot_top_bag(X[0], label=0)) == [(RED, "--"), (GREY, "-"), (GREY, "-")]
     assert styles(plot_top_bag(X[0])) == [(GREY, "-")] * 3
 
 
@@ -50,7 +52,7 @@ def test_all_images_are_drawn_within_the_frame():
 
 
 def test_an_empty_top_bag_is_an_empty_frame():
-    ax = plot_top_bag(X[0][:0], Z[0][:0])
+    ax = plot_top_bag(X[0][:0], LABELS[:0])
     assert styles(ax) == [(RED, "--")]
     assert not ax.images
 
@@ -60,9 +62,10 @@ def test_an_empty_top_bag_is_an_empty_frame():
     [
         ((IMAGES,), TypeError, "x of type ndarray"),
         ((X,), ValueError, r"such as x\[0\]. Received: x.shape=\(1, None, None, 28, 28\)"),
-        ((X[0], Z), ValueError, r"such as z\[0\]"),
-        ((X[0], Z[0][:1]), ValueError, r"sizes \[2 3\]. Received: z with sizes \[2\]"),
-        ((X[0], None, 2), ValueError, "Received: y=2"),
+        ((X[0], [LABELS]), ValueError, r"sub_bag_labels of shape \(1, 2\)"),
+        ((X[0], LABELS[:1]), ValueError, r"each of 2 sub-bags. Received: .* shape \(1,\)"),
+        ((X[0], [0, 2]), ValueError, "Received: sub_bag_labels=2"),
+        ((X[0], None, 2), ValueError, "Received: label=2"),
     ],
 )
 def test_bad_top_bags(arguments, error, match):
