@@ -25,7 +25,7 @@ def to_dataset(
 
     All batches fit the Dataset's `element_spec`, with an unknown number of top-bags, so that a
     `tf.function(input_signature=dataset.element_spec)` is traced once, and `fit` as often as for
-    dense data. The next batches are gathered, from memory, while one is worked on.
+    dense data. The next batches are gathered from memory while one is processed.
 
     Args:
         x: RaggedTensor, tensor, array or `Bags`, or a tuple or dict of those but `Bags`.

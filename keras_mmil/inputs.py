@@ -1,4 +1,4 @@
-"""Data, and the inputs of a functional model: the same checks for training and for explaining."""
+"""Checks of data against the inputs of a functional model: the same for training and explaining."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -38,7 +38,7 @@ def check_inputs(x: Any, expected: Inputs, name: str = "x") -> Any:
 
     Raises:
         TypeError: for a list, strings, or anything else that is not nested bags of numbers; for
-            other numbers than integers, where the model's input is of integers.
+            numbers other than integers, where the model's input is of integers.
         ValueError: if there are no top-bags, or not as many of each part; if the depth is not the
             model's; if values are not finite, or out of the range of the input's integers; or if
             the model has no such input.
@@ -88,7 +88,7 @@ def check_ids(
         name: what to call `x` in errors.
 
     Raises:
-        ValueError: if an id is negative, no integer, or not below `size`.
+        ValueError: if an id is negative, not an integer, or not below `size`.
     """
     values = _flat(x)
     if not values.size:
@@ -133,7 +133,7 @@ def check_alike(
 
 
 def complete_inputs(x: Any, expected: Inputs) -> Any:
-    """The inputs of a model with None for the optional ones that are not given.
+    """The inputs of a model, with None for the optional ones that are not given.
 
     Args:
         x: what `check_inputs` returned, `Bags`, a symbolic tensor, or a dict of those.
@@ -203,7 +203,7 @@ def _checked(x: Any, spec: keras.KerasTensor, name: str) -> Any:
 
 
 def _check_integers(x: tf.RaggedTensor | tf.Tensor | Array, expected: tf.DType, name: str) -> None:
-    """Raise where an input of integers would be given others than its own."""
+    """Raise where values do not fit the dtype of an integer input."""
     given = tf.as_dtype(x.dtype)
     if not expected.is_integer or given.is_bool:
         return
@@ -221,7 +221,7 @@ def _check_integers(x: tf.RaggedTensor | tf.Tensor | Array, expected: tf.DType, 
 
 
 def _check_lengths(parts: Mapping[str, Any]) -> None:
-    """Raise where parts, by what to call them, lead with different numbers of top-bags."""
+    """Raise where parts, given by name, have different numbers of top-bags."""
     lengths = {name: int(part.shape[0]) for name, part in parts.items()}
     if len(set(lengths.values())) > 1:
         received = ", ".join(f"{name} with {n}" for name, n in lengths.items())
@@ -235,7 +235,7 @@ def _flat(x: tf.RaggedTensor | tf.Tensor | Array) -> Array:
 def _received(
     x: tf.RaggedTensor | tf.Tensor | Array, name: str, values: Array, is_wrong: Bools
 ) -> str:
-    """Where the first wrong value of an input is, and what it is, as the end of an error."""
+    """The end of an error: the first wrong value of an input, and where it is."""
     first = tuple(np.argwhere(is_wrong)[0])
     lengths = ragged.nested_lengths(x) if isinstance(x, tf.RaggedTensor) else ()
     where = path_to(first[0], lengths) + "".join(f"[{i}]" for i in first[1:])

@@ -146,7 +146,7 @@ def to_nested_lists(x: tf.RaggedTensor) -> list[Any]:
 
 
 def lookup(x: tf.RaggedTensor) -> Callable[[tuple[int, ...]], Any]:
-    """What tells instances and bags of instances by their positions: `x[position].numpy()`, faster.
+    """A function that returns instances and bags of them by position: a fast `x[position].numpy()`.
 
     Args:
         x: RaggedTensor of depth K.

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are either complete or absent."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ from keras_mmil._support.types import PathLike
 __all__ = ["part_of", "remove_abandoned", "remove_parts", "replacing", "write_json"]
 
 _PART = re.compile(r"part-[0-9a-f]{16}-(.+)")
-# What nobody has written to for so many seconds belongs to a process that was killed.
+# A part that was not written to for this many seconds belongs to a process that was killed.
 _ABANDONED = 6 * 60 * 60
 _CANNOT_SYNC_FOLDERS = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
@@ -25,9 +25,9 @@ def replacing(path: PathLike) -> Iterator[Path]:
 
     Where the block raises, what it wrote is removed and `path` stays as it was. Any number of
     threads, processes and machines may write the same file: each writes a file of its own, and the
-    last one to end wins. What killed ones left in the folder is removed with the next write there
-    after six hours, so a block must not pause for longer. One that does, for instance because its
-    machine was asleep, may find its file gone and raises FileNotFoundError.
+    last one to finish wins. What killed processes left in the folder is removed by the next write
+    there after six hours, so a block must not pause for longer: it may find its file gone, for
+    instance after its machine was asleep, and then raises FileNotFoundError.
     """
     path = Path(path)
     # Before the name, as Keras goes by the ending. Random, as threads share their process's id, and
@@ -45,7 +45,7 @@ def replacing(path: PathLike) -> Iterator[Path]:
 
 
 def write_json(path: PathLike, content: object) -> None:
-    """Write a JSON file for people to read, too."""
+    """Write a JSON file that people can read, too."""
     with replacing(path) as part:
         part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
@@ -57,7 +57,7 @@ def part_of(path: PathLike) -> str | None:
 
 
 def remove_parts(folder: PathLike) -> None:
-    """Remove what killed processes left in a folder that no other process writes to now."""
+    """Remove what killed processes left in a folder, which no other process may be writing to."""
     for part in _parts(folder):
         part.unlink(missing_ok=True)
 
@@ -77,7 +77,7 @@ def _parts(folder: PathLike) -> list[Path]:
 
 
 def _sync_folder(folder: PathLike) -> None:
-    """Bring a folder's new names to the disk, where the system can: Windows opens no folders."""
+    """Write a folder's new names to the disk where the system can: Windows cannot."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

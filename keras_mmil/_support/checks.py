@@ -1,4 +1,4 @@
-"""Checks of numbers among arguments, NumPy's or Python's; a bool is none."""
+"""Checks of numbers among arguments, of Python or NumPy; a bool is not a number."""
 
 import math
 from numbers import Integral, Real
@@ -30,7 +30,7 @@ def check_int(
     """The value as an int of Python, which JSON knows; or None, where that is allowed.
 
     Raises:
-        ValueError: if it is no integer from `least` to `most`.
+        ValueError: if it is not an integer from `least` to `most`.
     """
     if value is None and optional:
         return None
@@ -56,7 +56,7 @@ def check_number(name: str, value: Any, least: float = -math.inf, most: float = 
     """The value as a float of Python, which JSON knows.
 
     Raises:
-        ValueError: if it is no number from `least` to `most`, or NaN.
+        ValueError: if it is not a number from `least` to `most`; NaN is not.
     """
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:

@@ -14,7 +14,7 @@ _SHOWN = 40  # characters of a label in an error
 
 
 def check_labels(y: Labels, n: int, n_outputs: int = 1, name: str = "y") -> Labels:
-    """Check labels, and make arrays of lists of numbers.
+    """Check labels, and turn lists of numbers into arrays.
 
     Args:
         y: an array, tensor or list of numbers that leads with the top-bags; for a model with
@@ -36,7 +36,7 @@ def check_labels(y: Labels, n: int, n_outputs: int = 1, name: str = "y") -> Labe
 def check_weights(
     weights: Labels, n: int, n_outputs: int = 1, name: str = "sample_weight"
 ) -> Labels:
-    """Check weights of top-bags as `check_labels` does labels; a negative one is refused, too."""
+    """Check weights of top-bags as `check_labels` does labels; they must not be negative either."""
 
     def check(part: Any, name: str) -> Any:
         part = _checked(part, n, name, "weight")
@@ -67,7 +67,7 @@ def _each_part(y: Labels, n_outputs: int, name: str, check: Callable[[Any, str],
 
 
 def _checked(y: Any, n: int, name: str, kind: str) -> Any:
-    """`y` itself, or an array of it where it is a list; with what is wrong with it raised."""
+    """Check what belongs to one output; return it, as an array where it is a list."""
     values = _as_array(y, name)
     if values.dtype.kind not in "biuf":
         others = (i for i in np.ndindex(values.shape) if not isinstance(values[i], Number))

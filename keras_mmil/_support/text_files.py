@@ -48,11 +48,11 @@ def _undecodable(path: PathLike, encoding: str) -> tuple[int, object]:
 
 
 def ints(lines: Iterable[str], n_columns: int, source: object) -> npt.NDArray[np.int64]:
-    """The ints of lines of text, separated by commas: int64 [lines, n_columns].
+    """The comma-separated ints in lines of text: int64 [lines, n_columns].
 
     Args:
         lines: open text file, or another iterable of str. Empty lines are left out.
-        n_columns: of each line.
+        n_columns: number of ints in each line.
         source: what it is, for the error message.
 
     Raises:

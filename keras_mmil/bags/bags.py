@@ -45,7 +45,7 @@ class Bags:
     Keys are 64-bit hashes of what a sub-bag holds: its ids, or the keys of its members, with their
     counts. So the components of several `Bags` may be joined or batched together. Within one `Bags`
     it is verified that different sub-bags have different keys. Between several, some two of n
-    different sub-bags share a key with a chance of about n²/2⁶⁵ (3e-8 for a million).
+    different sub-bags share a key with a probability of about n²/2⁶⁵ (3e-8 for a million).
 
     Raises:
         TypeError: if a component is not a RaggedTensor of its dtype.
@@ -96,10 +96,10 @@ class Bags:
             x: int32 or int64 RaggedTensor `[B, (n), (m)]`, of any nesting depth, of ids >= 0.
             weights: positive multiplicities or weights of the ids, float32, ragged like `x`; 1 by
                 default. The weights of equal ids in a bag are added.
-            merge: how far equal things become one. "batch": equal members of a bag are stored
+            merge: how far equal members are merged. "batch": equal members of a bag are stored
                 once, and equal sub-bags share a key wherever they are. "top_bag": equal members
-                are stored once, but no sub-bags share a key (their place is hashed, too). None: all
-                is stored as it is in `x`, in its order, and no sub-bags share a key.
+                are stored once, but no sub-bags share a key (their place is hashed, too). None:
+                everything is stored as in `x`, in its order, and no sub-bags share a key.
 
         Returns:
             `Bags` of the depth of `x`.
@@ -167,7 +167,7 @@ class Bags:
             # These bags are the members of the next level.
             prints = multisets.fingerprints(prints, weights, splits)
             numbers = multisets.keys_of(numbers, weights, splits)
-            keys = prints if merge == "batch" else multisets.apart(prints)
+            keys = prints if merge == "batch" else multisets.distinct_fingerprints(prints)
             n_different = numbers.max(initial=-1) + 1 if merge == "batch" else len(keys)
             if len(np.unique(keys)) != n_different:
                 raise ValueError(
@@ -274,11 +274,11 @@ class Bags:
 
 
 def inputs_of(x: Bags | Tensors) -> Tensors:
-    """What a model is fed with: the `inputs` of `Bags`, and anything else as it is."""
+    """What a model takes: the `inputs` of `Bags`, and anything else as it is."""
     return x.inputs if isinstance(x, Bags) else x
 
 
 def instances_of(x: Bags | Tensors) -> tf.RaggedTensor:
-    """The ragged tensor of instances, or of their ids, among what a model is fed with."""
+    """The ragged tensor of instances, or of their ids, among the inputs of a model."""
     inputs = inputs_of(x)
     return inputs["bags"] if isinstance(inputs, dict) else inputs

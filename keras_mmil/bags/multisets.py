@@ -1,4 +1,4 @@
-"""Bags of numbered members as multisets: equal members merged, equal bags told by keys.
+"""Bags of numbered members as multisets: equal members are merged, equal bags have equal keys.
 
 Bags are flat arrays, as in a RaggedTensor: `members` int `[members]`, `weights` float32 `[members]`
 (how often a member occurs) and `splits` int64 `[bags + 1]`. Nothing here loops over bags.
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from keras_mmil._support.types import Floats, Ints
 
-__all__ = ["apart", "fingerprints", "keys_of", "merge_equal"]
+__all__ = ["distinct_fingerprints", "fingerprints", "keys_of", "merge_equal"]
 
 # Two independent functions for fingerprints: the odd fractions of the golden ratio and of √3.
 _SALTS = np.array([0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B], np.uint64)
@@ -20,10 +20,10 @@ _SALTS = np.array([0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B], np.uint64)
 def merge_equal(
     members: Ints, weights: Floats, splits: Ints
 ) -> tuple[Ints, npt.NDArray[np.float32], Ints]:
-    """Sorts the members of each bag, and merges the equal ones into one of summed weight.
+    """Sorts the members of each bag, and merges equal ones into one, with the sum of their weights.
 
     Returns:
-        Positions of the members that stay `[merged]`, one of each, sorted by bag and member;
+        Indices of the members that stay `[merged]`, one of each, sorted by bag and member;
         their weights, float32 `[merged]`; and the row splits of the bags `[bags + 1]`.
     """
     bags = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
@@ -67,9 +67,9 @@ def fingerprints(
 ) -> npt.NDArray[np.int64]:
     """Hashes of bags as multisets of (member, weight): of their content, and of nothing else.
 
-    They are equal for equal content in whatever data set, order of members, dtype of ids and
-    machine. Two different bags have the same by chance only: n bags some two with a chance of
-    about n²/2⁶⁵.
+    They are equal for equal content, whatever the data set, the order of the members, the dtype of
+    the ids and the machine. Different bags have equal fingerprints by chance only: among n bags,
+    some two with a probability of about n²/2⁶⁵.
 
     Args:
         members: ids, ints of any dtype `[members]`, or the fingerprints of members that are bags;
@@ -92,14 +92,14 @@ def fingerprints(
     return _mix(sums[1:] - sums[:-1] + np.diff(splits).astype(np.uint64)).view(np.int64)
 
 
-def apart(prints: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Fingerprints `[bags]` that tell apart equal ones, too, by their place."""
+def distinct_fingerprints(prints: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Fingerprints `[bags]` made different even for equal bags: their position is hashed, too."""
     places = np.arange(1, len(prints) + 1, dtype=np.uint64)
     return _mix(prints.view(np.uint64) + _mix(places)).view(np.int64)
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Changes about half of the bits for each bit of uint64 `[n]`; no two numbers become equal.
+    """Hashes uint64 `[n]`, one to one; each bit of a number changes about half of its hash.
 
     Source:
         Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, 2014 (the variant 13

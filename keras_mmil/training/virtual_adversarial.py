@@ -82,7 +82,8 @@ class VirtualAdversarialModel(Model):
         self.epsilon, self.xi, self.iterations, self.weight = epsilon, xi, iterations, weight
         self._divergence = _divergence_of(model)
         self._cut = Cut(model, layer)
-        self._plain = lambda: model  # hidden from Keras, which would track its variables twice
+        # Hidden from Keras, which would track its variables twice.
+        self._plain: Callable[[], keras.Model] = lambda: model
         # What dropout and the like draw by, so that all passes of a step draw the same.
         self._random_states = [generator.state for generator in seed_generators(model)]
         self._directions = keras.random.SeedGenerator(seed)

@@ -20,18 +20,6 @@ def test_similar_regions_are_cached(tmp_path, monkeypatch):
     assert plants.similar_regions(FLORA, 5).to_list() == found
 
 
-def precision_by_loop(scores, known, truth):
-    """The paper's equation, word by word."""
-    out = []
-    for a_hat, a_p, a in zip(scores, known, truth, strict=True):
-        unseen = [j for j in range(len(a)) if not a_p[j]]
-        n_hidden = sum(a[j] for j in unseen)
-        ranked = sorted(unseen, key=lambda j: (-a_hat[j], j))
-        shares = [sum(a[ranked[r]] for r in range(i)) / i for i in range(1, n_hidden + 1)]
-        out.append(sum(shares) / n_hidden if n_hidden else float("nan"))
-    return out
-
-
 def write(folder, **changed):
     presence = RNG.random((6, 11)) < 0.5
     arrays = {
