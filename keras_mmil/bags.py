@@ -288,7 +288,7 @@ def check_keys(inputs):
 
     Args:
         inputs: dict of eager RaggedTensors as `Bags.inputs`, with any of its counts and keys; the
-            ids may have a last axis of positions.
+            ids may have a last axis, of windows.
 
     Raises:
         ValueError: if equal keys stand for unequal sub-bags.

@@ -7,6 +7,7 @@ from keras_mmil import ragged, text
 from keras_mmil._support.nested_lists import position
 from keras_mmil._support.sizes import first_difference
 from keras_mmil.bags import Bags
+from keras_mmil.functional.graph import is_optional
 
 __all__ = ["check_alike", "check_ids", "check_inputs", "complete_inputs"]
 
@@ -145,17 +146,12 @@ def _by_name(x, expected, name):
             f"Expected inputs among {sorted(expected)}. Received: {name} with {sorted(x)}"
         )
     missing = [
-        key for key, spec in expected.items() if x.get(key) is None and not _is_optional(spec)
+        key for key, spec in expected.items() if x.get(key) is None and not is_optional(spec)
     ]
     if missing:
         given = sorted(key for key, part in x.items() if part is not None)
         raise ValueError(f"Expected the inputs {missing}, too. Received: {name} with {given}")
     return x
-
-
-def _is_optional(spec):
-    history = getattr(spec, "_keras_history", None)
-    return history is not None and getattr(history.operation, "optional", False)
 
 
 def _checked(x, spec, name):

@@ -2,20 +2,24 @@
 
 import functools
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._support.labels import check_labels, check_weights
+from keras_mmil._support.types import PathLike
 from keras_mmil.bags import Bags
 from keras_mmil.functional import serving
-from keras_mmil.functional.graph import mark_cloned_inputs
-from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.graph import all_layers
+from keras_mmil.functional.hooks import KerasHooks, is_called_by_fit
+from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.normalisation import check_normalisation
 from keras_mmil.functional.replicas import (
     assert_not_empty,
     check_averaged,
-    first_batch,
     n_replicas,
     weigh_gradient,
     with_inner_axes,
@@ -26,7 +30,7 @@ __all__ = ["Model"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class Model(keras.Model):
+class Model(KerasHooks):
     """A functional `keras.Model` that reads nested bags, plain or compressed.
 
     Built as `keras.Model(inputs, outputs)` is, from ragged `keras.Input`s: a single one, or the
@@ -59,7 +63,9 @@ class Model(keras.Model):
     >>> model = keras_mmil.Model(bags, keras.layers.Dense(1, activation="sigmoid")(x))
     """
 
-    def __init__(self, inputs=None, outputs=None, name=None, **kwargs):
+    def __init__(
+        self, inputs: Any = None, outputs: Any = None, name: str | None = None, **kwargs: Any
+    ) -> None:
         if inputs is None or outputs is None:
             raise TypeError(
                 "Expected the inputs and outputs of a functional model. For a model with a `call` "
@@ -70,37 +76,35 @@ class Model(keras.Model):
         super().__init__(inputs, outputs, name=name, **kwargs)
         check_normalisation(self)
 
-    def __call__(self, inputs, *args, **kwargs):
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the model on a RaggedTensor, `Bags`, or the dict of its inputs."""
-        inputs = complete_inputs(inputs, self._inputs_struct)
+        inputs = complete_inputs(inputs, self.input)
         if n_replicas() > 1:
             inputs = with_inner_axes(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
-    def _run_through_graph(self, inputs, operation_fn=lambda operation: operation, call_fn=None):
-        if operation_fn.__module__ == keras.models.clone_model.__module__:
-            mark_cloned_inputs(inputs, self.inputs)
-        return super()._run_through_graph(inputs, operation_fn=operation_fn, call_fn=call_fn)
-
-    def fit(self, x=None, y=None, *args, **kwargs):
+    def fit(
+        self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any
+    ) -> keras.callbacks.History:
         """`keras.Model.fit`, which also takes `Bags`, and checks the data first."""
         arguments = self._checked(super().fit, x, y, *args, **kwargs)
         validation_data = arguments.get("validation_data")
         if _is_data(validation_data):
-            is_list = isinstance(validation_data, list)
-            parts = keras.utils.unpack_x_y_sample_weight(
-                tuple(validation_data) if is_list else validation_data
+            if isinstance(validation_data, list):
+                validation_data = tuple(validation_data)
+            x_valid, y_valid, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
+            arguments["validation_data"] = self._checked_data(
+                x_valid, y_valid, weights, "validation_data"
             )
-            arguments["validation_data"] = self._checked_data(*parts, "validation_data")
         return super().fit(**arguments)
 
-    def evaluate(self, x=None, y=None, *args, **kwargs):
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.evaluate`, which also takes `Bags`, and checks the data first."""
-        if "_use_cached_eval_dataset" in kwargs:  # from `fit`, which has checked the data
+        if is_called_by_fit(kwargs):  # which has checked the data
             return super().evaluate(x, y, *args, **kwargs)
         return super().evaluate(**self._checked(super().evaluate, x, y, *args, **kwargs))
 
-    def predict(self, x, batch_size=None, *args, **kwargs):
+    def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.predict`, which also takes `Bags`, and checks the data first."""
         x = self._checked_inputs(x)
         n_parts = self.distribute_strategy.num_replicas_in_sync
@@ -113,31 +117,44 @@ class Model(keras.Model):
         outputs = super().predict(padded, batch_size, *args, **kwargs)
         return keras.tree.map_structure(lambda y: y[:n], outputs)
 
-    def train_on_batch(self, x, y=None, *args, **kwargs):
+    def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.train_on_batch`, which also takes `Bags`, and checks the data first."""
         return super().train_on_batch(
             **self._checked(super().train_on_batch, x, y, *args, **kwargs)
         )
 
-    def test_on_batch(self, x, y=None, *args, **kwargs):
+    def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.test_on_batch`, which also takes `Bags`, and checks the data first."""
         return super().test_on_batch(**self._checked(super().test_on_batch, x, y, *args, **kwargs))
 
-    def predict_on_batch(self, x):
+    def predict_on_batch(self, x: Any) -> Any:
         """`keras.Model.predict_on_batch`, which also takes `Bags`, and checks the data first."""
         return super().predict_on_batch(self._checked_inputs(x))
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> tf.Tensor | None:
         """`keras.Model.compute_loss`; in training on replicas each counts by its examples."""
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if training and n_replicas() > 1:
-            check_averaged(self._compile_loss)
+            check_averaged(self.loss)
             first = keras.tree.flatten(y_pred)[0]
-            assert_not_empty(self._flatten_layers(), first)
+            assert_not_empty(all_layers(self), first)
             loss = weigh_gradient(loss, first)
         return loss
 
-    def export(self, filepath, format="tf_saved_model", verbose=None, **kwargs):
+    def export(
+        self,
+        filepath: PathLike,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Write a SavedModel which TensorFlow loads and serves without this package.
 
         What `tf.saved_model.load` returns has these functions:
@@ -175,39 +192,17 @@ class Model(keras.Model):
             )
         serving.write_saved_model(self, filepath, verbose=True if verbose is None else verbose)
 
-    @property
-    def _default_save_signature(self):
-        """The function TensorFlow saves with the model; Keras's has a dense signature."""
-        return serving.endpoints(self)["serve"]
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Make variables of metrics and optimizer for the replicas; Keras's fails on ragged x."""
-        parts = (self._compile_metrics, self._compile_loss, self.optimizer)
-        if self._distribute_strategy is None or all(p is None or p.built for p in parts):
-            return
-        if iterator is not None:
-            data_batch = first_batch(iterator, self._distribute_strategy)
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data_batch)
-        with self._distribute_strategy.scope():
-            with keras.StatelessScope():  # makes variables, but assigns nothing to them
-                y_pred = self(x, training=False)
-                self.compute_metrics(x, y, y_pred, sample_weight)
-                if self._compile_loss is not None:
-                    self._compile_loss(y, y_pred, sample_weight)
-            if self.optimizer is not None and not self.optimizer.built:
-                self.optimizer.build(self.trainable_variables)
-
     @functools.cached_property
-    def _input_checks(self):
+    def _input_checks(self) -> InputChecks:
         return InputChecks(self)
 
-    def _checked_inputs(self, x, name="x"):
+    def _checked_inputs(self, x: Any, name: str = "x") -> Any:
         """Inputs as the model takes them; a Dataset or generator only Keras can look into."""
         if not _is_data(x):
             return x
         return self._input_checks(x, name)
 
-    def _checked(self, method, *args, **kwargs):
+    def _checked(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The arguments of a method by their names, `x`, `y` and `sample_weight` checked."""
         arguments = inspect.signature(method).bind(*args, **kwargs).arguments
         arguments |= arguments.pop("kwargs", {})
@@ -215,12 +210,14 @@ class Model(keras.Model):
         checked = zip(given, self._checked_data(*given.values()), strict=False)
         return arguments | {name: part for name, part in checked if given[name] is not None}
 
-    def _checked_data(self, x, y, weights, name=None):
+    def _checked_data(
+        self, x: Any, y: Any, weights: Any, name: str | None = None
+    ) -> tuple[Any, ...]:
         """Data as Keras takes them: a tuple of x, y and weights, the last if there are any."""
-        names = ("x", "y", "sample_weight") if name is None else [f"{name}[{i}]" for i in range(3)]
+        names = ["x", "y", "sample_weight"] if name is None else [f"{name}[{i}]" for i in range(3)]
         if _is_data(x):
             x = self._checked_inputs(x, names[0])
-            if y is None and self._compile_loss is not None:
+            if y is None and self.loss is not None:
                 raise ValueError(
                     f"Expected labels, for the compiled loss. Received: {names[1]}=None"
                 )
@@ -230,6 +227,6 @@ class Model(keras.Model):
         return (x, y) if weights is None else (x, y, weights)
 
 
-def _is_data(x):
+def _is_data(x: Any) -> bool:
     """Whether data are at hand, not in a Dataset or to come from a generator."""
     return isinstance(x, (Bags, dict, list, tuple, str, bytes)) or hasattr(x, "shape")

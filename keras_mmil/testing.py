@@ -6,12 +6,15 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mmil._support.types import Array
 from keras_mmil.bags import inputs_of
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.model import Model
@@ -33,7 +36,13 @@ for line in sys.stdin:
 """
 
 
-def run_layer_test(layer_class, init_kwargs, inputs, expected=None, fresh_process=True):
+def run_layer_test(
+    layer_class: type[keras.Layer],
+    init_kwargs: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    expected: Array | tf.RaggedTensor | None = None,
+    fresh_process: bool = True,
+) -> Any:
     """Check that a layer behaves as a Keras layer, and that it knows odd bags.
 
     Checked are: config round trip; eager = graph = functional model; the symbolic output's shape;
@@ -90,7 +99,7 @@ def run_layer_test(layer_class, init_kwargs, inputs, expected=None, fresh_proces
     return outputs
 
 
-def predict_in_fresh_process(model, inputs):
+def predict_in_fresh_process(model: keras.Model, inputs: Any) -> Any:
     """Save a model, load it in a process that has only imported keras_mmil, and call it there.
 
     Returns:
@@ -101,6 +110,8 @@ def predict_in_fresh_process(model, inputs):
         model.save(f"{folder}/model.keras")
         tf.data.Dataset.from_tensors(inputs).save(f"{folder}/inputs")
         process = _fresh_process()
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(json.dumps(folder) + "\n")
         process.stdin.flush()
         if process.stdout.readline() != "done\n":
@@ -110,7 +121,7 @@ def predict_in_fresh_process(model, inputs):
     return outputs[0] if len(outputs) == 1 else list(outputs)
 
 
-def assert_close(actual, expected, rtol=1e-5, atol=1e-6):
+def assert_close(actual: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-6) -> None:
     """Assert that two tensors, RaggedTensors, or nests of them, are equal up to rounding."""
     actual, expected = keras.tree.flatten(actual), keras.tree.flatten(expected)
     assert len(actual) == len(expected), (len(actual), len(expected))
@@ -125,7 +136,7 @@ def assert_close(actual, expected, rtol=1e-5, atol=1e-6):
 
 
 @functools.cache
-def _fresh_process():
+def _fresh_process() -> subprocess.Popen[str]:
     """One process for all reloads of a test session: importing TensorFlow takes seconds."""
     process = subprocess.Popen(
         [sys.executable, "-c", _FRESH_PROCESS],
@@ -138,7 +149,7 @@ def _fresh_process():
     return process
 
 
-def _fit_once(symbolic, outputs, inputs):
+def _fit_once(symbolic: Any, outputs: keras.KerasTensor, inputs: Any) -> None:
     """Train for one step, with bag-layers on top until the output is one number a row."""
     while outputs.ragged:
         if len(outputs.shape) > 3 and outputs.shape[-2] is not None:
@@ -152,28 +163,28 @@ def _fit_once(symbolic, outputs, inputs):
         assert np.isfinite(weight.numpy()).all(), weight.path
 
 
-def _symbolic(x, name=None):
+def _symbolic(x: Any, name: str | None = None) -> Any:
     if isinstance(x, dict):
         return {key: _symbolic(value, key) for key, value in x.items()}
     ragged = isinstance(x, tf.RaggedTensor)
     return keras.Input(x.shape[1:], dtype=x.dtype.name, ragged=ragged, name=name)
 
 
-def _flat(x):
+def _flat(x: Any) -> tf.Tensor:
     return tf.cast(getattr(x, "flat_values", x), tf.float64)
 
 
-def _no_top_bags(inputs):
+def _no_top_bags(inputs: Any) -> Any:
     """The same structure without any top-bag (rows of dense tensors stay)."""
     return keras.tree.map_structure(
         lambda x: x[:0] if isinstance(x, tf.RaggedTensor) else x, inputs
     )
 
 
-def _no_instances(inputs):
+def _no_instances(inputs: Any) -> Any:
     """As many top-bags, all empty (rows of dense tensors stay)."""
 
-    def emptied(x):
+    def emptied(x: Any) -> Any:
         if not isinstance(x, tf.RaggedTensor):
             return x
         return tf.RaggedTensor.from_row_lengths(x.values[:0], tf.zeros_like(x.row_lengths()))

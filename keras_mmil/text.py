@@ -65,24 +65,24 @@ def tokenize(texts, splitter="tensorflow-text"):
     return tf.ragged.boolean_mask(tokens, tokens.row_lengths(axis=2) > 0)
 
 
-def windows(ids, size=3, at_most=None, padding=0):
+def windows(ids, window_size=3, at_most=None, padding=0):
     """Windows of neighbours: trigrams of words, for instance.
 
     Both ends of every bag are padded, so that a bag of n ids has n windows (for an odd size).
 
     Args:
         ids: RaggedTensor of ints [..., (n)].
-        size: number of neighbours in a window, odd.
+        window_size: number of neighbours in a window, odd.
         at_most: if given, of a bag with more windows only the first and the last `at_most // 2`
             are kept.
         padding: id that is put before the first and after the last.
 
     Returns:
-        RaggedTensor of ints [..., (n), size].
+        RaggedTensor of ints [..., (n), window_size].
     """
-    half = check_window(size) // 2
+    half = check_window(window_size) // 2
     if isinstance(ids.values, tf.RaggedTensor):
-        return ids.with_values(windows(ids.values, size, at_most, padding))
+        return ids.with_values(windows(ids.values, window_size, at_most, padding))
     ends = tf.fill(tf.stack([ids.nrows(), half]), tf.constant(padding, ids.dtype))
     padded = tf.concat([ends, ids, ends], axis=1)
     # Window i of all begins at id i, and a whole padding later for every bag before.
@@ -94,8 +94,8 @@ def windows(ids, size=3, at_most=None, padding=0):
         short = positions + after <= at_most
         kept = short | (positions < at_most // 2) | (after <= at_most // 2)
         starts = tf.ragged.boolean_mask(starts, ids.with_values(kept))
-    flat = starts.values[:, None] + tf.range(size, dtype=starts.dtype)
-    return starts.with_values(tf.gather(padded.values, flat))  # (bags, (windows), size)
+    flat = starts.values[:, None] + tf.range(window_size, dtype=starts.dtype)
+    return starts.with_values(tf.gather(padded.values, flat))  # (bags, (windows), window_size)
 
 
 def as_bytes(one):
@@ -109,12 +109,12 @@ def as_bytes(one):
     return one.encode("utf-8", "replace") if isinstance(one, str) else one
 
 
-def check_window(size):
-    """Return `size` if it is an odd int ≥ 1, else raise ValueError."""
-    size = positive_int("size", size)
-    if size % 2 == 0:
-        raise ValueError(f"Expected windows of an odd size. Received: size={size}")
-    return size
+def check_window(window_size):
+    """Return `window_size` if it is an odd int ≥ 1, else raise ValueError."""
+    window_size = positive_int("window_size", window_size)
+    if window_size % 2 == 0:
+        raise ValueError(f"Expected windows of an odd size. Received: window_size={window_size}")
+    return window_size
 
 
 def check_splitter(name):

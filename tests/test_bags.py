@@ -242,15 +242,15 @@ def test_a_collision_of_hashes_is_refused(monkeypatch):
         Bags.from_ragged(IDS)
 
 
-@pytest.mark.parametrize("positions", [None, 2])
-def test_equal_keys_of_unequal_sub_bags_are_found(positions):
+@pytest.mark.parametrize("window_size", [None, 2])
+def test_equal_keys_of_unequal_sub_bags_are_found(window_size):
     bags = [[[1], [2, 3]], [[3, 2], [2]]]
     keys = [[7, 8], [8, 9]]
     counts = [[[1.0], [2.0, 1.0]], [[1.0, 2.0], [1.0]]]
 
     def inputs(bags, keys, counts):
         x = make(bags)
-        if positions:
+        if window_size:
             x = x.with_flat_values(tf.stack([x.flat_values, x.flat_values + 1], axis=1))
         parts = {"bags": x, "sub_bag_keys": make(keys, 1)}
         return parts if counts is None else {**parts, "counts": make(counts, dtype="float32")}

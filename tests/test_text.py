@@ -74,7 +74,9 @@ def test_windows_by_hand():
 
 @pytest.mark.parametrize("bags", [[], [[]], [[], [[], []]], [[[]]]])
 def test_windows_of_empty_bags(bags):
-    found = text.windows(tf.ragged.constant(bags, tf.int64, ragged_rank=2), size=5, at_most=2)
+    found = text.windows(
+        tf.ragged.constant(bags, tf.int64, ragged_rank=2), window_size=5, at_most=2
+    )
     assert found.to_list() == bags
     assert found.dtype == tf.int64
     assert found.flat_values.shape == (0, 5)
@@ -91,7 +93,7 @@ def test_windows_in_a_graph_of_unknown_shape():
 @pytest.mark.parametrize("size", [0, 2, -1, 3.0, True, "3", None])
 def test_window_sizes_that_are_none(size):
     for call in (text.check_window, lambda size: text.windows(tf.ragged.constant([[1]]), size)):
-        with pytest.raises(ValueError, match=re.escape(f"Received: size={size!r}")):
+        with pytest.raises(ValueError, match=re.escape(f"Received: window_size={size!r}")):
             call(size)
     assert [text.check_window(size) for size in (1, 3, 101)] == [1, 3, 101]
 

@@ -7,7 +7,7 @@ import keras
 
 from keras_mmil._support.checks import is_int, positive_int
 from keras_mmil._support.types import Array
-from keras_mmil.functional.graph import reapply
+from keras_mmil.functional.run import reapply
 from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
@@ -24,7 +24,7 @@ def imdb_mmil(
     *,
     filters: int = 300,
     bag_units: Sequence[int] = (500, 500),
-    positions: int = 3,
+    window_size: int = 3,
     aggregation: Aggregations = "max|mean",
     dropout: float = 0.3,
     learning_rate: LearningRate = 0.001,
@@ -42,7 +42,7 @@ def imdb_mmil(
             size of the vocabulary, for vectors of size 100 that are.
         filters: units of the layer for words.
         bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
-        positions: words in an instance.
+        window_size: words in an instance.
         aggregation: of the bag-layers.
         dropout: rate of the dropouts after the layer for words, and before the output; 0 in the
             paper.
@@ -50,13 +50,13 @@ def imdb_mmil(
         name: of the model.
 
     Returns:
-        A compiled `keras_mmil.Model` for RaggedTensors of ids [batch, (n), (m), positions].
+        A compiled `keras_mmil.Model` for RaggedTensors of ids [batch, (n), (m), window_size].
 
     Source:
         Paper, section "Sentiment Analysis", which has no `dropout`.
     """
     bags = keras.Input(
-        (None,) * len(bag_units) + (positions,), dtype="int32", ragged=True, name="bags"
+        (None,) * len(bag_units) + (window_size,), dtype="int32", ragged=True, name="bags"
     )
     ids, *levels = Distinct(name="distinct")({"bags": bags})
     x = _embedding(vectors)(ids)  # (words, size)
@@ -73,7 +73,7 @@ def imdb_mmil(
         x = BagLayer(
             units,
             aggregation=aggregation,
-            positions=positions if level == 1 else None,
+            window_size=window_size if level == 1 else None,
             kernel_initializer="he_normal",
             name=f"bag_layer_{level}",
         )(x, members, weights)
@@ -89,7 +89,7 @@ def imdb_mil(
     name: str = "imdb_mil",
     **arguments: Any,
 ) -> Model:
-    """The same for texts as bags of trigrams: RaggedTensors of ids [batch, (n), positions].
+    """The same for texts as bags of trigrams: RaggedTensors of ids [batch, (n), window_size].
 
     Args:
         vectors, bag_units, name: as for `imdb_mmil`.
@@ -108,7 +108,7 @@ def with_text(
 
     Args:
         model: one of these models, or another that reads a RaggedTensor of ids [batch, (sentences),
-            (tokens), positions] or [batch, (tokens), positions].
+            (tokens), window_size] or [batch, (tokens), window_size].
         vocabulary: the token of each id; that of the `Corpus` that the model was trained on.
         splitter: what finds the ends of sentences; that of the `Corpus`.
         name: of the new model, which shares the layers of `model`.
@@ -116,11 +116,13 @@ def with_text(
     Returns:
         `keras_mmil.Model` for strings [batch], a list of str or a tensor; compiled if `model` is.
     """
-    bags = model._inputs_struct
+    bags = model.input
     texts = keras.Input((), dtype="string", name="texts")
-    *_, size = bags.shape
+    window_size = bags.shape[-1]
     depth = len(bags.shape) - 2
-    to_bags = TextBags(vocabulary, depth=depth, size=size, splitter=splitter, name="to_bags")
+    to_bags = TextBags(
+        vocabulary, depth=depth, window_size=window_size, splitter=splitter, name="to_bags"
+    )
     outputs = reapply(model, to_bags(texts))
     text_model = Model(texts, outputs, name=name or f"{model.name}_with_text")
     if model.compiled:

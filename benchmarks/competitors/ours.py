@@ -39,7 +39,7 @@ class AdversarialStep(Step):
 
     def make_step(self, model, example):
         outputs = keras.layers.Activation("sigmoid")(model.outputs[0])
-        model = keras_mmil.Model(model._inputs_struct, outputs)
+        model = keras_mmil.Model(model.input, outputs)
         model.compile(keras.optimizers.Adam(0.001), "binary_crossentropy")
         self.model = VirtualAdversarialModel(model, "word_vectors")
 
@@ -101,8 +101,8 @@ def _images(workload):
 
 def _ids(workload):
     """Features, and what is computed of them, once for each distinct id of the batch."""
-    positions = 3 if workload.encoder == "words" else None
-    inputs = bag_inputs(2, positions=positions)
+    window_size = 3 if workload.encoder == "words" else None
+    inputs = bag_inputs(2, window_size=window_size)
     ids, sub_bags, top_bags = Distinct()(inputs)
     embed = keras.layers.Embedding(
         *workload.table.shape, weights=[workload.table], trainable=False, name="word_vectors"
@@ -110,7 +110,7 @@ def _ids(workload):
     x = embed(ids)
     units = workload.weights["kernel_1"].shape[1]
     x = keras.layers.Dense(units, activation="relu", name="encoder_1")(x)
-    x = _bag_layer(workload, 1, positions=positions)(x, *sub_bags)
+    x = _bag_layer(workload, 1, window_size=window_size)(x, *sub_bags)
     x = _bag_layer(workload, 2)(x, *top_bags)
     return keras_mmil.Model(inputs, _output(x))
 

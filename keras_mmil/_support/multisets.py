@@ -66,7 +66,7 @@ def fingerprints(members, weights, splits, salt=0):
 
     Args:
         members: ids, ints of any dtype `[members]`, or the fingerprints of members that are bags;
-            `[members, positions]` where an instance is several ids.
+            `[members, window_size]` where an instance is several ids.
         weights: float32 `[members]`.
         splits: int64 `[bags + 1]`.
         salt: 0 or 1, which of two independent functions.

@@ -129,22 +129,23 @@ class Corpus:
         vocabulary, counts, ids = _number(list(table), counted, min_count)
         return cls(ids[tokens], sentence_splits, text_splits, vocabulary, counts, splitter)
 
-    def trigrams(self, rows=None, size=3, at_most=100):
+    def trigrams(self, rows=None, window_size=3, at_most=100):
         """The texts as bags of sentences of windows over neighbouring tokens.
 
         Args:
             rows: indices of the texts, a slice or a mask; None for all.
-            size: number of tokens in a window.
+            window_size: number of tokens in a window.
             at_most: of a longer sentence only the first and the last `at_most // 2` windows are
                 kept; None for all.
 
         Returns:
-            int32 RaggedTensor [texts, (sentences), (tokens), size].
+            int32 RaggedTensor [texts, (sentences), (tokens), window_size].
         """
         rows = self._indices(rows)
         # Some at a time, as what is computed on the way is a multiple of the result.
         chunks = np.split(rows, range(_CHUNK, len(rows), _CHUNK))
-        return tf.concat([text.windows(self.ids(some), size, at_most) for some in chunks], axis=0)
+        windows = [text.windows(self.ids(some), window_size, at_most) for some in chunks]
+        return tf.concat(windows, axis=0)
 
     def ids(self, rows=None):
         """The ids of the tokens: int32 RaggedTensor [texts, (sentences), (tokens)]."""

@@ -1,16 +1,25 @@
 """The bag-layers of a functional model, and how they are connected."""
 
 import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import keras
 
-from keras_mmil.functional.graph import call_arguments, nodes_under
+from keras_mmil.functional.graph import (
+    Node,
+    all_layers,
+    call_arguments,
+    is_functional,
+    nodes_under,
+    operation_of,
+)
 from keras_mmil.layers import BagLayer
 
 __all__ = ["bag_nodes", "functional", "tensors_above"]
 
 
-def functional(model):
+def functional(model: Any) -> keras.Model:
     """The functional form of a Keras model.
 
     Raises:
@@ -21,7 +30,7 @@ def functional(model):
         raise TypeError(f"Expected a Keras model. Received: model of type {type(model).__name__}")
     if isinstance(model, keras.Sequential) and model.built:
         model = model._functional
-    if not hasattr(model, "_inputs_struct"):
+    if not is_functional(model):
         raise ValueError(
             "Expected a functional model, whose bag-layers can be found. "
             f"Received: model={model.name!r} of type {type(model).__name__}"
@@ -29,7 +38,7 @@ def functional(model):
     return model
 
 
-def bag_nodes(model):
+def bag_nodes(model: keras.Model) -> list[Node]:
     """The nodes where a functional model calls its bag-layers, from the instances upwards.
 
     Raises:
@@ -61,7 +70,7 @@ def bag_nodes(model):
     return nodes
 
 
-def tensors_above(model, nodes):
+def tensors_above(model: keras.Model, nodes: Sequence[Node]) -> list[list[keras.KerasTensor]]:
     """What is above each bag-layer: the `inputs` of the next; of the last, the model's outputs.
 
     Returns:
@@ -70,11 +79,11 @@ def tensors_above(model, nodes):
     return [*([call_arguments(node)["inputs"]] for node in nodes[1:]), model.outputs]
 
 
-def _check_nothing_hidden(operations):
+def _check_nothing_hidden(operations: Iterable[Any]) -> None:
     for layer in operations:
         if not isinstance(layer, keras.Layer) or isinstance(layer, BagLayer):
             continue
-        for inner in layer._flatten_layers(include_self=False):
+        for inner in all_layers(layer):
             if isinstance(inner, BagLayer):
                 raise ValueError(
                     "Expected bag-layers in the model itself, not inside one of its layers. "
@@ -82,7 +91,7 @@ def _check_nothing_hidden(operations):
                 )
 
 
-def _check_nothing_beside(model, nodes):
+def _check_nothing_beside(model: keras.Model, nodes: Sequence[Node]) -> None:
     """Raise ValueError where what is above a bag-layer is not computed from its output alone.
 
     Rules read nothing of a bag but the clusters of its members. How bags are made of rows, the
@@ -97,7 +106,9 @@ def _check_nothing_beside(model, nodes):
             )
 
 
-def _joins(model, node, tensors, reader):
+def _joins(
+    model: keras.Model, node: Node, tensors: Sequence[keras.KerasTensor], reader: str
+) -> Iterator[str]:
     """Where something joins the output of a bag-layer on the way to `tensors`: descriptions."""
     readers = [(reader, tensors)]
     for upper in nodes_under(tensors, node.outputs):
@@ -108,7 +119,7 @@ def _joins(model, node, tensors, reader):
             below = nodes_under([x], node.outputs)
             inputs = sorted(lower.operation.name for lower in below if lower.is_input)
             if inputs and node not in nodes_under([x], model.inputs):
-                source = x._keras_history.operation.name
+                source = operation_of(x).name
                 is_input = inputs == [source]
                 what = f"input {source!r}" if is_input else f"{source!r}, computed from {inputs}"
                 yield f"{name} reads {what}"

@@ -1,9 +1,14 @@
 """A functional model, cut in two at the output of one of its layers."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
-from keras_mmil.functional.graph import ordered_nodes, run_nodes
+from keras_mmil._support.types import Array
+from keras_mmil.functional.graph import Node, ordered_nodes
+from keras_mmil.functional.run import run_nodes
+from keras_mmil.layers._types import Nested
 
 __all__ = ["Cut", "moved", "rows_of"]
 
@@ -20,7 +25,7 @@ class Cut:
             outputs.
     """
 
-    def __init__(self, model, layer):
+    def __init__(self, model: keras.Model, layer: str) -> None:
         nodes = ordered_nodes(model)
         called = [node for node in nodes if getattr(node.operation, "name", None) == layer]
         if len(called) != 1 or len(called[0].outputs) != 1:
@@ -31,14 +36,15 @@ class Cut:
             )
         (output,) = called[0].outputs
         dependent = {id(output)}
-        self._below, self._above = [], []
+        self._below: list[Node] = []
+        self._above: list[Node] = []
         for node in nodes:
             depends = any(id(x) in dependent for x in node.input_tensors)
             dependent |= {id(x) for x in node.outputs if depends}
             (self._above if depends else self._below).append(node)
         self._model, self._output = model, output
 
-    def below(self, inputs, training):
+    def below(self, inputs: Any, training: bool) -> tuple[Nested, dict[int, Any]]:
         """Run the lower half.
 
         Args:
@@ -53,19 +59,19 @@ class Cut:
         run_nodes(self._below, values, training)
         return values[id(self._output)], values
 
-    def above(self, h, values, training):
+    def above(self, h: Nested, values: dict[int, Any], training: bool) -> Any:
         """Run the upper half: the model's outputs where the layer's output is `h`."""
         values = {**values, id(self._output): h}
         run_nodes(self._above, values, training)
-        return keras.tree.map_structure(lambda x: values[id(x)], self._model._outputs_struct)
+        return keras.tree.map_structure(lambda x: values[id(x)], self._model.output)
 
 
-def rows_of(h):
+def rows_of(h: Nested) -> tf.Tensor:
     """The rows of a layer's output: of a RaggedTensor the flat values, else the tensor itself."""
     return h.flat_values if isinstance(h, tf.RaggedTensor) else h
 
 
-def moved(h, by):
+def moved(h: Nested, by: tf.Tensor | Array) -> Nested:
     """A layer's output with its rows moved: `by` has the shape of `rows_of(h)`."""
     if isinstance(h, tf.RaggedTensor):
         return h.with_flat_values(moved(h.flat_values, by))

@@ -1,47 +1,69 @@
-"""The graph of a functional model."""
+"""The graph of a functional model, as Keras keeps it: its nodes, tensors and layers."""
 
 import inspect
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import keras
 
 __all__ = [
+    "Node",
+    "all_layers",
     "call_arguments",
-    "mark_cloned_inputs",
+    "is_functional",
+    "is_optional",
     "nodes_under",
+    "operation_of",
     "ordered_nodes",
-    "reapply",
-    "run_nodes",
     "seed_generators",
 ]
 
+Node: TypeAlias = Any  # Keras's, one for each call of a layer or operation; its class is not public
 
-def call_arguments(node):
-    """The symbolic tensors that a bag-layer is called on: `inputs`, `members`, `weights`."""
+
+def is_functional(layer: Any) -> bool:
+    """Whether a layer is a functional model, whose graph is known."""
+    return hasattr(layer, "_nodes_by_depth")
+
+
+def operation_of(tensor: keras.KerasTensor) -> Any:
+    """The layer or operation whose output a symbolic tensor is."""
+    return tensor._keras_history.operation
+
+
+def is_optional(tensor: keras.KerasTensor) -> bool:
+    """Whether a symbolic tensor is an input made with `optional=True`."""
+    history = getattr(tensor, "_keras_history", None)
+    return history is not None and getattr(history.operation, "optional", False)
+
+
+def all_layers(layer: keras.Layer) -> list[keras.Layer]:
+    """All layers within a layer or model, at any depth, without itself."""
+    return list(layer._flatten_layers(include_self=False))
+
+
+def seed_generators(model: keras.Model) -> list[keras.random.SeedGenerator]:
+    """All random number generators of a model's layers, such as that of a `Dropout`."""
+    return [
+        generator for layer in [model, *all_layers(model)] for generator in layer._seed_generators
+    ]
+
+
+def call_arguments(node: Node) -> dict[str, Any]:
+    """What a layer is called with at a node, by the names of its arguments; those not None."""
     arguments = inspect.signature(node.operation.call).bind(
         *node.arguments.args, **node.arguments.kwargs
     )
     return {name: x for name, x in arguments.arguments.items() if x is not None}
 
 
-def mark_cloned_inputs(inputs, originals):
-    """Make inputs ragged and optional as the originals are, which `clone_model` of Keras forgets.
-
-    Args:
-        inputs: symbolic inputs, new and not used yet. Of another name than the original, somebody
-            chose them, and they stay as they are.
-        originals: the inputs of the model that is cloned.
-    """
-    for new, old in zip(keras.tree.flatten(inputs), originals, strict=True):
-        if new.name == old.name:
-            layer, original = (x._keras_history.operation for x in (new, old))
-            new._ragged = layer.ragged = old.ragged
-            layer.optional = original.optional
-
-
-def nodes_under(tensors, inputs):
+def nodes_under(
+    tensors: Iterable[keras.KerasTensor], inputs: Iterable[keras.KerasTensor]
+) -> list[Node]:
     """All nodes whose results `tensors` are computed from, without those of the model's inputs."""
     stop = {id(x) for x in inputs}
-    found, pending = {}, list(tensors)
+    found: dict[int, Node] = {}
+    pending = list(tensors)
     while pending:
         tensor = pending.pop()
         operation, node_index, _ = tensor._keras_history
@@ -52,46 +74,8 @@ def nodes_under(tensors, inputs):
     return list(found.values())
 
 
-def ordered_nodes(model):
+def ordered_nodes(model: keras.Model) -> list[Node]:
     """All nodes of a functional model, each after those it depends on, without those of inputs."""
     by_depth = model._nodes_by_depth
     nodes = [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
     return [node for node in nodes if not node.is_input]
-
-
-def run_nodes(nodes, values, training=None):
-    """Compute the outputs of nodes, symbolic or not.
-
-    Args:
-        nodes: list, each behind those it depends on.
-        values: dict from the ids of symbolic tensors to values, to which the outputs are added.
-        training: whether this is training, for layers that want to know; None not to say.
-    """
-    for node in nodes:
-        args, kwargs = node.arguments.fill_in(values)
-        if training is not None and getattr(node.operation, "_call_has_training_arg", False):
-            kwargs["training"] = training
-        outputs = node.operation(*args, **kwargs)
-        for x, value in zip(node.outputs, keras.tree.flatten(outputs), strict=True):
-            values[id(x)] = value
-
-
-def reapply(model, inputs):
-    """The symbolic outputs of a functional model on others than its own symbolic inputs.
-
-    Its layers, and so its weights, are shared, and stand side by side with the layers that
-    `inputs` come from: calling the model would put it as one layer behind them.
-
-    Args:
-        model: a functional Keras model.
-        inputs: symbolic tensors, in the structure of its inputs.
-    """
-    pairs = zip(model.inputs, keras.tree.flatten(inputs), strict=True)
-    values = {id(x): value for x, value in pairs}
-    run_nodes(ordered_nodes(model), values)
-    return keras.tree.map_structure(lambda x: values[id(x)], model._outputs_struct)
-
-
-def seed_generators(model):
-    """All random number generators of a model's layers, such as that of a `Dropout`."""
-    return [generator for layer in model._flatten_layers() for generator in layer._seed_generators]

@@ -1,15 +1,17 @@
 """Normalisation over distinct rows, which is refused."""
 
+from typing import Any
+
 import keras
 
-from keras_mmil.functional.graph import call_arguments, nodes_under
+from keras_mmil.functional.graph import all_layers, call_arguments, nodes_under
 from keras_mmil.layers.bag_layer import BagLayer
 from keras_mmil.layers.distinct import Distinct
 
 __all__ = ["check_normalisation"]
 
 
-def check_normalisation(model):
+def check_normalisation(model: keras.Model) -> None:
     """Raise ValueError where a functional model averages over the distinct rows of a batch.
 
     `BatchNormalization` between `Distinct` and a bag-layer that takes its members would count each
@@ -31,10 +33,10 @@ def check_normalisation(model):
                 )
 
 
-def _normalisation_in(layer):
+def _normalisation_in(layer: Any) -> str | None:
     """Name of a batch normalisation that a layer is or contains, or None."""
     if isinstance(layer, keras.Layer):
-        for inner in layer._flatten_layers():
+        for inner in [layer, *all_layers(layer)]:
             if isinstance(inner, keras.layers.BatchNormalization):
                 return inner.name
     return None

@@ -1,7 +1,12 @@
 """Batches that a `tf.distribute.Strategy` splits between replicas."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import keras
 import tensorflow as tf
+
+from keras_mmil.layers._types import Nested
 
 __all__ = [
     "assert_not_empty",
@@ -13,14 +18,14 @@ __all__ = [
 ]
 
 
-def n_replicas():
+def n_replicas() -> int:
     """Number of replicas that run this step at a time: 1 outside of `Strategy.run`."""
     if tf.distribute.in_cross_replica_context():
         return 1
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def assert_not_empty(layers, y_pred):
+def assert_not_empty(layers: Iterable[keras.Layer], y_pred: Nested) -> None:
     """Raise, when run, where this replica has no examples, and one of the layers would learn that.
 
     The mean and variance of nothing are NaN, which would be averaged with those of the others.
@@ -39,12 +44,15 @@ def assert_not_empty(layers, y_pred):
             )
 
 
-def check_averaged(compile_loss):
-    """Raise ValueError for a compiled loss that is no mean over examples.
+def check_averaged(losses: Any) -> None:
+    """Raise ValueError where the loss that a model was compiled with is no mean over examples.
 
     Keras reports the mean loss of replicas times their number, whatever it was.
+
+    Args:
+        losses: `model.loss`: what `compile` was given, one loss or nested ones.
     """
-    for loss in keras.tree.flatten(getattr(compile_loss, "_user_loss", None)):
+    for loss in keras.tree.flatten(losses):
         reduction = getattr(loss, "reduction", "mean")  # a name or function is averaged
         if reduction not in ("mean", "sum_over_batch_size"):
             raise ValueError(
@@ -53,7 +61,7 @@ def check_averaged(compile_loss):
             )
 
 
-def weigh_gradient(loss, y_pred):
+def weigh_gradient(loss: tf.Tensor, y_pred: Nested) -> tf.Tensor:
     """A loss, averaged over a replica's examples, whose gradients add up to that of all examples.
 
     Keras divides the sum of the replicas' gradients by their number, which is right only where all
@@ -75,27 +83,26 @@ def weigh_gradient(loss, y_pred):
     return loss + (factor - 1) * (loss - tf.stop_gradient(loss))
 
 
-def first_batch(epoch_iterator, strategy):
+def first_batch(epoch_iterator: Iterable[Any], strategy: tf.distribute.Strategy) -> Any:
     """The part of the first batch that is the first replica's."""
 
     # In a graph, as eagerly TensorFlow fails where some replica has no part of the batch.
-    @tf.function
-    def first_part(iterator):
+    def first_part(iterator: tf.data.Iterator) -> Any:
         batch = iterator.get_next()
         return keras.tree.map_structure(lambda x: strategy.experimental_local_results(x)[0], batch)
 
     for _, _, iterator in epoch_iterator:
-        return first_part(iterator)
+        return tf.function(first_part)(iterator)
 
 
-def with_inner_axes(inputs):
+def with_inner_axes(inputs: Any) -> Any:
     """The inputs of a replica; where it has no examples, TensorFlow forgets the axes of instances.
 
     Args:
         inputs: a tensor, or a list or dict of tensors.
     """
 
-    def reshaped(x):
+    def reshaped(x: Any) -> Any:
         if not isinstance(x, tf.RaggedTensor) or not x.flat_values.shape[1:].is_fully_defined():
             return x
         return x.with_flat_values(tf.reshape(x.flat_values, [-1, *x.flat_values.shape[1:]]))
@@ -103,6 +110,6 @@ def with_inner_axes(inputs):
     return keras.tree.map_structure(reshaped, inputs)
 
 
-def _n_examples(y_pred):
+def _n_examples(y_pred: Nested) -> tf.Tensor:
     is_ragged = isinstance(y_pred, tf.RaggedTensor)
     return y_pred.nrows(tf.int32) if is_ragged else tf.shape(y_pred)[0]

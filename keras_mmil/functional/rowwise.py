@@ -1,18 +1,24 @@
 """Whether a network computes what is above a bag-layer from one bag at a time."""
 
+from collections.abc import Sequence
+
+import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mmil._support.types import Array
 from keras_mmil.functional.chain import tensors_above
 from keras_mmil.functional.cut import moved, rows_of
-from keras_mmil.functional.graph import nodes_under, ordered_nodes, run_nodes
+from keras_mmil.functional.graph import Node, nodes_under, ordered_nodes
+from keras_mmil.functional.run import run_nodes
+from keras_mmil.layers._types import Nested
 
 __all__ = ["check_rowwise"]
 
 _NEGLIGIBLE = 1e-3  # change of a row, relative to the largest value
 
 
-def check_rowwise(model, nodes, outputs):
+def check_rowwise(model: keras.Model, nodes: Sequence[Node], outputs: Sequence[Nested]) -> None:
     """Move half the rows of a bag-layer's output at random, and see whether others change above it.
 
     Rules label a bag by its members alone. What a network adds from the bags around it, such as by
@@ -48,7 +54,9 @@ def check_rowwise(model, nodes, outputs):
                 )
 
 
-def _rows_above(between, node, above, h):
+def _rows_above(
+    between: Sequence[Node], node: Node, above: Sequence[keras.KerasTensor], h: Nested
+) -> list[Array]:
     """Tensors above a bag-layer whose output is `h`, as float32 [rows, features]."""
     values = {id(node.outputs[0]): h}
     run_nodes(between, values, training=False)

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import operator
 import random
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -19,7 +20,7 @@ _OF_TENSORFLOW = "_seed", "_rng"
 
 
 @contextlib.contextmanager
-def seeded(seed):
+def seeded(seed: int) -> Iterator[keras.random.SeedGenerator]:
     """Let all random numbers in a block that have no seed of their own follow from this one.
 
     After the block Python, NumPy, Keras and TensorFlow draw on as if nothing had been drawn in it.
@@ -51,5 +52,5 @@ def seeded(seed):
 
 
 @functools.cache
-def _generator():
+def _generator() -> keras.random.SeedGenerator:
     return keras.random.SeedGenerator(0)

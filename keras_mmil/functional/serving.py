@@ -2,17 +2,23 @@
 
 import inspect
 import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from keras_mmil.functional.graph import ordered_nodes
+from keras_mmil._support.types import PathLike
+from keras_mmil.functional.graph import is_optional, ordered_nodes
 from keras_mmil.layers._bags import depth_of
+from keras_mmil.layers._types import Nested
 
-__all__ = ["check_dense", "endpoints", "write_saved_model"]
+__all__ = ["Endpoint", "check_dense", "endpoints", "write_saved_model"]
+
+Endpoint: TypeAlias = tf.types.experimental.PolymorphicFunction  # what `tf.function` returns
 
 
-def endpoints(model):
+def endpoints(model: keras.Model) -> dict[str, Endpoint]:
     """The functions to serve a functional model by, in the order they are to be written.
 
     Each ragged tensor of `serve_flat` is dense tensors: its values `<name>_values`, and the row
@@ -32,10 +38,10 @@ def endpoints(model):
     Raises:
         ValueError: if two tensors would have the same name.
     """
-    inputs = model._inputs_struct
+    inputs = model.input
     served = {}
     if isinstance(inputs, dict):
-        required = {name: x for name, x in inputs.items() if not _is_optional(x)}
+        required = {name: x for name, x in inputs.items() if not is_optional(x)}
         bare = required["bags"] if required.keys() == {"bags"} else required
         served[""] = bare
         if len(required) < len(inputs):
@@ -49,7 +55,7 @@ def endpoints(model):
     return functions
 
 
-def write_saved_model(model, folder, verbose):
+def write_saved_model(model: keras.Model, folder: PathLike, verbose: bool) -> None:
     """Write the endpoints of a functional model as a SavedModel.
 
     Its signatures, among them "serving_default", are the flat ones: those of ragged tensors
@@ -70,7 +76,7 @@ def write_saved_model(model, folder, verbose):
         print(f"Beside these signatures, tf.saved_model.load finds the functions {others}.")
 
 
-def check_dense(model, format):
+def check_dense(model: keras.Model, format: str) -> None:
     """Raise ValueError where a functional model holds what only a SavedModel can: see `format`."""
     tensors = {f"input '{x.name}'": [x] for x in model.inputs}
     tensors |= {f"layer '{node.operation.name}'": node.outputs for node in ordered_nodes(model)}
@@ -84,11 +90,7 @@ def check_dense(model, format):
                 )
 
 
-def _is_optional(x):
-    return getattr(x._keras_history.operation, "optional", False)
-
-
-def _ragged_endpoint(model, structure):
+def _ragged_endpoint(model: keras.Model, structure: Any) -> Endpoint:
     """A function of the model's inputs as they are."""
     single = isinstance(structure, keras.KerasTensor)
     serve = _with_arguments(
@@ -97,7 +99,7 @@ def _ragged_endpoint(model, structure):
     return tf.function(serve, input_signature=[keras.tree.map_structure(_spec_of, structure)])
 
 
-def _flat_endpoint(model, structure):
+def _flat_endpoint(model: keras.Model, structure: Any) -> Endpoint:
     """A function of dense tensors, which returns a dict of dense tensors."""
     inputs = keras.tree.flatten(structure)
     arguments, specs = [], []
@@ -108,7 +110,7 @@ def _flat_endpoint(model, structure):
     _check_distinct(arguments, "inputs")
     output_names = _output_names(model)
 
-    def serve_flat(*flat):
+    def serve_flat(*flat: tf.Tensor) -> dict[str, tf.Tensor]:
         tensors = _checked(inputs, dict(zip(arguments, flat, strict=True)))
         parts = [_assembled(_identifier(x.name), _depth(x), tensors) for x in inputs]
         outputs = model(keras.tree.pack_sequence_as(structure, parts))
@@ -120,29 +122,30 @@ def _flat_endpoint(model, structure):
     return tf.function(_with_arguments(serve_flat, arguments), input_signature=specs)
 
 
-def _with_arguments(function, names):
+def _with_arguments(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
     """A function of positional arguments, with names for them."""
 
-    def named(*args):
+    def named(*args: Any) -> Any:
         return function(*args)
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    named.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    vars(named)["__signature__"] = signature  # from which `tf.function` takes the names
     return named
 
 
-def _spec_of(x):
+def _spec_of(x: keras.KerasTensor) -> tf.TypeSpec:
     if not x.ragged:
         return tf.TensorSpec(x.shape, x.dtype, name=x.name)
     return tf.RaggedTensorSpec(x.shape, x.dtype, ragged_rank=_depth(x))
 
 
-def _depth(x):
+def _depth(x: keras.KerasTensor) -> int:
     """Number of ragged levels of a symbolic tensor, 0 if it is dense."""
     return depth_of(x.shape) - 1 if x.ragged else 0
 
 
-def _flat_specs(x):
+def _flat_specs(x: keras.KerasTensor) -> list[tuple[str, tf.TensorSpec]]:
     """Names and specs of the dense tensors that stand for a symbolic one."""
     name = _identifier(x.name)
     if not x.ragged:
@@ -154,11 +157,11 @@ def _flat_specs(x):
     ]
 
 
-def _row_split_names(name, depth):
+def _row_split_names(name: str, depth: int) -> list[str]:
     return [f"{name}_row_splits_{level}" for level in range(depth)]
 
 
-def _assembled(name, depth, tensors):
+def _assembled(name: str, depth: int, tensors: Mapping[str, tf.Tensor]) -> Nested:
     """The tensor of a name, put together of the dense ones."""
     if depth == 0:
         return tensors[name]
@@ -166,7 +169,9 @@ def _assembled(name, depth, tensors):
     return tf.RaggedTensor.from_nested_row_splits(tensors[f"{name}_values"], splits, validate=False)
 
 
-def _checked(inputs, tensors):
+def _checked(
+    inputs: Sequence[keras.KerasTensor], tensors: Mapping[str, tf.Tensor]
+) -> dict[str, tf.Tensor]:
     """The dense tensors, which raise, when served, where they cannot be put together."""
     tensors = dict(tensors)
     n_rows = {}
@@ -192,7 +197,9 @@ def _checked(inputs, tensors):
     return {name: _after(waiting, x) for name, x in tensors.items()}
 
 
-def _checked_row_splits(name, splits, n_members, members):
+def _checked_row_splits(
+    name: str, splits: tf.Tensor, n_members: tf.Tensor, members: str
+) -> tf.Tensor:
     """Row splits, which raise, when served, where they are none of so many members."""
     expected = f"Expected `{name}` to "
     some = tf.debugging.assert_positive(
@@ -207,13 +214,13 @@ def _checked_row_splits(name, splits, n_members, members):
     return _after([start, order, end], splits)
 
 
-def _after(operations, x):
+def _after(operations: Sequence[tf.Operation | tf.Tensor | None], x: tf.Tensor) -> tf.Tensor:
     """A tensor that waits for operations: TensorFlow runs assertions beside what they are about."""
     with tf.control_dependencies(operations):
         return tf.identity(x)
 
 
-def _taken_apart(name, y):
+def _taken_apart(name: str, y: Nested) -> list[tuple[str, tf.Tensor]]:
     """Names and dense tensors that stand for an output."""
     if not isinstance(y, tf.RaggedTensor):
         return [(name, y)]
@@ -222,9 +229,9 @@ def _taken_apart(name, y):
     return [(f"{name}_values", y.flat_values), *zip(names, splits, strict=True)]
 
 
-def _output_names(model):
+def _output_names(model: keras.Model) -> list[str]:
     """A name for each output: its key in a dict of outputs, or that of its layer."""
-    outputs = model._outputs_struct
+    outputs = model.output
     keyed = isinstance(outputs, dict) and len(outputs) == len(model.outputs)
     # Keras flattens a dict in the order of its sorted keys.
     names = [_identifier(name) for name in (sorted(outputs) if keyed else model.output_names)]
@@ -233,13 +240,13 @@ def _output_names(model):
     return names
 
 
-def _identifier(name):
+def _identifier(name: str) -> str:
     """A name as that of an argument."""
     name = re.sub(r"\W", "_", name)
     return name if not name[:1].isdigit() else f"_{name}"
 
 
-def _check_distinct(names, what):
+def _check_distinct(names: Sequence[str], what: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(

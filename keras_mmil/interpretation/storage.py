@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_mmil._support.atomic import part_of, remove_abandoned, replacing
 from keras_mmil._version import __version__
+from keras_mmil.functional.graph import all_layers
 from keras_mmil.interpretation.encoding import decode, decode_target, encode, with_tuples
 
 __all__ = ["fingerprint", "read", "write"]
@@ -43,7 +44,7 @@ def fingerprint(model):
     input, such as `TextBags`.
     """
     digest = hashlib.sha256()
-    for functions in sorted(map(_functions, model._flatten_layers(include_self=False))):
+    for functions in sorted(map(_functions, all_layers(model))):
         digest.update(functions.encode())
     for weight in model.weights:
         values = weight.numpy()

@@ -1,7 +1,6 @@
 """Bag-layers, and the layers around them."""
 
 from keras_mmil.layers import aggregations
-from keras_mmil.layers._bags import Captured
 from keras_mmil.layers.bag_layer import BagLayer
 from keras_mmil.layers.concat_dense import ConcatDense
 from keras_mmil.layers.distinct import Distinct, bag_inputs
@@ -13,7 +12,6 @@ from keras_mmil.layers.text_bags import TextBags
 
 __all__ = [
     "BagLayer",
-    "Captured",
     "ConcatDense",
     "Distinct",
     "EquivariantBagLayer",

@@ -1,6 +1,12 @@
 """Activation and aggregation, in the order that costs less."""
 
+from collections.abc import Callable, Sequence
+
 import keras
+import tensorflow as tf
+
+from keras_mmil.layers.aggregations import Aggregation
+from keras_mmil.layers.segments import segment_counts
 
 __all__ = ["activate_and_aggregate"]
 
@@ -27,18 +33,48 @@ _INCREASING = {
 }
 
 
-def activate_and_aggregate(x, activation, aggregation, **bags):
-    """Ξ α(x) for each bag.
+def activate_and_aggregate(
+    parts: Sequence[tf.Tensor],
+    *,
+    activation: Callable[[tf.Tensor], tf.Tensor],
+    aggregations: Sequence[Aggregation],
+    empty: keras.Variable | float,
+    row_ids: tf.Tensor,
+    num_segments: tf.Tensor,
+    weights: tf.Tensor | None,
+    members: tf.Tensor | None,
+) -> tf.Tensor:
+    """Ξ α(x) for each bag, with an activation α and several aggregations Ξ, side by side.
 
     Args:
-        x: [rows, units].
+        parts: x of each aggregation, [rows, units].
         activation: α.
-        aggregation: Ξ, an `Aggregation`.
-        bags: arguments of an aggregation: row_ids, num_segments, weights, members.
+        aggregations: Ξ, one for each part.
+        empty: what an empty bag yields, [all units] or a number.
+        row_ids, num_segments, weights, members: as for an `Aggregation`.
 
     Returns:
-        [num_segments, units]. For an empty bag it is zero or α(0).
+        [num_segments, all units].
     """
+    bags = {
+        "row_ids": row_ids,
+        "num_segments": num_segments,
+        "weights": weights,
+        "members": members,
+    }
+    pairs = zip(parts, aggregations, strict=True)
+    reduced = tf.concat([_reduced(x, activation, each, **bags) for x, each in pairs], axis=1)
+    is_empty = tf.equal(segment_counts(row_ids, num_segments), 0)
+    return tf.where(is_empty[:, None], tf.cast(empty, reduced.dtype), reduced)
+
+
+def _reduced(
+    x: tf.Tensor,
+    activation: Callable[[tf.Tensor], tf.Tensor],
+    aggregation: Aggregation,
+    **bags: tf.Tensor | None,
+) -> tf.Tensor:
+    """Ξ α(x) for each bag, [num_segments, units]. For an empty bag it is zero or α(0)."""
     if aggregation.keeps_order and activation in _INCREASING:
         return activation(aggregation(x, **bags))
     return aggregation(activation(x), **bags)

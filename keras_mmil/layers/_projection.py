@@ -7,7 +7,7 @@ from keras_mmil.layers.segments import gather_rows
 __all__ = ["project", "project_tuples"]
 
 
-def project(rows, kernel, bias=None):
+def project(rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
     """w φ + b for every row.
 
     Args:
@@ -22,7 +22,9 @@ def project(rows, kernel, bias=None):
     return x if bias is None else x + bias
 
 
-def project_tuples(rows, kernel, bias, tuples):
+def project_tuples(
+    rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None, tuples: tf.Tensor
+) -> tf.Tensor:
     """w φ + b for every instance φ = [φ¹; …; φᴾ] that is the concatenation of P rows.
 
     As w φ = w¹ φ¹ + … + wᴾ φᴾ, every row is multiplied once with each wᵖ, however many instances
@@ -41,7 +43,9 @@ def project_tuples(rows, kernel, bias, tuples):
     biases = [bias] + [None] * (len(kernels) - 1)
     return tf.add_n(
         [
-            gather_rows(project(rows, *position), members)
-            for *position, members in zip(kernels, biases, tf.unstack(tuples, axis=1), strict=True)
+            gather_rows(project(rows, kernel, bias), members)
+            for kernel, bias, members in zip(
+                kernels, biases, tf.unstack(tuples, axis=1), strict=True
+            )
         ]
     )

@@ -1,21 +1,37 @@
 """The bag-layer."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
-from keras_mmil.layers import aggregations, segments
+from keras_mmil._support.types import Config, Shape
+from keras_mmil.functional.raw_inputs import RawInputs
+from keras_mmil.layers import aggregations
 from keras_mmil.layers._activate import activate_and_aggregate
-from keras_mmil.layers._bags import Captured, bag_of_each, drop_absent, group, with_rows
-from keras_mmil.layers._checks import check_bag_shapes, check_ids
+from keras_mmil.layers._bags import (
+    Grouping,
+    Wrap,
+    bag_of_each,
+    drop_absent,
+    group,
+    row_count,
+    with_rows,
+)
+from keras_mmil.layers._checks import check_bag_arguments, check_bag_shapes, check_ids
 from keras_mmil.layers._projection import project, project_tuples
-from keras_mmil.layers._raw_inputs import RawInputs
+from keras_mmil.layers._renamed import ReadsOldConfigs
+from keras_mmil.layers._types import Activation, Constraint, Initializer, Nested, Regularizer
+from keras_mmil.layers.aggregations import Identifier
 
 __all__ = ["BagLayer"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class BagLayer(RawInputs, keras.Layer):
+class BagLayer(ReadsOldConfigs, RawInputs):
     """Map each bag of instances to one vector: g({φ₁ … φₙ}) = Ξᵢ ρᵢ with ρᵢ = α(w φᵢ + b).
 
     A network with K bag-layers reads K times nested bags: each bag-layer reduces the innermost.
@@ -33,7 +49,7 @@ class BagLayer(RawInputs, keras.Layer):
             zero, or "zeros".
         vocabulary_size: if given, the inputs are integer ids < vocabulary_size, which stand for
             one-hot vectors that are never materialised.
-        positions: if given, an instance is the concatenation of this many rows, such as a trigram
+        window_size: if given, an instance is the concatenation of this many rows, such as a trigram
             of three words: `members` then has a last axis of this size. Each row is multiplied
             once with the part of w for each position, and the products are added.
         kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
@@ -74,45 +90,34 @@ class BagLayer(RawInputs, keras.Layer):
 
     def __init__(
         self,
-        units,
-        activation="relu",
-        aggregation="max",
-        use_bias=True,
-        empty="learned",
-        vocabulary_size=None,
-        positions=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        activity_regularizer=None,
-        **kwargs,
-    ):
+        units: int | None,
+        activation: Activation = "relu",
+        aggregation: Identifier | Sequence[Identifier] = "max",
+        use_bias: bool = True,
+        empty: str = "learned",
+        vocabulary_size: int | None = None,
+        window_size: int | None = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        activity_regularizer: Regularizer = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.units = positive_int("units", units, optional=True)
         self.vocabulary_size = positive_int("vocabulary_size", vocabulary_size, optional=True)
-        self.positions = positive_int("positions", positions, optional=True)
-        if units is None and (vocabulary_size, positions) != (None, None):
-            raise ValueError(
-                "Expected units where ids stand for one-hot vectors, or several rows for one "
-                f"instance. Received: units=None, {vocabulary_size=}, {positions=}"
-            )
-        if empty not in ("learned", "zeros"):
-            raise ValueError(f"Expected 'learned' or 'zeros'. Received: empty={empty!r}")
+        self.window_size = positive_int("window_size", window_size, optional=True)
+        self.empty = empty
         self.aggregations = aggregations.get_all(aggregation)
-        if self.units is not None and self.units % len(self.aggregations):
-            raise ValueError(
-                f"Expected units that split evenly between {len(self.aggregations)} aggregations. "
-                f"Received: units={units}"
-            )
+        check_bag_arguments(self)
         for each in self.aggregations:
             if not each.built:
                 each.dtype_policy = self.dtype_policy
         self.activation = keras.activations.get(activation)
         self.use_bias = use_bias
-        self.empty = empty
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
@@ -123,14 +128,19 @@ class BagLayer(RawInputs, keras.Layer):
         self.output_regularizer = keras.regularizers.get(activity_regularizer)
 
     @property
-    def _item_rank(self):
+    def _item_rank(self) -> int:
         return 1 if self.vocabulary_size is None else 0
 
     @property
-    def _member_rank(self):
-        return 0 if self.positions is None else 1
+    def _member_rank(self) -> int:
+        return 0 if self.window_size is None else 1
 
-    def build(self, inputs_shape, members_shape=None, weights_shape=None):
+    def build(
+        self,
+        inputs_shape: Shape,
+        members_shape: Shape | None = None,
+        weights_shape: Shape | None = None,
+    ) -> None:
         check_bag_shapes(self, inputs_shape, members_shape)
         features = self.vocabulary_size or inputs_shape[-1]
         if features is None:
@@ -141,7 +151,7 @@ class BagLayer(RawInputs, keras.Layer):
         self._features = features
         if self.units is not None:
             self.kernel = self.add_weight(
-                shape=(features * (self.positions or 1), self.units),
+                shape=(features * (self.window_size or 1), self.units),
                 initializer=self.kernel_initializer,
                 regularizer=self.kernel_regularizer,
                 constraint=self.kernel_constraint,
@@ -164,8 +174,10 @@ class BagLayer(RawInputs, keras.Layer):
             if not each.built:
                 each.build((None, width))
 
-    def call(self, inputs, members=None, weights=None):
-        rows, bags = self._read(inputs, members, weights)
+    def call(
+        self, inputs: Nested, members: Nested | None = None, weights: Nested | None = None
+    ) -> Nested:
+        rows, bags, wrap = self._read(inputs, members, weights)
         row_ids = bag_of_each(bags.row_splits)
         members, weights = bags.members, bags.weights
         if weights is not None and members is None:
@@ -173,19 +185,29 @@ class BagLayer(RawInputs, keras.Layer):
         elif weights is not None:
             members, row_ids, weights = drop_absent(members, row_ids, weights)
         parts, members = self._preactivate(rows, members)
-        num_bags = tf.shape(bags.row_splits)[0] - 1
-        reduced = self._aggregate(parts, row_ids, num_bags, weights=weights, members=members)
-        outputs = bags.wrap(reduced)
+        reduced = activate_and_aggregate(
+            parts,
+            activation=keras.activations.linear if self.units is None else self.activation,
+            aggregations=self.aggregations,
+            empty=self.empty_vector if self.empty == "learned" else 0,
+            row_ids=row_ids,
+            num_segments=tf.shape(bags.row_splits)[0] - 1,
+            weights=weights,
+            members=members,
+        )
+        outputs = wrap(reduced)
         if self.output_regularizer is not None:
             self._add_output_loss(outputs)
         return outputs
 
-    def represent(self, inputs, members=None, weights=None):
+    def represent(
+        self, inputs: Nested, members: Nested | None = None, weights: Nested | None = None
+    ) -> Nested:
         """The representations ρ before aggregation.
 
         Returns:
             Shape of `inputs`, with units for features (with `vocabulary_size`: units appended).
-            Where `members` is given: one for each row of `inputs`, or with `positions` for each
+            Where `members` is given: one for each row of `inputs`, or with `window_size` for each
             instance, [instances, units].
         """
         representations, _ = self._represent(inputs, members, weights)
@@ -193,12 +215,18 @@ class BagLayer(RawInputs, keras.Layer):
             return representations
         return with_rows(inputs, representations, self._item_rank)
 
-    def capture(self, inputs, members=None, weights=None):
-        """The representations ρ with their grouping into bags, as a `Captured`."""
-        representations, bags = self._represent(inputs, members, weights)
-        return Captured(representations, bags.members, bags.row_splits, bags.weights)
+    def capture(
+        self, inputs: Nested, members: Nested | None = None, weights: Nested | None = None
+    ) -> tuple[tf.Tensor, Grouping[tf.Tensor | None]]:
+        """The representations ρ [rows, units], and the `Grouping` of these rows into bags."""
+        return self._represent(inputs, members, weights)
 
-    def compute_output_spec(self, inputs, members=None, weights=None):
+    def compute_output_spec(
+        self,
+        inputs: keras.KerasTensor,
+        members: keras.KerasTensor | None = None,
+        weights: keras.KerasTensor | None = None,
+    ) -> keras.KerasTensor:
         self._check(inputs, members)
         if members is None:
             structure, item_rank = inputs, self._item_rank
@@ -211,20 +239,17 @@ class BagLayer(RawInputs, keras.Layer):
             ragged=structure.ragged and len(leading) > 1,
         )
 
-    def get_config(self):
-        if len(self.aggregations) == 1:
-            aggregation = aggregations.serialize(self.aggregations[0])
-        else:
-            aggregation = [aggregations.serialize(each) for each in self.aggregations]
+    def get_config(self) -> Config:
+        serialized = [aggregations.serialize(each) for each in self.aggregations]
         return {
             **super().get_config(),
             "units": self.units,
             "activation": keras.activations.serialize(self.activation),
-            "aggregation": aggregation,
+            "aggregation": serialized[0] if len(serialized) == 1 else serialized,
             "use_bias": self.use_bias,
             "empty": self.empty,
             "vocabulary_size": self.vocabulary_size,
-            "positions": self.positions,
+            "window_size": self.window_size,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
@@ -234,32 +259,42 @@ class BagLayer(RawInputs, keras.Layer):
             "activity_regularizer": keras.regularizers.serialize(self.output_regularizer),
         }
 
-    def _check(self, inputs, members):
+    def _check(
+        self, inputs: Nested | keras.KerasTensor, members: Nested | keras.KerasTensor | None
+    ) -> None:
         check_bag_shapes(self, inputs.shape, None if members is None else members.shape)
         check_ids(self, members=members, inputs=inputs if self.vocabulary_size else None)
 
-    def _read(self, inputs, members, weights):
-        """Rows [rows, features] (or ids [rows]) and how they are grouped into bags."""
+    def _read(
+        self, inputs: Nested, members: Nested | None, weights: Nested | None
+    ) -> tuple[tf.Tensor, Grouping[tf.Tensor | None], Wrap]:
+        """Rows [rows, features] (or ids [rows]), their `Grouping`, and what wraps the results."""
         self._check(inputs, members)
         if members is None:
-            rows, bags = group(inputs, self._item_rank, weights=weights)
+            rows, bags, wrap = group(inputs, self._item_rank, weights)
         else:
             rows = inputs
-            _, bags = group(members, self._member_rank, is_members=True, weights=weights)
+            _, bags, wrap = group(members, self._member_rank, weights, n_rows=row_count(rows))
         if self.vocabulary_size is None:
             # A batch without instances loses its inner dimension, hence the reshape.
             rows = tf.reshape(tf.cast(rows, self.compute_dtype), [-1, self._features])
-        return rows, bags
+        return rows, bags, wrap
 
-    def _represent(self, inputs, members, weights):
-        """ρ = α(w φ + b) [rows, units], and how its rows are grouped into bags."""
-        rows, bags = self._read(inputs, members, weights)
+    def _represent(
+        self, inputs: Nested, members: Nested | None, weights: Nested | None
+    ) -> tuple[tf.Tensor, Grouping[tf.Tensor | None]]:
+        """ρ = α(w φ + b) [rows, units], and the `Grouping` of its rows."""
+        rows, bags, _ = self._read(inputs, members, weights)
         if self.units is None:
             return rows, bags
         parts, members = self._preactivate(rows, bags.members)
-        return self.activation(tf.concat(parts, axis=1)), bags._replace(members=members)
+        representations = self.activation(tf.concat(parts, axis=1))
+        n_rows = row_count(representations)  # with window_size the instances have become the rows
+        return representations, replace(bags, members=members, n_rows=n_rows)
 
-    def _preactivate(self, rows, members):
+    def _preactivate(
+        self, rows: tf.Tensor, members: tf.Tensor | None
+    ) -> tuple[list[tf.Tensor], tf.Tensor | None]:
         """w φ + b for each aggregation, [rows, units / aggregations], and the members of them."""
         n = len(self.aggregations)
         if self.units is None:
@@ -270,31 +305,16 @@ class BagLayer(RawInputs, keras.Layer):
         if self.use_bias:
             biases = tf.split(tf.cast(self.bias, self.compute_dtype), n)
         pairs = list(zip(kernels, biases, strict=True))
-        if self.positions is None:
+        if self.window_size is None:
             return [project(rows, *pair) for pair in pairs], members
         return [project_tuples(rows, *pair, members) for pair in pairs], None
 
-    def _aggregate(self, parts, row_ids, num_segments, **bags):
-        """Activate the parts, and reduce each, or its members: [bags, units]."""
-        bags.update(row_ids=row_ids, num_segments=num_segments)
-        activation = keras.activations.linear if self.units is None else self.activation
-        reduced = tf.concat(
-            [
-                activate_and_aggregate(part, activation, aggregation, **bags)
-                for part, aggregation in zip(parts, self.aggregations, strict=True)
-            ],
-            axis=1,
-        )
-        is_empty = tf.equal(segments.segment_counts(row_ids, num_segments), 0)
-        empty = tf.cast(self.empty_vector if self.empty == "learned" else 0, reduced.dtype)
-        return tf.where(is_empty[:, None], empty, reduced)
-
-    def _add_output_loss(self, outputs):
+    def _add_output_loss(self, outputs: Nested) -> None:
         """Regularise the output, per top-bag, as Keras does for dense outputs."""
         ragged = isinstance(outputs, tf.RaggedTensor)
         loss = self.output_regularizer(outputs.flat_values if ragged else outputs)
         top_bags = outputs.nrows() if ragged else tf.shape(outputs)[0]
         self.add_loss(loss / tf.cast(tf.maximum(top_bags, 1), loss.dtype))
 
-    def _output_units(self, features):
+    def _output_units(self, features: int) -> int:
         return self.units if self.units is not None else features * len(self.aggregations)

@@ -1,12 +1,17 @@
 """A dense layer on sets whose result does not depend on the order of the instances."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Config, Shape
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import aggregations
 from keras_mmil.layers._bags import bag_of_each, group, with_rows
-from keras_mmil.layers._raw_inputs import RawInputs
+from keras_mmil.layers._types import Activation, Nested
+from keras_mmil.layers.aggregations import Identifier
 from keras_mmil.layers.segments import spread
 
 __all__ = ["EquivariantBagLayer"]
@@ -46,13 +51,19 @@ class EquivariantBagLayer(RawInputs, keras.layers.Dense):
         Zaheer et al., Deep Sets, 2017: equation 4, and its variant by maxima.
     """
 
-    def __init__(self, units, activation="tanh", aggregation="max", **kwargs):
+    def __init__(
+        self,
+        units: int,
+        activation: Activation = "tanh",
+        aggregation: Identifier = "max",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(positive_int("units", units), activation=activation, **kwargs)
         self.aggregation = aggregations.get(aggregation)
         if not self.aggregation.built:
             self.aggregation.dtype_policy = self.dtype_policy
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         self._check(inputs_shape)
         features = inputs_shape[-1]
         super().build((None, features))
@@ -60,9 +71,9 @@ class EquivariantBagLayer(RawInputs, keras.layers.Dense):
         if not self.aggregation.built:
             self.aggregation.build((None, features))
 
-    def call(self, inputs):
+    def call(self, inputs: Nested) -> Nested:
         self._check(inputs.shape)
-        rows, bags = group(tf.cast(inputs, self.compute_dtype), item_rank=1)
+        rows, bags, _ = group(tf.cast(inputs, self.compute_dtype), item_rank=1)
         # A batch without instances loses its inner dimension, hence the reshape.
         rows = tf.reshape(rows, [-1, inputs.shape[-1]])
         row_ids = bag_of_each(bags.row_splits)
@@ -75,16 +86,16 @@ class EquivariantBagLayer(RawInputs, keras.layers.Dense):
         x = self.activation(rows @ kernel + spread(shifts, row_ids))  # (instances, units)
         return with_rows(inputs, x)
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
         self._check(inputs.shape)
         return keras.KerasTensor(
             (*inputs.shape[:-1], self.units), dtype=self.compute_dtype, ragged=inputs.ragged
         )
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "aggregation": aggregations.serialize(self.aggregation)}
 
-    def _check(self, shape):
+    def _check(self, shape: Shape) -> None:
         if len(shape) < 3 or shape[-1] is None:
             raise ValueError(
                 f"EquivariantBagLayer '{self.name}' expected bags [batch, (n), features] or "

@@ -1,10 +1,13 @@
 """Any Keras layer, applied to every instance."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
+from keras_mmil._support.types import Shape
+from keras_mmil.functional.raw_inputs import RawInputs, check_no_mask
 from keras_mmil.layers._bags import depth_of
-from keras_mmil.layers._raw_inputs import RawInputs, check_no_mask
 
 __all__ = ["InstanceWise"]
 
@@ -40,14 +43,14 @@ class InstanceWise(RawInputs, keras.layers.Wrapper):
     (None, None, None, 8)
     """
 
-    def __init__(self, layer, **kwargs):
+    def __init__(self, layer: keras.Layer, **kwargs: Any) -> None:
         super().__init__(layer, **kwargs)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Shape) -> None:
         if not self.layer.built:
             self.layer.build((None, *input_shape[depth_of(input_shape) :]))
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: tf.RaggedTensor, training: bool | None = None) -> tf.RaggedTensor:
         if not isinstance(inputs, tf.RaggedTensor):
             raise ValueError(self._dense_message(inputs))
         flat = inputs.flat_values
@@ -61,7 +64,9 @@ class InstanceWise(RawInputs, keras.layers.Wrapper):
         outputs = tf.cond(is_empty, lambda: outputs[:0], lambda: outputs)
         return inputs.with_flat_values(outputs)
 
-    def compute_output_spec(self, inputs, training=None):
+    def compute_output_spec(
+        self, inputs: keras.KerasTensor, training: bool | None = None
+    ) -> keras.KerasTensor:
         if not inputs.ragged:
             raise ValueError(self._dense_message(inputs))
         depth = depth_of(inputs.shape)
@@ -71,7 +76,7 @@ class InstanceWise(RawInputs, keras.layers.Wrapper):
             (*inputs.shape[:depth], *output.shape[1:]), dtype=output.dtype, ragged=True
         )
 
-    def _dense_message(self, inputs):
+    def _dense_message(self, inputs: tf.Tensor | keras.KerasTensor) -> str:
         return (
             f"InstanceWise '{self.name}' expected a RaggedTensor; call the layer itself, or "
             f"keras.layers.TimeDistributed, on a dense one. Received: inputs.shape="

@@ -1,18 +1,21 @@
 """Members of bags that are left out at random."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, check_number
+from keras_mmil._support.types import Config, Shape
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._bags import depth_of
 from keras_mmil.layers._checks import assert_same_splits, check_ids, splits_of
-from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["MemberDropout"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class MemberDropout(RawInputs, keras.Layer):
+class MemberDropout(RawInputs):
     """Leave members out of their bags in training, each with the same probability.
 
     What is left keeps its weight: a mean is one of what is left, and a sum is smaller. This is word
@@ -30,7 +33,7 @@ class MemberDropout(RawInputs, keras.Layer):
         training: whether to leave out any.
 
     Input shape:
-        RaggedTensors [bags, (n)]; `members` may have a last axis of positions.
+        RaggedTensors [bags, (n)]; `members` may have a last axis of size `window_size`.
 
     Output shape:
         The weights for a `BagLayer`, RaggedTensor [bags, (n)]: 0 for those that are left out.
@@ -51,7 +54,7 @@ class MemberDropout(RawInputs, keras.Layer):
         2015; Rong et al., DropEdge, 2020.
     """
 
-    def __init__(self, rate, seed=None, **kwargs):
+    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if check_number("rate", rate, 0, 1) == 1:
             raise ValueError(f"Expected a rate from 0 to below 1. Received: rate={rate!r}")
@@ -59,18 +62,23 @@ class MemberDropout(RawInputs, keras.Layer):
         self.seed = check_int("seed", seed, optional=True)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
 
-    def build(self, members_shape=None, weights_shape=None):
+    def build(self, members_shape: Shape | None = None, weights_shape: Shape | None = None) -> None:
         """Nothing to create."""
 
-    def call(self, members, weights=None, training=False):
+    def call(
+        self,
+        members: tf.RaggedTensor,
+        weights: tf.RaggedTensor | None = None,
+        training: bool = False,
+    ) -> tf.RaggedTensor:
         self._check(members)
         flat = self._flat_weights(members, weights)
         if training and self.rate:
-            lots = keras.random.uniform(tf.shape(flat), dtype="float32", seed=self.seed_generator)
-            flat = tf.where(lots < self.rate, tf.zeros_like(flat), flat)
+            scores = keras.random.uniform(tf.shape(flat), dtype="float32", seed=self.seed_generator)
+            flat = tf.where(scores < self.rate, tf.zeros_like(flat), flat)
         return tf.RaggedTensor.from_row_splits(flat, members.row_splits, validate=False)
 
-    def _flat_weights(self, members, weights):
+    def _flat_weights(self, members: tf.RaggedTensor, weights: tf.RaggedTensor | None) -> tf.Tensor:
         if weights is None:
             return tf.ones(tf.shape(members.values)[:1], self.compute_dtype)
         assert_same_splits(
@@ -80,12 +88,17 @@ class MemberDropout(RawInputs, keras.Layer):
         )
         return weights.values
 
-    def compute_output_spec(self, members, weights=None, training=False):
+    def compute_output_spec(
+        self,
+        members: keras.KerasTensor,
+        weights: keras.KerasTensor | None = None,
+        training: bool = False,
+    ) -> keras.KerasTensor:
         self._check(members)
         dtype = self.compute_dtype if weights is None else weights.dtype
         return keras.KerasTensor(members.shape[:2], dtype=dtype, ragged=True)
 
-    def _check(self, members):
+    def _check(self, members: tf.RaggedTensor | keras.KerasTensor) -> None:
         symbolic = isinstance(members, keras.KerasTensor)
         is_ragged = members.ragged if symbolic else isinstance(members, tf.RaggedTensor)
         depth = depth_of(members.shape) - 1 if symbolic else getattr(members, "ragged_rank", 0)
@@ -96,5 +109,5 @@ class MemberDropout(RawInputs, keras.Layer):
             )
         check_ids(self, members=members)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}

@@ -1,19 +1,23 @@
 """Random changes of point clouds in training."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, check_number
+from keras_mmil._support.types import Config, Shape
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._bags import bag_of_each, group, with_rows
-from keras_mmil.layers._raw_inputs import RawInputs
+from keras_mmil.layers._types import Nested
 
 __all__ = ["RandomPose"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class RandomPose(RawInputs, keras.Layer):
+class RandomPose(RawInputs):
     """Turn, stretch and jitter clouds of points at random in training; each cloud in its own way.
 
     Args:
@@ -43,7 +47,14 @@ class RandomPose(RawInputs, keras.Layer):
         The default values are those of the authors' program of Zaheer et al., Deep Sets, 2017.
     """
 
-    def __init__(self, rotation=0.05, scale=(0.8, 1.25), jitter=0.0, seed=None, **kwargs):
+    def __init__(
+        self,
+        rotation: float = 0.05,
+        scale: Sequence[float] = (0.8, 1.25),
+        jitter: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if len(scale) != 2 or not 0 < scale[0] <= scale[1]:
             raise ValueError(f"Expected two factors, 0 < low <= high. Received: {scale=}")
@@ -53,15 +64,15 @@ class RandomPose(RawInputs, keras.Layer):
         self.seed = check_int("seed", seed, optional=True)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         """Nothing to create."""
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Nested, training: bool = False) -> Nested:
         self._check(inputs.shape)
         inputs = tf.cast(inputs, self.compute_dtype)
         if not training:
             return inputs
-        rows, bags = group(inputs, item_rank=1)
+        rows, bags, _ = group(inputs, item_rank=1)
         rows = tf.reshape(rows, [-1, 3])
         n = tf.shape(bags.row_splits)[0] - 1
         angles = 2 * math.pi * self._uniform([n], -self.rotation, self.rotation)
@@ -72,11 +83,13 @@ class RandomPose(RawInputs, keras.Layer):
             rows += self.jitter * noise
         return with_rows(inputs, rows)
 
-    def compute_output_spec(self, inputs, training=False):
+    def compute_output_spec(
+        self, inputs: keras.KerasTensor, training: bool = False
+    ) -> keras.KerasTensor:
         self._check(inputs.shape)
         return keras.KerasTensor(inputs.shape, dtype=self.compute_dtype, ragged=inputs.ragged)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "rotation": self.rotation,
@@ -85,12 +98,12 @@ class RandomPose(RawInputs, keras.Layer):
             "seed": self.seed,
         }
 
-    def _uniform(self, shape, low, high):
+    def _uniform(self, shape: list[tf.Tensor | int], low: float, high: float) -> tf.Tensor:
         return keras.random.uniform(
             shape, low, high, dtype=self.compute_dtype, seed=self.seed_generator
         )
 
-    def _check(self, shape):
+    def _check(self, shape: Shape) -> None:
         if len(shape) < 3 or shape[-1] != 3:
             raise ValueError(
                 f"RandomPose '{self.name}' expected clouds [batch, (n), 3] or deeper. "
@@ -98,7 +111,7 @@ class RandomPose(RawInputs, keras.Layer):
             )
 
 
-def _turns(angles):
+def _turns(angles: tf.Tensor) -> tf.Tensor:
     """Matrices [n, 3, 3] that turn about the z axis by angles [n], in radians."""
     cos, sin = tf.cos(angles), tf.sin(angles)
     zero, one = tf.zeros_like(angles), tf.ones_like(angles)

@@ -1,17 +1,22 @@
 """Strings to bags."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from keras_mmil import text
 from keras_mmil._support.checks import check_int, positive_int
-from keras_mmil.layers._raw_inputs import RawInputs
+from keras_mmil._support.types import Config, Shape
+from keras_mmil.functional.raw_inputs import RawInputs
+from keras_mmil.layers._renamed import ReadsOldConfigs
 
 __all__ = ["TextBags"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class TextBags(RawInputs, keras.Layer):
+class TextBags(ReadsOldConfigs, RawInputs):
     """Turn texts into bags of sentences of windows, such as trigrams, of the ids of their tokens.
 
     What `builders.corpus.Corpus.trigrams` does for a corpus, within a model: so that it takes
@@ -21,7 +26,7 @@ class TextBags(RawInputs, keras.Layer):
         vocabulary: the token of each id, a sequence of str: first what stands for the padding, then
             for unknown tokens, then at least one token.
         depth: 2 for bags of sentences, 1 for bags of windows.
-        size: number of tokens in a window, odd.
+        window_size: number of tokens in a window, odd.
         at_most: of a longer sentence only the first and the last `at_most // 2` windows are kept;
             None for all.
         splitter: what finds the ends of sentences, "tensorflow-text" or "core".
@@ -30,8 +35,8 @@ class TextBags(RawInputs, keras.Layer):
         Strings [batch].
 
     Output shape:
-        RaggedTensor of int32 [batch, (sentences), (tokens), size], or for depth 1
-        [batch, (tokens), size].
+        RaggedTensor of int32 [batch, (sentences), (tokens), window_size], or for depth 1
+        [batch, (tokens), window_size].
 
     Raises:
         ValueError: if an argument is out of range.
@@ -49,17 +54,17 @@ class TextBags(RawInputs, keras.Layer):
 
     def __init__(
         self,
-        vocabulary,
-        depth=2,
-        size=3,
-        at_most=100,
-        splitter="tensorflow-text",
-        **kwargs,
-    ):
+        vocabulary: Sequence[str],
+        depth: int = 2,
+        window_size: int = 3,
+        at_most: int | None = 100,
+        splitter: str = "tensorflow-text",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         text.check_splitter(splitter)
         self.depth = check_int("depth", depth, 1, 2)
-        self.size = text.check_window(size)
+        self.window_size = text.check_window(window_size)
         self.at_most = positive_int("at_most", at_most, optional=True)
         self.splitter = splitter
         if len(vocabulary) < 3:
@@ -74,29 +79,29 @@ class TextBags(RawInputs, keras.Layer):
         self.lookup.set_vocabulary(tokens)
 
     @property
-    def vocabulary(self):
+    def vocabulary(self) -> list[str]:
         """The token of each id, a list of str."""
         return list(map(str, self.lookup.get_vocabulary()))
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Shape | None = None) -> None:
         """Nothing to create."""
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.RaggedTensor:
         tokens = text.tokenize(tf.reshape(inputs, [-1]), self.splitter)
         ids = tf.cast(self.lookup(tokens.flat_values), tf.int32)
-        bags = text.windows(tokens.with_flat_values(ids), self.size, self.at_most)
+        bags = text.windows(tokens.with_flat_values(ids), self.window_size, self.at_most)
         return bags if self.depth == 2 else bags.merge_dims(1, 2)
 
-    def compute_output_spec(self, inputs):
-        shape = (inputs.shape[0], *(None,) * self.depth, self.size)
+    def compute_output_spec(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
+        shape = (inputs.shape[0], *(None,) * self.depth, self.window_size)
         return keras.KerasTensor(shape, dtype="int32", ragged=True)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {
             **super().get_config(),
             "vocabulary": self.vocabulary,
             "depth": self.depth,
-            "size": self.size,
+            "window_size": self.window_size,
             "at_most": self.at_most,
             "splitter": self.splitter,
         }

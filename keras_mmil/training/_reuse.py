@@ -3,7 +3,7 @@
 import re
 import warnings
 
-from keras_mmil.functional.graph import seed_generators
+from keras_mmil.functional.graph import all_layers, seed_generators
 
 __all__ = ["forget", "new_model"]
 
@@ -41,7 +41,7 @@ def new_model(build, of):
 
 def _are_alike(model, used):
     """Whether what was compiled of one model is right for another, too, whatever their weights."""
-    if any(hasattr(layer, "adapt") for layer in model._flatten_layers()):
+    if any(hasattr(layer, "adapt") for layer in all_layers(model)):
         return False  # what such layers learned may be constants, which no configuration tells
     architecture = _architecture(model)
     return architecture is not None and architecture == _architecture(used)

@@ -91,7 +91,7 @@ class Checkpoint(keras.callbacks.Callback):
         seconds = time.perf_counter() - self._started
         self.history.append({"epoch": epoch, "seconds": seconds, **logs})
         if is_best:
-            self._best = [variable.numpy() for variable in self._variables()]
+            self._best = [variable.numpy() for variable in self._saved_variables()]
         if time.perf_counter() - self._saved_at >= self.seconds:
             self._save()
 
@@ -101,7 +101,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _save(self):
         if self._best is not None:
-            variables = self._variables()
+            variables = self._saved_variables()
             latest = [variable.numpy() for variable in variables]
             _assign(variables, self._best)
             self._save_model(self.best_path)
@@ -119,7 +119,7 @@ class Checkpoint(keras.callbacks.Callback):
             if number != n_epochs:
                 path.unlink(missing_ok=True)
 
-    def _variables(self):
+    def _saved_variables(self):
         """All that is saved. Keras does not save the states of random number generators."""
         return [*self.model.weights, *self.model.optimizer.variables]
 

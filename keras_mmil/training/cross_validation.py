@@ -18,7 +18,7 @@ from keras_mmil._support.agreement import majority
 from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil.bags import inputs_of
 from keras_mmil.batches import feed
-from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.seeds import seeded
 from keras_mmil.model import Model
 from keras_mmil.training._reuse import forget, new_model

@@ -8,7 +8,7 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil._support.labels import check_labels
 from keras_mmil.batches import feed
 from keras_mmil.functional.graph import seed_generators
-from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.seeds import seeded
 from keras_mmil.training.checkpoint import Checkpoint
 

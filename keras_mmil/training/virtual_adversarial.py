@@ -5,7 +5,8 @@ import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
 from keras_mmil.functional.cut import Cut, moved, rows_of
-from keras_mmil.functional.graph import seed_generators
+from keras_mmil.functional.graph import operation_of, seed_generators
+from keras_mmil.functional.hooks import loss_tracker
 from keras_mmil.functional.replicas import n_replicas
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.model import Model
@@ -57,9 +58,7 @@ class VirtualAdversarialModel(Model):
     def __init__(
         self, model, layer, epsilon=2.2, xi=0.1, iterations=1, weight=1.0, seed=None, name=None
     ):
-        super().__init__(
-            model._inputs_struct, model._outputs_struct, name=name or f"adversarial_{model.name}"
-        )
+        super().__init__(model.input, model.output, name=name or f"adversarial_{model.name}")
         iterations = positive_int("iterations", iterations)
         for argument, value in {"epsilon": epsilon, "xi": xi}.items():
             if not value > 0:
@@ -88,7 +87,7 @@ class VirtualAdversarialModel(Model):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if y is None:
             raise ValueError("Expected labels, negative for unlabelled examples. Received: y=None")
-        inputs = complete_inputs(x, self._inputs_struct)
+        inputs = complete_inputs(x, self.input)
         states = [tf.identity(state) for state in self._random_states]
         n = tf.shape(y)[0]
         labelled = tf.reduce_all(tf.reshape(y, [n, -1]) >= 0, axis=1)
@@ -108,7 +107,7 @@ class VirtualAdversarialModel(Model):
             scaled = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled, self.trainable_variables)
         self.optimizer.apply(gradients, self.trainable_variables)
-        self._loss_tracker.update_state(loss, sample_weight=n)
+        loss_tracker(self).update_state(loss, sample_weight=n)
         n_labelled = tf.math.count_nonzero(labelled)
         self._supervised_mean.update_state(supervised, sample_weight=n_labelled)
         self._adversarial_mean.update_state(adversarial, sample_weight=n)
@@ -174,8 +173,8 @@ def _divergence_of(model):
     Raises:
         ValueError: if they are not probabilities.
     """
-    outputs = keras.tree.flatten(model._outputs_struct)
-    activation = getattr(outputs[0]._keras_history.operation, "activation", None)
+    outputs = keras.tree.flatten(model.output)
+    activation = getattr(operation_of(outputs[0]), "activation", None)
     if len(outputs) == 1 and activation is keras.activations.sigmoid:
         return _bernoulli
     if len(outputs) == 1 and activation is keras.activations.softmax:

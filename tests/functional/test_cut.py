@@ -6,7 +6,7 @@ import pytest
 
 import keras_mmil
 from keras_mmil.functional.cut import Cut
-from keras_mmil.functional.graph import reapply
+from keras_mmil.functional.run import reapply
 from keras_mmil.layers import Distinct, bag_inputs
 
 BRANCHED = ("first", "left", "right", "sum", "beside", "outputs")

@@ -241,12 +241,12 @@ def test_instances_of_several_rows_give_the_rules_of_concatenations():
     def concatenated(x):
         return x.with_flat_values(np.eye(N_DIGITS, dtype="f")[pairs(x).flat_values].reshape(-1, 8))
 
-    inputs, bags = bag_inputs(2, positions=2), keras.Input((None, None, 8), ragged=True)
+    inputs, bags = bag_inputs(2, window_size=2), keras.Input((None, None, 8), ragged=True)
     rows, sub_bags, top_bags = Distinct()(inputs)
     one_hot = keras.layers.CategoryEncoding(N_DIGITS, output_mode="one_hot")(rows)
     models = []
     for inputs_, arguments, first_inputs, second_inputs in (
-        (inputs, {"positions": 2}, (one_hot, *sub_bags), top_bags),
+        (inputs, {"window_size": 2}, (one_hot, *sub_bags), top_bags),
         (bags, {}, (bags,), ()),
     ):
         first, second = BagLayer(N_DIGITS, **arguments), BagLayer(N_DIGITS)

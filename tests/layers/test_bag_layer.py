@@ -206,7 +206,7 @@ def side_by_side(rows, triples):
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_positions_equal_concatenations(aggregation):
     rows = tf.Variable(np.random.default_rng(0).normal(size=(5, 4)).astype("float32"))
-    layer = BagLayer(6, aggregation=aggregation, positions=3)
+    layer = BagLayer(6, aggregation=aggregation, window_size=3)
     layer(rows, nested_triples())
     reference = BagLayer(6, aggregation=aggregation)
     reference(side_by_side(rows, nested_triples()))
@@ -226,9 +226,9 @@ def test_positions_equal_concatenations(aggregation):
 
 
 def test_positions_of_ids_equal_one_hot_vectors():
-    one_hot = BagLayer(6, positions=3)
+    one_hot = BagLayer(6, window_size=3)
     one_hot(tf.eye(5), nested_triples())
-    ids = BagLayer(6, positions=3, vocabulary_size=5)
+    ids = BagLayer(6, window_size=3, vocabulary_size=5)
     ids(tf.range(5), nested_triples())
     ids.set_weights(one_hot.get_weights())
     assert_close(ids(tf.range(5), nested_triples()), one_hot(tf.eye(5), nested_triples()))
@@ -236,18 +236,19 @@ def test_positions_of_ids_equal_one_hot_vectors():
 
 def test_positions_is_a_keras_layer():
     inputs = {"inputs": tf.eye(5), "members": nested_triples()}
-    run_layer_test(BagLayer, {"units": 4, "positions": 3}, inputs)
+    run_layer_test(BagLayer, {"units": 4, "window_size": 3}, inputs)
 
 
 def test_positions_are_represented_by_instance():
-    layer, rows, triples = BagLayer(6, positions=3), tf.eye(5), nested_triples()
+    layer, rows, triples = BagLayer(6, window_size=3), tf.eye(5), nested_triples()
     weights = triples.with_flat_values(tf.range(1.0, 1.0 + len(triples.flat_values)))
     layer(rows, triples, weights)
-    captured = layer.capture(rows, triples, weights)
-    assert captured.members is None
-    np.testing.assert_array_equal(captured.weights, weights.flat_values)
+    representations, bags = layer.capture(rows, triples, weights)
+    assert bags.members is None
+    assert bags.n_rows == len(triples.flat_values)
+    np.testing.assert_array_equal(bags.weights, weights.flat_values)
     rho = tf.nn.relu(side_by_side(rows, triples).flat_values @ layer.kernel.value)
-    np.testing.assert_allclose(captured.representations, rho, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(representations, rho, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(layer.represent(rows, triples), rho, rtol=1e-5, atol=1e-6)
 
 
@@ -275,13 +276,15 @@ def test_represent_and_capture():
     layer(x)
     rho = np.tanh(x.flat_values.numpy() @ layer.kernel.numpy() + layer.bias.numpy())
     assert_close(layer.represent(x), x.with_flat_values(tf.constant(rho)))
-    captured = layer.capture(x)
-    np.testing.assert_allclose(captured.representations, rho, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(np.diff(captured.row_splits), LENGTHS[1])
-    assert captured.members is None
+    representations, bags = layer.capture(x)
+    np.testing.assert_allclose(representations, rho, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(np.diff(bags.row_splits), LENGTHS[1])
+    assert bags.members is None
+    assert bags.n_rows == len(rho)
     rows, members = x.flat_values, nested_ids()
     np.testing.assert_allclose(layer.represent(rows, members), rho, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(layer.capture(rows, members).members, members.flat_values)
+    _, bags = layer.capture(rows, members)
+    np.testing.assert_array_equal(bags.members, members.flat_values)
     dense = tf.reshape(x.flat_values, (2, 3, 3))
     np.testing.assert_allclose(layer.represent(dense), rho.reshape(2, 3, 4), rtol=1e-5, atol=1e-6)
     ids = BagLayer(4, vocabulary_size=5)
@@ -373,9 +376,13 @@ def test_bad_arguments(arguments, match):
         ({}, {"inputs": tf.zeros((2, 3))}, r"inputs.shape=\(2, 3\)"),
         ({}, {"inputs": tf.zeros((2,)), "members": nested_ids()}, r"inputs.shape=\(2,\)"),
         ({}, {"inputs": tf.zeros((2, 3)), "members": tf.constant([0])}, r"members.shape=\(1,\)"),
-        ({"positions": 3}, {"inputs": nested_vectors()}, "expected members, 3 rows.*members=None"),
         (
-            {"positions": 2},
+            {"window_size": 3},
+            {"inputs": nested_vectors()},
+            "expected members, 3 rows.*members=None",
+        ),
+        (
+            {"window_size": 2},
             {"inputs": tf.zeros((2, 3)), "members": nested_triples()},
             r"\[batch, \(n\), 2\] or deeper. Received: members.shape=\(4, None, None, 3\)",
         ),

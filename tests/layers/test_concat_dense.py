@@ -32,7 +32,7 @@ def concatenated(rows, members):
 @pytest.mark.parametrize("activation", [None, "tanh"])
 def test_equals_dense_on_concatenations(members, activation):
     rows = tf.Variable(ROWS)
-    layer = ConcatDense(6, positions=3, activation=activation, bias_initializer="normal")
+    layer = ConcatDense(6, window_size=3, activation=activation, bias_initializer="normal")
     layer(rows, members)
     dense = keras.layers.Dense(6, activation=activation)
     dense.build((None, 12))
@@ -55,24 +55,24 @@ def test_equals_dense_on_concatenations(members, activation):
 @pytest.mark.parametrize("kind", ["ragged", "dense"])
 def test_is_a_keras_layer(kind):
     inputs = {"inputs": tf.constant(ROWS), "members": MEMBERS[kind]}
-    run_layer_test(ConcatDense, {"units": 4, "positions": 3, "activation": "relu"}, inputs)
+    run_layer_test(ConcatDense, {"units": 4, "window_size": 3, "activation": "relu"}, inputs)
 
 
 def test_takes_arrays_and_needs_no_bias():
-    layer = ConcatDense(2, positions=3, use_bias=False)
+    layer = ConcatDense(2, window_size=3, use_bias=False)
     assert layer(ROWS, np.zeros((7, 3), int)).shape == (7, 2)
     assert len(layer.weights) == 1
 
 
 def test_within_a_bag_layer_is_the_same():
-    """Between `Distinct` and a bag-layer without units: what `BagLayer(positions=)` computes."""
-    inputs = bag_inputs(2, positions=3)
+    """Between `Distinct` and a bag-layer without units: what `BagLayer(window_size=)` computes."""
+    inputs = bag_inputs(2, window_size=3)
     ids, (trigrams, _), top_bags = Distinct()(inputs)
     words = keras.layers.Embedding(5, 4)(ids)
-    x = ConcatDense(6, positions=3, activation="relu", name="first")(words, trigrams)
+    x = ConcatDense(6, window_size=3, activation="relu", name="first")(words, trigrams)
     x = BagLayer(None)(x)
     apart = keras_mmil.Model(inputs, BagLayer(2)(x, *top_bags))
-    x = BagLayer(6, positions=3, name="first")(words, trigrams)
+    x = BagLayer(6, window_size=3, name="first")(words, trigrams)
     within = keras_mmil.Model(inputs, BagLayer(2)(x, *top_bags))
     values = {variable.path: variable for variable in apart.weights}
     for variable in within.weights:
@@ -84,26 +84,26 @@ def test_within_a_bag_layer_is_the_same():
 
 @pytest.mark.parametrize("dtype", ["mixed_float16", "float64"])
 def test_dtype_policies(dtype):
-    layer = ConcatDense(4, positions=3, dtype=dtype)
+    layer = ConcatDense(4, window_size=3, dtype=dtype)
     assert layer(ROWS, RAGGED).dtype.name == layer.compute_dtype
 
 
 @pytest.mark.parametrize(
-    ("positions", "inputs", "match"),
+    ("window_size", "inputs", "match"),
     [
-        (0, None, "positions=0"),
-        (True, None, "positions=True"),
-        (2.0, None, "positions=2.0"),
+        (0, None, "window_size=0"),
+        (True, None, "window_size=True"),
+        (2.0, None, "window_size=2.0"),
         (3, (ROWS[None], RAGGED), r"rows \[rows, features\]. Received: inputs.shape=\(1, 5, 4\)"),
         (3, (ROWS, RAGGED.flat_values[:, :2]), r"members.shape=\(6, 2\)"),
         (3, (ROWS, tf.constant([1, 2, 3])), r"members.shape=\(3,\)"),
     ],
 )
-def test_errors(positions, inputs, match):
+def test_errors(window_size, inputs, match):
     with pytest.raises(ValueError, match=match):
-        ConcatDense(4, positions=positions)(*inputs)
+        ConcatDense(4, window_size=window_size)(*inputs)
 
 
 def test_needs_members():
     with pytest.raises((TypeError, ValueError), match="members"):
-        ConcatDense(4, positions=3)(ROWS)
+        ConcatDense(4, window_size=3)(ROWS)

@@ -105,10 +105,10 @@ def test_concatenations_once_are_the_same_network(aggregation, case):
     ids = CASES[case]
     shifted = [np.roll(ids.flat_values, -shift) for shift in range(3)]
     trigrams = ids.with_flat_values(np.stack(shifted, axis=1))
-    inputs = bag_inputs(2, positions=3)
+    inputs = bag_inputs(2, window_size=3)
     words, (members, _), top_bags = Distinct()(inputs)
     y = keras.layers.Embedding(18, 3)(words)
-    y = BagLayer(4, aggregation=aggregation, positions=3)(y, members)
+    y = BagLayer(4, aggregation=aggregation, window_size=3)(y, members)
     y = BagLayer(4, aggregation=aggregation)(y, *top_bags)
     model = keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(y))
     set_features(model)
@@ -168,13 +168,13 @@ def test_positions(depth):
     rows, (members, weights), *_ = Distinct()({"bags": x})
     assert weights is None
     np.testing.assert_array_equal(tf.gather(rows, members.flat_values), triples)
-    inputs = bag_inputs(depth, positions=3)
+    inputs = bag_inputs(depth, window_size=3)
     ids, *levels = Distinct()(inputs)
     y = keras.layers.Embedding(4, 3)(ids)
     bags = keras.Input((None,) * depth + (9,), ragged=True)
     z = bags
-    for positions, (members, weights) in zip((3, None), levels, strict=False):
-        y = BagLayer(4, positions=positions)(y, members, weights)
+    for window_size, (members, weights) in zip((3, None), levels, strict=False):
+        y = BagLayer(4, window_size=window_size)(y, members, weights)
         z = BagLayer(4)(z)
     model = keras_mmil.Model(inputs, keras.layers.Dense(1)(y))
     reference = keras_mmil.Model(bags, keras.layers.Dense(1)(z))

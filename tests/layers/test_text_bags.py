@@ -132,8 +132,8 @@ def test_saving_with_tensorflow_text():
     [
         ({"depth": 0}, "Received: depth=0"),
         ({"depth": 3}, "Received: depth=3"),
-        ({"size": 2}, "Received: size=2"),
-        ({"size": 1.0}, r"Received: size=1\.0"),
+        ({"window_size": 2}, "Received: window_size=2"),
+        ({"window_size": 1.0}, r"Received: window_size=1\.0"),
         ({"at_most": 0}, "Received: at_most=0"),
         ({"splitter": "nltk"}, r"\['core', 'tensorflow-text'\]\. Received: splitter='nltk'"),
         ({"vocabulary": ["_", "?", "bad", "bad"]}, r"repeated.*bad"),
@@ -182,7 +182,7 @@ def test_names_and_layers(models, corpus):
     assert for_texts.name == f"{model.name}_with_text"
     assert with_text(model, corpus.vocabulary, splitter="core", name="short").name == "short"
     layer = for_texts.get_layer("to_bags")
-    assert (layer.depth, layer.size, layer.splitter) == (depth_of(model), 3, "core")
+    assert (layer.depth, layer.window_size, layer.splitter) == (depth_of(model), 3, "core")
     assert [w.path for w in for_texts.weights] == [w.path for w in model.weights]
     assert all(a is b for a, b in zip(for_texts.weights, model.weights, strict=True))
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from configparser import ConfigParser
-from importlib.util import resolve_name
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,19 @@ EAGER = {
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "tensorflow_text": "tensorflow-text"}
 MAX_LINES = 320
 PICKLING = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve"}
+# The room of all that is private to Keras and TensorFlow.
+FUNCTIONAL = ROOT / "keras_mmil" / "functional"
+PRIVATE_PACKAGES = ("keras.src", "tensorflow.python")
+# The source, in keras/src, of what models and layers inherit.
+KERAS_BASES = (
+    "models",
+    "trainers",
+    "layers/layer.py",
+    "ops/function.py",
+    "ops/operation.py",
+    "backend/tensorflow/layer.py",
+    "backend/tensorflow/trainer.py",
+)
 # Modules that may, with their reasons: Planetoid has nothing else, and only arrays get through.
 ALLOWED_TO_PICKLE = {"keras_mmil.datasets._io.planetoid"}
 
@@ -162,6 +175,93 @@ def test_imports_go_one_way(module):
         allowed = EAGER if room == "keras_mmil" else DIRECTIONS[room]
         wrong += [name] * (other not in allowed)
     assert not wrong, f"{room} may import of the library only {sorted(allowed)}"
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_"
+
+
+def private_attributes(source: str) -> Iterator[str]:
+    """Yields every private attribute that `source` reads or sets, of whatever object."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            names = [node.attr]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("attr"):
+            # Those of getattr, hasattr, setattr.
+            names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+        else:
+            names = []
+        yield from (name for name in names if isinstance(name, str) and is_private(name))
+
+
+def own_attributes(source: str) -> Iterator[str]:
+    """Yields the private attributes that the classes of `source` define."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        defined = [child.name for child in node.body if isinstance(child, ast.FunctionDef)]
+        for child in ast.walk(node):
+            if isinstance(child, ast.Attribute) and isinstance(child.ctx, ast.Store):
+                defined += [child.attr] * (ast.unparse(child.value) == "self")
+        for child in node.body:
+            targets = child.targets if isinstance(child, ast.Assign) else [child]
+            targets = [getattr(target, "target", target) for target in targets]
+            defined += [target.id for target in targets if isinstance(target, ast.Name)]
+        yield from filter(is_private, defined)
+
+
+@pytest.mark.parametrize(
+    ("source", "private"),
+    [
+        ("model._inputs_struct", {"_inputs_struct"}),
+        ("class A:\n  def f(self): return self._compile_loss", {"_compile_loss"}),
+        ("class A:\n  def f(self): return super()._build()", {"_build"}),
+        ("getattr(x, '_keras_mask', None)", {"_keras_mask"}),
+        ("if hasattr(x, '_a'):\n  setattr(x, '_b', 1)", {"_a", "_b"}),
+        ("def f():\n  _x = 1\n  return _x, x.__class__", set()),
+        ("class A:\n  def __init__(self, other): self._a = other._b", {"_b"}),
+        ("class A:\n  _a: int = 0\n  def _f(self, o): return self._a + o._f()", set()),
+    ],
+)
+def test_private_attributes_are_found(source, private):
+    assert set(private_attributes(source)) - set(own_attributes(source)) == private
+
+
+@pytest.fixture(scope="module")
+def own():
+    """The private attributes that the library defines outside `functional`, by module."""
+    return {
+        module: set(own_attributes(path.read_text(encoding="utf-8")))
+        for module, path in MODULES.items()
+        if FUNCTIONAL not in path.parents
+    }
+
+
+@every_module
+def test_what_is_private_to_keras_is_used_in_one_room(module, own):
+    if module not in own:
+        return
+    names = set(private_attributes(MODULES[module].read_text(encoding="utf-8")))
+    assert names <= set().union(*own.values())
+    imported = [name for name in imports_of(module) if name.startswith(PRIVATE_PACKAGES)]
+    assert not imported
+
+
+def test_no_private_attribute_of_keras_is_taken(own):
+    """Neither to override it, nor by chance. The first would be no use of it by its syntax."""
+    (keras,) = find_spec("keras").submodule_search_locations
+    paths = [Path(keras) / "src" / base for base in KERAS_BASES]
+    files = [file for path in paths for file in ([path] if path.is_file() else path.glob("*.py"))]
+    found = {
+        name
+        for file in files
+        for names in re.findall(r"\bself\.(\w+)|\bdef (\w+)", file.read_text(encoding="utf-8"))
+        for name in names
+        if is_private(name)
+    }
+    assert found >= {"_inputs_struct", "_flatten_layers", "_maybe_symbolic_build"}
+    taken = {module: names & found for module, names in own.items() if names & found}
+    assert not taken
 
 
 @every_module

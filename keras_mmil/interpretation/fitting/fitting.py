@@ -120,7 +120,7 @@ class _Labelled:
         target: the `Target`.
 
     Attributes:
-        nestings: a `Nesting` for each level, from the instances upwards.
+        nestings: a `Grouping` for each level, from the instances upwards.
         classes: the network's classes of the top-bags.
     """
 

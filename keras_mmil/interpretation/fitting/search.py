@@ -15,7 +15,7 @@ class LabelledBags:
     """Nested bags in which every row has a cluster label: all that the search needs.
 
     Attributes:
-        nestings: a `Nesting` for each of K levels, from the instances upwards.
+        nestings: a `Grouping` for each of K levels, from the instances upwards.
         labels: K + 1 dicts from a number of clusters to labels, int [rows]; the last, from the
             number of classes to the network's classes of the top-bags.
     """

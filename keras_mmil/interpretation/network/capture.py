@@ -8,11 +8,10 @@ import tensorflow as tf
 
 from keras_mmil.functional.chain import bag_nodes, functional
 from keras_mmil.functional.graph import call_arguments
-from keras_mmil.functional.inputs import InputChecks
+from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.rowwise import check_rowwise
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.interpretation.network.data import as_batch, top_bags
-from keras_mmil.interpretation.network.nesting import Nesting
 from keras_mmil.layers import TextBags
 
 __all__ = ["Network", "Observation", "nest"]
@@ -23,7 +22,7 @@ class Observation:
     """What a network computed on some top-bags.
 
     Attributes:
-        nestings: one `Nesting` for each bag-layer, from the instances upwards.
+        nestings: one `Grouping` for each bag-layer, from the instances upwards.
         representations: ρ of the rows, float32 [rows, units], one for each bag-layer.
         outputs: the model's outputs, float32 [top-bags, ...].
     """
@@ -63,15 +62,15 @@ class Network:
 
     def __init__(self, model):
         self.model = functional(model)
-        self._nodes = bag_nodes(self.model)
-        self.layers = tuple(node.operation for node in self._nodes)
+        self._bag_nodes = bag_nodes(self.model)
+        self.layers = tuple(node.operation for node in self._bag_nodes)
         self._checks = InputChecks(self.model)
         self._capture = keras.Model(
-            self.model._inputs_struct,
+            self.model.input,
             {
-                "arguments": [call_arguments(node) for node in self._nodes],
-                "above": [node.outputs[0] for node in self._nodes],
-                "outputs": self.model._outputs_struct,
+                "arguments": [call_arguments(node) for node in self._bag_nodes],
+                "above": [node.outputs[0] for node in self._bag_nodes],
+                "outputs": self.model.output,
             },
         )
         self._is_checked = False
@@ -97,7 +96,7 @@ class Network:
 
     def as_batch(self, x):
         """A single top-bag as a batch of one; anything else as it is."""
-        return as_batch(x, self.model._inputs_struct)
+        return as_batch(x, self.model.input)
 
     def batches(self, batches, on_batch=None):
         """Run the network batch by batch, and yield an `Observation` of each.
@@ -113,19 +112,20 @@ class Network:
 
     def complete(self, batch):
         """What the model itself takes, for a batch of checked inputs."""
-        return complete_inputs(batch, self.model._inputs_struct)
+        return complete_inputs(batch, self.model.input)
 
     def _observe(self, batch):
         seen = self._capture(batch, training=False)
         pairs = zip(self.layers, seen["arguments"], strict=True)
-        captured = [_to_numpy(layer.capture(**tensors)) for layer, tensors in pairs]
-        nestings, representations = zip(*captured, strict=True)
+        captured = [layer.capture(**tensors) for layer, tensors in pairs]
+        representations = tuple(tf.cast(rows, tf.float32).numpy() for rows, _ in captured)
+        nestings = tuple(grouping.numpy() for _, grouping in captured)
         outputs = keras.tree.map_structure(
             lambda y: tf.cast(y, tf.float32).numpy(), seen["outputs"]
         )
         self._check_chain(nestings, len(keras.tree.flatten(outputs)[0]))
         if not self._is_checked:
-            check_rowwise(self.model, self._nodes, seen["above"])
+            check_rowwise(self.model, self._bag_nodes, seen["above"])
             self._is_checked = True
         return Observation(nestings, representations, outputs)
 
@@ -137,17 +137,3 @@ class Network:
                     "Expected each bag of a bag-layer to be one row of the next, or one top-bag. "
                     f"Received: layer={layer.name!r} with {nesting.n_bags} bags, {n_rows} above"
                 )
-
-
-def _to_numpy(captured):
-    representations = tf.cast(captured.representations, tf.float32).numpy()
-    row_splits = tf.cast(captured.row_splits, tf.int64).numpy()
-    if captured.members is None:
-        members = np.arange(row_splits[-1])
-    else:
-        members = tf.cast(captured.members, tf.int64).numpy()
-    if captured.weights is None:
-        weights = np.ones(len(members), np.float32)
-    else:
-        weights = tf.cast(captured.weights, tf.float32).numpy()
-    return Nesting(members, row_splits, weights, len(representations)), representations

@@ -1,56 +1,23 @@
-"""How bags are made of rows, level by level."""
+"""How bags are made of rows, level by level.
+
+There is a `Grouping` for each bag-layer, from the instances upwards: the bags of one level are, in
+the same order, the rows of the next, and those of the last level are the top-bags.
+"""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from keras_mmil._support.nested_lists import members_of
+from keras_mmil.layers._bags import Grouping
 
 __all__ = [
-    "Nesting",
     "Occurrences",
     "clustered_weights",
     "concatenate",
     "expand",
     "multiplicities",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class Nesting:
-    """The bags that one bag-layer reads, as lists of its distinct rows.
-
-    The bags of one level are, in the same order, the rows of the next; those of the last level are
-    the top-bags.
-
-    Attributes:
-        members: row of each member, int64 [members].
-        row_splits: members `row_splits[b]` to `row_splits[b + 1]` are in bag b, int64 [bags + 1].
-        weights: multiplicity or importance of each member, float32 [members]. A member of weight
-            0 is not in the bag.
-        n_rows: number of rows.
-    """
-
-    members: np.ndarray
-    row_splits: np.ndarray
-    weights: np.ndarray
-    n_rows: int
-
-    @property
-    def n_bags(self):
-        """Number of bags."""
-        return len(self.row_splits) - 1
-
-    @cached_property
-    def bag_ids(self):
-        """Bag of each member, [members]."""
-        return np.repeat(np.arange(self.n_bags), np.diff(self.row_splits))
-
-    @cached_property
-    def is_empty(self):
-        """Which bags have no member, bool [bags]."""
-        return np.bincount(self.bag_ids, self.weights, minlength=self.n_bags) == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +38,13 @@ class Occurrences:
 
 
 def concatenate(parts):
-    """One level's bags of several batches as one `Nesting`."""
+    """One level's bags of several batches as one `Grouping`."""
     row_offsets = np.cumsum([0, *(part.n_rows for part in parts)])
     member_offsets = np.cumsum([0, *(len(part.members) for part in parts)])
     offsets = zip(parts, row_offsets, member_offsets, strict=False)
     shifted = [(p.members + rows, p.row_splits[:-1] + members) for p, rows, members in offsets]
     members, starts = zip(*shifted, strict=True)
-    return Nesting(
+    return Grouping(
         np.concatenate(members),
         np.append(np.concatenate(starts), member_offsets[-1]),
         np.concatenate([part.weights for part in parts]),

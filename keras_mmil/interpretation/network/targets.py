@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from keras_mmil._support.checks import is_int
+from keras_mmil.functional.graph import operation_of
 
 __all__ = ["Target", "activation", "resolve_target"]
 
@@ -154,7 +155,7 @@ _BINARY_LOSSES = (keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCross
 
 def activation(model):
     """Name of the activation that a model's outputs come from; None if there is none."""
-    layer = model.outputs[0]._keras_history.operation
+    layer = operation_of(model.outputs[0])
     if isinstance(layer, keras.layers.Softmax):
         return "softmax"
     if not hasattr(layer, "activation"):

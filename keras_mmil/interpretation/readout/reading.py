@@ -16,7 +16,7 @@ class Reading:
     """The labels of everything in some top-bags.
 
     Attributes:
-        nestings: one `Nesting` for each level, from the instances upwards.
+        nestings: one `Grouping` for each level, from the instances upwards.
         nearest: cluster of the nearest centroid of each row, int [rows], one array a level.
         labels: labels by the rules, F̂: one array more, the last for the top-bags. Those of
             instances are of the nearest centroids, those above of the rules below.

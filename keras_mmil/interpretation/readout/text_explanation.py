@@ -175,7 +175,7 @@ def _annotate(content, explanation, layer):
         relevant = not is_bag or _is_relevant(bag)
         members = bag.children if is_bag else bag
         clusters = {centres[i]: part.name for i, part in enumerate(members) if _is_relevant(part)}
-        pieces = _pieces(tokens, clusters if relevant else {}, layer.size // 2)
+        pieces = _pieces(tokens, clusters if relevant else {}, layer.window_size // 2)
         phrases = tuple(_phrases(content, start, end, pieces))
         sentences.append(Sentence(phrases, bag.name if is_bag else None, relevant))
     return TextExplanation(

@@ -63,7 +63,8 @@ def window_words(x, vocabulary, n_words=25):
     """What shows the rows of bags of windows over tokens, by their positions.
 
     Args:
-        x: RaggedTensor of ids [texts, (sentences), (tokens), size], or [texts, (tokens), size].
+        x: RaggedTensor of ids [texts, (sentences), (tokens), window_size], or [texts, (tokens),
+            window_size].
         vocabulary: the token of each id.
         n_words: of a longer bag only so many tokens are shown.
 

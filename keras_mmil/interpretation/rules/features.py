@@ -38,7 +38,7 @@ def bag_features(feature, labels, n_clusters, nesting):
         feature: a `Feature`.
         labels: cluster of each row, int [rows].
         n_clusters: k.
-        nesting: the `Nesting` of the rows in bags.
+        nesting: the `Grouping` of the rows in bags.
 
     Returns:
         float32 [bags, k]; zeros for an empty bag.

@@ -1,9 +1,12 @@
 """Aggregations Ξ: how the instances of a bag become one vector."""
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import keras
 
+from keras_mmil._support.types import Config
 from keras_mmil.layers.aggregations.attention import Attention
 from keras_mmil.layers.aggregations.base import Aggregation
 from keras_mmil.layers.aggregations.basic import Max, Mean, Std, Sum
@@ -25,7 +28,7 @@ __all__ = [
     "serialize",
 ]
 
-_BY_NAME = {
+_BY_NAME: dict[str, Callable[[], Aggregation]] = {
     "max": Max,
     "mean": Mean,
     "sum": Sum,
@@ -36,9 +39,10 @@ _BY_NAME = {
     "gated_attention": functools.partial(Attention, gated=True),
 }
 NAMES = tuple(_BY_NAME)
+Identifier: TypeAlias = str | Aggregation | Config  # what `get` takes
 
 
-def get(identifier):
+def get(identifier: Identifier) -> Aggregation:
     """Retrieve an aggregation.
 
     Args:
@@ -65,7 +69,7 @@ def get(identifier):
     )
 
 
-def get_all(identifiers):
+def get_all(identifiers: Identifier | Sequence[Identifier]) -> tuple[Aggregation, ...]:
     """Retrieve one or several aggregations, as a tuple.
 
     Args:
@@ -74,13 +78,12 @@ def get_all(identifiers):
     """
     if isinstance(identifiers, str):
         identifiers = identifiers.split("|")
-    if not isinstance(identifiers, (list, tuple)):
-        identifiers = (identifiers,)
-    if not identifiers:
-        raise ValueError(f"Expected at least one aggregation. Received: {identifiers!r}")
-    return tuple(get(identifier) for identifier in identifiers)
+    several = identifiers if isinstance(identifiers, (list, tuple)) else (identifiers,)
+    if not several:
+        raise ValueError(f"Expected at least one aggregation. Received: {several!r}")
+    return tuple(get(identifier) for identifier in several)
 
 
-def serialize(aggregation):
+def serialize(aggregation: Aggregation) -> Config:
     """The config of an aggregation, which `get` takes back."""
     return keras.saving.serialize_keras_object(aggregation)

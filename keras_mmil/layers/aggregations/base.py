@@ -1,14 +1,16 @@
 """Base class of the aggregations Ξ of a bag-layer."""
 
 import keras
+import tensorflow as tf
 
+from keras_mmil._support.types import Shape
+from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import segments
-from keras_mmil.layers._raw_inputs import RawInputs
 
 __all__ = ["Aggregation"]
 
 
-class Aggregation(RawInputs, keras.Layer):
+class Aggregation(RawInputs):
     """Element-wise aggregation of the instances of each bag to one vector.
 
     A child states its formula in `reduce`, and its weights, if it has any, in `build`. It may do
@@ -28,14 +30,21 @@ class Aggregation(RawInputs, keras.Layer):
     keeps_order = False
 
     @property
-    def identifier(self):
+    def identifier(self) -> str:
         """Name by which `aggregations.get` finds this aggregation."""
         return type(self).__name__.lower()
 
-    def build(self, values_shape):
+    def build(self, values_shape: Shape) -> None:
         """Create the weights for values of shape [instances, units]."""
 
-    def call(self, values, row_ids=None, num_segments=None, weights=None, members=None):
+    def call(
+        self,
+        values: tf.Tensor,
+        row_ids: tf.Tensor | None = None,
+        num_segments: tf.Tensor | int | None = None,
+        weights: tf.Tensor | None = None,
+        members: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         if values.shape.rank != 2 or not values.dtype.is_floating:
             raise ValueError(
                 f"Aggregation '{self.name}' expected float values of shape [instances, units]. "
@@ -50,16 +59,34 @@ class Aggregation(RawInputs, keras.Layer):
             return self.reduce(values, row_ids, num_segments, weights)
         return self.reduce_members(values, members, row_ids, num_segments, weights)
 
-    def reduce(self, values, row_ids, num_segments, weights):
+    def reduce(
+        self,
+        values: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         """Reduce `values` [instances, units] to [num_segments, units]."""
         raise NotImplementedError
 
-    def reduce_members(self, values, members, row_ids, num_segments, weights):
+    def reduce_members(
+        self,
+        values: tf.Tensor,
+        members: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         """Reduce the rows `members` [instances] of `values` [rows, units] likewise."""
         instances = segments.gather_rows(values, members)
         return self.reduce(instances, row_ids, num_segments, weights)
 
     def compute_output_spec(
-        self, values, row_ids=None, num_segments=None, weights=None, members=None
-    ):
+        self,
+        values: keras.KerasTensor,
+        row_ids: keras.KerasTensor | None = None,
+        num_segments: keras.KerasTensor | int | None = None,
+        weights: keras.KerasTensor | None = None,
+        members: keras.KerasTensor | None = None,
+    ) -> keras.KerasTensor:
         return keras.KerasTensor((None, values.shape[-1]), dtype=self.compute_dtype)

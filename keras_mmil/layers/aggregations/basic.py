@@ -1,6 +1,7 @@
 """Maximum, mean, sum and standard deviation."""
 
 import keras
+import tensorflow as tf
 
 from keras_mmil.layers import segments
 from keras_mmil.layers.aggregations.base import Aggregation
@@ -14,10 +15,23 @@ class Max(Aggregation):
 
     keeps_order = True
 
-    def reduce(self, values, row_ids, num_segments, weights):
+    def reduce(
+        self,
+        values: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         return segments.segment_max(values, row_ids, num_segments, weights)
 
-    def reduce_members(self, values, members, row_ids, num_segments, weights):
+    def reduce_members(
+        self,
+        values: tf.Tensor,
+        members: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         return segments.segment_max(values, row_ids, num_segments, weights, members)
 
 
@@ -25,10 +39,23 @@ class Max(Aggregation):
 class Mean(Aggregation):
     """Weighted mean: Σᵢ wᵢ ρᵢ / Σᵢ wᵢ."""
 
-    def reduce(self, values, row_ids, num_segments, weights):
+    def reduce(
+        self,
+        values: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         return segments.segment_mean(values, row_ids, num_segments, weights)
 
-    def reduce_members(self, values, members, row_ids, num_segments, weights):
+    def reduce_members(
+        self,
+        values: tf.Tensor,
+        members: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         return segments.segment_mean(values, row_ids, num_segments, weights, members)
 
 
@@ -36,10 +63,23 @@ class Mean(Aggregation):
 class Sum(Aggregation):
     """Weighted sum: Σᵢ wᵢ ρᵢ."""
 
-    def reduce(self, values, row_ids, num_segments, weights):
+    def reduce(
+        self,
+        values: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         return segments.segment_sum(values, row_ids, num_segments, weights)
 
-    def reduce_members(self, values, members, row_ids, num_segments, weights):
+    def reduce_members(
+        self,
+        values: tf.Tensor,
+        members: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         return segments.segment_sum(values, row_ids, num_segments, weights, members)
 
 
@@ -47,5 +87,11 @@ class Sum(Aggregation):
 class Std(Aggregation):
     """Weighted population standard deviation: √(Σᵢ wᵢ (ρᵢ - ρ̄)² / Σᵢ wᵢ)."""
 
-    def reduce(self, values, row_ids, num_segments, weights):
+    def reduce(
+        self,
+        values: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         return segments.segment_std(values, row_ids, num_segments, weights)

@@ -1,10 +1,13 @@
 """Log-sum-exp, a smooth maximum, of each bag."""
 
 import math
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_mmil._support.checks import check_number
+from keras_mmil._support.types import Config, Shape
 from keras_mmil.layers import segments
 from keras_mmil.layers.aggregations.base import Aggregation
 
@@ -24,14 +27,14 @@ class LSE(Aggregation):
         Ramon and De Raedt, Multi Instance Neural Networks, 2000.
     """
 
-    def __init__(self, sharpness=1.0, learned=True, **kwargs):
+    def __init__(self, sharpness: float = 1.0, learned: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.sharpness = check_number("sharpness", sharpness)
         if not 0 < self.sharpness < math.inf:
             raise ValueError(f"Expected a finite sharpness > 0. Received: sharpness={sharpness}")
         self.learned = bool(learned)
 
-    def build(self, values_shape):
+    def build(self, values_shape: Shape) -> None:
         if self.learned:
             self.log_sharpness = self.add_weight(
                 shape=(values_shape[-1],),
@@ -39,9 +42,15 @@ class LSE(Aggregation):
                 name="log_sharpness",
             )
 
-    def reduce(self, values, row_ids, num_segments, weights):
+    def reduce(
+        self,
+        values: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         sharpness = keras.ops.exp(self.log_sharpness) if self.learned else self.sharpness
         return segments.segment_lse(values, row_ids, num_segments, weights, sharpness)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "sharpness": self.sharpness, "learned": self.learned}

@@ -1,9 +1,12 @@
 """Power mean of each bag."""
 
 import math
+from typing import Any
 
 import keras
+import tensorflow as tf
 
+from keras_mmil._support.types import Config, Shape
 from keras_mmil.layers import segments
 from keras_mmil.layers.aggregations.base import Aggregation
 
@@ -23,7 +26,7 @@ class PNorm(Aggregation):
         Networks, 2014.
     """
 
-    def __init__(self, p=2.0, learned=True, **kwargs):
+    def __init__(self, p: float = 2.0, learned: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not 1 <= p < math.inf or (learned and p == 1):
             raise ValueError(
@@ -33,7 +36,7 @@ class PNorm(Aggregation):
         self.p = float(p)
         self.learned = bool(learned)
 
-    def build(self, values_shape):
+    def build(self, values_shape: Shape) -> None:
         if self.learned:
             self.raw_p = self.add_weight(
                 shape=(values_shape[-1],),
@@ -41,9 +44,15 @@ class PNorm(Aggregation):
                 name="raw_p",
             )
 
-    def reduce(self, values, row_ids, num_segments, weights):
+    def reduce(
+        self,
+        values: tf.Tensor,
+        row_ids: tf.Tensor,
+        num_segments: tf.Tensor | int,
+        weights: tf.Tensor | None,
+    ) -> tf.Tensor:
         p = 1.0 + keras.ops.exp(self.raw_p) if self.learned else self.p
         return segments.segment_pnorm(values, row_ids, num_segments, weights, p)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {**super().get_config(), "p": self.p, "learned": self.learned}

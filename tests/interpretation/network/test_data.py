@@ -41,7 +41,7 @@ def text_model():
     inputs = keras.Input((), dtype="string")
     x, *levels = Distinct()({"bags": TextBags(VOCABULARY, splitter="core")(inputs)})
     x = keras.layers.Embedding(6, 3)(x)
-    x = BagLayer(4, "tanh", positions=3)(x, *levels[0])
+    x = BagLayer(4, "tanh", window_size=3)(x, *levels[0])
     return keras_mmil.Model(inputs, keras.layers.Dense(1)(BagLayer(4, "tanh")(x, *levels[1])))
 
 

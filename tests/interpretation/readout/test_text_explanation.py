@@ -47,7 +47,7 @@ def make_sentence(n, fired=(), role=DECIDES, name="v1", clause="v1 ← o_u1=1.")
 
 def explain(content, *sentences, clause="positive ← o_v1=1.", network="positive", size=3):
     top = Part(2, "top-bag", (0,), 1, "positive", None, 1.0, None, None, clause, (), (), sentences)
-    layer = TextBags(["_", "?", "word"], size=size, splitter="core")
+    layer = TextBags(["_", "?", "word"], window_size=size, splitter="core")
     return annotate([content], [Explanation(top, int(network == "positive"), network)], layer)[0]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
 from keras_mmil.interpretation.fitting.search import merge, tally
-from keras_mmil.interpretation.network.nesting import Nesting, concatenate, expand, multiplicities
+from keras_mmil.interpretation.network.nesting import concatenate, expand, multiplicities
 from keras_mmil.interpretation.rules import features
 from keras_mmil.interpretation.rules.features import (
     COUNT,
@@ -23,17 +23,18 @@ from keras_mmil.interpretation.rules.rule_book import RuleBook
 from keras_mmil.interpretation.rules.rules import Condition, Rule, RuleSet, learn_rules
 from keras_mmil.interpretation.rules.simplify import simplify
 from keras_mmil.interpretation.rules.tree import Tree, grow
+from keras_mmil.layers._bags import Grouping
 
 
 def nesting_of(bags, n_rows, weights=None):
-    """A `Nesting` of lists of rows."""
+    """A `Grouping` of lists of rows."""
     splits = np.cumsum([0, *map(len, bags)])
     members = np.array([row for bag in bags for row in bag], np.int64)
     weights = np.ones(len(members)) if weights is None else np.concatenate(weights)
-    return Nesting(members, splits, weights.astype(np.float32), n_rows)
+    return Grouping(members, splits, weights.astype(np.float32), n_rows)
 
 
-# Nesting ----------------------------------------------------------------------------------------
+# Nested bags --------------------------------------------------------------------------------------
 
 
 def test_multiplicities_count_every_occurrence():

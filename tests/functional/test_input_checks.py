@@ -245,12 +245,12 @@ def models():
     x = keras.layers.Embedding(4, 3)(ids)
     x = BagLayer(3)(BagLayer(3)(x, *sub_bags), *top_bags)
     yield "compressed", keras_mmil.Model(inputs, x), Bags.from_ragged(IDS)
-    inputs = bag_inputs(2, positions=2)
+    inputs = bag_inputs(2, window_size=2)
     ids, (pairs, _), (members, weights) = Distinct()(inputs)
     x = ConcatDense(3, 2)(keras.layers.Embedding(9, 3)(ids), pairs)
     x = BagLayer(2)(BagLayer(None)(x), members, MemberDropout(0.5)(members, weights))
     windows = ragged.from_flat(np.arange(8, dtype="int32").reshape(4, 2), [[2, 1], [2, 1, 1]])
-    yield "positions", keras_mmil.Model(inputs, x), windows
+    yield "window_size", keras_mmil.Model(inputs, x), windows
     inputs = keras.Input((None, None, 3), ragged=True, name="bags")
     x = InstanceWise(keras.layers.Dense(3))(EquivariantBagLayer(3)(RandomPose()(inputs)))
     yield "vectors", keras_mmil.Model({"bags": inputs}, BagLayer(2)(BagLayer(3)(x))), vectors()
@@ -299,8 +299,8 @@ def test_wrappers_that_know_shapes_only_are_refused():
 def test_numbers_of_numpy_are_ints_in_configs():
     n, ids = np.int64(4), ["_", "?", "a", "b"]
     layers = [
-        BagLayer(n, vocabulary_size=np.int32(9), positions=np.uint8(3)),
-        ConcatDense(n, positions=n),
+        BagLayer(n, vocabulary_size=np.int32(9), window_size=np.uint8(3)),
+        ConcatDense(n, window_size=n),
         EquivariantBagLayer(n),
         MemberDropout(np.float32(0.5), seed=n),
         RandomPose(np.float32(0.25), scale=np.array([0.5, 2.0], "float32"), seed=n),
@@ -310,7 +310,7 @@ def test_numbers_of_numpy_are_ints_in_configs():
     ]
     for layer in layers:
         assert json.dumps(type(layer).from_config(layer.get_config()).get_config())
-    assert len(bag_inputs(np.int64(2), positions=n)) == 4
+    assert len(bag_inputs(np.int64(2), window_size=n)) == 4
     assert imdb_mmil(np.int64(20), filters=n, bag_units=(n, n)).count_params() > 0
 
 
@@ -318,7 +318,7 @@ def test_numbers_of_numpy_are_ints_in_configs():
 def test_what_is_no_int_is_refused(value):
     makers = {
         "units": lambda: BagLayer(value),
-        "positions": lambda: ConcatDense(2, value),
+        "window_size": lambda: ConcatDense(2, value),
         "depth": lambda: bag_inputs(value),
         "seed": lambda: MemberDropout(0.5, seed=value),
         "hidden_units": lambda: aggregations.Attention(value),

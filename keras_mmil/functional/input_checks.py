@@ -1,7 +1,8 @@
 """What the layers of a functional model ask of its inputs."""
 
 import itertools
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -10,7 +11,7 @@ from keras_mmil import ragged
 from keras_mmil._support.rows import as_tensor
 from keras_mmil._support.sizes import first_difference
 from keras_mmil.bags import Bags, check_keys, input_names
-from keras_mmil.functional.graph import call_arguments, ordered_nodes
+from keras_mmil.functional.graph import Node, call_arguments, is_functional, ordered_nodes
 from keras_mmil.inputs import check_alike, check_ids, check_inputs, complete_inputs
 from keras_mmil.layers._bags import depth_of
 from keras_mmil.layers.bag_layer import BagLayer
@@ -18,7 +19,14 @@ from keras_mmil.layers.concat_dense import ConcatDense
 from keras_mmil.layers.distinct import Distinct
 from keras_mmil.layers.instance_wise import InstanceWise
 
-__all__ = ["IdLimit", "InputChecks", "alike_inputs", "compressed_inputs", "id_limits"]
+__all__ = [
+    "AlikeInputs",
+    "IdLimit",
+    "InputChecks",
+    "alike_inputs",
+    "compressed_inputs",
+    "id_limits",
+]
 
 # They move ids, and leave each as it is.
 _RESHAPING = (keras.layers.Flatten, keras.layers.Reshape, keras.layers.Permute)
@@ -34,6 +42,20 @@ class IdLimit(NamedTuple):
 
     size: int | None
     layer: str
+
+
+class AlikeInputs(NamedTuple):
+    """Two inputs whose bags have to be of the same sizes.
+
+    Attributes:
+        bags: index of the bags in `model.inputs`.
+        part: index of what goes with them.
+        levels: how many levels of bags they share, from the top-bags inwards.
+    """
+
+    bags: int
+    part: int
+    levels: int
 
 
 class InputChecks:
@@ -55,19 +77,20 @@ class InputChecks:
             equal key that are not equal.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: keras.Model) -> None:
         self._model = model
         self._id_limits = id_limits(model)
         self._alike = alike_inputs(model)
         self._compressed = compressed_inputs(model)
-        self._may_differ = set()  # pairs of inputs that the model was seen to take
+        # Pairs of inputs that the model was seen to take, though they differ in size.
+        self._may_differ: set[tuple[int, ...]] = set()
 
     @property
-    def expected(self):
+    def expected(self) -> Any:
         """The model's inputs: a `KerasTensor`, or a dict or list of them."""
-        return self._model._inputs_struct
+        return self._model.input
 
-    def __call__(self, x, name="x"):  # noqa: D102
+    def __call__(self, x: Any, name: str = "x") -> Any:  # noqa: D102
         is_named, has_checked_keys = isinstance(x, (Bags, dict)), isinstance(x, Bags)
         x = check_inputs(x, self.expected, name)
         parts = dict(self._by_index(x))
@@ -84,25 +107,27 @@ class InputChecks:
         self._check_that_meet(x, parts, names)
         return x
 
-    def _keys(self):
+    def _keys(self) -> list[Any]:
         """The key of each of `model.inputs` in the structure of inputs, None for a single one."""
         structure = self.expected
         if isinstance(structure, dict):
             return sorted(structure)  # as Keras flattens it
         return list(range(len(structure))) if isinstance(structure, (list, tuple)) else [None]
 
-    def _by_index(self, x):
+    def _by_index(self, x: Any) -> Iterator[tuple[int, Any]]:
         for index, key in enumerate(self._keys()):
             if key is None:
                 yield index, x
             elif not isinstance(x, dict) or key in x:
                 yield index, x[key]
 
-    def _names(self, name, is_named):
+    def _names(self, name: str, is_named: bool) -> list[str]:
         is_list = isinstance(self.expected, (list, tuple))
         return [f"{name}[{key!r}]" if is_named or is_list else name for key in self._keys()]
 
-    def _check_that_meet(self, x, parts, names):
+    def _check_that_meet(
+        self, x: Any, parts: Mapping[int, tf.RaggedTensor], names: Sequence[str]
+    ) -> None:
         """Raise where inputs differ in size that are joined; whether they are, tells the model.
 
         Only a single top-bag is computed, and only once for a pair of inputs that may differ.
@@ -127,7 +152,7 @@ def _difference(a, b):
     return first_difference(*([s.numpy() for s in x.nested_row_splits] for x in (a, b)))
 
 
-def _described(top_bag, parts, names):
+def _described(top_bag: int, parts: Mapping[int, tf.RaggedTensor], names: Sequence[str]) -> str:
     """How ragged inputs differ in a top-bag, pair by pair."""
     differing = []
     for a, b in itertools.combinations(parts, 2):
@@ -138,7 +163,7 @@ def _described(top_bag, parts, names):
     return f"in top-bag {top_bag} " + "; ".join(differing)
 
 
-def id_limits(model):
+def id_limits(model: keras.Model) -> dict[int, IdLimit]:
     """Find the inputs of a functional model that are ids, such as the rows of an `Embedding`.
 
     Followed are ids through `Distinct`, `InstanceWise`, models within the model, and layers that
@@ -151,7 +176,7 @@ def id_limits(model):
         A dict from the index of an input, in `model.inputs`, to the smallest `IdLimit` on it.
     """
     source = {id(x): index for index, x in enumerate(model.inputs)}
-    limits = {}
+    limits: dict[int, IdLimit] = {}
     for node in ordered_nodes(model):
         for x, limit in _ids_taken(node):
             if id(x) in source:
@@ -163,7 +188,7 @@ def id_limits(model):
     return limits
 
 
-def alike_inputs(model):
+def alike_inputs(model: keras.Model) -> list[AlikeInputs]:
     """Find the inputs of a functional model whose bags have to be of the same sizes.
 
     These are the parts of `Bags` that go into a `Distinct`, and the weights of a `BagLayer`.
@@ -172,12 +197,11 @@ def alike_inputs(model):
         model: a functional Keras model.
 
     Returns:
-        List of (index of the bags, index of what goes with them, number of levels), the indices
-        those in `model.inputs`.
+        List of `AlikeInputs`, without any twice.
     """
     index = {id(x): i for i, x in enumerate(model.inputs)}
     pairs = [
-        (index[id(bags)], index[id(part)], depth)
+        AlikeInputs(bags=index[id(bags)], part=index[id(part)], levels=depth)
         for node in ordered_nodes(model)
         for bags, part, depth in _alike(node)
         if id(bags) in index and id(part) in index
@@ -185,7 +209,7 @@ def alike_inputs(model):
     return sorted(set(pairs))
 
 
-def compressed_inputs(model):
+def compressed_inputs(model: keras.Model) -> list[dict[str, int]]:
     """Find the inputs of a functional model that are the components of `Bags`.
 
     Args:
@@ -204,11 +228,11 @@ def compressed_inputs(model):
     return [indices for indices in found if "bags" in indices]
 
 
-def _size(limit):
+def _size(limit: IdLimit) -> float:
     return float("inf") if limit.size is None else limit.size
 
 
-def _ids_taken(node):
+def _ids_taken(node: Node) -> list[tuple[keras.KerasTensor, IdLimit]]:
     """The tensors that a node takes for ids, each with a limit."""
     layer = node.operation
     if isinstance(layer, Distinct):
@@ -225,7 +249,7 @@ def _ids_taken(node):
     return [(tensors[i], limit) for i, limit in limits.items() if i < len(tensors)]
 
 
-def _limits_of(layer):
+def _limits_of(layer: Any) -> dict[int, IdLimit]:
     """The limits of a layer on its inputs, by their indices."""
     if isinstance(layer, keras.layers.Embedding):
         return {0: IdLimit(layer.input_dim, layer.name)}
@@ -233,10 +257,10 @@ def _limits_of(layer):
         return _limits_of(layer.layer)
     if isinstance(layer, keras.Sequential) and layer.built:
         layer = layer._functional
-    return id_limits(layer) if hasattr(layer, "_nodes_by_depth") else {}
+    return id_limits(layer) if is_functional(layer) else {}
 
 
-def _ids_passed_on(node):
+def _ids_passed_on(node: Node) -> list[tuple[keras.KerasTensor, keras.KerasTensor]]:
     """The tensors whose values are found in an output of a node, each with it."""
     layer = node.operation
     if isinstance(layer, Distinct):
@@ -245,7 +269,7 @@ def _ids_passed_on(node):
     return [(node.input_tensors[0], node.outputs[0])] if isinstance(inner, _RESHAPING) else []
 
 
-def _alike(node):
+def _alike(node: Node) -> list[tuple[keras.KerasTensor, keras.KerasTensor, int]]:
     """Pairs of tensors that a node takes to be nested alike, with how many levels they share."""
     layer = node.operation
     if isinstance(layer, Distinct):
