@@ -45,6 +45,7 @@ def _load(
     unlabelled: bool = False,
 ) -> Data:
     """Reviews as bags of sentences of trigrams, or as bags of trigrams."""
+    parts: Sequence[tuple[tf.RaggedTensor, Ints]]
     vectors: int | Array
     if source == "opinions":
         parts, corpus = _opinions(seed, limit)
@@ -63,10 +64,16 @@ def _load(
     )
 
 
-def _opinions(seed: int, limit: int | None) -> tuple[list[tuple[tf.RaggedTensor, Ints]], Corpus]:
+def _opinions(
+    seed: int, limit: int | None
+) -> tuple[Sequence[tuple[tf.RaggedTensor, Ints]], Corpus]:
     """Trigrams and labels for training, validation and test; and the corpus for training."""
-    sizes = at_most(limit, n_train=1000, n_valid=300, n_test=300)
-    parts = opinions.load_texts(**sizes, seed=seed)
+    parts = opinions.load_texts(
+        n_train=at_most(limit, 1000),
+        n_valid=at_most(limit, 300),
+        n_test=at_most(limit, 300),
+        seed=seed,
+    )
     corpus = Corpus.from_texts(parts[0][0], splitter="core", verbose=0)
     others = (Corpus.from_texts(texts, like=corpus, verbose=0) for texts, _ in parts[1:])
     corpora = zip((corpus, *others), parts, strict=True)
