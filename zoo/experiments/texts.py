@@ -87,5 +87,5 @@ def _report(report: Report, *, vocabulary: Sequence[str], splitter: str) -> None
 
 
 def _schedule(epochs: int) -> Callable[[int], float]:
-    """The same for any number of epochs: a tenth of the rate from the eighth, and the eleventh."""
+    """A tenth of the rate from the 8th epoch on, and of that from the 11th, however many follow."""
     return piecewise_constant({0: 1e-3, 7: 1e-4, 10: 1e-5})
