@@ -75,9 +75,16 @@ def _seeds():
 
 @pytest.fixture(autouse=True, scope="module")
 def _clean_keras():
-    """Frees a module's models, and starts the automatic names of layers anew."""
+    """Frees a module's models and graphs, and starts the automatic names of layers anew."""
     yield
     if "keras" in sys.modules:
+        # TensorFlow never forgets the gradient of a `tf.custom_gradient` in a graph, nor, with it,
+        # the graph: gigabytes, which each garbage collection would go through.
+        from tensorflow.python.framework.ops import gradient_registry
+
+        for name in list(gradient_registry.list()):
+            if name.startswith("CustomGradient-"):
+                del gradient_registry._registry[name]
         sys.modules["keras"].utils.clear_session()
 
 
