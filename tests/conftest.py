@@ -35,7 +35,18 @@ def missing_data() -> str | None:
     return None
 
 
+def slow_tests() -> list[str]:
+    """The names in slow.txt."""
+    lines = Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items):
+    slow = set(slow_tests())
+    for item in items:
+        if getattr(item, "originalname", item.name) in slow:
+            item.add_marker(pytest.mark.slow)
     if reason := missing_data():
         for item in items:
             if item.get_closest_marker("data"):
