@@ -88,7 +88,6 @@ def run_layer_test(
         for output in keras.tree.flatten(layer(**odd)):
             assert np.isfinite(np.asarray(_flat(output), "float64")).all(), output
 
-    inputs = inputs_of(inputs)
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model.keras")
         assert_close(keras.models.load_model(f"{folder}/model.keras")(inputs), outputs)
