@@ -86,8 +86,9 @@ class ConcatDense(ReadsOldConfigs, RawInputs, keras.layers.Dense):
         return {**super().get_config(), "window_size": self.window_size}
 
     def _check(self, inputs_shape: Shape, members_shape: Shape | None) -> int:
-        """The number of features of a row."""
-        if len(inputs_shape) != 2 or inputs_shape[-1] is None:
+        """The number of features of a row; or ValueError for other shapes than are taken."""
+        features = inputs_shape[-1] if len(inputs_shape) == 2 else None
+        if features is None:
             raise ValueError(
                 f"ConcatDense '{self.name}' expected rows [rows, features]. "
                 f"Received: inputs.shape={tuple(inputs_shape)}"
@@ -98,4 +99,4 @@ class ConcatDense(ReadsOldConfigs, RawInputs, keras.layers.Dense):
                 f"ConcatDense '{self.name}' expected members [batch, …, {self.window_size}], the "
                 f"rows of each instance. Received: members.shape={shape}"
             )
-        return inputs_shape[-1]
+        return features

@@ -102,7 +102,7 @@ def test_config(corpus):
     layer = TextBags(corpus.vocabulary, 1, 5, None, splitter="core", name="bags")
     config = json.loads(json.dumps(layer.get_config()))
     twin = TextBags.from_config(config)
-    arguments = {"depth": 1, "size": 5, "at_most": None, "splitter": "core", "name": "bags"}
+    arguments = {"depth": 1, "window_size": 5, "at_most": None, "splitter": "core", "name": "bags"}
     for name, value in arguments.items():
         assert getattr(layer, name) == getattr(twin, name) == config[name] == value
     assert twin.get_config() == layer.get_config()
