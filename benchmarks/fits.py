@@ -52,7 +52,7 @@ def main():
 def fit(experiment, epochs, n_top_bags, seed):
     """The `Clock` of a training."""
     data = experiment.load(seed=seed)
-    x, y = data.train[:2] if data.whole is None else data.whole
+    x, y, _ = data.train if data.whole is None else data.whole
     chosen = np.random.default_rng(seed).permutation(len(y))[:n_top_bags]
     x, y = x[chosen], y[chosen]
     keras.utils.set_random_seed(seed)

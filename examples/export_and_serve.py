@@ -1,8 +1,8 @@
 """Serve a trained network with TensorFlow alone.
 
-`model.save` keeps a model for those who have this package; `model.export` writes a SavedModel that
-TensorFlow loads without it: by ragged tensors, or by dense ones, as TensorFlow Serving needs. The
-second half of this script is run by a process of its own, which never imports keras_mmil.
+`model.save` writes a file that needs this package to load; `model.export` writes a SavedModel that
+TensorFlow loads without it. It takes ragged tensors, or dense ones, as TensorFlow Serving requires.
+The second half of this script runs in a separate process, which never imports keras_mmil.
 
     python examples/export_and_serve.py [--quick]
 """
@@ -26,8 +26,8 @@ x = tf.ragged.constant(situations, ragged_rank=2, inner_shape=(2,))
 for probability in served.serve(x).numpy()[:, 0]:
     print(f"offside with probability {probability:.3f}")
 
-# The same in dense tensors, as a client of TensorFlow Serving sends them: the players, which of
-# them make a group, and which groups a situation.
+# The same as dense tensors, as a client of TensorFlow Serving sends them: the players, which of
+# them form a group, and which groups form a situation.
 outputs = served.signatures["serving_default"](
     situations_values=tf.constant([behind, behind, behind, behind, in_front, behind]),
     situations_row_splits_1=tf.constant([0, 2, 3, 5, 6], tf.int64),

@@ -1,9 +1,9 @@
-"""What aggregating representations can do, and aggregating outputs cannot.
+"""What aggregating representations can do that aggregating outputs cannot.
 
-A bag is positive if it holds a 0 and no 2. The network of Ramon and De Raedt (2000) gives a number
-to each instance and takes their smooth maximum, which only grows with every further instance: if
-{0} is positive, so is {0, 2}. A bag-layer aggregates vectors, one component of which may speak for
-and another against; what follows it weighs the two.
+A bag is positive if it holds a 0 and no 2. The network of Ramon and De Raedt (2000) computes a
+number for each instance and takes their smooth maximum, which every further instance can only
+increase: if {0} is positive, so is {0, 2}. A bag-layer aggregates vectors, in which one component
+may count for the class and another against it; the next layer weighs the two.
 
     python examples/mil_zero_and_no_two.py [--quick]
 """

@@ -5,8 +5,8 @@ sub-bag.
 
     python examples/mnist_picture.py [FILE.png] [--quick]
 
-The digits are those that come with scikit-learn. For MNIST's, use `source="mnist"`, which is
-downloaded once, or read from the folder that KERAS_MMIL_DATA names.
+The digits are those included in scikit-learn. For MNIST's, use `source="mnist"`, which is
+downloaded once, or read from the folder named by KERAS_MMIL_DATA.
 """
 
 import sys

@@ -1,10 +1,10 @@
 """Offside or not? The paper's example, from data to rules.
 
 A situation is a top-bag of camera images, and an image is a bag of players. A player is behind, in
-front, or it cannot be told; an image says offside if all its players are behind, not offside if
-some player is in front, and else nothing; the referee calls offside if some image says so and
-none says the contrary. The network is told only what the referee called, and sees each player as
-a point in the plane. The rules that are read off it are those above.
+front, or unclear. An image says offside if all its players are behind, not offside if some player
+is in front, and otherwise nothing. The referee calls offside if some image says offside and none
+says not offside. The network is given only the calls, and sees each player as a point in the
+plane. The rules extracted from it are those above.
 
     python examples/offside.py [--quick]
 """

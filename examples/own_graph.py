@@ -1,8 +1,8 @@
-"""A graph of your own: who goes with whom when a club splits, from who is friends with whom.
+"""Your own graph: predict from friendships who joins which club when a club splits.
 
 The graph is networkx's karate club: 34 people, the friendships between them, and the club that each
-joined after a quarrel. A person is the bag of their friends and themselves, each of whom is the bag
-of their own friends: nothing is known of a person but the number.
+joined after a dispute. A person is the bag of their friends and themselves, each of whom is the bag
+of their own friends; the only feature of a person is their number.
 
     python examples/own_graph.py [--quick]
 """

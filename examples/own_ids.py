@@ -1,8 +1,8 @@
-"""Ids of your own: reviews as bags of sentences, which are bags of words.
+"""Your own ids: reviews as bags of sentences, which are bags of words.
 
-The reviews are made up: one recommends if some sentence of it praises and does not negate. Words
-are ids, so equal words and equal sentences of a batch are computed once, however often they
-occur: `Bags` finds them, and the layer `Distinct` hands the network each of them once.
+The reviews are synthetic: a review recommends if one of its sentences praises without a negation.
+Words are ids, so equal words and equal sentences of a batch are computed once, however often they
+occur: `Bags` finds them, and the layer `Distinct` passes each of them to the network once.
 
     python examples/own_ids.py [--quick]
 """

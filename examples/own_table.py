@@ -1,8 +1,8 @@
-"""A table of your own: patients with visits, at each of which something is measured many times.
+"""Your own table: patients with visits, at each of which measurements are taken.
 
-The table is made up: a patient is at risk if at some visit there is a measurement with fever and
-none with a low pulse. The rules are learned from the labels of patients; what their clusters stand
-for is read from the measurements in them.
+The table is synthetic: a patient is at risk if some visit has a measurement with fever and none
+with a low pulse. The rules are learned from the labels of patients; the meaning of their clusters
+is read from the measurements in them.
 
     python examples/own_table.py [--quick]
 """
@@ -51,7 +51,7 @@ train, valid, test = ragged.split(
     (x, y, patients), [N_PATIENTS - 2 * test_size, test_size, test_size], seed=0
 )
 
-# Measurements have units of their own: bring them to mean 0 and variance 1 first.
+# Measurements have different units: scale them to mean 0 and variance 1 first.
 scale = keras.layers.Normalization()
 scale.adapt(train[0].flat_values)
 bags = keras.Input(x.shape[1:], ragged=True)  # (patients, (visits), (measurements), 2)

@@ -1,7 +1,7 @@
-"""Texts of your own: a list of strings and their labels; strings in, label and reasons out.
+"""Your own texts: from a list of labelled strings to predictions and their reasons.
 
-The reviews here are made up (`datasets.synthetic`): positive iff more of their sentences
-praise than blame, where a "not" turns praise into blame. Put your own lists in their place.
+The reviews here are synthetic (`datasets.synthetic`): positive iff more of their sentences
+praise than blame, where a "not" turns praise into blame. Use your own lists instead.
 
     python examples/own_texts.py [--quick]
 """
@@ -23,16 +23,16 @@ keras.utils.set_random_seed(0)
     n_train=200 if QUICK else 2000
 )
 
-# Sentences of trigrams of ids; "tensorflow-text" finds sentences better, where it is installed.
+# Sentences of trigrams of ids. Where it is installed, "tensorflow-text" finds sentences better.
 corpus = Corpus.from_texts(texts, splitter="core", verbose=0)
 print(corpus)
-# Vectors of words are learned here. With more texts, train them on all texts that you have, also
-# those without labels: vectors = builders.word_vectors.train(corpus)
+# Here the network learns word vectors. With more texts, train them on all that you have, labelled
+# or not: vectors = builders.word_vectors.train(corpus)
 vectors = len(corpus.vocabulary)
 model = zoo.imdb_mmil(vectors, filters=50, bag_units=(50, 50), learning_rate=0.003)
 model.fit(corpus.trigrams(), y, epochs=2 if QUICK else 15, batch_size=32, verbose=0)
 
-# From here on it takes strings.
+# From here on, the model takes strings.
 model = zoo.imdb.with_text(model, corpus.vocabulary, corpus.splitter)
 accuracy = model.evaluate(texts_test, y_test, verbose=0, return_dict=True)["accuracy"]
 share = max(y_test.mean(), 1 - y_test.mean())

@@ -1,21 +1,27 @@
-"""What of a command line can be judged without TensorFlow."""
+"""Checks of the options that need no TensorFlow."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from keras_mmil.zoo.experiments.catalogue import Entry
 
 __all__ = ["check_numbers", "check_run", "chosen"]
 
 _LEAST = {"epochs": 1, "limit": 2, "max_clusters": 2, "rounds": 1, "seed": 0, "seeds": 1}
-_SEEDS = 2**32  # as many as NumPy knows
+_SEEDS = 2**32  # as many as NumPy has
 
 
-def chosen(entries, options):
-    """The experiment that is asked for.
+def chosen(entries: Sequence[Entry], options: Namespace) -> Entry:
+    """The experiment that the options ask for.
 
     Args:
         entries: the `Entry`s of the catalogue.
         options: parsed arguments: experiment, its name; and model, aggregation and split, or None
             for the first of its name.
-
-    Returns:
-        An `Entry`.
 
     Raises:
         ValueError: if there is no such experiment.
@@ -39,11 +45,11 @@ def chosen(entries, options):
     return found[0]
 
 
-def check_numbers(options):
-    """Check numbers that must not be too small, as far as they are given.
+def check_numbers(options: Namespace) -> None:
+    """Check the numbers that are given.
 
     Raises:
-        ValueError: if one is.
+        ValueError: if one is too small, or a seed too large.
     """
     for name, least in _LEAST.items():
         value = getattr(options, name, None)
@@ -53,8 +59,8 @@ def check_numbers(options):
         raise ValueError(f"Expected seeds below {_SEEDS}. Received: --seed {options.seed}")
 
 
-def check_run(entry, options):
-    """Check that an experiment has what is asked for, and that no option would be ignored.
+def check_run(entry: Entry, options: Namespace) -> None:
+    """Check that an experiment has what the options ask for, and that no option would be ignored.
 
     Args:
         entry: its `Entry`.
@@ -77,7 +83,7 @@ def check_run(entry, options):
     _check_cross_validation(entry, options)
     if not options.rules and options.max_clusters is not None:
         raise ValueError(
-            "Expected no numbers of clusters where no rules are read. "
+            "Expected no number of clusters where no rules are extracted. "
             f"Received: --max-clusters {options.max_clusters} with --no-rules"
         )
     for name in ("limit", "max_clusters"):
@@ -89,7 +95,7 @@ def check_run(entry, options):
             )
 
 
-def _check_cross_validation(entry, options):
+def _check_cross_validation(entry: Entry, options: Namespace) -> None:
     folds = entry.folds if options.folds is None else options.folds
     if folds and not entry.folds:
         raise ValueError(
@@ -100,7 +106,7 @@ def _check_cross_validation(entry, options):
         raise ValueError(f"Expected at least 2 folds, or 0 for none. Received: --folds {folds}")
     if options.jobs == 0:
         raise ValueError(
-            "Expected some folds side by side, or -1 for all cores'. Received: --jobs 0"
+            "Expected a number of folds side by side, or -1 for one a core. Received: --jobs 0"
         )
     if folds:
         return
@@ -114,5 +120,5 @@ def _check_cross_validation(entry, options):
             )
 
 
-def _flag(name):
+def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")

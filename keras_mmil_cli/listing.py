@@ -1,46 +1,53 @@
 """The table of experiments."""
 
+from __future__ import annotations
+
 import itertools
 import textwrap
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from keras_mmil.zoo.experiments.catalogue import Entry
 
 __all__ = ["listing"]
 
 _WIDTH = 100
 _METRICS = {"accuracy": "test_accuracy", "rules": "rule_accuracy", "fidelity": "fidelity"}
 _INTRODUCTION = """\
-keras-mmil run EXPERIMENT OPTIONS reproduces an experiment, without options its first line here.
-Beside it in per cent the paper's accuracy on test data, that of the rules, and their fidelity.
+keras-mmil run EXPERIMENT OPTIONS reproduces an experiment; without options, its first line below.
+The paper's figures, in per cent, are the test accuracy, that of the rules, and their fidelity.
 """
 
 
-def listing(entries):
+def listing(entries: Iterable[Entry]) -> str:
     """The experiments by name, with their options and the paper's figures, for a terminal.
 
     Args:
         entries: the `Entry`s of the catalogue.
 
     Returns:
-        str, in lines of at most 100 characters.
+        Lines of at most 100 characters.
     """
     rows = [(_command(entry), entry) for entry in entries]
     width = max(len(command) for command, _ in rows)
     heads = "".join(f"  {head}" for head in _METRICS)
     lines = [_INTRODUCTION, f"  {'':{width}}  epochs  {'':6}{heads}"]
-    for name, of_name in itertools.groupby(rows, key=lambda row: row[1].name):
-        of_name = list(of_name)
+    for name, group in itertools.groupby(rows, key=lambda row: row[1].name):
+        of_name = list(group)
         lines += ["", *_heading(name, of_name[0][1])]
         for command, entry in of_name:
             lines.append(f"  {command:{width}}  {entry.epochs:6}  {_figures(entry)}".rstrip())
     return "\n".join(lines)
 
 
-def _command(entry):
+def _command(entry: Entry) -> str:
     options = ("model", "aggregation", "split")
     given = ((option, getattr(entry, option)) for option in options)
     return " ".join(f"--{option} {value}" for option, value in given if value)
 
 
-def _heading(name, entry):
+def _heading(name: str, entry: Entry) -> Iterator[str]:
     """What the experiments of a name have in common."""
     yield from textwrap.wrap(f"{name}: {entry.title}", _WIDTH, subsequent_indent="  ")
     first, *others = entry.sources
@@ -49,7 +56,7 @@ def _heading(name, entry):
     yield "; ".join([f"  --source {first} (default) | {' | '.join(others)}", *more])
 
 
-def _figures(entry):
+def _figures(entry: Entry) -> str:
     if not entry.paper:
         return ""
     cells = []

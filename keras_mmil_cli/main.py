@@ -5,6 +5,7 @@ import contextlib
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 
 from keras_mmil_cli.checks import check_numbers, check_run, chosen
 from keras_mmil_cli.library import catalogue, version
@@ -14,14 +15,14 @@ from keras_mmil_cli.quiet import start_worker, tensorflow_log_hidden
 __all__ = ["main"]
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        arguments: list of str; those of the process by default.
+        arguments: of the command line; those of the process by default.
 
     Returns:
-        The exit code: 0, or 2 after an error that the user can mend, which is printed, or 130
+        The exit code: 0, or 2 after an error that the user can correct, which is printed, or 130
         after an interruption by the keyboard.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -30,7 +31,7 @@ def main(arguments=None):
         options.command(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        print(f"\nkeras-mmil: interrupted{_how_to_go_on(options, arguments)}", file=sys.stderr)
+        print(f"\nkeras-mmil: interrupted{_how_to_continue(options, arguments)}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # such as that of `keras-mmil list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -43,21 +44,22 @@ def main(arguments=None):
     return 0
 
 
-def _how_to_go_on(options, arguments):
+def _how_to_continue(options: argparse.Namespace, arguments: Sequence[str]) -> str:
     """The same command with --resume, if it has that."""
     if "resume" not in options:
         return ""
     more = [] if options.resume else ["--resume"]
-    return f". To go on: {shlex.join(['keras-mmil', *arguments, *more])}"
+    return f". To continue: {shlex.join(['keras-mmil', *arguments, *more])}"
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="keras-mmil", description="Learn from nested bags, and read what was learned as rules."
+        prog="keras-mmil",
+        description="Learn from nested bags, and read what the network learned as rules.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {version()}")
     parser.add_argument(
-        "--debug", action="store_true", help="show the traceback of an error, and TensorFlow's log"
+        "--debug", action="store_true", help="show tracebacks of errors, and TensorFlow's log"
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -65,34 +67,36 @@ def _parser():
         "demo", help="train on bags of bags of digits, print the rules and one explanation"
     )
     _add_training_options(demo, "runs/demo")
-    demo.set_defaults(command=_demo, replace=True, vat=False, folds=0, rules=True, record=False)
+    demo.set_defaults(command=_demo)
 
     run = commands.add_parser("run", help="reproduce an experiment of the paper")
     run.add_argument("experiment", help="one of those that `keras-mmil list` prints")
-    run.add_argument("--model", "--variant", help="mmil, or where there is one mil")
+    run.add_argument("--model", help="mmil, or mil where the experiment has it")
     run.add_argument(
         "--aggregation", help="of the bag-layers, for citations: mean (the default) or max"
     )
     run.add_argument(
         "--split",
-        help="of citations: random, transductive or temporal; of clouds: the form of them",
+        help="for citations: random, transductive or temporal; for others, the form of the data",
     )
-    run.add_argument("--seeds", type=int, default=1, help="make so many runs, from --seed upwards")
+    run.add_argument("--seeds", type=int, default=1, help="number of runs, from --seed upwards")
     run.add_argument("--folds", type=int, help="of a cross-validation; 0 for none")
     run.add_argument("--rounds", type=int, help="of the cross-validation")
     run.add_argument("--jobs", type=int, help="folds to train side by side; 1 by default")
-    run.add_argument("--no-rules", dest="rules", action="store_false", help="only train and test")
-    run.add_argument("--source", help="where the data come from; the paper's by default")
+    run.add_argument(
+        "--no-rules", dest="rules", action="store_false", help="only train and test the network"
+    )
+    run.add_argument("--source", help="of the data; the paper's by default")
     run.add_argument(
         "--vat", action="store_true", help="virtual adversarial training, also on unlabelled data"
     )
     run.add_argument(
         "--record",
         action="store_true",
-        help="add the figures to benchmarks/results of the checkout that this program is in",
+        help="add the figures to benchmarks/results of the checkout that this program runs from",
     )
-    _add_training_options(run, "runs/EXPERIMENT-seedN")
-    run.set_defaults(command=_run, replace=False, out=None)
+    _add_training_options(run, None)
+    run.set_defaults(command=_run)
 
     explain = commands.add_parser("explain", help="show in texts why a trained run labels them so")
     explain.add_argument("run", nargs="+", help="folder of a run on texts; or of several")
@@ -107,20 +111,20 @@ def _parser():
     return parser
 
 
-def _add_training_options(parser, out):
+def _add_training_options(parser: argparse.ArgumentParser, out: str | None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of data, weights and clusters")
-    parser.add_argument("--epochs", type=int, help="the experiment's own by default")
+    parser.add_argument("--epochs", type=int, help="of the training; the experiment's by default")
     parser.add_argument(
         "--limit",
-        "--reviews",
         type=int,
         metavar="N",
         help="use at most N top-bags of each set (of unlabelled ones twice as many)",
     )
-    parser.add_argument("--out", default=out, help=f"folder for all that is made; {out} by default")
-    parser.add_argument("--resume", action="store_true", help="go on with what is in the folder")
+    shown = out or "runs/EXPERIMENT-seedN"
+    parser.add_argument("--out", default=out, help=f"folder to write to; {shown} by default")
+    parser.add_argument("--resume", action="store_true", help="continue the run in the folder")
     parser.add_argument(
-        "--max-clusters", type=int, help="to try at each level; the experiment's own by default"
+        "--max-clusters", type=int, help="to try at each level; the experiment's by default"
     )
     parser.add_argument("--verbose", type=int, choices=(0, 1, 2), default=2, help="as in Keras")
 
@@ -128,36 +132,36 @@ def _add_training_options(parser, out):
 # The commands import the library when they run: nothing else should wait for TensorFlow.
 
 
-def _demo(options):
+def _demo(options: argparse.Namespace) -> None:
     check_numbers(options)
     with _quiet(options):
         from keras_mmil.cli.demo import demo
-    demo(options)
+        from keras_mmil.cli.options import RunOptions
+    demo(RunOptions.of(options))
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
     entry = chosen(catalogue(), options)
     check_run(entry, options)
-    if options.jobs is None:  # which is not 1 from the start: that would be a wish to be refused
-        options.jobs = 1
     with _quiet(options):
         from joblib import parallel_config
 
+        from keras_mmil.cli.options import RunOptions
         from keras_mmil.cli.run import run_seeds
         from keras_mmil.zoo import registry
     with parallel_config("loky", initializer=None if options.debug else start_worker):
-        run_seeds(registry[entry.key], options)
+        run_seeds(registry[entry.key], RunOptions.of(options))
 
 
-def _explain(options):
+def _explain(options: argparse.Namespace) -> None:
     with _quiet(options):
         from keras_mmil.cli.explain import explain
-    print(explain(options.run, options.text, options.format, sys.stdout.isatty()))
+    print(explain(options.run, options.text, form=options.format, color=sys.stdout.isatty()))
 
 
-def _list(options):
+def _list(options: argparse.Namespace) -> None:
     print(listing(catalogue()))
 
 
-def _quiet(options):
+def _quiet(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if options.debug else tensorflow_log_hidden()

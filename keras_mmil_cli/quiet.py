@@ -1,4 +1,4 @@
-"""Processes that say nothing but what the commands print."""
+"""Processes that print nothing but what the commands print."""
 
 import contextlib
 import os
@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 
 __all__ = ["start_worker", "tensorflow_log_hidden"]
 
@@ -16,12 +17,12 @@ _LOGGED = re.compile(
 
 
 @contextlib.contextmanager
-def tensorflow_log_hidden():
-    """Hide what TensorFlow logs, if it is imported under this context manager.
+def tensorflow_log_hidden() -> Iterator[None]:
+    """Hide what TensorFlow logs while it is imported under this context manager.
 
-    Native code logs some lines before it has read `TF_CPP_MIN_LOG_LEVEL`. So what goes to the
-    process's stderr is held back until the import is over: then all but the log is shown, and if
-    the import fails all of it.
+    Native code logs some lines before it has read `TF_CPP_MIN_LOG_LEVEL`. So the process's stderr
+    is held back until the import is over. Then everything but the log is shown; if the import
+    fails, everything is.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if sys.stderr is None:  # closed: there is nothing to hide
@@ -43,8 +44,8 @@ def tensorflow_log_hidden():
             os.write(2, b"".join(line for line in held if not hidden.match(line)))
 
 
-def start_worker():
-    """Start a process that works for this one: its end by Control-C is this one's to tell."""
+def start_worker() -> None:
+    """Start a process that works for this one, which alone reports an interruption by Control-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with tensorflow_log_hidden():
         import tensorflow  # noqa: F401 - before the work is unpickled, which imports it

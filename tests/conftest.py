@@ -1,5 +1,6 @@
 """What all tests share: quiet imports, fixed seeds, a clean Keras, and the folder of real data."""
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -19,6 +20,12 @@ settings.register_profile("keras-mmil", deadline=None)
 settings.load_profile("keras-mmil")
 
 
+# Their tests are of what is around TensorFlow's functions, and short runs take three times as long
+# if these are traced. Tests marked `graphs` run as users' programs do, and so do all other folders'
+# but for tests marked `eager`.
+EAGER = {"cli", "interpretation", "zoo"}
+
+
 def missing_data() -> str | None:
     """Returns why tests of real data cannot run, `None` if they can."""
     folder = os.environ.get("KERAS_MMIL_DATA")
@@ -34,6 +41,22 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("data"):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Chooses between graphs and none, before fixtures of any scope."""
+    if "tensorflow" in sys.modules:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        marked = [mark.name for mark in item.iter_markers() if mark.name in ("eager", "graphs")]
+        eager = marked[0] == "eager" if marked else folder in EAGER  # the closest mark counts
+        sys.modules["tensorflow"].config.run_functions_eagerly(eager)
+
+
+def pytest_collection_finish():
+    """Spares the garbage collector what lives as long as the process: modules and tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
-"""Models of the paper's experiments, one module for each."""
+"""Models of the paper's experiments, a module for each, and the registry of the experiments."""
 
 if __name__ == "zoo":
     raise ImportError("Import `keras_mmil.zoo`, not `zoo`: its classes would be registered twice.")
 
 from keras_mmil.zoo import imdb
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, ReadOn
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
 from keras_mmil.zoo.mnist import mnist_mmil
 from keras_mmil.zoo.plants import plants_mil, plants_mmil
@@ -15,9 +14,6 @@ from keras_mmil.zoo.registry import registry
 from keras_mmil.zoo.social import social_mmil
 
 __all__ = [
-    "Data",
-    "Experiment",
-    "ReadOn",
     "citation_mil",
     "citation_mmil",
     "imdb",

@@ -1,28 +1,43 @@
 """How the zoo's classifiers are compiled."""
 
+from typing import Any
+
 import keras
 
 from keras_mmil.losses import SmoothedCrossentropy
+from keras_mmil.model import Model
+from keras_mmil.zoo._types import LearningRate
 
 __all__ = ["compile_binary", "compile_classes", "compile_smoothed_classes"]
 
 
-def compile_binary(model, learning_rate):
+def compile_binary(model: Model, learning_rate: LearningRate) -> Model:
     """Compile with Adam and binary cross-entropy; return the model."""
-    return _compile(model, learning_rate, "binary_crossentropy")
+    return _compile(model, "binary_crossentropy", learning_rate)
 
 
-def compile_classes(model, learning_rate, from_logits=False):
+def compile_classes(
+    model: Model, learning_rate: LearningRate, *, from_logits: bool = False
+) -> Model:
     """Compile with Adam and softmax cross-entropy, for labels that are ints; return the model."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
-    return _compile(model, learning_rate, loss)
+    return _compile(model, loss, learning_rate)
 
 
-def compile_smoothed_classes(model, learning_rate, label_smoothing, **adam):
-    """The same for a model whose outputs are probabilities, with smoothed labels."""
-    return _compile(model, learning_rate, SmoothedCrossentropy(label_smoothing), **adam)
+def compile_smoothed_classes(
+    model: Model, learning_rate: LearningRate, *, label_smoothing: float, **adam: float
+) -> Model:
+    """The same with smoothed labels, for a model whose outputs are probabilities.
+
+    Args:
+        model: to be compiled.
+        learning_rate: of Adam.
+        label_smoothing: of the cross-entropy.
+        adam: further arguments of Adam.
+    """
+    return _compile(model, SmoothedCrossentropy(label_smoothing), learning_rate, **adam)
 
 
-def _compile(model, learning_rate, loss, **adam):
+def _compile(model: Model, loss: Any, learning_rate: LearningRate, **adam: float) -> Model:
     model.compile(keras.optimizers.Adam(learning_rate, **adam), loss, metrics=["accuracy"])
     return model

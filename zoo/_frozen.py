@@ -1,15 +1,16 @@
-"""Features of ids that stay as they are."""
+"""Features of ids that are not trained."""
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
 __all__ = ["frozen_embedding"]
 
 
-def frozen_embedding(vectors, name):
+def frozen_embedding(vectors: npt.ArrayLike, name: str) -> keras.layers.Embedding:
     """Embedding of ids whose vectors, float [ids, size], are not trained."""
-    vectors = np.asarray(vectors, np.float32)
-    layer = keras.layers.Embedding(*vectors.shape, trainable=False, name=name)
+    table = np.asarray(vectors, np.float32)
+    layer = keras.layers.Embedding(*table.shape, trainable=False, name=name)
     layer.build()
-    layer.set_weights([vectors])
+    layer.set_weights([table])
     return layer

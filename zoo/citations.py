@@ -1,27 +1,42 @@
 """The networks of the paper's experiment "Citation Datasets"."""
 
+from collections.abc import Sequence
+from typing import Any, Protocol
+
 import keras
 
 from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_classes
+from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["citation_mil", "citation_mmil"]
 
 
+class _Papers(Protocol):
+    """What a network has to know of the papers."""
+
+    @property
+    def n_words(self) -> int: ...
+
+    @property
+    def n_classes(self) -> int: ...
+
+
 def citation_mmil(
-    dataset,
-    aggregation="mean",
-    bag_units=(250, 250),
-    word_dropout=0.5,
-    neighbour_dropout=0.0,
-    dropout=0.5,
-    l2=1e-4,
-    initial_std=0.1,
-    learning_rate=0.001,
-    name="citation_mmil",
-):
-    """Network for papers as bags of the papers around them, each the bag of its words, compiled.
+    dataset: _Papers,
+    *,
+    aggregation: Aggregations = "mean",
+    bag_units: Sequence[int] = (250, 250),
+    word_dropout: float = 0.5,
+    neighbour_dropout: float = 0.0,
+    dropout: float = 0.5,
+    l2: float = 1e-4,
+    initial_std: float = 0.1,
+    learning_rate: LearningRate = 0.001,
+    name: str = "citation_mmil",
+) -> Model:
+    """Compiled network for papers as bags of the papers around them, each the bag of its words.
 
     A bag-layer of ReLU units for each level of bags, the first on one-hot vectors of words, and a
     softmax. Each distinct word and each distinct paper of a batch is computed once, however many
@@ -30,14 +45,14 @@ def citation_mmil(
     Args:
         dataset: a `datasets.citations.Citations`, or another object with `n_words` and `n_classes`.
         aggregation: of the bag-layers, "max" or "mean" in the paper.
-        bag_units: units of each bag-layer, from the words upwards: so also the nesting depth.
-        word_dropout: probability that a word is left out of a paper in training.
-        neighbour_dropout: probability that a paper is left out of a bag of papers in training.
-        dropout: rate of the dropout of each bag-layer's output.
+        bag_units: units of each bag-layer, from the words upwards; one for each level of bags.
+        word_dropout: probability of leaving a word out of a paper in training.
+        neighbour_dropout: probability of leaving a paper out of a bag of papers in training.
+        dropout: rate of the dropout after each bag-layer.
         l2: factor of the squared kernels in the loss.
         initial_std: standard deviation of the initial weights of each word. Keras's initializers
-            take the size of the vocabulary for the number of a unit's inputs, of which only one is
-            not 0 at a time.
+            would count the whole vocabulary as the inputs of a unit, of which only one at a time is
+            not 0.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
 
@@ -46,7 +61,7 @@ def citation_mmil(
         and labels that are ints.
 
     Source:
-        Paper, section "Citation Datasets"; there without dropouts and `l2`.
+        Paper, section "Citation Datasets", which has no dropouts and no `l2`.
 
     Example:
 
@@ -83,7 +98,13 @@ def citation_mmil(
     return compile_classes(Model(inputs, outputs, name=name), learning_rate)
 
 
-def citation_mil(dataset, bag_units=(250,), name="citation_mil", **arguments):
+def citation_mil(
+    dataset: _Papers,
+    *,
+    bag_units: Sequence[int] = (250,),
+    name: str = "citation_mil",
+    **arguments: Any,
+) -> Model:
     """The same for papers as bags of the words of all papers around them [batch, (words)].
 
     Args:

@@ -1,45 +1,51 @@
 """The networks of the paper's experiment "Sentiment Analysis"."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 
 from keras_mmil._support.checks import is_int, positive_int
+from keras_mmil._support.types import Array
 from keras_mmil.functional.run import reapply
 from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
 from keras_mmil.zoo._frozen import frozen_embedding
+from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["imdb_mil", "imdb_mmil", "with_text"]
 
-_SIZE = 100  # of word vectors that are learned here
+_SIZE = 100  # of word vectors that are trained
 
 
 def imdb_mmil(
-    vectors,
-    filters=300,
-    bag_units=(500, 500),
-    window_size=3,
-    aggregation="max|mean",
-    dropout=0.3,
-    learning_rate=0.001,
-    name="imdb_mmil",
-):
-    """Network for texts as bags of sentences of trigrams, compiled.
+    vectors: int | Array,
+    *,
+    filters: int = 300,
+    bag_units: Sequence[int] = (500, 500),
+    window_size: int = 3,
+    aggregation: Aggregations = "max|mean",
+    dropout: float = 0.3,
+    learning_rate: LearningRate = 0.001,
+    name: str = "imdb_mmil",
+) -> Model:
+    """Compiled network for texts as bags of sentences of trigrams.
 
-    Each word of a trigram has its frozen vector, of which a layer of ReLU units, the same for every
-    word, is computed: a convolution over the words, each on its own. The three side by side are the
-    instance. A bag-layer for each level of bags, and a sigmoid unit follow. Each distinct word of a
-    batch is computed once.
+    A layer of ReLU units, the same for every word, follows the frozen vector of each word of a
+    trigram, as a convolution of width 1 would. Its three outputs side by side are the instance. A
+    bag-layer for each level of bags and a sigmoid unit follow. Each distinct word of a batch is
+    computed once.
 
     Args:
-        vectors: the vectors of the words, float [vocabulary, size], which stay as they are; or the
-            size of the vocabulary, for vectors of size 100 that are learned.
-        filters: units computed of each word.
-        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        vectors: the vectors of the words, float [vocabulary, size], which are not trained; or the
+            size of the vocabulary, for vectors of size 100 that are.
+        filters: units of the layer for words.
+        bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         window_size: words in an instance.
         aggregation: of the bag-layers.
-        dropout: rate of the dropout of what is computed of a word, and before the output. Not in
-            the paper, which is 0.
+        dropout: rate of the dropouts after the layer for words, and before the output; 0 in the
+            paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
 
@@ -47,7 +53,7 @@ def imdb_mmil(
         A compiled `keras_mmil.Model` for RaggedTensors of ids [batch, (n), (m), window_size].
 
     Source:
-        Paper, section "Sentiment Analysis"; without `dropout`.
+        Paper, section "Sentiment Analysis", which has no `dropout`.
     """
     bags = keras.Input(
         (None,) * len(bag_units) + (window_size,), dtype="int32", ragged=True, name="bags"
@@ -76,7 +82,13 @@ def imdb_mmil(
     return compile_binary(Model(bags, outputs, name=name), learning_rate)
 
 
-def imdb_mil(vectors, bag_units=(500,), name="imdb_mil", **arguments):
+def imdb_mil(
+    vectors: int | Array,
+    *,
+    bag_units: Sequence[int] = (500,),
+    name: str = "imdb_mil",
+    **arguments: Any,
+) -> Model:
     """The same for texts as bags of trigrams: RaggedTensors of ids [batch, (n), window_size].
 
     Args:
@@ -86,14 +98,19 @@ def imdb_mil(vectors, bag_units=(500,), name="imdb_mil", **arguments):
     return imdb_mmil(vectors, bag_units=bag_units, name=name, **arguments)
 
 
-def with_text(model, vocabulary, splitter="tensorflow-text", name=None):
+def with_text(
+    model: Model,
+    vocabulary: Sequence[str],
+    splitter: str = "tensorflow-text",
+    name: str | None = None,
+) -> Model:
     """The same model for strings: texts in, label out.
 
     Args:
         model: one of these models, or another that reads a RaggedTensor of ids [batch, (sentences),
             (tokens), window_size] or [batch, (tokens), window_size].
-        vocabulary: the token of each id, that of the `Corpus` that the model was trained on.
-        splitter: what finds the ends of sentences, that of the `Corpus`.
+        vocabulary: the token of each id; that of the `Corpus` that the model was trained on.
+        splitter: what finds the ends of sentences; that of the `Corpus`.
         name: of the new model, which shares the layers of `model`.
 
     Returns:
@@ -113,7 +130,7 @@ def with_text(model, vocabulary, splitter="tensorflow-text", name=None):
     return text_model
 
 
-def _embedding(vectors):
+def _embedding(vectors: int | Array) -> keras.layers.Embedding:
     if is_int(vectors):
         return keras.layers.Embedding(int(vectors), _SIZE, name="word_vectors")
     return frozen_embedding(vectors, name="word_vectors")

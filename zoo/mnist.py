@@ -1,29 +1,34 @@
 """The network of the paper's experiment "A Semi-Synthetic Dataset", and its appendix."""
 
+from collections.abc import Sequence
+from typing import Literal
+
 import keras
 
 from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary
+from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["mnist_mmil"]
 
 
 def mnist_mmil(
-    input_shape=(28, 28),
-    filters=(32, 64),
-    strides=2,
-    padding="same",
-    dense_units=1024,
-    dropout=0.5,
-    translation=1,
-    bag_units=(200, 200),
-    aggregation="max",
-    learning_rate=0.001,
-    name="mnist_mmil",
-):
-    """Convolutional network for bags of bags of images, compiled.
+    input_shape: tuple[int, int] = (28, 28),
+    *,
+    filters: Sequence[int] = (32, 64),
+    strides: int = 2,
+    padding: Literal["same", "valid"] = "same",
+    dense_units: int = 1024,
+    dropout: float = 0.5,
+    translation: float = 1,
+    bag_units: Sequence[int] = (200, 200),
+    aggregation: Aggregations = "max",
+    learning_rate: LearningRate = 0.001,
+    name: str = "mnist_mmil",
+) -> Model:
+    """Compiled convolutional network for bags of bags of images.
 
     Two blocks of 5x5 convolution, batch normalisation, ReLU, 2x2 max pooling and dropout; a dense
     layer; then a bag-layer for each level of bags, and a sigmoid unit.
@@ -35,9 +40,9 @@ def mnist_mmil(
             those of the authors' published program.
         dense_units: units of the dense layer.
         dropout: rate of every dropout.
-        translation: by how many pixels images are shifted at most, at random in each direction, in
-            training. Not in the paper, which is 0: with 5,000 labels the network overfits.
-        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        translation: greatest random shift of images in training, in pixels, along each axis. 0 in
+            the paper, with which the network overfits on 5,000 labels.
+        bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         aggregation: of the bag-layers.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
@@ -46,7 +51,7 @@ def mnist_mmil(
         A compiled `keras_mmil.Model` for RaggedTensors [batch, (n), (m), height, width].
 
     Source:
-        Paper, table "Neural network structure for MMIL MNIST dataset"; without `translation`.
+        Paper, table "Neural network structure for MMIL MNIST dataset", which has no `translation`.
     """
     bags = keras.Input(
         (None,) * len(bag_units) + tuple(input_shape), dtype="uint8", ragged=True, name="bags"

@@ -1,7 +1,11 @@
 """The networks of the paper's experiment "Plant Distribution Data"."""
 
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
 import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
@@ -9,31 +13,40 @@ from keras_mmil.losses import seen_crossentropy
 from keras_mmil.metrics import OverlookedPrecision
 from keras_mmil.model import Model
 from keras_mmil.zoo._frozen import frozen_embedding
+from keras_mmil.zoo._types import LearningRate
 
 __all__ = ["plants_mil", "plants_mmil"]
 
 
+class _Flora(Protocol):
+    """What a network has to know of the regions."""
+
+    @property
+    def presence(self) -> npt.ArrayLike: ...
+
+
 def plants_mmil(
-    dataset,
-    bag_units=(128, 128),
-    dense_units=128,
-    known_by="species",
-    species_dropout=0.0,
-    learning_rate=0.001,
-    name="plants_mmil",
-):
-    """Network for regions as bags of species, which are bags of similar regions, compiled.
+    dataset: _Flora,
+    *,
+    bag_units: Sequence[int] = (128, 128),
+    dense_units: int = 128,
+    known_by: Literal["species", "name"] = "species",
+    species_dropout: float = 0.0,
+    learning_rate: LearningRate = 0.001,
+    name: str = "plants_mmil",
+) -> Model:
+    """Compiled network for regions as bags of species, which are bags of similar regions.
 
     A bag-layer of ReLU units for each level of bags, with maxima; a dense layer; and a sigmoid unit
     for each species. Each region is computed once in a batch, however many bags hold it.
 
     Args:
         dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species].
-        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         dense_units: units of the dense layer.
-        known_by: what the network knows of the regions in the bags: "species", those seen in them;
-            or "name", one-hot vectors.
-        species_dropout: probability that a member is left out of a top-bag in training, though it
+        known_by: features of the regions in the bags: "species", those seen in them; or "name",
+            one-hot vectors.
+        species_dropout: probability of leaving a member out of a top-bag in training. Its species
             is still to be predicted. 0 in the paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
@@ -41,7 +54,7 @@ def plants_mmil(
     Returns:
         A compiled `keras_mmil.Model` for numbers of regions [batch, (species), (regions)], plain or
         `Bags`, and labels [batch, species]: 1 for what was seen, else 0, or 2 for what is known to
-        have been overlooked, which only the metric `map` (`OverlookedPrecision`) looks at.
+        have been overlooked, which only the metric `map` (`OverlookedPrecision`) reads.
 
     Raises:
         ValueError: if `known_by` is neither.
@@ -80,7 +93,13 @@ def plants_mmil(
     return model
 
 
-def plants_mil(dataset, bag_units=(128,), name="plants_mil", **arguments):
+def plants_mil(
+    dataset: _Flora,
+    *,
+    bag_units: Sequence[int] = (128,),
+    name: str = "plants_mil",
+    **arguments: Any,
+) -> Model:
     """The same for regions as bags of all the similar regions [batch, (regions)].
 
     Args:

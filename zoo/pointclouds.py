@@ -1,39 +1,44 @@
 """The networks of the paper's experiment "Point Clouds"."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 
 from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, EquivariantBagLayer, InstanceWise, RandomPose
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_smoothed_classes
+from keras_mmil.zoo._types import LearningRate
 
 __all__ = ["pointcloud_mil", "pointcloud_mmil"]
 
 
 def pointcloud_mil(
-    n_classes=40,
-    equivariant_units=(256, 256, 256),
-    dense_units=256,
-    bag_units=(),
-    dropout=0.5,
-    rotation=0.05,
-    scale=(2 / 3, 3 / 2),
-    jitter=0.0,
-    label_smoothing=0.1,
-    learning_rate=0.001,
-    name="pointcloud_mil",
-):
-    """Classifier of point clouds that does not depend on the order of the points, compiled.
+    n_classes: int = 40,
+    *,
+    equivariant_units: Sequence[int] = (256, 256, 256),
+    dense_units: int = 256,
+    bag_units: Sequence[int] = (),
+    dropout: float = 0.5,
+    rotation: float = 0.05,
+    scale: tuple[float, float] = (2 / 3, 3 / 2),
+    jitter: float = 0.0,
+    label_smoothing: float = 0.1,
+    learning_rate: LearningRate = 0.001,
+    name: str = "pointcloud_mil",
+) -> Model:
+    """Compiled classifier of point clouds that does not depend on the order of the points.
 
     The permutation invariant network of Deep Sets: equivariant layers that subtract the maximum of
     the set, with tanh; the maximum over the set; a dense layer with tanh between dropouts; and a
     softmax. For clouds of 5,000 points it has 512 units in each layer instead of 256.
 
     Args:
-        n_classes: number of kinds of objects.
+        n_classes: number of classes of objects.
         equivariant_units: units of each equivariant layer.
         dense_units: units of the dense layer.
-        bag_units: units of further bag-layers, which add up, from the clouds upwards.
+        bag_units: units of further bag-layers with sums, from the clouds upwards.
         dropout: rate of the dropouts before and after the dense layer.
         rotation, scale, jitter: random changes of the clouds in training, see `RandomPose`.
         label_smoothing: of the cross-entropy, see `losses.SmoothedCrossentropy`.
@@ -50,7 +55,7 @@ def pointcloud_mil(
         0.8 to 1.25, and labels that are not smoothed.
     """
     clouds = keras.Input((None,) * len(bag_units) + (None, 3), ragged=True, name="bags")
-    x = RandomPose(rotation, scale, jitter, name="random_pose")(clouds)
+    x = RandomPose(rotation=rotation, scale=scale, jitter=jitter, name="random_pose")(clouds)
     for level, units in enumerate(equivariant_units, start=1):
         layer = EquivariantBagLayer(
             units, kernel_initializer=_weights(), name=f"equivariant_{level}"
@@ -58,7 +63,7 @@ def pointcloud_mil(
         x = layer(x)
     x = BagLayer(None, name="bag_layer_1")(x)  # (batch, (clouds), units)
 
-    def each(layer):
+    def each(layer: keras.layers.Layer) -> keras.layers.Layer:
         return InstanceWise(layer, name=f"{layer.name}_of_each") if bag_units else layer
 
     x = each(keras.layers.Dropout(dropout, name="dropout_1"))(x)
@@ -78,19 +83,29 @@ def pointcloud_mil(
     label = keras.layers.Dense(n_classes, "softmax", kernel_initializer=_weights(), name="label")
     model = Model(clouds, label(x), name=name)
     return compile_smoothed_classes(
-        model, learning_rate, label_smoothing, weight_decay=1e-7, global_clipnorm=5.0
+        model,
+        learning_rate,
+        label_smoothing=label_smoothing,
+        weight_decay=1e-7,
+        global_clipnorm=5.0,
     )
 
 
-def _weights():
+def _weights() -> keras.initializers.Initializer:
     """Uniform within 1/√features, a third of the variance of Keras's own where layers are square.
 
-    With Keras's, the gradients of a new network are above the norm at which they are cut.
+    With Keras's, the gradients of a new network exceed the norm at which they are clipped.
     """
     return keras.initializers.VarianceScaling(1 / 3, mode="fan_in", distribution="uniform")
 
 
-def pointcloud_mmil(n_classes=40, bag_units=(40,), name="pointcloud_mmil", **arguments):
+def pointcloud_mmil(
+    n_classes: int = 40,
+    *,
+    bag_units: Sequence[int] = (40,),
+    name: str = "pointcloud_mmil",
+    **arguments: Any,
+) -> Model:
     """The same for bags of clouds, such as one cloud in several rotations.
 
     Args:

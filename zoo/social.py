@@ -1,27 +1,43 @@
 """The network of the paper's experiment "Social Network Datasets"."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import keras
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import Ints
 from keras_mmil.builders.graphs import degree_features
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_classes
 from keras_mmil.zoo._frozen import frozen_embedding
+from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["social_mmil"]
 
 
+class _Graphs(Protocol):
+    """What a network has to know of the graphs."""
+
+    @property
+    def degrees(self) -> Ints: ...
+
+    @property
+    def n_classes(self) -> int: ...
+
+
 def social_mmil(
-    dataset,
-    dense_units=500,
-    bag_units=(500, 500),
-    aggregation="max|mean",
-    dropout=0.0,
-    learning_rate=0.001,
-    name="social_mmil",
-):
-    """Network for graphs as bags of neighbourhoods whose nodes are known by degree, compiled.
+    dataset: _Graphs,
+    *,
+    dense_units: int = 500,
+    bag_units: Sequence[int] = (500, 500),
+    aggregation: Aggregations = "max|mean",
+    dropout: float = 0.0,
+    learning_rate: LearningRate = 0.001,
+    name: str = "social_mmil",
+) -> Model:
+    """Compiled network for graphs as bags of neighbourhoods whose nodes are known by degree.
 
     The features of each degree (`builders.graphs.degree_features`), a dense layer of ReLU units, a
     bag-layer for each level of bags, and as many linear outputs as there are classes. Each
@@ -31,9 +47,9 @@ def social_mmil(
         dataset: a `datasets.social.Networks`, or another object with the `degrees` of its nodes
             and `n_classes`.
         dense_units: units of the dense layer.
-        bag_units: units of each bag-layer, from the instances upwards: so also the nesting depth.
+        bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         aggregation: of the bag-layers; the units are split evenly between several.
-        dropout: rate of the dropout of each bag-layer's output; 0 in the paper.
+        dropout: rate of the dropout after each bag-layer; 0 in the paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
 
@@ -42,7 +58,7 @@ def social_mmil(
         labels that are ints. Its outputs are logits [batch, classes].
 
     Source:
-        Paper, section "Social Network Datasets". Two classes have two outputs, too.
+        Paper, section "Social Network Datasets". There are two outputs for two classes, too.
 
     Example:
 

@@ -1,27 +1,26 @@
 """Texts, explained by trained runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import keras
 
+from keras_mmil._support.types import PathLike
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.readout.text_explanation import beside
+from keras_mmil.interpretation.readout.text_explanation import side_by_side
 
 __all__ = ["explain"]
 
 
-def explain(runs, texts, form, color):
+def explain(runs: Sequence[PathLike], texts: Sequence[str], *, form: str, color: bool) -> str:
     """Explain texts by one run, or by several side by side.
 
     Args:
         runs: folders that `run` has written.
-        texts: list of str.
+        texts: to be explained.
         form: "terminal", "markdown" or "html".
         color: whether the terminal shows bold and dim.
-
-    Returns:
-        str.
 
     Raises:
         FileNotFoundError: if a folder holds no run on texts.
@@ -29,7 +28,7 @@ def explain(runs, texts, form, color):
     by_run = [_explainer(run).explain(texts) for run in runs]
     titles = [read_settings(run)["experiment"] for run in runs]
     if form == "html":
-        tables = "\n".join(beside(row, titles) for row in zip(*by_run, strict=True))
+        tables = "\n".join(side_by_side(row, titles) for row in zip(*by_run, strict=True))
         return f'<!doctype html>\n<meta charset="utf-8">\n<title>Explanations</title>\n{tables}'
     shown = []
     for row in zip(*by_run, strict=True):
@@ -40,7 +39,7 @@ def explain(runs, texts, form, color):
     return "\n\n".join(shown)
 
 
-def _explainer(run):
+def _explainer(run: PathLike) -> Explainer:
     path = Path(run) / "text_model.keras"
     if not path.is_file():
         raise FileNotFoundError(

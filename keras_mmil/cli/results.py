@@ -4,13 +4,20 @@ import datetime
 import json
 import statistics
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from keras_mmil._checkout import is_checkout
 from keras_mmil._support.atomic import write_json
+from keras_mmil._support.types import PathLike
+from keras_mmil.cli.options import Settings
+from keras_mmil.training import CrossValidation
+from keras_mmil.zoo.experiments.experiment import Experiment
 
 __all__ = [
     "METRICS",
+    "Figures",
     "commit",
     "figures_of_folds",
     "record",
@@ -19,19 +26,22 @@ __all__ = [
     "variant_of",
 ]
 
+# By metric, and by run, such as its seed.
+Figures: TypeAlias = Mapping[str, Mapping[int, float]]
+
 _CHECKOUT = Path(__file__).parents[2]
-# What is made by measuring, not by whoever changes the program.
+# What is made by measuring, so that its changes are no changes of the program.
 _MADE = ("benchmarks/results", "benchmarks/plots", "benchmarks/RESULTS.md")
 # What a compiled model's metric is called in the records.
 METRICS = {"accuracy": "test_accuracy", "map": "map"}
 _KEY = ("experiment", "model", "variant", "metric", "epochs")
 
 
-def results_folder():
-    """`benchmarks/results` of the checkout that this program is in.
+def results_folder() -> Path:
+    """`benchmarks/results` of the checkout that this program runs from.
 
     Raises:
-        FileNotFoundError: if it is in none.
+        FileNotFoundError: if it runs from none.
     """
     folder = _CHECKOUT / "benchmarks" / "results"
     if not is_checkout(_CHECKOUT) or not folder.is_dir():
@@ -42,28 +52,27 @@ def results_folder():
     return folder
 
 
-def variant_of(experiment, settings, more=""):
+def variant_of(experiment: Experiment, settings: Settings, more: str = "") -> str:
     """The variant of an experiment: how its data are split, how it is trained, and so on.
 
     Args:
         experiment: the `Experiment`.
-        settings: dict with the run's source, and whether it is adversarial. The source is named
-            only if it is not the paper's.
-        more: what else tells it from other runs.
+        settings: of the run. The source is named only if it is not the paper's.
+        more: what else distinguishes it from other runs.
     """
-    parts = [settings["source"]] if settings["source"] != experiment.sources[0] else []
+    parts = [settings.source] if settings.source != experiment.sources[0] else []
     parts.append(experiment.split)
     if experiment.adversarial is not None:
-        parts.append("vat" if settings["adversarial"] else "supervised")
+        parts.append("vat" if settings.adversarial else "supervised")
     return "-".join(filter(None, (*parts, more)))
 
 
-def figures_of_folds(result):
+def figures_of_folds(result: CrossValidation) -> tuple[Figures, str]:
     """The figures of a `CrossValidation`, for `record`.
 
     Returns:
-        A dict from metric to the accuracies of the rounds, or of the folds where there is one
-        round; and what these are.
+        The figures of each round, or of each fold where there is one round; and what
+        distinguishes them from other runs, see `variant_of`.
     """
     rounds, folds = result.seconds.shape
     accuracy = result.scores["accuracy"]
@@ -76,27 +85,35 @@ def figures_of_folds(result):
     return figures, f"{rounds}x{folds} folds"
 
 
-def record(folder, experiment, settings, figures, more=""):
+def record(
+    folder: PathLike,
+    experiment: Experiment,
+    settings: Settings,
+    figures: Figures,
+    *,
+    rounds: int | None = None,
+    more: str = "",
+) -> None:
     """Add figures to the records of an experiment.
 
-    A record holds the `summary` of all runs. A run that is made again replaces its figure.
+    A record holds the `summary` of all runs. The figure of a repeated run is replaced.
 
     Args:
         folder: where `<experiment>.json` is.
         experiment: the `Experiment`.
-        settings: dict with the run's source, epochs, whether it is adversarial, and the numbers of
-            `folds` and `rounds` if it is a cross-validation.
-        figures: dict from metric to a dict from run, such as its seed, to figure.
-        more: what tells the variant from others, see `variant_of`.
+        settings: of the run.
+        figures: by metric and run.
+        rounds: of the cross-validation, if the figures are of one.
+        more: what distinguishes the variant from others, see `variant_of`.
     """
-    source, epochs = settings["source"], settings["epochs"]
+    source, epochs = settings.source, settings.epochs
     variant = variant_of(experiment, settings, more)
     path = Path(folder) / f"{experiment.name}.json"
     records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     # Those of baselines have no epochs.
     by_key = {tuple(map(entry.get, _KEY)): entry for entry in records}
     about = {
-        "command": _command(experiment, settings),
+        "command": _command(experiment, settings, rounds),
         "commit": commit(),
         "date": datetime.date.today().isoformat(),
     }
@@ -113,15 +130,15 @@ def record(folder, experiment, settings, figures, more=""):
     write_json(path, list(by_key.values()))
 
 
-def summary(values):
-    """The fields of a record that say what several runs found.
+def summary(values: Mapping[str, float]) -> dict[str, Any]:
+    """The fields of a record that sum up several runs.
 
     Args:
-        values: dict from run, such as its seed as a str, to figure.
+        values: figures by run, such as its seed, as a str.
 
     Returns:
-        Dict of their mean, standard deviation (of the sample; 0 for one run) and number, and the
-        values themselves.
+        Their mean, standard deviation (of the sample; 0 for one run) and number, and the values
+        themselves.
     """
     numbers = list(values.values())
     return {
@@ -132,7 +149,7 @@ def summary(values):
     }
 
 
-def commit():
+def commit() -> str | None:
     """The checkout's commit, with "+" where files other than measured ones differ from it."""
     described = _git("rev-parse", "--short", "HEAD")
     if not described:
@@ -141,26 +158,26 @@ def commit():
     return described + ("+" if changed else "")
 
 
-def _command(experiment, settings):
-    """What was called, with S for the seed."""
-    source, folds = settings["source"], settings.get("folds", 0)
+def _command(experiment: Experiment, settings: Settings, rounds: int | None) -> str:
+    """The command that was run, with S for the seed."""
+    source, folds = settings.source, settings.folds
     options = {
         "--model": experiment.model if experiment.model != "mmil" else "",
         "--aggregation": experiment.aggregation,
         "--split": experiment.split,
         "--source": source if source != experiment.sources[0] else "",
-        "--epochs": settings["epochs"],
+        "--epochs": settings.epochs,
         "--folds": str(folds) if folds != experiment.folds else "",
-        "--rounds": settings.get("rounds"),
+        "--rounds": rounds,
         "--seed": "S",
     }
     given = " ".join(f"{option} {value}" for option, value in options.items() if value)
-    given += " --vat" if settings["adversarial"] else ""
-    given += " --no-rules" if settings.get("rounds") else ""
+    given += " --vat" if settings.adversarial else ""
+    given += " --no-rules" if rounds else ""
     return f"keras-mmil run {experiment.name} {given} --record"
 
 
-def _git(*arguments):
+def _git(*arguments: str) -> str:
     answer = subprocess.run(
         ["git", *arguments], cwd=_CHECKOUT, capture_output=True, text=True, check=False
     )

@@ -1,15 +1,18 @@
 """The folder of one run."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from keras_mmil._support.atomic import remove_parts, replacing, write_json
+from keras_mmil._support.atomic import remove_parts, write_json
+from keras_mmil._support.types import PathLike
 from keras_mmil.training.checkpoint import Checkpoint
 
 __all__ = ["RunFolder", "read_settings"]
 
 _SETTINGS = "settings.json"
-# What takes long to make, and a run would overwrite.
+# What takes long to make, and what a run would overwrite.
 _RESULTS = (
     "epoch-*.keras",
     "best.keras",
@@ -28,22 +31,29 @@ class RunFolder:
     Args:
         path: the folder, which `create` makes.
         settings: dict, JSON: what decides the outcome of the run.
-        resume: whether to go on with a run of the same settings.
-        replace: whether a run that is there may be replaced, if it is not to be resumed.
+        resume: whether to continue a run of the same settings.
+        replace: whether to replace a run that is there, if it is not resumed.
 
     Raises:
-        FileExistsError: if another run is there, and is neither to be resumed nor replaced; or if
-            there are results, and no settings that say of what run.
+        FileExistsError: if another run is there, and is neither resumed nor replaced; or if
+            there are results without the settings of their run.
         ValueError: if the run there has other settings, or its settings cannot be read.
     """
 
-    def __init__(self, path, settings, *, resume, replace=False):
+    def __init__(
+        self,
+        path: PathLike,
+        settings: Mapping[str, Any],
+        *,
+        resume: bool,
+        replace: bool = False,
+    ) -> None:
         self.path = Path(path)
         self.settings = settings
         found = read_settings(path) if (self.path / _SETTINGS).exists() else None
         if found is not None and not (resume or replace):
             raise FileExistsError(
-                "Expected a new folder, or --resume to go on with the run that is in it. "
+                "Expected a new folder, or --resume to continue the run in it. "
                 f"Received: --out {self.path}"
             )
         if found is not None and resume and found != settings:
@@ -59,11 +69,11 @@ class RunFolder:
         self._resumes = found is not None and resume
         self._replaces = found is not None and not resume
 
-    def __truediv__(self, name):
+    def __truediv__(self, name: str) -> Path:
         return self.path / name
 
-    def create(self):
-        """Make the folder, if it is missing, with the settings in it, and without half files."""
+    def create(self) -> None:
+        """Make the folder, if it is missing, write the settings, and remove half-written files."""
         self.path.mkdir(parents=True, exist_ok=True)
         if self._resumes or self._replaces:  # a folder is for one run at a time: the other is gone
             for folder in (self.path, self.path / "rules"):
@@ -72,27 +82,22 @@ class RunFolder:
             Checkpoint(self.path).clear()
         self.write_json(_SETTINGS, self.settings)
 
-    def _results(self):
-        """What is there of the results of a run."""
+    def _results(self) -> list[str]:
+        """The results of a run that are there."""
         found = (path for pattern in _RESULTS for path in self.path.glob(pattern))
         return sorted(str(path.relative_to(self.path)) for path in found)
 
-    def write_json(self, name, content):
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a JSON file, atomically."""
         write_json(self.path / name, content)
 
-    def write_text(self, name, content):
-        """Write a text file, atomically."""
-        with replacing(self.path / name) as part:
-            part.write_text(content, encoding="utf-8")
 
-
-def read_settings(folder):
-    """What decided the outcome of the run in a folder: dict.
+def read_settings(folder: PathLike) -> dict[str, Any]:
+    """The settings of the run in a folder.
 
     Raises:
         FileNotFoundError: if there are no settings.
-        ValueError: if they are not those of a run.
+        ValueError: if they are not the settings of a run.
     """
     path = Path(folder) / _SETTINGS
     try:

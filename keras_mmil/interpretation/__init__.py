@@ -1,9 +1,14 @@
 """Reading trained networks of bag-layers as symbolic rules."""
 
 from keras_mmil.interpretation.explainer import Explainer
-from keras_mmil.interpretation.plots.maps import Maps, plot_maps
-from keras_mmil.interpretation.plots.plots import plot_clouds, plot_correspondence, plot_grid
-from keras_mmil.interpretation.plots.top_bags import plot_top_bag
+from keras_mmil.interpretation.plots import (
+    Maps,
+    plot_clouds,
+    plot_correspondence,
+    plot_grid,
+    plot_maps,
+    plot_top_bag,
+)
 from keras_mmil.interpretation.rule_extractor import RuleExtractor
 
 __all__ = [

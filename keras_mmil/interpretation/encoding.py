@@ -1,22 +1,28 @@
-"""What fitting found as JSON and arrays; and back, where nothing is believed unchecked."""
+"""What fitting found as JSON and arrays; and back, where everything is checked."""
 
 from dataclasses import asdict, fields
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import numpy as np
+import numpy.typing as npt
 
-from keras_mmil.interpretation.fitting.fitting import Fitted
+from keras_mmil._support.checks import is_int
+from keras_mmil._support.types import Array, Config
+from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.fitting.search import GridPoint
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.rules import features
 from keras_mmil.interpretation.rules.level import Level
-from keras_mmil.interpretation.rules.rules import Rule, RuleSet
+from keras_mmil.interpretation.rules.rule import Rule
+from keras_mmil.interpretation.rules.rule_set import RuleSet
 from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = ["decode", "decode_target", "encode", "with_tuples"]
 
 _LEVEL_ARRAYS = ("projection", "centroids", "sizes")
 _TREE_ARRAYS = ("feature", "threshold", "children", "label")
-_TARGETS = {  # what a target of each kind has
+_TARGETS: dict[str, tuple[str, ...]] = {  # what a target of each kind has
     "argmax": ("n_outputs",),
     "is_argmax": ("n_outputs", "index"),
     "threshold": ("n_outputs", "index", "threshold"),
@@ -24,10 +30,10 @@ _TARGETS = {  # what a target of each kind has
 }
 
 
-def encode(fitted):
-    """A `Fitted` as JSON knows it, a dict, and a dict of arrays."""
+def encode(fitted: Fitted) -> tuple[Config, dict[str, Array]]:
+    """What fitting found as JSON knows it, a dict, and a dict of arrays."""
     levels = fitted.levels
-    arrays = {}
+    arrays: dict[str, Array] = {}
     for index, level in enumerate(levels):
         of_level = {name: getattr(level, name) for name in _LEVEL_ARRAYS}
         of_level |= {f"tree_{name}": getattr(level.tree, name) for name in _TREE_ARRAYS}
@@ -36,7 +42,7 @@ def encode(fitted):
     return vars(fitted) | coded, arrays
 
 
-def decode(data, arrays):
+def decode(data: Config, arrays: dict[str, Array]) -> Fitted:
     """The inverse of `encode`.
 
     Raises:
@@ -49,17 +55,17 @@ def decode(data, arrays):
     if arrays:
         raise ValueError(f"no level has the arrays {sorted(arrays)}")
     grid = tuple(GridPoint(**with_tuples(point)) for point in data["grid"])
-    fitted = Fitted(**with_tuples(data) | {"levels": levels, "grid": grid})
+    fitted = Fitted(**(with_tuples(data) | {"levels": levels, "grid": grid}))
     _check(fitted)
     return fitted
 
 
-def with_tuples(data):
+def with_tuples(data: Config) -> Config:
     """A dict whose lists become the tuples that they were."""
     return {key: tuple(x) if isinstance(x, list) else x for key, x in data.items()}
 
 
-def decode_target(data, n_classes):
+def decode_target(data: Config, n_classes: int) -> Target:
     """The `Target` of what `Target.to_dict` made, checked like the rest.
 
     Args:
@@ -72,46 +78,57 @@ def decode_target(data, n_classes):
     for name in ("n_outputs", "index", "threshold"):
         value, has = getattr(target, name), name in _TARGETS[target.kind]
         _require((value is not None) == has, f"{name} of the target is {value!r}")
-    if target.index is not None:
+    if target.index is not None and target.n_outputs is not None:
         _require(0 <= target.index < target.n_outputs, f"the target is output {target.index}")
     if target.kind != "function":
         _require(target.n_classes() == n_classes, f"the target does not have {n_classes} classes")
     return target
 
 
-def _level_to_dict(level):
+def _level_to_dict(level: Level) -> Config:
     rules = {"rules": [rule.to_dict() for rule in level.rules]}
     words = {"word": level.word, "bag_word": level.bag_word, "feature": level.feature.name}
     return words | vars(level.rules) | rules
 
 
-def _level_from_dict(data, arrays, index):
+def _level_from_dict(data: Config, arrays: dict[str, Array], index: int) -> Level:
     """One level; takes its arrays out of `arrays`."""
     data = with_tuples(data)
     words = {name: data.pop(name) for name in ("word", "bag_word")}
     feature = features.get(data.pop("feature"))
-    rules = RuleSet(**data | {"rules": tuple(map(Rule.from_dict, data["rules"]))})
-    clusters = {name: arrays.pop(f"{name}_{index}", None) for name in _LEVEL_ARRAYS}
-    tree = {name: arrays.pop(f"tree_{name}_{index}") for name in _TREE_ARRAYS}
-    tree = Tree(**tree, n_features=len(rules.member_names))
-    return Level(**words, **clusters, feature=feature, tree=tree, rules=rules)
+    rules = RuleSet(**(data | {"rules": tuple(map(Rule.from_dict, data["rules"]))}))
+    of_level: dict[str, Any] = {name: arrays.pop(f"{name}_{index}", None) for name in _LEVEL_ARRAYS}
+    of_tree = {name: arrays.pop(f"tree_{name}_{index}") for name in _TREE_ARRAYS}
+    tree = Tree(**of_tree, n_features=len(rules.member_names))
+    return Level(**words, **of_level, feature=feature, tree=tree, rules=rules)
 
 
 # What is in a file that was damaged, or written by hand -----------------------------------------
 
 
-def _check_types(instance):
-    """Raise ValueError unless the fields of a dataclass are of the types that it names."""
+def _check_types(instance: Any) -> None:
+    """Raise ValueError unless the fields of a dataclass are of the types that it names.
+
+    What is in a tuple is not checked.
+    """
     for field in fields(instance):
         value = getattr(instance, field.name)
-        if not isinstance(value, field.type) or (field.type is int and isinstance(value, bool)):
+        is_bool_for_int = field.type is int and isinstance(value, bool)
+        if not isinstance(value, _classes(field.type)) or is_bool_for_int:
             raise ValueError(f"{field.name} of a {type(instance).__name__} is {value!r}")
 
 
-def _check(fitted):
+def _classes(hint: Any) -> tuple[type, ...]:
+    """The classes that a type hint allows: of `tuple[int, ...] | None` they are tuple and None."""
+    if get_origin(hint) in (Union, UnionType):
+        return tuple(each for part in get_args(hint) for each in _classes(part))
+    return (get_origin(hint) or hint,)
+
+
+def _check(fitted: Fitted) -> None:
     _check_types(fitted)
     levels = fitted.levels
-    _require(levels, "there are no levels")
+    _require(bool(levels), "there are no levels")
     for index, level in enumerate(levels):
         try:
             _check_level(level, index)
@@ -124,10 +141,10 @@ def _check(fitted):
     for point in fitted.grid:
         _check_types(point)
         ks = point.n_clusters
-        _require(all(map(_is_int, ks)) and len(ks) == len(levels), f"a point of the grid is {ks}")
+        _require(all(map(is_int, ks)) and len(ks) == len(levels), f"a point of the grid is {ks}")
 
 
-def _check_level(level, index):
+def _check_level(level: Level, index: int) -> None:
     _check_types(level)
     _check_array("centroids", level.centroids, np.float32, (level.n_clusters, None))
     _check_array("sizes", level.sizes, np.float64, (level.n_clusters,))
@@ -137,12 +154,13 @@ def _check_level(level, index):
     _check_rules(level, index)
     for name in _TREE_ARRAYS:
         dtype = np.float64 if name == "threshold" else np.int32
-        shape = (len(level.tree.label), 2) if name == "children" else (len(level.tree.label),)
+        n_nodes = len(level.tree.label)
+        shape = (n_nodes, 2) if name == "children" else (n_nodes,)
         _check_array(f"tree_{name}", getattr(level.tree, name), dtype, shape)
     level.tree.check(len(level.rules.names))
 
 
-def _check_rules(level, index):
+def _check_rules(level: Level, index: int) -> None:
     rules = level.rules
     _check_types(rules)
     for names in (rules.member_names, rules.names):
@@ -162,18 +180,16 @@ def _check_rules(level, index):
             _require(is_of_level and condition.low < condition.high, f"a rule has {condition}")
 
 
-def _check_array(name, array, dtype, shape):
+def _check_array(
+    name: str, array: Array, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
+) -> None:
     """Check an array's dtype, shape (None for any size, but 0) and that it is finite."""
     fits = array.ndim == len(shape) and array.dtype == dtype and array.size > 0
     fits = fits and all(n in (None, size) for n, size in zip(shape, array.shape, strict=True))
     _require(fits, f"{name} is of shape {array.shape} and dtype {array.dtype}")
-    _require(np.isfinite(array).all(), f"{name} is not finite")
+    _require(bool(np.isfinite(array).all()), f"{name} is not finite")
 
 
-def _is_int(value):
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _require(condition, otherwise):
+def _require(condition: bool, otherwise: str) -> None:
     if not condition:
         raise ValueError(otherwise)

@@ -1,21 +1,34 @@
 """The explainer: a trained network of bag-layers, read as symbolic rules."""
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import keras
 import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
 from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.checks import check_int
+from keras_mmil._support.types import PathLike
 from keras_mmil.interpretation import storage
-from keras_mmil.interpretation.fitting.fitting import Fitted, fit
+from keras_mmil.interpretation.fitting.fitted import Fitted
+from keras_mmil.interpretation.fitting.fitter import Fitter
 from keras_mmil.interpretation.fitting.preparation import check_data, prepare
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.readout.cluster_table import cluster_table
-from keras_mmil.interpretation.readout.describe import describe
-from keras_mmil.interpretation.readout.explanation import explain
-from keras_mmil.interpretation.readout.representatives import representatives
+from keras_mmil.interpretation.network.data import TopBags
+from keras_mmil.interpretation.network.targets import Target, TargetChoice, TargetFunction
+from keras_mmil.interpretation.readout.cluster_table import ClusterTable, cluster_table
+from keras_mmil.interpretation.readout.description import Description, describe
+from keras_mmil.interpretation.readout.explanation import Explanation, Show, explain
+from keras_mmil.interpretation.readout.representatives import Representative, representatives
 from keras_mmil.interpretation.readout.text_explanation import annotate
 from keras_mmil.interpretation.rule_classifier import RuleClassifier
 from keras_mmil.interpretation.rules.level import find_cluster, find_level, rename
 from keras_mmil.interpretation.rules.rule_book import RuleBook
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Explainer"]
 
@@ -30,14 +43,15 @@ class Explainer(RuleClassifier):
     data; of equally good ones the fewest clusters in all, then the fewest leaves, are chosen.
 
     Args:
-        max_clusters: greatest number of clusters to try, from 2 upwards, an int or a tuple of one a
-            level, instances first. Of over 400 combinations, some; then some around the best.
+        max_clusters: greatest number of clusters to try, at least 2: an int, or a tuple with one
+            for each level, instances first. Of more than 400 combinations some are tried, then
+            others around the best.
         n_clusters: the numbers of clusters, instead of a search: an int or a tuple like that.
-        metric: distance of rows in clustering. "euclidean", that of the representations (the
-            paper's), or "sensitivity", in which rows are far apart if they make a difference to
-            the network's output: fewer clusters say more, but less of what is alike in the data.
-        features: what rules speak of: "occurrence", "frequency" or "count" of clusters, a tuple of
-            one a level, or "auto": occurrence where the bag-layer only takes maxima, count
+        metric: distance of rows in clustering. "euclidean": that of the representations, as in the
+            paper. "sensitivity": rows are far apart if they make a difference to the network's
+            output, so that fewer clusters are enough, which say less about what is alike.
+        features: what rules test: "occurrence", "frequency" or "count" of clusters, a tuple with
+            one for each level, or "auto": occurrence where the bag-layer only takes maxima, count
             where it takes sums, else frequency.
         target: what the classes of top-bags are. None: those of the output layer, one sigmoid unit
             or a softmax (or logits, as the loss says). An int: this output against the others.
@@ -60,13 +74,13 @@ class Explainer(RuleClassifier):
         verbose: 1 for a progress bar, 0 for none.
 
     Attributes:
-        levels_: tuple of `Level`, from the instances upwards: clusters, tree and rules of each.
-        rules_: the rules of all levels, a `RuleBook`; `print` them.
+        levels_: clusters, tree and rules of each level, from the instances upwards.
+        rules_: the rules of all levels, which can be printed.
         classes_: names of the classes of top-bags.
-        n_clusters_: the numbers of clusters, a tuple.
+        n_clusters_: the numbers of clusters.
         fidelity_: fidelity on the validation data.
         majority_: share of the network's most frequent class there, the fidelity of constant rules.
-        grid_: all combinations that were tried, a tuple of `GridPoint`.
+        grid_: all combinations that were tried.
 
     Example:
 
@@ -81,23 +95,23 @@ class Explainer(RuleClassifier):
 
     def __init__(
         self,
-        max_clusters=10,
-        n_clusters=None,
-        metric="euclidean",
-        features="auto",
-        target=None,
-        class_names=None,
-        max_depth=None,
-        ccp_alpha=1e-3,
-        tolerance=0.0,
-        validation_fraction=0.2,
-        n_init=3,
-        max_rows=100_000,
-        batch_size=64,
-        random_state=0,
-        n_jobs=None,
-        verbose=1,
-    ):
+        max_clusters: int | Sequence[int] = 10,
+        n_clusters: int | Sequence[int] | None = None,
+        metric: str = "euclidean",
+        features: str | Sequence[str] = "auto",
+        target: TargetChoice = None,
+        class_names: Sequence[str] | None = None,
+        max_depth: int | None = None,
+        ccp_alpha: float = 1e-3,
+        tolerance: float = 0.0,
+        validation_fraction: float = 0.2,
+        n_init: int = 3,
+        max_rows: int = 100_000,
+        batch_size: int = 64,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 1,
+    ) -> None:
         self.max_clusters = max_clusters
         self.n_clusters = n_clusters
         self.metric = metric
@@ -115,7 +129,7 @@ class Explainer(RuleClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, model, x, x_valid=None):
+    def fit(self, model: keras.Model, x: TopBags, x_valid: TopBags | None = None) -> "Explainer":
         """Learn rules from a trained model. The model is left as it is.
 
         Args:
@@ -137,9 +151,9 @@ class Explainer(RuleClassifier):
                 same each time, or if an argument of the constructor is out of range.
         """
         task = prepare(self, model, x, x_valid)
-        return self._set(fit(task, self.verbose), task.network, task.target)
+        return self._set(Fitter(task, self.verbose).fit(), task.network, task.target)
 
-    def check(self, model, x, x_valid=None):
+    def check(self, model: keras.Model, x: TopBags, x_valid: TopBags | None = None) -> None:
         """Raise the errors of `fit` that can be known before the model is trained.
 
         The network computes as many batches as it takes to have a row for each cluster, most often
@@ -151,16 +165,16 @@ class Explainer(RuleClassifier):
         check_data(prepare(self, model, x, x_valid))
 
     @property
-    def rules_(self):
-        """The rules of all levels, a `RuleBook`."""
+    def rules_(self) -> RuleBook:
+        """The rules of all levels."""
         check_is_fitted(self, "levels_")
         return RuleBook(self.levels_)
 
-    def to_dataframe(self):
+    def to_dataframe(self) -> "pd.DataFrame":
         """The rules as a pandas DataFrame."""
         return self.rules_.to_dataframe()
 
-    def rename(self, level, names):
+    def rename(self, level: int | str, names: Mapping[int, str] | Mapping[str, str]) -> "Explainer":
         """Name clusters; the names appear wherever clusters do.
 
         Args:
@@ -177,35 +191,32 @@ class Explainer(RuleClassifier):
         self.levels_ = rename(self.levels_, find_level(self.levels_, level), names)
         return self
 
-    def explain(self, x, show=None):
-        """Why each top-bag got its class: a list of `Explanation`; `print` one.
+    def explain(self, x: TopBags | str | bytes, show: Show | None = None) -> Sequence[Explanation]:
+        """Why each top-bag got its class: a list of explanations, which can be printed.
 
         Where the model reads texts, they are `TextExplanation`s, which show it in the text.
 
         Args:
             x: top-bags, or a single one: `x[0]`.
             show: function from the position of a top-bag, sub-bag or instance in `x`, a tuple, to
-                str; by default it is the last index. The members of `Bags` are sorted, and so not
-                in the order of the RaggedTensor that they were made of.
+                its text; by default the last index. The members of `Bags` are sorted, and so not in
+                the order of the RaggedTensor that they were made of.
         """
         check_is_fitted(self, "levels_")
-        data = self._data(self._network.as_batch(x))
-        explanations = explain(self.levels_, self.classes_, self._read(data), show)
+        data = self.top_bags(self._network.as_batch(x))
+        explanations = explain(self.levels_, self.classes_, self.read(data), show)
         if (layer := self._network.text_layer) is None:
             return explanations
-        texts = np.concatenate([batch.numpy() for batch in data.batches()])
+        texts = np.concatenate([np.asarray(batch) for batch in data.batches()])
         return annotate(texts, explanations, layer)
 
-    def labels(self, x):
-        """The labels by the rules of all instances, sub-bags and so on.
-
-        Returns:
-            Tuple of int32 RaggedTensors, from the instances upwards: [top-bags, (n), (m)] for
-            instances (their clusters), [top-bags, (n)] for sub-bags.
-        """
-        return self._read(self._data(x)).nested_labels()
-
-    def describe(self, x=None, instance_labels=None, sub_bag_labels=None, label_names=None):
+    def describe(
+        self,
+        x: TopBags | None = None,
+        instance_labels: tf.RaggedTensor | npt.ArrayLike | None = None,
+        sub_bag_labels: tf.RaggedTensor | npt.ArrayLike | None = None,
+        label_names: Mapping[str, Sequence[str]] | None = None,
+    ) -> Description:
         """Describe the clusters by their sizes, and by true labels where they are known.
 
         Args:
@@ -214,18 +225,17 @@ class Explainer(RuleClassifier):
             sub_bag_labels: likewise of sub-bags.
             label_names: dict from "instance" and "sub-bag" to names of those labels.
 
-        Returns:
-            `Description`; `print` it.
-
         Raises:
             ValueError: if labels are not nested like `x`, or given without it.
         """
         check_is_fitted(self, "levels_")
         truths = {0: instance_labels, 1: sub_bag_labels}
-        seen = None if x is None else self._read(self._data(x))
+        seen = None if x is None else self.read(self.top_bags(x))
         return describe(self.levels_, seen, truths, label_names or {})
 
-    def representatives(self, x, level, cluster, n=10, by="separation"):
+    def representatives(
+        self, x: TopBags, level: int | str, cluster: int | str, n: int = 10, by: str = "separation"
+    ) -> list[Representative]:
         """The rows of `x` that stand for a cluster best.
 
         Args:
@@ -235,29 +245,28 @@ class Explainer(RuleClassifier):
             n: how many at most; equal ones only once.
             by: "separation", the distance to the nearest centroid of another cluster (the paper's
                 score), largest first; or "closeness" to the cluster's own centroid.
-
-        Returns:
-            List of `Representative`.
         """
         check_is_fitted(self, "levels_")
         check_int("n", n, 1)
-        level = find_level(self.levels_, level)
-        key = level, find_cluster(self.levels_[level], cluster)
-        batches = self._observe(self._data(x).batches())
-        return representatives(self.levels_, [key], batches, n, by)[key]
+        index = find_level(self.levels_, level)
+        key = index, find_cluster(self.levels_[index], cluster)
+        seen = self._observe(self.top_bags(x).batches())
+        return representatives(self.levels_, [key], seen, n=n, by=by)[key]
 
-    def cluster_table(self, x, n=20, by="separation", show=None):
-        """What stands for each cluster: a `ClusterTable`, to `print` or to write as HTML.
+    def cluster_table(
+        self, x: TopBags, n: int = 20, by: str = "separation", show: Show | None = None
+    ) -> ClusterTable:
+        """What stands for each cluster: a table, to print or to write as HTML.
 
         Args:
             x, n, by: as for `representatives`.
-            show: function from the position of a row in `x` to str; by default it is the position.
+            show: function from the position of a row in `x` to its text; by default the position.
         """
         check_int("n", n, 1)
-        batches = self._observe(self._data(x).batches())
-        return cluster_table(self.levels_, batches, n, by, show or str)
+        seen = self._observe(self.top_bags(x).batches())
+        return cluster_table(self.levels_, seen, n=n, by=by, show=show or str)
 
-    def save(self, folder):
+    def save(self, folder: PathLike) -> None:
         """Save to a folder, as JSON and npz. A `target` that is a function is not saved.
 
         An explainer can be pickled, too, with its network and a `target` that can be pickled.
@@ -269,12 +278,21 @@ class Explainer(RuleClassifier):
             ValueError: if the folder holds something else.
         """
         check_is_fitted(self, "levels_")
-        figures = self.n_clusters_, self.fidelity_, self.majority_
-        fitted = Fitted(self.levels_, self.classes_, self.grid_, *figures)
-        storage.write(folder, self.get_params(), fitted, self._target, self._fingerprint)
+        fitted = Fitted(
+            levels=self.levels_,
+            classes=self.classes_,
+            grid=self.grid_,
+            n_clusters=self.n_clusters_,
+            fidelity=self.fidelity_,
+            majority=self.majority_,
+        )
+        saved = storage.Saved(self.get_params(), fitted, self._target)
+        storage.write(folder, saved, self._fingerprint)
 
     @classmethod
-    def load(cls, folder, model, target=None):
+    def load(
+        cls, folder: PathLike, model: keras.Model, target: TargetFunction | None = None
+    ) -> "Explainer":
         """Load a saved explainer.
 
         Args:
@@ -287,10 +305,10 @@ class Explainer(RuleClassifier):
             ValueError: if it is damaged, explains another model, or needs `target`.
         """
         network = Network(model)
-        parameters, fitted, target = storage.read(folder, model, cls().get_params(), target)
-        return cls(**parameters)._set(fitted, network, target)
+        saved = storage.read(folder, model, cls().get_params(), target)
+        return cls(**saved.parameters)._set(saved.fitted, network, saved.target)
 
-    def _set(self, fitted, network, target):
+    def _set(self, fitted: Fitted, network: Network, target: Target) -> "Explainer":
         self.levels_, self.classes_, self.grid_ = fitted.levels, fitted.classes, fitted.grid
         self.n_clusters_ = fitted.n_clusters
         self.fidelity_, self.majority_ = fitted.fidelity, fitted.majority

@@ -1,10 +1,19 @@
 """Rules as a classifier of top-bags, and how good it is."""
 
+from collections.abc import Iterable, Iterator
+
+import numpy.typing as npt
+import tensorflow as tf
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.agreement import agreement
-from keras_mmil.interpretation.readout.reading import classify, read
+from keras_mmil._support.types import Ints, Tensors
+from keras_mmil.interpretation.network.capture import Network, Observation
+from keras_mmil.interpretation.network.data import Source, TopBags
+from keras_mmil.interpretation.network.targets import Target
+from keras_mmil.interpretation.readout.reading import Reading, classify, read
+from keras_mmil.interpretation.rules.level import Level
 from keras_mmil.interpretation.storage import fingerprint
 
 __all__ = ["RuleClassifier"]
@@ -13,25 +22,41 @@ __all__ = ["RuleClassifier"]
 class RuleClassifier(BaseEstimator):
     """What an `Explainer` does with its rules as a classifier.
 
-    A subclass has `batch_size`; and once it is fitted `levels_`, `classes_`, and `_network`,
-    `_target` and `_fingerprint`: the `Network`, the `Target`, and the weights' fingerprint.
+    A subclass sets these attributes: `batch_size`; and once it is fitted `levels_`, `classes_`, the
+    network, the target, and the fingerprint of the network's weights.
     """
 
-    def predict(self, x):
+    batch_size: int
+    levels_: tuple[Level, ...]
+    classes_: tuple[str, ...]
+    _network: Network
+    _target: Target
+    _fingerprint: str
+
+    def predict(self, x: TopBags) -> Ints:
         """The classes of top-bags by the rules: int [top-bags].
 
         Args:
             x: top-bags, as for `fit`; so also below.
         """
-        return self._classify(self._data(x).batches())[0]
+        return self._classify(self.top_bags(x).batches())[0]
 
-    def fidelity(self, x):
+    def labels(self, x: TopBags) -> tuple[tf.RaggedTensor, ...]:
+        """The labels by the rules of all instances, sub-bags and so on.
+
+        Returns:
+            int32 RaggedTensors, from the instances upwards: [top-bags, (n), (m)] for
+            instances (their clusters), [top-bags, (n)] for sub-bags.
+        """
+        return self.read(self.top_bags(x)).nested_labels()
+
+    def fidelity(self, x: TopBags) -> float:
         """The fraction of top-bags on which rules and network agree."""
-        by_rules, by_network = self._classify(self._data(x).batches())
+        by_rules, by_network = self._classify(self.top_bags(x).batches())
         return agreement("fidelity", by_rules, by_network)["fidelity"]
 
-    def score(self, x, y=None):
-        """The accuracy of the rules: the fraction of top-bags about which they are right.
+    def score(self, x: TopBags, y: npt.ArrayLike | None = None) -> float:
+        """The accuracy of the rules: the fraction of top-bags that they classify correctly.
 
         Args:
             x: top-bags.
@@ -41,15 +66,15 @@ class RuleClassifier(BaseEstimator):
         Raises:
             ValueError: if there are no labels, or labels beside a Dataset.
         """
-        batches, truth = self._data(x).labelled(y)
+        batches, truth = self.top_bags(x).labelled(y)
         by_rules, _ = self._classify(batches)
         return self._accuracy(by_rules, truth())["accuracy"]
 
-    def evaluate(self, x, y=None):
+    def evaluate(self, x: TopBags, y: npt.ArrayLike | None = None) -> dict[str, float]:
         """Fidelity and accuracy at once, each beside what constant rules would reach.
 
-        Constant rules put every top-bag into one class. They are at their best with the most
-        frequent one, and then reach its share. `x` is read once.
+        Constant rules put every top-bag into one class. At best this is the most frequent class,
+        and they reach its share. `x` is read once.
 
         Args:
             x: top-bags.
@@ -63,7 +88,7 @@ class RuleClassifier(BaseEstimator):
         Raises:
             ValueError: if there are labels beside a Dataset.
         """
-        data = self._data(x)
+        data = self.top_bags(x)
         if y is None and not data.has_labels:
             return agreement("fidelity", *self._classify(data.batches()))
         batches, truth = data.labelled(y)
@@ -71,12 +96,24 @@ class RuleClassifier(BaseEstimator):
         found = agreement("fidelity", by_rules, by_network)
         return found | self._accuracy(by_rules, truth())
 
-    def _data(self, x):
-        """Top-bags, checked."""
+    def top_bags(self, x: TopBags) -> Source:
+        """Top-bags, checked, which can be read several times.
+
+        Args:
+            x: top-bags, as for `fit`.
+        """
         check_is_fitted(self, "levels_")
         return self._network.data(x, self.batch_size)
 
-    def _observe(self, batches):
+    def read(self, data: Source) -> Reading:
+        """The labels of everything in some top-bags, by rules and network.
+
+        Args:
+            data: what `top_bags` returned.
+        """
+        return read(self.levels_, self._target, self._observe(data.batches()))
+
+    def _observe(self, batches: Iterable[Tensors]) -> Iterator[Observation]:
         """What the network computes on batches of checked top-bags."""
         if fingerprint(self._network.model) != self._fingerprint:
             raise ValueError(
@@ -86,14 +123,10 @@ class RuleClassifier(BaseEstimator):
         projections = [level.projection for level in self.levels_]
         return (batch.projected(projections) for batch in self._network.batches(batches))
 
-    def _accuracy(self, by_rules, y):
-        y = self._target.true_labels(y, len(by_rules), len(self.classes_))
-        return agreement("accuracy", by_rules, y)
+    def _accuracy(self, by_rules: Ints, y: npt.ArrayLike) -> dict[str, float]:
+        truth = self._target.true_labels(y, len(by_rules), len(self.classes_))
+        return agreement("accuracy", by_rules, truth)
 
-    def _classify(self, batches):
+    def _classify(self, batches: Iterable[Tensors]) -> tuple[Ints, Ints]:
         """The classes of top-bags by the rules, and by the network."""
         return classify(self.levels_, self._target, self._observe(batches))
-
-    def _read(self, data):
-        """A `Reading` of checked top-bags."""
-        return read(self.levels_, self._target, self._observe(data.batches()))

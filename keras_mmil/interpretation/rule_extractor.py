@@ -1,6 +1,7 @@
 """A Keras callback that reads the network as rules while it trains."""
 
 import warnings
+from typing import Any
 
 import keras
 from sklearn.exceptions import NotFittedError
@@ -8,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 from keras_mmil._support.checks import positive_int
 from keras_mmil.interpretation.explainer import Explainer
 from keras_mmil.interpretation.fitting.options import check_arguments
+from keras_mmil.interpretation.network.data import TopBags
 from keras_mmil.interpretation.storage import fingerprint
 
 __all__ = ["RuleExtractor"]
@@ -46,17 +48,26 @@ class RuleExtractor(keras.callbacks.Callback):
     >>> print(extractor.explainer_.rules_)
     """
 
-    def __init__(self, x, validation_data=None, every=None, **explainer_arguments):
+    def __init__(
+        self,
+        x: TopBags,
+        validation_data: TopBags | tuple[Any, ...] | None = None,
+        every: int | None = None,
+        **explainer_arguments: Any,
+    ) -> None:
         super().__init__()
         check_arguments(Explainer(**explainer_arguments))
         self.x = x
         self.x_valid = validation_data[0] if isinstance(validation_data, tuple) else validation_data
         self.every = positive_int("every", every, optional=True)
         self.explainer_arguments = explainer_arguments
-        self._forget()
+        self._explainer: Explainer | None = None
+        self._error: Exception | None = None
+        # Fingerprint of the weights that the explainer explains.
+        self._read_weights: str | None = None
 
     @property
-    def explainer_(self):
+    def explainer_(self) -> Explainer:
         """The fitted `Explainer`.
 
         Raises:
@@ -75,18 +86,18 @@ class RuleExtractor(keras.callbacks.Callback):
             )
         return self._explainer
 
-    def extract(self, model):
+    def extract(self, model: keras.Model) -> Explainer:
         """Read a model as rules now.
 
         Returns:
-            The `Explainer`, which is also `explainer_`.
+            The fitted explainer, which is also `explainer_`.
         """
         self._forget()
         self._explainer = Explainer(**self.explainer_arguments).fit(model, self.x, self.x_valid)
         self._read_weights = fingerprint(model)
         return self._explainer
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Forget what was extracted in an earlier training, and check model and data.
 
         Raises:
@@ -95,22 +106,22 @@ class RuleExtractor(keras.callbacks.Callback):
         self._forget()
         Explainer(**self.explainer_arguments).check(self.model, self.x, self.x_valid)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Extract every few epochs, and log the fidelity."""
         if self.every is None:
             return
         fidelity = majority = float("nan")
         if (epoch + 1) % self.every == 0 and self._try_to_extract():
-            fidelity, majority = self._explainer.fidelity_, self._explainer.majority_
+            fidelity, majority = self.explainer_.fidelity_, self.explainer_.majority_
         if logs is not None:
             logs |= {"val_fidelity": fidelity, "val_fidelity_majority": majority}
 
-    def on_train_end(self, logs=None):
-        """Extract, unless these weights were read already."""
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Extract, unless that was done with these weights."""
         if self._read_weights != fingerprint(self.model):
             self._try_to_extract()
 
-    def _try_to_extract(self):
+    def _try_to_extract(self) -> bool:
         """Extract; or warn, and keep the error. Returns whether there are rules."""
         try:
             self.extract(self.model)
@@ -122,10 +133,9 @@ class RuleExtractor(keras.callbacks.Callback):
             )
         return self._error is None
 
-    def _forget(self):
-        self._explainer = self._error = None
-        self._read_weights = None  # fingerprint of the weights that the explainer explains
+    def _forget(self) -> None:
+        self._explainer = self._error = self._read_weights = None
 
 
-def _describe(error):
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

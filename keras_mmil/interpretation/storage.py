@@ -7,17 +7,23 @@ import json
 import re
 import zipfile
 import zlib
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import keras
 import numpy as np
 
 from keras_mmil._support.atomic import part_of, remove_abandoned, replacing
+from keras_mmil._support.types import Array, Config, PathLike
 from keras_mmil._version import __version__
 from keras_mmil.functional.graph import all_layers
 from keras_mmil.interpretation.encoding import decode, decode_target, encode, with_tuples
+from keras_mmil.interpretation.fitting.fitted import Fitted
+from keras_mmil.interpretation.network.targets import Target, TargetFunction
 
-__all__ = ["fingerprint", "read", "write"]
+__all__ = ["Saved", "fingerprint", "read", "write"]
 
 _FORMAT = "keras-mmil rules"
 _VERSION = 3
@@ -36,12 +42,27 @@ _NPZ_ERRORS = (
 )
 
 
-def fingerprint(model):
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What is saved of an explainer.
+
+    Attributes:
+        parameters: the constructor's arguments; a function as `target` is not saved.
+        fitted: what fitting found.
+        target: what the classes of top-bags are.
+    """
+
+    parameters: Config
+    fitted: Fitted
+    target: Target
+
+
+def fingerprint(model: keras.Model) -> str:
     """What tells trained models apart, as hexadecimal digits.
 
-    It is the SHA-256 of the shapes, dtypes and values of a model's weights, and of what its layers
-    make of them: activations and aggregations. Names do not matter, nor do layers that prepare the
-    input, such as `TextBags`.
+    It is the SHA-256 of the shapes, dtypes and values of a model's weights, and of the activations
+    and aggregations of its layers. Names do not matter, nor do layers that prepare the input, such
+    as `TextBags`.
     """
     digest = hashlib.sha256()
     for functions in sorted(map(_functions, all_layers(model))):
@@ -53,8 +74,8 @@ def fingerprint(model):
     return digest.hexdigest()
 
 
-def _functions(layer):
-    """The activation and the aggregations of a layer, as a text."""
+def _functions(layer: keras.Layer) -> str:
+    """The activation and the aggregations of a layer, as text."""
     activation = getattr(layer, "activation", None)
     name = getattr(activation, "__name__", type(activation).__name__)
     found = [] if activation is None else [name]
@@ -64,19 +85,17 @@ def _functions(layer):
     return "; ".join(found)
 
 
-def write(folder, parameters, fitted, target, weights):
+def write(folder: PathLike, saved: Saved, weights: str) -> None:
     """Save an explainer.
 
-    The arrays' file is named after its content and the manifest names it, so that the folder turns
-    from the old explainer into the new one at once, when the manifest is replaced. The manifest has
-    a checksum of its own content, too, however it is indented.
+    The arrays' file is named after its content, and the manifest names it. So the folder turns from
+    the old explainer into the new one at once, when the manifest is replaced. The manifest also has
+    a checksum of its own content, which does not depend on how it is indented.
 
     Args:
-        folder: where to; made if needed. Must be empty, or hold an explainer, which is replaced, or
-            what a save left that was killed.
-        parameters: the constructor's arguments, a dict; a function as `target` is not saved.
-        fitted: a `Fitted`.
-        target: the `Target`.
+        folder: where to; made if it does not exist. It must be empty, or hold an explainer, which
+            is replaced, or what an interrupted save left.
+        saved: the explainer.
         weights: `fingerprint` of the model.
 
     Raises:
@@ -87,18 +106,16 @@ def write(folder, parameters, fitted, target, weights):
     if folder.exists():
         _check_replaceable(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    data, arrays = encode(fitted)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    content = buffer.getvalue()
+    data, arrays = encode(saved.fitted)
+    content = _packed(arrays)
     checksum = _checksum(content)
     file = f"arrays-{checksum[:16]}.npz"
     manifest = {
         "library": __version__,
         "arrays": {"file": file, "sha256": checksum},
         "weights": weights,
-        "parameters": parameters | ({"target": None} if target.function else {}),
-        "target": target.to_dict(),
+        "parameters": saved.parameters | ({"target": None} if saved.target.function else {}),
+        "target": saved.target.to_dict(),
         "fitted": data,
     }
     # As it will be read: NumPy's numbers have become Python's, and tuples lists.
@@ -110,24 +127,26 @@ def write(folder, parameters, fitted, target, weights):
     replaced = _arrays_of_saved(folder)
     with replacing(folder / _MANIFEST) as part:
         part.write_text(text, encoding="utf-8")
-    if replaced not in (None, file):
+    if replaced is not None and replaced != file:
         (folder / replaced).unlink(missing_ok=True)
     # Only old ones, as others may be of a save that goes on at the same time.
     leftovers = [path for path in folder.iterdir() if path.name != file and _is_leftover(path)]
     remove_abandoned(leftovers, folder / _MANIFEST)
 
 
-def read(folder, model, defaults, function=None):
+def read(
+    folder: PathLike,
+    model: keras.Model,
+    defaults: Config,
+    function: TargetFunction | None = None,
+) -> Saved:
     """Load what `write` saved.
 
     Args:
         folder: where from.
         model: the Keras model that was explained.
-        defaults: the constructor's arguments with their defaults, a dict.
+        defaults: the constructor's arguments with their defaults.
         function: the function that was its target, if it was one.
-
-    Returns:
-        `parameters`, `fitted` and `target`.
 
     Raises:
         FileNotFoundError: if there is no explainer in the folder.
@@ -157,10 +176,10 @@ def read(folder, model, defaults, function=None):
         )
     if callable(function):
         parameters["target"], target = function, replace(target, function=function)
-    return parameters, fitted, target
+    return Saved(parameters, fitted, target)
 
 
-def _check_replaceable(folder):
+def _check_replaceable(folder: Path) -> None:
     if not folder.is_dir():
         raise ValueError(f"Expected a folder. Received: folder={str(folder)!r}, a file")
     if not all(map(_is_leftover, folder.iterdir())):
@@ -173,8 +192,8 @@ def _check_replaceable(folder):
             ) from error
 
 
-def _is_leftover(path):
-    """Whether a file was certainly written by a save that was killed, and no manifest names it."""
+def _is_leftover(path: Path) -> bool:
+    """Whether a file certainly comes from an interrupted save, and no manifest names it."""
     if part_of(path) == _MANIFEST or _ARRAYS.fullmatch(part_of(path) or ""):
         return True
     match = _ARRAYS.fullmatch(path.name)
@@ -186,7 +205,7 @@ def _is_leftover(path):
         return True
 
 
-def _arrays_of_saved(folder):
+def _arrays_of_saved(folder: Path) -> str | None:
     """Name of the arrays' file of the explainer in a folder, None if there is none."""
     if not (folder / _MANIFEST).is_file():
         return None
@@ -195,7 +214,7 @@ def _arrays_of_saved(folder):
     return name if isinstance(name, str) and _ARRAYS.fullmatch(name) else None
 
 
-def _read_manifest(folder, check=True):
+def _read_manifest(folder: Path, check: bool = True) -> Config:
     path = folder / _MANIFEST
     if not path.is_file():
         raise FileNotFoundError(f"Expected saved rules. Received: no file {str(path)!r}")
@@ -214,7 +233,14 @@ def _read_manifest(folder, check=True):
     return manifest
 
 
-def _read_arrays(path, checksum):
+def _packed(arrays: Mapping[str, Any]) -> bytes:
+    """Arrays as the content of an npz file."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _read_arrays(path: Path, checksum: str) -> dict[str, Array]:
     if not path.is_file():
         raise FileNotFoundError(
             f"Expected the arrays of saved rules. Received: no file {str(path)!r}"
@@ -230,7 +256,7 @@ def _read_arrays(path, checksum):
 
 
 @contextlib.contextmanager
-def _refusing(path, errors):
+def _refusing(path: Path, errors: tuple[type[Exception], ...]) -> Iterator[None]:
     """Say which file is damaged where one of these errors is raised."""
     try:
         yield
@@ -238,22 +264,22 @@ def _refusing(path, errors):
         raise _damaged(path, repr(error)) from error
 
 
-def _damaged(path, why):
+def _damaged(path: Path, why: str) -> ValueError:
     return ValueError(
         f"Expected saved rules that are whole. Received: {str(path)!r}, damaged: {why}"
     )
 
 
-def _checksum(content):
+def _checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _checksum_of_json(content):
-    """That of what is said, not of how it is spelled."""
+def _checksum_of_json(content: Config) -> str:
+    """The checksum of the content, whatever its order and white space."""
     return _checksum(json.dumps(content, sort_keys=True).encode())
 
 
-def _plain(value):
+def _plain(value: object) -> Any:
     """NumPy's numbers and arrays as Python's, for JSON."""
     if not isinstance(value, (np.generic, np.ndarray)):
         raise TypeError(f"Expected arguments of an explainer that JSON knows. Received: {value!r}")

@@ -1,14 +1,16 @@
 """Records of measured figures: when they are made, by which command, and of which commit."""
 
-import argparse
+import dataclasses
 import json
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 
-from keras_mmil import zoo
+from keras_mmil import training, zoo
 from keras_mmil.cli import results
+from keras_mmil.cli.options import RunOptions, Settings
 from keras_mmil_cli.main import main
 
 QUICK = ["--source", "synthetic", "--epochs", "1", "--verbose", "0"]
@@ -53,35 +55,86 @@ def test_recording_needs_a_checkout(checkout, missing, capsys):
     assert not (checkout / "run").exists()
 
 
+def settings_of(experiment, **settings):
+    """Those of a run of the paper's data, without a cross-validation unless it is asked for."""
+    return dataclasses.replace(Settings.of(experiment, RunOptions(folds=0)), **settings)
+
+
+def test_records(tmp_path):
+    experiment = zoo.registry["mnist"]
+    settings = settings_of(experiment, epochs=3)
+    for seed, accuracy in ((0, 0.9), (1, 0.8), (0, 1.0)):
+        results.record(tmp_path, experiment, settings, {"test_accuracy": {seed: accuracy}})
+    (entry,) = json.loads((tmp_path / "mnist.json").read_text())
+    assert entry["values"] == {"0": 1.0, "1": 0.8}
+    assert entry["runs"] == 2
+    np.testing.assert_allclose(
+        [entry["mean"], entry["std"]], [0.9, np.std([1, 0.8], ddof=1)], atol=1e-6
+    )
+    assert entry["paper"] == 0.9842
+    settings = dataclasses.replace(settings, source="digits")
+    results.record(tmp_path, experiment, settings, {"test_accuracy": {1: 0.5}})
+    assert len(json.loads((tmp_path / "mnist.json").read_text())) == 2
+
+
+def test_records_name_split_and_command(tmp_path):
+    experiment = zoo.registry["cora-mil-mean-transductive"]
+    settings = settings_of(experiment, epochs=100)
+    of_a_baseline = {"experiment": "cora", "model": "gcn", "variant": "", "metric": "test_accuracy"}
+    (tmp_path / "cora.json").write_text(json.dumps([of_a_baseline]))
+    results.record(tmp_path, experiment, settings, {"test_accuracy": {0: 0.7, 1: 0.9}})
+    baseline, entry = json.loads((tmp_path / "cora.json").read_text())
+    assert (entry["model"], entry["variant"]) == ("mil-mean", "transductive")
+    assert (entry["mean"], entry["paper"], entry["runs"]) == (0.8, 0.785, 2)
+    options = "--model mil --aggregation mean --split transductive --epochs 100 --seed S"
+    assert entry["command"] == f"keras-mmil run cora {options} --record"
+    assert baseline == of_a_baseline
+    results.record(tmp_path, experiment, settings, {"test_accuracy": {0: 0.7}}, rounds=3)
+    _, entry = json.loads((tmp_path / "cora.json").read_text())
+    assert entry["command"].endswith("--epochs 100 --rounds 3 --seed S --no-rules --record")
+
+
+def test_figures_of_folds():
+    accuracy = np.array([[0.5, 0.75], [1.0, 0.5]])
+    result = training.CrossValidation({"accuracy": accuracy}, np.full((2, 2), 90.0), 0.5)
+    figures, variant = results.figures_of_folds(result)
+    share = {"test_accuracy_majority": {0: 0.5}}
+    assert figures == {"test_accuracy": {0: 0.625, 1: 0.75}, "train_minutes": {0: 6.0}, **share}
+    assert variant == "2x2 folds"
+    one = training.CrossValidation({"accuracy": accuracy[:1]}, np.full((1, 2), 90.0), 0.5)
+    figures, variant = results.figures_of_folds(one)
+    assert figures == {"test_accuracy": {0: 0.5, 1: 0.75}, "train_minutes": {0: 3.0}, **share}
+    assert variant == "1x2 folds"
+
+
 @pytest.mark.parametrize(
-    ("key", "settings"),
+    ("key", "settings", "rounds"),
     [
-        ("cora-mil-mean-transductive", {"source": "synthetic"}),
-        ("imdb", {"adversarial": True}),
-        ("imdb-binary", {"folds": 10, "rounds": 2}),
-        ("imdb-binary", {"folds": 5, "rounds": 2}),
-        ("imdb-binary", {"folds": 0}),
+        ("cora-mil-mean-transductive", {"source": "synthetic"}, None),
+        ("imdb", {"adversarial": True}, None),
+        ("imdb-binary", {"folds": 10}, 2),
+        ("imdb-binary", {"folds": 5}, 2),
+        ("imdb-binary", {"folds": 0}, None),
     ],
 )
-def test_commands_of_records_are_those_of_their_runs(key, settings, tmp_path, monkeypatch):
+def test_commands_of_records_are_those_of_their_runs(key, settings, rounds, tmp_path, monkeypatch):
     """Given to the program, they ask for what was recorded."""
     experiment = zoo.registry[key]
-    about = {"source": experiment.sources[0], "epochs": 7, "adversarial": False, "folds": 0}
-    settings = {**about, **settings}
-    results.record(tmp_path, experiment, settings, {"test_accuracy": {4: 0.5}})
+    settings = settings_of(experiment, epochs=7, **settings)
+    results.record(tmp_path, experiment, settings, {"test_accuracy": {4: 0.5}}, rounds=rounds)
     (entry,) = json.loads((tmp_path / f"{experiment.name}.json").read_text())
     asked = []
     monkeypatch.setattr("keras_mmil.cli.run.run_seeds", lambda *call: asked.append(call))
     assert main(entry["command"].replace(" S", " 4").split()[1:]) == 0
     ((chosen, options),) = asked
     assert chosen is experiment
-    assert isinstance(options, argparse.Namespace)
+    assert isinstance(options, RunOptions)
     assert (options.epochs, options.seed, options.record) == (7, 4, True)
-    assert options.vat == settings["adversarial"]
-    assert (options.source or experiment.sources[0]) == settings["source"]
+    assert options.vat == settings.adversarial
+    assert (options.source or experiment.sources[0]) == settings.source
     folds = experiment.folds if options.folds is None else options.folds
-    assert folds == settings["folds"]
-    assert options.rounds == settings.get("rounds")
+    assert folds == settings.folds
+    assert options.rounds == rounds
 
 
 def git(folder, *arguments):

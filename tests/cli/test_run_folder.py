@@ -1,10 +1,11 @@
-"""The folder of a run, as kills leave it."""
+"""The folder of a run: what is kept in it, and what interrupted runs leave."""
 
 from pathlib import Path
 
 import pytest
 
 from keras_mmil.cli.run_folder import RunFolder, read_settings
+from keras_mmil_cli.main import main
 
 SETTINGS = {"experiment": "mnist", "seed": 0}
 PARTS = ("part-0123456789abcdef-epoch-0003.keras", "part-0123456789abcdef-manifest.json")
@@ -73,3 +74,14 @@ def test_a_folder_that_is_no_run_is_not_tidied(tmp_path):
     RunFolder(tmp_path, SETTINGS, resume=True).create()
     assert {path.name for path in tmp_path.iterdir()} == {"settings.json", *PARTS}
     assert read_settings(tmp_path) == SETTINGS
+
+
+@pytest.mark.parametrize("content", ["{}", "no JSON", '{"editor.fontSize": 12}'])
+def test_what_is_not_a_run_is_left_alone(tmp_path, capsys, content):
+    (tmp_path / "settings.json").write_text(content)
+    (tmp_path / "precious.txt").write_text("kept")
+    for command in (["demo"], ["run", "mnist", "--source", "digits", "--resume"]):
+        assert main([*command, "--out", str(tmp_path)]) == 2
+        assert "Expected the settings of a run" in capsys.readouterr().err
+    assert (tmp_path / "settings.json").read_text() == content
+    assert (tmp_path / "precious.txt").exists()

@@ -1,314 +1,269 @@
-"""Saved explainers that were damaged: refused, or the same as before."""
+"""Saving and loading, also where a save was interrupted."""
 
-import copy
 import hashlib
-import io
 import json
-import warnings
+import os
+from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
+from trainable_networks import make_data, make_model, median_target
 
 import keras_mmil
-from keras_mmil import Explainer, ragged
-from keras_mmil.interpretation import storage
-from keras_mmil.interpretation.rules.tree import Tree
+from keras_mmil.interpretation import Explainer
 from keras_mmil.layers import BagLayer
-
-CLASSES = ("cold", "mild", "hot")
-DEFAULTS = Explainer().get_params()
-
-
-def classes(outputs):
-    """Three classes of equal size."""
-    return np.searchsorted(np.quantile(outputs[:, 0], [1 / 3, 2 / 3]), outputs[:, 0])
 
 
 @pytest.fixture(scope="module")
 def model():
-    keras.utils.set_random_seed(1)
-    inputs = keras.Input((None, None, 2), ragged=True)
-    x = BagLayer(3)(BagLayer(4)(inputs))
-    return keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(x))
+    return make_model()
 
 
 @pytest.fixture(scope="module")
 def x():
-    rng = np.random.default_rng(0)
-    sizes = [rng.integers(1, 4, 40)]
-    sizes.append(rng.integers(1, 4, sizes[0].sum()))
-    return ragged.from_flat(rng.normal(size=(sizes[1].sum(), 2)).astype(np.float32), sizes)
+    return make_data()[0]
 
 
 @pytest.fixture(scope="module")
 def fitted(model, x):
-    return Explainer(n_clusters=3, target=classes, class_names=CLASSES, verbose=0).fit(model, x)
+    target = median_target(model, x)
+    return Explainer(max_clusters=4, target=target, verbose=0).fit(model, x)
 
 
-@pytest.fixture
-def folder(fitted, tmp_path):
+def test_saved_and_loaded(fitted, model, x, tmp_path):
+    folder = tmp_path / "deep" / "rules"
+    fitted.save(folder)
+    assert {path.suffix for path in folder.iterdir()} == {".json", ".npz"}
+    loaded = Explainer.load(folder, model)
+    assert loaded.get_params() == fitted.get_params()
+    assert loaded.grid_ == fitted.grid_
+    assert loaded.n_clusters_ == fitted.n_clusters_
+    assert loaded.fidelity_ == fitted.fidelity_
+    assert loaded.majority_ == fitted.majority_
+    assert loaded.classes_ == fitted.classes_
+    assert list(loaded.rules_) == list(fitted.rules_)
+    assert str(loaded.rules_) == str(fitted.rules_)
+    assert str(loaded.describe(x)) == str(fitted.describe(x))
+    np.testing.assert_array_equal(loaded.predict(x), fitted.predict(x))
+    assert [str(e) for e in loaded.explain(x)] == [str(e) for e in fitted.explain(x)]
+    for data in (folder / "manifest.json").read_text(encoding="utf-8"), fitted.rules_.to_json():
+        json.loads(data, parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("changed", [{"aggregation": "mean"}, {"activation": "tanh"}])
+def test_a_model_that_has_only_the_weights_is_another(fitted, model, tmp_path, changed):
     fitted.save(tmp_path)
-    return tmp_path
+    inputs = keras.Input((None, 2), ragged=True)
+    outputs = keras.layers.Dense(1, activation="sigmoid")(BagLayer(4, **changed)(inputs))
+    other = keras_mmil.Model(inputs, outputs)
+    other.set_weights(model.get_weights())
+    with pytest.raises(ValueError, match="Expected the model whose rules were saved"):
+        Explainer.load(tmp_path, other)
 
 
-def read(folder, model):
-    return storage.read(folder, model, DEFAULTS, classes)
+def test_saving_replaces_saved_rules_only(fitted, model, x, tmp_path):
+    folder = tmp_path / "rules"
+    other = Explainer(n_clusters=2, target=fitted.target, verbose=0).fit(model, x)
+    other.save(folder)
+    (folder / "notes.txt").write_text("mine")
+    fitted.save(folder)
+    assert Explainer.load(folder, model).n_clusters_ == fitted.n_clusters_
+    assert len(list(folder.iterdir())) == 3
+    assert (folder / "notes.txt").read_text() == "mine"
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("")
+    with pytest.raises(ValueError, match=r"new or empty folder.*foreign"):
+        fitted.save(foreign)
+    (foreign / "manifest.json").write_text('{"format": "another"}')
+    with pytest.raises(ValueError, match="foreign"):
+        fitted.save(foreign)
+    with pytest.raises(ValueError, match=r"a folder. Received: .*thesis.tex', a file"):
+        fitted.save(foreign / "thesis.tex")
 
 
-def read_or_refuse(folder, model):
-    """What is read; None where it is refused, with the name of the file or folder."""
-    try:
-        return read(folder, model)[1]
-    except (ValueError, FileNotFoundError) as error:
-        refusal = str(error)
-    assert str(folder) in refusal
-    return None
+class Killed(BaseException):
+    pass
 
 
-def content(explainer_or_fitted):
-    """All that was learned, as one text to compare."""
-    levels = getattr(explainer_or_fitted, "levels", None) or explainer_or_fitted.levels_
-    arrays = [
-        values.tobytes()
-        for level in levels
-        for part in (level, level.tree)
-        for values in vars(part).values()
-        if isinstance(values, np.ndarray)
-    ]
-    return str([*map(str, levels), arrays])
+def save_and_be_killed(explainer, folder, n_files):
+    """A save that is killed when so many files are whole, and the next one is half written."""
+    replace, n_replaced = os.replace, iter(range(10))
+
+    def replace_or_die(source, target):
+        if next(n_replaced) == n_files:
+            content = Path(source).read_bytes()
+            Path(source).write_bytes(content[: len(content) // 2])
+            raise Killed
+        replace(source, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", replace_or_die)
+        patch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # the dead do not tidy
+        with pytest.raises(Killed):
+            explainer.save(folder)
 
 
-def files_of(folder):
-    """The paths of the manifest and of the arrays."""
-    return folder / "manifest.json", next(folder.glob("arrays-*.npz"))
+def make_older(folder):
+    """As if six hours had passed."""
+    for path in folder.iterdir():
+        os.utime(path, (path.stat().st_mtime - 6.1 * 3600,) * 2)
 
 
-def rewrite(folder, change_manifest=None, change_arrays=None):
-    """Change what is saved, and make all checksums fit."""
-    path, arrays_path = files_of(folder)
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    head = {name: manifest.pop(name) for name in ("format", "version", "sha256")}
-    if change_arrays:
-        arrays = dict(np.load(arrays_path))
-        change_arrays(arrays)
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
-        arrays_path.write_bytes(buffer.getvalue())
-        manifest["arrays"]["sha256"] = hashlib.sha256(buffer.getvalue()).hexdigest()
-    if change_manifest:
-        change_manifest(manifest)
-    text = json.dumps(manifest, sort_keys=True)
-    head["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    path.write_text(json.dumps(head | manifest), encoding="utf-8")
+@pytest.fixture(scope="module")
+def fitted_before(fitted, model, x):
+    return Explainer(n_clusters=2, target=fitted.target, verbose=0).fit(model, x)
 
 
-def test_what_is_saved_is_what_was_learned(fitted, model, folder):
-    parameters, loaded, _ = read(folder, model)
-    assert content(loaded) == content(fitted)
-    assert parameters == fitted.get_params()
+@pytest.mark.parametrize("n_files", [0, 1])
+def test_a_killed_first_save_is_no_obstacle(fitted, fitted_before, model, x, tmp_path, n_files):
+    save_and_be_killed(fitted_before, tmp_path, n_files)
+    assert len(list(tmp_path.iterdir())) == n_files + 1
+    with pytest.raises(FileNotFoundError, match=r"manifest.json"):
+        Explainer.load(tmp_path, model)
+    fitted.save(tmp_path)
+    np.testing.assert_array_equal(Explainer.load(tmp_path, model).predict(x), fitted.predict(x))
+    make_older(tmp_path)
+    fitted.save(tmp_path)  # what is left is removed when nobody can be at work on it
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".npz"}
+    assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_manifest_may_be_indented_otherwise(fitted, model, folder):
+@pytest.mark.parametrize("n_files", [0, 1])
+def test_a_killed_save_leaves_the_older_rules(fitted, fitted_before, model, tmp_path, n_files):
+    fitted_before.save(tmp_path)
+    save_and_be_killed(fitted, tmp_path, n_files)
+    assert Explainer.load(tmp_path, model).n_clusters_ == fitted_before.n_clusters_
+    fitted.save(tmp_path)
+    assert Explainer.load(tmp_path, model).n_clusters_ == fitted.n_clusters_
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "arrays-of-mine.npz",
+        "arrays-0123456789abcdef.npz",  # not the checksum of its content
+        "part-1.txt",
+        "part-0123456789abcdef-thesis.tex",
+        "part-0123456789abcdef-arrays-of-mine.npz",
+    ],
+)
+def test_files_of_the_user_are_kept(fitted, fitted_before, model, tmp_path, name):
+    mine, folder = tmp_path / name, tmp_path / "rules"
+    np.savez(mine.with_suffix(".npz"), mine=[1, 2])
+    mine.with_suffix(".npz").rename(mine)
+    content = mine.read_bytes()
+    with pytest.raises(ValueError, match=r"new or empty folder"):
+        fitted.save(tmp_path)
+    fitted_before.save(folder)
+    mine = mine.rename(folder / name)
+    fitted.save(folder)
+    assert mine.read_bytes() == content
+    assert len(list(folder.iterdir())) == 3
+    # Nor is it removed where a manifest was edited to name it as its own.
+    spoil(folder, lambda manifest: manifest["arrays"].update(file=f"../{folder.name}/{name}"))
+    fitted_before.save(folder)
+    assert mine.read_bytes() == content
+    assert Explainer.load(folder, model).n_clusters_ == fitted_before.n_clusters_
+
+
+def test_a_save_leaves_what_another_is_about_to_name(fitted, fitted_before, model, tmp_path):
+    save_and_be_killed(fitted_before, tmp_path, 1)  # but only delayed, say
+    arrays = next(tmp_path.glob("arrays-*.npz"))
+    assert arrays.stem == f"arrays-{hashlib.sha256(arrays.read_bytes()).hexdigest()[:16]}"
+    fitted.save(tmp_path)
+    assert arrays.exists()
+
+
+def test_rules_of_another_model(fitted, tmp_path):
+    fitted.save(tmp_path)
+    other = make_model()
+    other.set_weights([w + 1e-6 for w in other.get_weights()])
+    with pytest.raises(
+        ValueError, match=f"the weights it had then. Received: model='{other.name}'"
+    ):
+        Explainer.load(tmp_path, other)
+
+
+def test_missing_rules(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file .*nowhere/manifest.json"):
+        Explainer.load(tmp_path / "nowhere", model)
+
+
+def spoil(folder, change):
+    """Change a manifest, and its checksum, too."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(manifest, indent=7, sort_keys=True), encoding="utf-8")
-    assert content(read(folder, model)[1]) == content(fitted)
-
-
-def test_projections_are_saved(model, x, tmp_path):
-    fit = Explainer(n_clusters=3, target=(0, 0.5), metric="sensitivity", verbose=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # all of one class, perhaps
-        fit.fit(model, x).save(tmp_path)
-    assert all(level.projection is not None for level in fit.levels_)
-    loaded = Explainer.load(tmp_path, model)
-    assert content(loaded) == content(fit)
-    np.testing.assert_array_equal(loaded.predict(x), fit.predict(x))
-
-
-def test_arguments_as_arrays_are_saved_as_tuples(fitted, model, tmp_path):
-    fit = copy.copy(fitted).set_params(class_names=np.array(CLASSES))
-    fit.save(tmp_path)
-    assert read(tmp_path, model)[0]["class_names"] == CLASSES
-    fit.set_params(verbose=model)
-    with pytest.raises(TypeError, match=r"an explainer that JSON knows. Received: <Model"):
-        fit.save(tmp_path)
-    assert read(tmp_path, model)[0]["class_names"] == CLASSES
-
-
-def damage(data, rng):
-    """Flip bits, drop, double or swap bytes somewhere in a file."""
-    start, other = sorted(rng.integers(0, len(data) - 20, 2))
-    n = int(rng.integers(1, 20))
-    kind = rng.integers(5)
-    if kind == 0:
-        return data[:start] + bytes([data[start] ^ int(rng.integers(1, 256))]) + data[start + 1 :]
-    if kind == 1:
-        return data[:start]
-    if kind == 2:
-        return data[:start] + data[start + n :]
-    if kind == 3:
-        return data[:start] + data[start : start + n] + data[start:]
-    n = min(n, other - start)
-    return (
-        data[:start]
-        + data[other : other + n]
-        + data[start + n : other]
-        + data[start : start + n]
-        + data[other + n :]
-    )
-
-
-@pytest.mark.parametrize("which", [0, 1])
-def test_damaged_bytes_are_refused_or_harmless(fitted, model, folder, which):
-    path, rng = files_of(folder)[which], np.random.default_rng(which)
-    data, refused = path.read_bytes(), 0
-    for _ in range(300):
-        damaged = damage(data, rng)
-        path.write_bytes(damaged)
-        loaded = read_or_refuse(folder, model)
-        refused += loaded is None
-        assert loaded is None or content(loaded) == content(fitted)
-    assert refused > 200
-
-
-def leaves(data, path=()):
-    """The paths of all entries in JSON."""
-    items = data.items() if isinstance(data, dict) else enumerate(data)
-    for key, value in items:
-        yield (*path, key)
-        if isinstance(value, (dict, list)):
-            yield from leaves(value, (*path, key))
-
-
-def parent_of(data, path):
-    for key in path[:-1]:
-        data = data[key]
-    return data
-
-
-def test_swapped_entries_are_refused(model, folder):
-    """Class names, rules, conditions: any two entries of the manifest that differ."""
-    path, rng = files_of(folder)[0], np.random.default_rng(2)
-    text = path.read_text(encoding="utf-8")
-    paths = list(leaves(json.loads(text)))
-    for _ in range(200):
-        manifest = json.loads(text)
-        one, other = (paths[i] for i in rng.choice(len(paths), 2))
-        if one == other[: len(one)] or other == one[: len(other)]:
-            continue
-        a, b = parent_of(manifest, one), parent_of(manifest, other)
-        a[one[-1]], b[other[-1]] = b[other[-1]], a[one[-1]]
-        if manifest == json.loads(text):
-            continue
-        path.write_text(json.dumps(manifest), encoding="utf-8")
-        assert read_or_refuse(folder, model) is None
-
-
-WRONG = (None, -1, 0, 3, 10**12, 0.5, -1e300, True, "v1", "count", [], [1, 2], {}, {"a": 1})
-
-
-def test_a_forged_manifest_is_refused_or_can_be_used(model, x, folder):
-    """Checksums fit here: nothing else than ValueError comes of any entry, on whatever line."""
-    path, rng = files_of(folder)[0], np.random.default_rng(3)
-    text = path.read_text(encoding="utf-8")
-    paths = [p for p in leaves(json.loads(text)) if p[0] not in ("format", "version", "sha256")]
-    accepted = set()
-    for p in paths:
-        wrong = WRONG[rng.integers(len(WRONG))]
-
-        def change(manifest, p=p, wrong=wrong):
-            parent_of(manifest, p)[p[-1]] = wrong
-
-        path.write_text(text, encoding="utf-8")
-        rewrite(folder, change)
-        if read_or_refuse(folder, model):
-            accepted.add(p[0])
-    # What no other part depends on.
-    assert accepted <= {"library", "parameters", "fitted"}
-
-
-@pytest.mark.parametrize("name", ["tree_feature", "tree_threshold", "tree_children", "tree_label"])
-def test_a_forged_tree_is_refused_or_can_be_used(fitted, model, folder, name):
-    """No entry of a tree makes it loop for ever, or reach beyond the arrays."""
-    rng, arrays_path = np.random.default_rng(4), files_of(folder)[1]
-    saved = arrays_path.read_bytes()
-    bags = np.abs(rng.normal(size=(50, 3))).astype(np.float32)
-    for _ in range(40):
-        arrays_path.write_bytes(saved)
-
-        def change(arrays):
-            values = arrays[f"{name}_{rng.integers(2)}"]
-            at = tuple(rng.integers(values.shape))
-            values[at] = rng.choice([-2, -1, 0, 1, 2, 3, 1000, *values.ravel().tolist()])
-
-        rewrite(folder, change_arrays=change)
-        loaded = read_or_refuse(folder, model)
-        for level in loaded.levels if loaded else ():
-            assert set(level.tree.predict(bags)) <= set(range(3))
-
-
-def cycle(arrays):
-    arrays["tree_children_0"][0] = 0
-
-
-def dtype(arrays):
-    arrays["tree_label_1"] = arrays["tree_label_1"].astype(np.float64)
-
-
-def shape(arrays):
-    arrays["centroids_0"] = arrays["centroids_0"][:2]
-
-
-def empty(arrays):
-    arrays |= {name: values[:0] for name, values in arrays.items() if name.startswith("tree_")}
-
-
-def not_finite(arrays):
-    arrays["centroids_1"][0, 0] = np.nan
-
-
-def shared_child(arrays):
-    arrays["tree_children_1"][0] = arrays["tree_children_1"][0, 0]
-
-
-def missing(arrays):
-    del arrays["sizes_0"]
-
-
-def superfluous(arrays):
-    arrays["sizes_2"] = arrays["sizes_1"]
+    head = {name: manifest.pop(name) for name in ("format", "version", "sha256")}
+    change(manifest)
+    content = json.dumps(manifest, sort_keys=True).encode()
+    head["sha256"] = hashlib.sha256(content).hexdigest()
+    path.write_text(json.dumps(head | manifest), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (cycle, "level 0: children of the tree do not come after their parents"),
-        (dtype, r"level 1: tree_label is of shape \(\d+,\) and dtype float64"),
-        (shape, "level 0: sizes is of shape"),
-        (empty, r"tree_feature is of shape \(0,\)"),
-        (not_finite, "level 1: centroids is not finite"),
-        (shared_child, "level 1: nodes of the tree have no parent, or several"),
-        (missing, "level 0: sizes of a Level is None"),
-        (superfluous, "no level has the arrays .*sizes_2"),
+        (lambda m: m["fitted"].pop("levels"), "manifest.json.*damaged: KeyError.*levels"),
+        (lambda m: m.update(arrays=3), "damaged: TypeError"),
+        (lambda m: m["arrays"].update(sha256="0"), "arrays-.*damaged: its checksum differs"),
+        (lambda m: m["fitted"]["levels"][0]["rules"][0].update(extra=1), "damaged: TypeError"),
+        (lambda m: m["fitted"].update(extra=1), "damaged: TypeError"),
+        (lambda m: m["fitted"].pop("fidelity"), "damaged: TypeError.*fidelity"),
+        (lambda m: m["parameters"].update(extra=1), "damaged: ValueError.*its parameters are"),
     ],
 )
-def test_forged_arrays(model, folder, change, match):
-    rewrite(folder, change_arrays=change)
-    with pytest.raises(ValueError, match=f"manifest.json', damaged: .*{match}"):
-        read(folder, model)
+def test_damaged_manifest(fitted, model, tmp_path, change, match):
+    fitted.save(tmp_path)
+    spoil(tmp_path, change)
+    with pytest.raises(ValueError, match=match) as error:
+        Explainer.load(tmp_path, model)
+    assert str(tmp_path) in str(error.value)
 
 
-def test_trees_are_checked():
-    feature, threshold = np.array([0, -1, 1, -1, -1]), np.zeros(5)
-    children = np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]])
-    label = np.array([0, 1, 2, 1, 0])
-    Tree(feature, threshold, children, label, 2).check(3)
-    with pytest.raises(ValueError, match="features beyond 1"):
-        Tree(feature, threshold, children, label, 1).check(3)
-    with pytest.raises(ValueError, match="labels beyond 2"):
-        Tree(feature, threshold, children, label, 2).check(2)
-    for wrong in ([[1, 2], [-1, -1], [1, 3], [-1, -1], [-1, -1]], children - 1, children + 1):
-        with pytest.raises(ValueError, match="parent"):
-            Tree(feature, threshold, np.array(wrong), label, 2).check(3)
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"version": 2}, r"version 3.*again. Received: version=2 in .*manifest.json"),
+        ({"format": "other"}, "a manifest of saved rules"),
+        ({"sha256": "0"}, "manifest.json', damaged: its checksum differs"),
+        ({"library": "0.0"}, "manifest.json', damaged: its checksum differs"),
+    ],
+)
+def test_changed_manifest(fitted, model, tmp_path, change, match):
+    fitted.save(tmp_path)
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change))
+    with pytest.raises(ValueError, match=match):
+        Explainer.load(tmp_path, model)
+
+
+def test_damaged_files(fitted, model, tmp_path):
+    fitted.save(tmp_path)
+    arrays = next(tmp_path.glob("*.npz"))
+    content = arrays.read_bytes()
+    arrays.write_bytes(content[:-10])
+    with pytest.raises(ValueError, match="damaged: its checksum differs"):
+        Explainer.load(tmp_path, model)
+    arrays.unlink()
+    with pytest.raises(FileNotFoundError, match=arrays.name):
+        Explainer.load(tmp_path, model)
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(ValueError, match=r"manifest.json', damaged"):
+        Explainer.load(tmp_path, model)
+
+
+def test_function_as_target_is_not_saved(model, x, tmp_path):
+    middle = median_target(model, x)[1]
+
+    def target(outputs):
+        return (outputs[:, 0] > middle).astype(int)
+
+    fit = Explainer(max_clusters=3, target=target, verbose=0).fit(model, x)
+    fit.save(tmp_path)
+    with pytest.raises(ValueError, match=r"not saved.*Received: target=None"):
+        Explainer.load(tmp_path, model)
+    loaded = Explainer.load(tmp_path, model, target=target)
+    assert loaded.fidelity(x) == fit.fidelity(x)
+    assert loaded.target is target

@@ -74,28 +74,37 @@ def set_features(model):
 
 
 def assert_same_network(model, reference, inputs, x):
-    """Outputs equal within 1e-6, and gradients within 1e-5 of the largest."""
     reference.set_weights(model.get_weights())
-    expected, expected_gradients = outputs_and_gradients(reference, x)
-    outputs, gradients = outputs_and_gradients(model, inputs)
-    np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-6)
-    for a, b in zip(gradients, expected_gradients, strict=True):
+    assert_close_to(outputs_and_gradients(reference, x), outputs_and_gradients(model, inputs))
+
+
+def assert_close_to(expected, found):
+    """Outputs equal within 1e-6, and gradients within 1e-5 of the largest."""
+    np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=1e-6)
+    for a, b in zip(found[1], expected[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=max(1e-5 * np.abs(b).max(), 1e-8))
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_each_distinct_row_once_is_the_same_network(aggregation, case, tmp_path):
-    x = CASES[case]
-    model = build(2, aggregation, vocabulary=18)
+@pytest.fixture(scope="module", params=AGGREGATIONS)
+def networks(request, tmp_path_factory):
+    """A network, the same from its file, and one without `Distinct` that has its weights."""
+    model = build(2, request.param, vocabulary=18)
     set_features(model)
-    reference = build_without_distinct(2, aggregation, vocabulary=18)
+    path = tmp_path_factory.mktemp("distinct") / "model.keras"
+    model.save(path)
+    reference = build_without_distinct(2, request.param, vocabulary=18)
+    reference.set_weights(model.get_weights())
+    return model, keras.models.load_model(path), reference
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_distinct_row_once_is_the_same_network(networks, case):
+    x, (model, loaded, reference) = CASES[case], networks
+    expected = outputs_and_gradients(reference, x)
     forms = {merge: Bags.from_ragged(x, merge=merge) for merge in ("batch", "top_bag", None)}
     for inputs in (x, *forms.values(), forms["batch"].inputs):
-        assert_same_network(model, reference, inputs, x)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert_same_network(loaded, reference, forms["batch"], x)
+        assert_close_to(expected, outputs_and_gradients(model, inputs))
+    assert_close_to(expected, outputs_and_gradients(loaded, forms["batch"]))
     np.testing.assert_array_equal(loaded(forms["batch"]), model(forms["batch"]))
 
 

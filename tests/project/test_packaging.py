@@ -188,7 +188,7 @@ def test_installed_command_answers_without_tensorflow(installed, tmp_path, argum
 
 @pytest.mark.parametrize("with_installed", [False, True], ids=["alone", "beside an installed copy"])
 def test_checkout_lists_its_own_experiments(checkout, installed, with_installed):
-    path = checkout / "zoo" / "experiments.toml"
+    path = checkout / "zoo" / "experiments" / "catalogue.toml"
     before = path.read_text(encoding="utf-8")
     changed = before.replace("bags of bags of digits", "digits of this checkout")
     code = "import sys; from keras_mmil_cli.main import main; sys.exit(main(['list']))"

@@ -9,6 +9,8 @@ from keras_mmil import ragged
 from keras_mmil.layers import BagLayer
 from keras_mmil.training import Checkpoint, VirtualAdversarialModel, fit_resumable
 
+pytestmark = pytest.mark.eager
+
 
 def build():
     bags = keras.Input((None, 2), ragged=True)
@@ -61,6 +63,7 @@ def fit(folder, epochs=5, build=build, **arguments):
     return fit_resumable(build, x, y, folder=folder, epochs=epochs, **arguments)
 
 
+@pytest.mark.graphs
 def test_a_killed_training_continues_as_if_nothing_had_happened(tmp_path):
     keras.utils.set_random_seed(0)
     whole, history = fit(tmp_path / "whole")

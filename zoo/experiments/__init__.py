@@ -1,3 +1,6 @@
-"""The paper's experiments: what to load, how to train, what to show."""
+"""The paper's experiments: the data, how to train, and what to report."""
 
-__all__ = []
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
+from keras_mmil.zoo.experiments.report import Report
+
+__all__ = ["Data", "Experiment", "Part", "Report", "RuleData"]

@@ -1,32 +1,33 @@
-"""What there is to say of the paper's experiments without building or loading anything.
+"""The paper's experiments as data: names, options, epochs and the paper's figures.
 
-This module needs no more than Python: the command line runs it without importing the library, and
-so without waiting for TensorFlow.
+This module imports nothing but the standard library: the command line runs the file by itself, so
+that `keras-mmil list` does not wait for TensorFlow.
 """
 
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 __all__ = ["Entry", "catalogue"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One experiment of the paper, as `zoo/catalogue.toml` lists it.
+    """One experiment of the paper, as `catalogue.toml` lists it.
 
     Attributes:
         name: of the experiment, and of its results.
         title: one line for people.
-        sources: where the data may come from; the first is the paper's.
+        sources: where the data can come from; the first is the paper's.
         epochs: of the training.
         model: "mmil" or "mil".
-        aggregation: that of the bag-layers, where there are experiments that differ in it.
-        split: how the data are split, or which of several forms of them it is.
-        folds, rounds: of the cross-validation that the paper's figures are of; 0 for none.
-        adversarial: arguments of `training.VirtualAdversarialModel`, where the experiment can be
-            run with virtual adversarial training; else None.
+        aggregation: of the bag-layers, where experiments differ in it.
+        split: how the data are split, or which form of them is used.
+        folds, rounds: of the cross-validation behind the paper's figures; 0 for none.
+        adversarial: arguments of `training.VirtualAdversarialModel`, if the experiment can be run
+            with virtual adversarial training; else None.
         paper: the paper's figures by metric, as fractions.
     """
 
@@ -39,22 +40,22 @@ class Entry:
     split: str = ""
     folds: int = 0
     rounds: int = 0
-    adversarial: Mapping[str, object] | None = None
+    adversarial: Mapping[str, Any] | None = None
     paper: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def model_name(self):
+    def model_name(self) -> str:
         """The model and its aggregation, as in the results: "mil", "mmil-max"."""
         return "-".join(filter(None, (self.model, self.aggregation)))
 
     @property
-    def key(self):
-        """Key in the registry: the name, and what tells it from others of the name."""
+    def key(self) -> str:
+        """Key in the registry: the name, and what distinguishes it from others of that name."""
         model = "" if self.model_name == "mmil" else self.model_name
         return "-".join(filter(None, (self.name, model, self.split)))
 
 
-def catalogue():
+def catalogue() -> tuple[Entry, ...]:
     """All experiments, those of a name one after the other: tuple of `Entry`."""
     text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
     return tuple(

@@ -1,84 +1,27 @@
 """The experiment "Point Clouds"."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders import clouds
 from keras_mmil.datasets import modelnet, synthetic
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, ReadOn, Shown
+from keras_mmil.zoo.experiments.catalogue import Entry
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
+from keras_mmil.zoo.experiments.report import Report
 from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 
 __all__ = ["cloud_experiment"]
 
-_N_VALID = 2000  # clouds on which the rules are chosen, in the paper
+_N_VALID = 2000  # clouds on which the rules are validated, in the paper
 
 
-def _load_clouds(
-    form, n_points, n_rotations, seed=0, limit=None, source="modelnet", unlabelled=False
-):
-    """Clouds for training and test; of the first, some to choose rules on."""
-    if source == "synthetic":
-        names, n_points = synthetic.clouds.SHAPES, min(n_points, 60)
-        train, test = (synthetic.load_clouds(n, n_points, seed + n) for n in (400, 200))
-    else:
-        names = modelnet.CLASS_NAMES
-        train, test = modelnet.load(n_points)
-    rng = np.random.default_rng(seed)
-    orders = [rng.permutation(len(y)) for _, y in (train, test)]  # the files' are by kind
-    for_training, for_test = (order[:limit] for order in orders)
-    for_rules = for_training[: min(_N_VALID, len(for_training) // 5)]
-    parts = (train, for_training), (train, for_rules), (test, for_test)
-    triples = [(*_FORMS[form](x[chosen], y[chosen], n_rotations), None) for (x, y), chosen in parts]
-    shown = partial(_shown_clouds, triples[-1], form, names)
-    x, x_valid = (triple[0] for triple in triples[:2])
-
-    def read_on():
-        return ReadOn(ragged.take(x, slice(ragged.n_top_bags(x_valid), None)), x_valid)
-
-    return Data(
-        *triples, {"n_classes": len(names)}, class_names=names, shown=shown, read_on=read_on
-    )
-
-
-def _as_they_are(x, y, n_rotations):
-    return tf.RaggedTensor.from_tensor(x), y
-
-
-def _rotated(x, y, n_rotations):
-    """Each cloud as the bag of its rotations."""
-    return tf.RaggedTensor.from_tensor(clouds.rotations(x, n_rotations), ragged_rank=2), y
-
-
-def _flattened(x, y, n_rotations):
-    """Each rotation of each cloud."""
-    turned = clouds.rotations(x, n_rotations).reshape(-1, *x.shape[1:])
-    return tf.RaggedTensor.from_tensor(turned), np.repeat(y, n_rotations)
-
-
-_FORMS = {"bags": _rotated, "clouds": _as_they_are, "rotations": _flattened}
-
-
-def _shown_clouds(test, form, names):
-    """Clouds by their kinds, and points by where they are."""
-    x, y, _ = test
-    point_at = ragged.lookup(x)
-
-    def show(position):
-        if len(position) == x.ragged_rank + 1:
-            return "(" + ", ".join(f"{coordinate:.2f}" for coordinate in point_at(position)) + ")"
-        kind = f"cloud {position[0]} ({names[y[position[0]]]})"
-        return kind if len(position) == 1 else f"{kind}, rotation {position[1]}"
-
-    if form != "bags":
-        return Shown(x, show, are_clouds=True)
-    kinds = tf.RaggedTensor.from_row_lengths(np.repeat(y, x.row_lengths()), x.row_lengths())
-    return Shown(x, show, kinds, {"sub-bag": tuple(names)}, are_clouds=True)
-
-
-def cloud_experiment(entry):
+def cloud_experiment(entry: Entry) -> Experiment:
     """The `Experiment` of an `Entry`, whose split is the points of a cloud, and perhaps a form."""
     points, _, rotations = entry.split.partition("-")
     n_points = int(points.removeprefix("P"))
@@ -86,11 +29,12 @@ def cloud_experiment(entry):
     is_large = n_points > 1000
     n_rotations = 16 if is_large else 5
     builder = pointcloud_mmil if form == "bags" else pointcloud_mil
-    size = {"equivariant_units": (512, 512, 512), "dense_units": 512} if is_large else {}
+    larger = {"equivariant_units": (512, 512, 512), "dense_units": 512}
+    size: dict[str, Any] = larger if is_large else {}
     return Experiment(
         **vars(entry),
         build=partial(builder, **size),
-        load=partial(_load_clouds, form, n_points, n_rotations),
+        load=partial(_load, form=form, n_points=n_points, n_rotations=n_rotations),
         batch_size=80 // n_rotations if form == "bags" else 64,  # some 64 clouds, as in Deep Sets
         keeps_best=False,
         explainer={
@@ -99,3 +43,82 @@ def cloud_experiment(entry):
         },
         class_names=None,
     )
+
+
+def _load(
+    *,
+    form: str,
+    n_points: int,
+    n_rotations: int,
+    seed: int = 0,
+    limit: int | None = None,
+    source: str = "modelnet",
+    unlabelled: bool = False,
+) -> Data:
+    """Clouds for training and test; of the first, some to validate rules on."""
+    names: Sequence[str]
+    if source == "synthetic":
+        names, n_points = synthetic.clouds.SHAPES, min(n_points, 60)
+        known, unknown = (synthetic.load_clouds(n, n_points, seed + n) for n in (400, 200))
+    else:
+        names = modelnet.CLASS_NAMES
+        known, unknown = modelnet.load(n_points)
+    rng = np.random.default_rng(seed)
+    # In random order, as those of the files are sorted by class.
+    for_training, for_test = (rng.permutation(len(y))[:limit] for _, y in (known, unknown))
+    for_rules = for_training[: min(_N_VALID, len(for_training) // 5)]
+    train, valid, test = (
+        Part(*_FORMS[form](x[chosen], y[chosen], n_rotations))
+        for (x, y), chosen in ((known, for_training), (known, for_rules), (unknown, for_test))
+    )
+
+    def rule_data() -> RuleData:
+        others = slice(ragged.n_top_bags(valid.x), None)
+        return RuleData(ragged.take(train.x, others), valid.x)
+
+    return Data(
+        train=train,
+        valid=valid,
+        test=test,
+        build_arguments={"n_classes": len(names)},
+        class_names=names,
+        rule_data=rule_data,
+        report=partial(_report, test.x, test.y, form, names),
+    )
+
+
+def _as_they_are(x: Array, y: Ints, n_rotations: int) -> tuple[tf.RaggedTensor, Ints]:
+    return tf.RaggedTensor.from_tensor(x), y
+
+
+def _rotated(x: Array, y: Ints, n_rotations: int) -> tuple[tf.RaggedTensor, Ints]:
+    """Each cloud as the bag of its rotations."""
+    return tf.RaggedTensor.from_tensor(clouds.rotations(x, n_rotations), ragged_rank=2), y
+
+
+def _flattened(x: Array, y: Ints, n_rotations: int) -> tuple[tf.RaggedTensor, Ints]:
+    """Each rotation of each cloud."""
+    turned = clouds.rotations(x, n_rotations).reshape(-1, *x.shape[1:])
+    return tf.RaggedTensor.from_tensor(turned), np.repeat(y, n_rotations)
+
+
+_Form = Callable[[Array, Ints, int], tuple[tf.RaggedTensor, Ints]]
+_FORMS: dict[str, _Form] = {"bags": _rotated, "clouds": _as_they_are, "rotations": _flattened}
+
+
+def _report(x: tf.RaggedTensor, y: Ints, form: str, names: Sequence[str], report: Report) -> None:
+    """Clouds by their classes, and points by where they are."""
+    point_at = ragged.lookup(x)
+
+    def show(position: tuple[int, ...]) -> str:
+        if len(position) == x.ragged_rank + 1:
+            return "(" + ", ".join(f"{coordinate:.2f}" for coordinate in point_at(position)) + ")"
+        cloud = f"cloud {position[0]} ({names[y[position[0]]]})"
+        return cloud if len(position) == 1 else f"{cloud}, rotation {position[1]}"
+
+    report.clusters(x, show)
+    report.explanations(x, show)
+    report.clouds(x, show)
+    if form == "bags":
+        labels = tf.RaggedTensor.from_row_lengths(np.repeat(y, x.row_lengths()), x.row_lengths())
+        report.sub_bags(x, labels, names)

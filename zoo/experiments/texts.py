@@ -1,70 +1,84 @@
 """The experiment "Sentiment Analysis"."""
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
+import tensorflow as tf
+
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders.corpus import Corpus
 from keras_mmil.datasets import imdb as imdb_data
 from keras_mmil.datasets import synthetic
+from keras_mmil.interpretation.readout.text_spans import window_words
 from keras_mmil.training import piecewise_constant
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, at_most
-from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
+from keras_mmil.zoo.experiments.catalogue import Entry
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, at_most
+from keras_mmil.zoo.experiments.report import Report
+from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil, with_text
 
 __all__ = ["review_experiment"]
 
-
-def _load_reviews(seed=0, limit=None, source="imdb", unlabelled=False):
-    """Bags of sentences of trigrams."""
-    if source == "opinions":
-        return _load_opinions(seed, limit)
-    reviews = imdb_data.prepare(limit)
-    return Data(
-        *((*part, None) for part in reviews.parts(unlabelled=unlabelled, seed=seed)),
-        {"vectors": reviews.word_vectors()},
-        reviews.corpus.vocabulary,
-        reviews.corpus.splitter,
-    )
-
-
-def _load_opinions(seed, limit):
-    sizes = at_most(limit, n_train=1000, n_valid=300, n_test=300)
-    parts = synthetic.load_reviews(**sizes, seed=seed)
-    train = Corpus.from_texts(parts[0][0], splitter="core", verbose=0)
-    others = (Corpus.from_texts(texts, like=train, verbose=0) for texts, _ in parts[1:])
-    pairs = zip((train, *others), parts, strict=True)
-    labelled = ((corpus.trigrams(), y, None) for corpus, (_, y) in pairs)
-    size = len(train.vocabulary)
-    return Data(*labelled, {"vectors": size}, train.vocabulary, train.splitter)
-
-
-def _load_flat_reviews(**arguments):
-    """Bags of trigrams."""
-    data = _load_reviews(**arguments)
-    parts = {name: getattr(data, name) for name in ("train", "valid", "test")}
-    flat = {name: (x.merge_dims(1, 2), *labels) for name, (x, *labels) in parts.items()}
-    return replace(data, **flat)
-
-
 # Of those tried, the best on validation data for the number of rules; see docs/imdb.md.
-_READING = {"metric": "sensitivity", "ccp_alpha": 5e-4}
-_OF_MODEL = {
-    "mmil": {
-        "build": imdb_mmil,
-        "load": _load_reviews,
-        "explainer": {**_READING, "max_clusters": (10, 6)},
-    },
-    "mil": {"build": imdb_mil, "load": _load_flat_reviews, "explainer": _READING},
-}
+_RULES: Mapping[str, Any] = {"metric": "sensitivity", "ccp_alpha": 5e-4}
 
 
-def review_experiment(entry):
+def review_experiment(entry: Entry) -> Experiment:
     """The `Experiment` of an `Entry`."""
+    in_sentences = entry.model == "mmil"
     return Experiment(
         **vars(entry),
-        **_OF_MODEL[entry.model],
+        build=imdb_mmil if in_sentences else imdb_mil,
+        load=partial(_load, in_sentences=in_sentences),
         batch_size=128,
-        schedule=_cut_twice,
+        schedule=_schedule,
+        explainer={**_RULES, "max_clusters": (10, 6)} if in_sentences else _RULES,
     )
 
 
-def _cut_twice(epochs):
+def _load(
+    *,
+    in_sentences: bool,
+    seed: int = 0,
+    limit: int | None = None,
+    source: str = "imdb",
+    unlabelled: bool = False,
+) -> Data:
+    """Reviews as bags of sentences of trigrams, or as bags of trigrams."""
+    vectors: int | Array
+    if source == "opinions":
+        parts, corpus = _opinions(seed, limit)
+        vectors = len(corpus.vocabulary)
+    else:
+        reviews = imdb_data.prepare(limit)
+        parts, corpus = reviews.parts(unlabelled=unlabelled, seed=seed), reviews.corpus
+        vectors = reviews.word_vectors()
+    train, valid, test = (Part(x if in_sentences else x.merge_dims(1, 2), y) for x, y in parts)
+    return Data(
+        train=train,
+        valid=valid,
+        test=test,
+        build_arguments={"vectors": vectors},
+        report=partial(_report, vocabulary=corpus.vocabulary, splitter=corpus.splitter),
+    )
+
+
+def _opinions(seed: int, limit: int | None) -> tuple[list[tuple[tf.RaggedTensor, Ints]], Corpus]:
+    """Trigrams and labels for training, validation and test; and the corpus for training."""
+    sizes = at_most(limit, n_train=1000, n_valid=300, n_test=300)
+    parts = synthetic.load_reviews(**sizes, seed=seed)
+    corpus = Corpus.from_texts(parts[0][0], splitter="core", verbose=0)
+    others = (Corpus.from_texts(texts, like=corpus, verbose=0) for texts, _ in parts[1:])
+    corpora = zip((corpus, *others), parts, strict=True)
+    return [(each.trigrams(), y) for each, (_, y) in corpora], corpus
+
+
+def _report(report: Report, *, vocabulary: Sequence[str], splitter: str) -> None:
+    """The network for strings, and the words that are typical of the clusters."""
+    report.model_for_texts(with_text(report.model, vocabulary, splitter))
+    report.clusters(report.x, window_words(report.x, vocabulary))
+
+
+def _schedule(epochs: int) -> Callable[[int], float]:
+    """The same for any number of epochs: a tenth of the rate from the eighth, and the eleventh."""
     return piecewise_constant({0: 1e-3, 7: 1e-4, 10: 1e-5})

@@ -1,15 +1,19 @@
 """The explainer's arguments, checked and spelled out for each level."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from typing import Protocol
 
 import numpy as np
 
 from keras_mmil._support.checks import check_int, check_number, is_int
+from keras_mmil._support.types import Array
+from keras_mmil.interpretation.network.targets import TargetChoice
 from keras_mmil.interpretation.rules import features as kinds
 from keras_mmil.interpretation.rules.level import level_symbol
 
 __all__ = [
+    "Arguments",
     "Settings",
     "check_arguments",
     "class_names",
@@ -17,7 +21,8 @@ __all__ = [
     "make_settings",
 ]
 
-_RANGES = (
+# The check of each argument, with the least and the greatest value allowed.
+_RANGES: tuple[tuple[str, Callable[..., object], float, float], ...] = (
     ("tolerance", check_number, 0.0, 1.0),
     ("ccp_alpha", check_number, 0.0, np.inf),
     ("validation_fraction", check_number, 0.0, 1.0),
@@ -29,35 +34,54 @@ _METRICS = ("euclidean", "sensitivity")
 _BINARY = ("negative", "positive")
 
 
-@dataclass(frozen=True)
+class Arguments(Protocol):
+    """The arguments of an `Explainer`, which are its attributes, and described there."""
+
+    max_clusters: int | Sequence[int]
+    n_clusters: int | Sequence[int] | None
+    metric: str
+    features: str | Sequence[str]
+    target: TargetChoice
+    class_names: Sequence[str] | None
+    max_depth: int | None
+    ccp_alpha: float
+    tolerance: float
+    validation_fraction: float
+    n_init: int
+    max_rows: int
+    batch_size: int
+    random_state: int | None
+    n_jobs: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """How to fit, spelled out.
 
     Attributes:
-        options: numbers of clusters to try, a range for each level. They may be far more than the
-            data have rows.
-        fixed: whether those were asked for, rather than tried.
-        metric, features, class_names, tolerance, n_jobs, batch_size: see `Explainer`.
+        options: numbers of clusters to try, for each level. They may be far more than the data have
+            rows.
+        fixed: whether the numbers of clusters were given, so that there is nothing to search.
         seed: decides all that is random.
-        max_rows: number of rows of a level to cluster.
-        clustering: further arguments of `fit_centroids`.
-        tree: further arguments of `grow`.
+        metric, features, class_names, max_depth, ccp_alpha, tolerance, n_init, max_rows,
+            batch_size, n_jobs: see `Explainer`.
     """
 
-    options: tuple
+    options: tuple[range, ...]
     fixed: bool
-    metric: str
-    features: object
-    class_names: object
-    tolerance: float
-    n_jobs: int | None
-    batch_size: int
     seed: int
+    metric: str
+    features: str | Sequence[str]
+    class_names: Sequence[str] | None
+    max_depth: int | None
+    ccp_alpha: float
+    tolerance: float
+    n_init: int
     max_rows: int
-    clustering: dict
-    tree: dict
+    batch_size: int
+    n_jobs: int | None
 
-    def check_rows(self, n_rows):
+    def check_rows(self, n_rows: Sequence[int]) -> None:
         """Raise ValueError if there are too few rows to cluster, of so many at each level."""
         for level, (n, wanted) in enumerate(zip(n_rows, self.options, strict=True)):
             least = wanted[0] if self.fixed else 1
@@ -68,7 +92,7 @@ class Settings:
                 )
 
 
-def check_arguments(explainer):
+def check_arguments(explainer: Arguments) -> None:
     """Raise ValueError if an argument of an explainer is out of range, whatever the network is."""
     for name, check, least, most in _RANGES:
         check(name, getattr(explainer, name), least, most)
@@ -86,7 +110,7 @@ def check_arguments(explainer):
         raise ValueError("Expected a number of threads, or -1. Received: n_jobs=0")
 
 
-def make_settings(explainer, n_levels):
+def make_settings(explainer: Arguments, n_levels: int) -> Settings:
     """The `Settings` of an explainer for a network of some number of bag-layers.
 
     Raises:
@@ -96,8 +120,7 @@ def make_settings(explainer, n_levels):
     seed = explainer.random_state
     if seed is None:
         seed = int(np.random.default_rng().integers(2**31))
-    fixed = explainer.n_clusters is not None
-    if fixed:
+    if explainer.n_clusters is not None:
         numbers = _per_level("n_clusters", explainer.n_clusters, n_levels, 1)
         check_int("n_clusters", max(numbers), 1, explainer.max_rows)
         ks = tuple(range(k, k + 1) for k in numbers)
@@ -105,27 +128,24 @@ def make_settings(explainer, n_levels):
         limits = _per_level("max_clusters", explainer.max_clusters, n_levels, 2)
         ks = tuple(range(2, limit + 1) for limit in limits)
     return Settings(
-        ks,
-        fixed,
-        explainer.metric,
-        explainer.features,
-        explainer.class_names,
-        explainer.tolerance,
-        explainer.n_jobs,
-        explainer.batch_size,
-        seed,
-        explainer.max_rows,
-        {"n_init": explainer.n_init, "seed": seed},
-        {
-            "max_depth": explainer.max_depth,
-            "ccp_alpha": explainer.ccp_alpha,
-            "random_state": seed,
-        },
+        options=ks,
+        fixed=explainer.n_clusters is not None,
+        seed=seed,
+        metric=explainer.metric,
+        features=explainer.features,
+        class_names=explainer.class_names,
+        max_depth=explainer.max_depth,
+        ccp_alpha=explainer.ccp_alpha,
+        tolerance=explainer.tolerance,
+        n_init=explainer.n_init,
+        max_rows=explainer.max_rows,
+        batch_size=explainer.batch_size,
+        n_jobs=explainer.n_jobs,
     )
 
 
-def _per_level(name, value, n_levels, least):
-    values = (value,) * n_levels if isinstance(value, Integral) else value
+def _per_level(name: str, value: int | Sequence[int], n_levels: int, least: int) -> tuple[int, ...]:
+    values = value if isinstance(value, Sequence) else (value,) * n_levels
     if (
         not isinstance(values, (tuple, list))
         or len(values) != n_levels
@@ -138,12 +158,14 @@ def _per_level(name, value, n_levels, least):
     return tuple(int(each) for each in values)
 
 
-def level_features(features, aggregations, weights):
-    """The `Feature` of each level.
+def level_features(
+    features: str | Sequence[str], aggregations: Sequence[set[str]], weights: Sequence[Array]
+) -> tuple[kinds.Feature, ...]:
+    """What describes the bags of each level.
 
     Args:
         features: "auto", the name of a feature, or a tuple of those, one a level.
-        aggregations: names of the aggregations of each bag-layer, a tuple of sets.
+        aggregations: names of the aggregations of each bag-layer.
         weights: the members' weights at each level; fractions turn "count" into "weight".
 
     Raises:
@@ -158,7 +180,7 @@ def level_features(features, aggregations, weights):
     return tuple(map(_level_feature, names, aggregations, weights))
 
 
-def _level_feature(name, aggregations, weights):
+def _level_feature(name: str, aggregations: set[str], weights: Array) -> kinds.Feature:
     if name == "auto" and aggregations <= {"max"}:
         name = "occurrence"
     elif name == "auto":
@@ -168,7 +190,7 @@ def _level_feature(name, aggregations, weights):
     return kinds.get(name)
 
 
-def class_names(names, n_classes):
+def class_names(names: Sequence[str] | None, n_classes: int) -> tuple[str, ...]:
     """Names of the classes of top-bags: those given, or made up.
 
     Raises:

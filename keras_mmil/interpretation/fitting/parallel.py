@@ -1,21 +1,27 @@
 """Tasks side by side, with results that do not depend on how many."""
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from joblib import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
 __all__ = ["run"]
 
+_Result = TypeVar("_Result")
 
-def run(function, tasks, n_jobs, on_done):
-    """Call a function once for each tuple of arguments.
 
-    Threads, for what takes time here releases Python's lock. Each task computes on one thread only,
-    because sums over several differ in the last bits with their number: OpenMP's limit is a
-    thread's own, BLAS's is the process's and is set once around them all.
+def run(
+    tasks: Sequence[Callable[[], _Result]], n_jobs: int | None, on_done: Callable[[], None]
+) -> list[_Result]:
+    """Call some functions without arguments, side by side.
+
+    They run in threads, because the parts that take time release Python's lock. Each computes on
+    one thread only, because sums over several differ in the last bits with their number: OpenMP's
+    limit belongs to a thread, BLAS's to the process and is set once around them all.
 
     Args:
-        function: what to call.
-        tasks: list of tuples of arguments.
+        tasks: the functions.
         n_jobs: number of threads; None for one a core.
         on_done: called without arguments after each task.
 
@@ -24,15 +30,15 @@ def run(function, tasks, n_jobs, on_done):
     """
     controller = ThreadpoolController()
 
-    def single_threaded(*arguments):
+    def single_threaded(task: Callable[[], _Result]) -> _Result:
         with controller.limit(limits=1, user_api="openmp"):
-            return function(*arguments)
+            return task()
 
     n_threads = -1 if n_jobs is None else min(n_jobs, max(len(tasks), 1))
     parallel = Parallel(n_threads, backend="threading", return_as="generator")
     results = []
     with controller.limit(limits=1, user_api="blas"):
-        for result in parallel(delayed(single_threaded)(*arguments) for arguments in tasks):
+        for result in parallel(delayed(single_threaded)(task) for task in tasks):
             results.append(result)
             on_done()
     return results

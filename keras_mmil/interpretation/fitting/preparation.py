@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 
 from keras_mmil.interpretation.fitting import options
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.data import InMemory, Stream
+from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.network.nesting import clustered_weights
 from keras_mmil.interpretation.network.targets import Target, resolve_target
 
@@ -18,9 +19,9 @@ class Task:
     """What there is to fit.
 
     Attributes:
-        network: the `Network`.
-        target: the `Target`.
-        settings: `Settings`.
+        network: the trained network.
+        target: what the classes of top-bags are.
+        settings: how to fit.
         x: the training data.
         x_valid: the validation data.
     """
@@ -28,19 +29,18 @@ class Task:
     network: Network
     target: Target
     settings: options.Settings
-    x: InMemory | Stream
-    x_valid: InMemory | Stream
+    x: Source
+    x_valid: Source
 
 
-def prepare(explainer, model, x, x_valid=None):
+def prepare(
+    explainer: options.Arguments, model: keras.Model, x: TopBags, x_valid: TopBags | None = None
+) -> Task:
     """Check the arguments of an explainer, a model and data against each other.
 
     Args:
         explainer: the `Explainer`.
         model, x, x_valid: see `Explainer.fit`.
-
-    Returns:
-        `Task`.
 
     Raises:
         TypeError, ValueError: see `Explainer.fit`.
@@ -51,15 +51,16 @@ def prepare(explainer, model, x, x_valid=None):
     options.level_features(settings.features, network.aggregations, [np.ones(1)] * n_levels)
     if target.function is None:  # otherwise only its labels tell how many classes there are
         options.class_names(settings.class_names, target.n_classes())
-    x = network.data(x, settings.batch_size)
+    train: Source = network.data(x, settings.batch_size)
+    held_out: Source
     if x_valid is None:
-        x, x_valid = x.set_aside(explainer.validation_fraction, settings.seed)
+        train, held_out = train.set_aside(explainer.validation_fraction, settings.seed)
     else:
-        x_valid = network.data(x_valid, settings.batch_size, "x_valid")
-    return Task(network, target, settings, x, x_valid)
+        held_out = network.data(x_valid, settings.batch_size, "x_valid")
+    return Task(network=network, target=target, settings=settings, x=train, x_valid=held_out)
 
 
-def check_data(task):
+def check_data(task: Task) -> None:
     """Run the network on a batch, or on as many as it takes to have rows for all clusters.
 
     Raises:
@@ -76,4 +77,4 @@ def check_data(task):
         n_rows += [np.count_nonzero(weights) for weights in clustered_weights(batch.nestings)]
         if (n_rows >= [numbers[0] for numbers in settings.options]).all():
             return
-    settings.check_rows(n_rows)
+    settings.check_rows(n_rows.tolist())

@@ -1,6 +1,7 @@
 """Numbers of clusters to try where there are too many combinations to try all."""
 
 import math
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -10,11 +11,11 @@ _MANY = 400  # combinations
 _COARSE = 8  # numbers a level
 
 
-def coarse(options):
+def coarse(options: Sequence[Sequence[int]]) -> list[Sequence[int]]:
     """The numbers of clusters to begin with.
 
     Args:
-        options: the numbers that may be tried, ascending, a tuple for each level.
+        options: the numbers that may be tried, ascending, for each level.
 
     Returns:
         The same if there are few combinations; otherwise some of each level, in about equal ratios,
@@ -25,18 +26,20 @@ def coarse(options):
     return [_spread(numbers) if len(numbers) > _COARSE else numbers for numbers in options]
 
 
-def around(best, options, tried):
+def around(
+    best: Sequence[int], options: Sequence[Sequence[int]], tried: Sequence[Container[int]]
+) -> list[Sequence[int]] | None:
     """The numbers of clusters to try next: halfway from the best ones to those tried beside them.
 
     Args:
         best: number of clusters of each level.
-        options: the numbers that may be tried, ascending, a tuple for each level.
-        tried: those that have been, a set for each level.
+        options: the numbers that may be tried, ascending, for each level.
+        tried: those that have been, for each level.
 
     Returns:
-        A tuple of numbers for each level, the best one among them; or None if there are no others.
+        Numbers for each level, the best one among them; or None if there are no others.
     """
-    wanted = []
+    wanted: list[Sequence[int]] = []
     for k, numbers, known in zip(best, options, tried, strict=True):
         here = numbers.index(k)
         beside = [i for i, number in enumerate(numbers) if number in known and i != here]
@@ -47,7 +50,7 @@ def around(best, options, tried):
     return wanted if any(len(numbers) > 1 for numbers in wanted) else None
 
 
-def _spread(numbers):
+def _spread(numbers: Sequence[int]) -> tuple[int, ...]:
     wanted = np.geomspace(numbers[0], numbers[-1], _COARSE)
     nearest = np.abs(np.subtract.outer(wanted, numbers)).argmin(axis=1)
     return tuple(numbers[i] for i in sorted(set(nearest)))

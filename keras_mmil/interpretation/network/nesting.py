@@ -4,20 +4,27 @@ There is a `Grouping` for each bag-layer, from the instances upwards: the bags o
 the same order, the rows of the next, and those of the last level are the top-bags.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from keras_mmil._support.splits import members_of
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.layers._bags import Grouping
 
 __all__ = [
+    "Nesting",
     "Occurrences",
     "clustered_weights",
     "concatenate",
     "expand",
     "multiplicities",
 ]
+
+# What one bag-layer reads: bags of rows, in arrays.
+Nesting: TypeAlias = Grouping[Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +38,14 @@ class Occurrences:
         total_weights: that times the multiplicities of all the bags around it, [occurrences].
     """
 
-    rows: np.ndarray
-    row_splits: np.ndarray
-    weights: np.ndarray
-    total_weights: np.ndarray
+    rows: Ints
+    row_splits: Ints
+    weights: Array
+    total_weights: Array
 
 
-def concatenate(parts):
-    """One level's bags of several batches as one `Grouping`."""
+def concatenate(parts: Sequence[Nesting]) -> Nesting:
+    """One level's bags of several batches as one `Nesting`."""
     row_offsets = np.cumsum([0, *(part.n_rows for part in parts)])
     member_offsets = np.cumsum([0, *(len(part.members) for part in parts)])
     offsets = zip(parts, row_offsets, member_offsets, strict=False)
@@ -52,20 +59,20 @@ def concatenate(parts):
     )
 
 
-def multiplicities(nestings):
+def multiplicities(nestings: Sequence[Nesting]) -> tuple[Array, ...]:
     """How often each row occurs in the data: float64 [rows] for each level, and for top-bags.
 
     A top-bag counts 1; a row counts the sum, over the bags it is in, of its weight there times how
     often that bag occurs.
     """
-    counts = [np.ones(nestings[-1].n_bags)]
+    counts: list[Array] = [np.ones(nestings[-1].n_bags)]
     for nesting in reversed(nestings):
         weights = nesting.weights * counts[0][nesting.bag_ids]
         counts.insert(0, np.bincount(nesting.members, weights, minlength=nesting.n_rows))
     return tuple(counts)
 
 
-def clustered_weights(nestings):
+def clustered_weights(nestings: Sequence[Nesting]) -> list[Array]:
     """The weights of rows in clustering, [rows] for each level.
 
     They are their multiplicities; but that of an empty bag, a learned vector, is left out.
@@ -74,13 +81,13 @@ def clustered_weights(nestings):
     return [w * n for w, n in zip(multiplicities(nestings)[:-1], not_empty, strict=True)]
 
 
-def expand(nestings):
+def expand(nestings: Sequence[Nesting]) -> tuple[Occurrences, ...]:
     """Walk down from the top-bags: one `Occurrences` a level, from the instances upwards.
 
     Rows which bags share are repeated, so that the result has the shape of the data as it was
     given, whatever the network stores once.
     """
-    levels = []
+    levels: list[Occurrences] = []
     bags, around = np.arange(nestings[-1].n_bags), np.ones(nestings[-1].n_bags)
     for nesting in reversed(nestings):
         index, row_splits = members_of(nesting.row_splits, bags)  # (occurrences,) into members

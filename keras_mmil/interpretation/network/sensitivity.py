@@ -1,11 +1,17 @@
 """Directions in which a network's outputs are sensitive to the representations of a level."""
 
+from collections.abc import Callable, Iterable, Iterator
+
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mmil._support.types import Array, Tensors
 from keras_mmil.functional.cut import Cut, moved, rows_of
-from keras_mmil.interpretation.network.targets import activation
+from keras_mmil.interpretation.network.capture import Network
+from keras_mmil.interpretation.network.data import Source
+from keras_mmil.interpretation.network.targets import Target, activation
+from keras_mmil.layers import BagLayer
 
 __all__ = ["draw", "projections"]
 
@@ -15,12 +21,17 @@ _PROBABILITIES = ("sigmoid", "hard_sigmoid", "softmax")
 _TINY = 1e-7
 
 
-def draw(x, seed):
-    """As many of some top-bags as it takes, drawn at random."""
+def draw(x: Source, seed: int) -> Source:
+    """Some top-bags drawn at random: as many as `projections` needs."""
     return x.draw(_AT_MOST, seed)
 
 
-def projections(network, target, batches, on_batch=None):
+def projections(
+    network: Network,
+    target: Target,
+    batches: Iterable[Tensors],
+    on_batch: Callable[[], None] | None = None,
+) -> tuple[Array, ...]:
     """Projections of the rows of each level, after which close rows mean the same to the network.
 
     Where all rows of a bag move by δ, an output changes by ∇ᵀδ to first order, ∇ being its gradient
@@ -29,13 +40,13 @@ def projections(network, target, batches, on_batch=None):
     probabilities are taken as log-odds.
 
     Args:
-        network: a `Network`.
-        target: the `Target`; if it is about one output, only that one counts.
-        batches: iterable over checked inputs.
+        network: the trained network.
+        target: if it is about one output, only that one counts.
+        batches: checked inputs.
         on_batch: called without arguments after each batch.
 
     Returns:
-        Tuple of matrices A, float32 [units, directions], one for each bag-layer.
+        Matrices A, float32 [units, directions], one for each bag-layer.
 
     Raises:
         ValueError: if the outputs do not depend on some bag-layer, as far as gradients tell.
@@ -45,7 +56,7 @@ def projections(network, target, batches, on_batch=None):
         2015.
     """
     cuts = [Cut(network.model, layer.name) for layer in network.layers]
-    squares = [0.0] * len(cuts)
+    squares = [np.zeros(())] * len(cuts)
     for batch in map(network.complete, batches):
         for level, (cut, layer) in enumerate(zip(cuts, network.layers, strict=True)):
             for gradient in _gradients(network.model, cut, batch, target.index):
@@ -56,7 +67,7 @@ def projections(network, target, batches, on_batch=None):
     return tuple(map(_root, squares, network.layers))
 
 
-def _gradients(model, cut, batch, index):
+def _gradients(model: keras.Model, cut: Cut, batch: Tensors, index: int | None) -> Iterator[Array]:
     """Of each output, summed over top-bags, with respect to the output of the layer of the cut."""
     h, others = cut.below(batch, training=False)
     step = tf.zeros_like(rows_of(h))
@@ -69,7 +80,7 @@ def _gradients(model, cut, batch, index):
         yield tf.cast(gradient, tf.float64).numpy()
 
 
-def _scores(model, outputs, index):
+def _scores(model: keras.Model, outputs: tf.Tensor, index: int | None) -> tf.Tensor:
     """Outputs [top-bags, n], all or one; log-odds where they are probabilities."""
     parts = [tf.reshape(part, (tf.shape(part)[0], -1)) for part in keras.tree.flatten(outputs)]
     scores = tf.concat(parts, axis=1)
@@ -78,7 +89,7 @@ def _scores(model, outputs, index):
     return scores if index is None else scores[:, index : index + 1]
 
 
-def _of_rows(gradient, layer):
+def _of_rows(gradient: Array, layer: BagLayer) -> Array:
     """Gradients with respect to a move of all rows of a bag, [bags, units of ρ]."""
     gradient = gradient.reshape(-1, gradient.shape[-1])
     if layer.units is not None:
@@ -87,7 +98,7 @@ def _of_rows(gradient, layer):
     return gradient.reshape(len(gradient), len(layer.aggregations), -1).sum(axis=1)
 
 
-def _root(square, layer):
+def _root(square: Array, layer: BagLayer) -> Array:
     """A matrix whose product with its transpose is `square`, up to what is negligible."""
     shares, directions = np.linalg.eigh(square)
     shares, directions = np.maximum(shares[::-1], 0), directions[:, ::-1]

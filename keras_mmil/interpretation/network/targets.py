@@ -1,16 +1,26 @@
 """Which class of top-bags the rules are about: from a network's outputs to class labels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_mmil._support.checks import is_int
+from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.functional.graph import operation_of
 
-__all__ = ["Target", "activation", "resolve_target"]
+__all__ = ["Outputs", "Target", "TargetChoice", "TargetFunction", "activation", "resolve_target"]
+
+# What a network returns for some top-bags: one array [top-bags, ...], or several.
+Outputs: TypeAlias = Array | Sequence[Array] | Mapping[str, Array]
+# From the outputs of some top-bags to their int labels [top-bags].
+TargetFunction: TypeAlias = Callable[[Any], npt.ArrayLike]
+# What users say the classes of top-bags are, see `Explainer`.
+TargetChoice: TypeAlias = int | tuple[int, float] | TargetFunction | None
 
 
 @dataclass(frozen=True)
@@ -30,11 +40,11 @@ class Target:
     n_outputs: int | None = None
     index: int | None = None
     threshold: float | None = None
-    function: Callable | None = None
+    function: TargetFunction | None = None
 
-    def labels(self, outputs):
+    def labels(self, outputs: Outputs) -> Ints:
         """The class of each top-bag by the network: outputs [top-bags, n] to int32 [top-bags]."""
-        if self.kind == "function":
+        if self.function is not None:
             labels = np.asarray(self.function(outputs))
             n_top_bags = len(keras.tree.flatten(outputs)[0])
             if labels.shape != (n_top_bags,) or labels.dtype.kind not in "iub" or labels.min() < 0:
@@ -43,21 +53,20 @@ class Target:
                     f"Received: shape={labels.shape}, dtype={labels.dtype}, labels={labels}"
                 )
             return labels.astype(np.int32)
-        outputs = outputs.reshape(len(outputs), -1)
+        (array,) = keras.tree.flatten(outputs)
+        array = array.reshape(len(array), -1)
         if self.kind == "threshold":
-            return (outputs[:, self.index] > self.threshold).astype(np.int32)
-        labels = outputs.argmax(axis=1)
+            return (array[:, self.index] > self.threshold).astype(np.int32)
+        labels = array.argmax(axis=1)
         return (labels if self.kind == "argmax" else labels == self.index).astype(np.int32)
 
-    def n_classes(self, *labels):
+    def n_classes(self, *labels: Ints) -> int:
         """Number of classes; for a function, as many as the labels that it returned show."""
-        if self.kind == "argmax":
-            return self.n_outputs
         if self.kind == "function":
             return max(2, *(int(each.max()) + 1 for each in labels))
-        return 2
+        return 2 if self.kind != "argmax" or self.n_outputs is None else self.n_outputs
 
-    def true_labels(self, y, n_top_bags, n_classes):
+    def true_labels(self, y: npt.ArrayLike, n_top_bags: int, n_classes: int) -> Ints:
         """True labels, as given to `fit`, as class labels int [top-bags].
 
         Args:
@@ -67,39 +76,39 @@ class Target:
         Raises:
             ValueError: if they are none of these.
         """
-        y = np.asarray(y)
-        if y.ndim and len(y) != n_top_bags:
+        labels = np.asarray(y)
+        if labels.ndim and len(labels) != n_top_bags:
             raise ValueError(
                 f"Expected one label for each of {n_top_bags} top-bags. "
-                f"Received: y with {len(y)} labels"
+                f"Received: y with {len(labels)} labels"
             )
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
-        if y.ndim == 2 and self.kind == "threshold" and y.shape[1] == self.n_outputs:
-            y = y[:, self.index]
-        elif y.ndim == 2 and y.shape[1] == (
-            self.n_outputs if self.kind == "is_argmax" else n_classes
-        ):
-            y = y.argmax(axis=1)
-        if y.ndim != 1 or y.dtype.kind not in "iubf" or not (y == np.floor(y)).all():
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        n_columns = self.n_outputs if self.kind == "is_argmax" else n_classes
+        if labels.ndim == 2 and self.kind == "threshold" and labels.shape[1] == self.n_outputs:
+            labels = labels[:, self.index]
+        elif labels.ndim == 2 and labels.shape[1] == n_columns:
+            labels = labels.argmax(axis=1)
+        is_number = labels.dtype.kind in "iubf"
+        if labels.ndim != 1 or not is_number or (labels != np.floor(labels)).any():
             raise ValueError(
                 "Expected one class label for each top-bag, or one-hot rows. "
-                f"Received: y of shape {y.shape} and dtype {y.dtype}"
+                f"Received: y of shape {labels.shape} and dtype {labels.dtype}"
             )
-        y = (y == self.index) if self.kind == "is_argmax" else y
-        if len(y) and not 0 <= y.min() <= y.max() < n_classes:
+        labels = (labels == self.index) if self.kind == "is_argmax" else labels
+        if len(labels) and not 0 <= labels.min() <= labels.max() < n_classes:
             raise ValueError(
                 f"Expected class labels from 0 to {n_classes - 1}. "
-                f"Received: y from {y.min()} to {y.max()}"
+                f"Received: y from {labels.min()} to {labels.max()}"
             )
-        return y.astype(np.int32)
+        return labels.astype(np.int32)
 
-    def to_dict(self):
+    def to_dict(self) -> Config:
         """As JSON knows it. A function is not saved."""
         return {name: value for name, value in vars(self).items() if name != "function"}
 
 
-def resolve_target(model, target=None):
+def resolve_target(model: keras.Model, target: TargetChoice = None) -> Target:
     """The `Target` of a model.
 
     Args:
@@ -153,7 +162,7 @@ _THRESHOLDS = {"sigmoid": 0.5, "hard_sigmoid": 0.5, "logit": 0.0}
 _BINARY_LOSSES = (keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy)
 
 
-def activation(model):
+def activation(model: keras.Model) -> str | None:
     """Name of the activation that a model's outputs come from; None if there is none."""
     layer = operation_of(model.outputs[0])
     if isinstance(layer, keras.layers.Softmax):
@@ -164,7 +173,7 @@ def activation(model):
     return None if name == "linear" else name
 
 
-def _link(model):
+def _link(model: keras.Model) -> str | None:
     """What the outputs are: "sigmoid", "softmax", "logit" (binary), or another activation.
 
     Logits of a softmax, as the loss says, count as one.
@@ -177,7 +186,7 @@ def _link(model):
     return "logit" if isinstance(loss, _BINARY_LOSSES) else "softmax"
 
 
-def _checked_index(index, units):
+def _checked_index(index: Any, units: int) -> int:
     if not is_int(index) or not 0 <= index < units:
         raise ValueError(
             f"Expected the index of one of {units} outputs, (index, threshold), or a function. "

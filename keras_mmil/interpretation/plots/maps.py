@@ -1,12 +1,21 @@
 """Maps of places: where what grows, what clusters they are in, and which rules hold there."""
 
 import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_mmil import ragged
+from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.bags import instances_of
-from keras_mmil.interpretation.plots.plots import GREEN, finish, new_figure, rows_and_columns
+from keras_mmil.interpretation.network.data import TopBags
+from keras_mmil.interpretation.plots.figures import GREEN, finish, new_figure, rows_and_columns
+from keras_mmil.interpretation.plots.protocols import FittedExplainer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Maps", "plot_maps"]
 
@@ -15,7 +24,12 @@ _WIDTH = 3.0  # of a map, inches
 _LETTERS, _LINE = 42, 0.15  # how many letters of a title are as wide as a map; a line, inches
 
 
-def plot_maps(coordinates, maps, path=None, columns=4):
+def plot_maps(
+    coordinates: npt.ArrayLike,
+    maps: Mapping[str, npt.ArrayLike],
+    path: PathLike | None = None,
+    columns: int = 4,
+) -> "Figure":
     """Maps side by side, a square for each place.
 
     Args:
@@ -32,21 +46,21 @@ def plot_maps(coordinates, maps, path=None, columns=4):
         ImportError: without matplotlib.
         ValueError: if there are no maps, or a map does not have a value for each place.
     """
-    coordinates = np.asarray(coordinates, float)
+    places = np.asarray(coordinates, float)
     if not maps:
         raise ValueError("Expected at least one map. Received: maps={}")
     for title, values in maps.items():
-        if np.shape(values) != coordinates.shape[:1]:
+        if np.shape(values) != places.shape[:1]:
             raise ValueError(
-                f"Expected a value for each of {len(coordinates)} places. "
+                f"Expected a value for each of {len(places)} places. "
                 f"Received: {title!r} with values of shape {np.shape(values)}"
             )
-    latitude, longitude = coordinates.T
+    latitude, longitude = places.T
     squeezed = np.cos(np.radians(latitude.mean()))  # how much shorter a degree of longitude is
     across = max(np.ptp(longitude) * squeezed, 1e-9)
     height = _WIDTH * np.clip(np.ptp(latitude) / across, 0.3, 3)
     # As large as squares that fill the map would be.
-    size = 72**2 * _WIDTH * height / len(coordinates)
+    size = 72**2 * _WIDTH * height / len(places)
     rows, columns = rows_and_columns(len(maps), columns)
     titles = [textwrap.fill(title, _LETTERS) for title in maps]
     lines = 1 + max(title.count("\n") for title in titles)
@@ -54,10 +68,10 @@ def plot_maps(coordinates, maps, path=None, columns=4):
     for ax, title, values in zip(
         figure.subplots(rows, columns, squeeze=False).flat, titles, maps.values(), strict=False
     ):
-        values = np.asarray(values)
-        style = {"c": values, "cmap": "YlGn"}
-        if values.dtype == bool:
-            style = {"c": np.where(values, GREEN, _ELSEWHERE)}
+        array = np.asarray(values)
+        style: dict[str, Any] = {"c": array, "cmap": "YlGn"}
+        if array.dtype == bool:
+            style = {"c": np.where(array, GREEN, _ELSEWHERE)}
         ax.scatter(longitude, latitude, s=size, marker="s", linewidths=0, **style)
         ax.set_aspect(1 / squeezed)
         ax.set_title(title, fontsize=8)
@@ -67,21 +81,21 @@ def plot_maps(coordinates, maps, path=None, columns=4):
 
 
 class Maps:
-    """What an explainer says of top-bags that are places. The network computes them once.
+    """What an explainer says about top-bags that are places. The network computes them once.
 
     Args:
         explainer: a fitted `Explainer`.
         x: top-bags, as for `Explainer.fit`.
     """
 
-    def __init__(self, explainer, x):
+    def __init__(self, explainer: FittedExplainer, x: TopBags) -> None:
         self._levels = explainer.levels_
-        data = explainer._data(x)
-        self._seen = explainer._read(data)
+        data = explainer.top_bags(x)
+        self._seen = explainer.read(data)
         self._instances = ragged.concat([instances_of(batch) for batch in data.batches()])
         self._labels = self._seen.nested_labels()
 
-    def instances(self, n_places):
+    def instances(self, n_places: int) -> dict[str, Array]:
         """Which places are in which cluster, where instances are places by their numbers.
 
         Args:
@@ -95,7 +109,7 @@ class Maps:
         names = self._levels[0].names
         return {name: cluster_of == cluster for cluster, name in enumerate(names)}
 
-    def members(self):
+    def members(self) -> dict[str, Ints]:
         """How many members of each top-bag are in which cluster; of equal ones in `Bags`, one.
 
         Returns:
@@ -106,7 +120,7 @@ class Maps:
         np.add.at(counts, (members.value_rowids().numpy(), members.values.numpy()), 1)
         return dict(zip(names, counts.T, strict=True))
 
-    def rules(self, conclusion):
+    def rules(self, conclusion: str) -> tuple[dict[str, Array], dict[str, Ints]]:
         """Where the rules of one class of top-bags hold, and how nearly they do elsewhere.
 
         Args:
@@ -129,6 +143,6 @@ class Maps:
                 clause = level.rules.clause(rule)
                 holds = np.array([condition.holds(bags) for condition in rule.conditions], bool)
                 holds = holds.reshape(-1, len(bags))  # also where there are no conditions
-                matches[clause] = holds.all(axis=0)
+                matches[clause] = np.all(holds, axis=0)
                 balances[clause] = holds.sum(axis=0) - (~holds).sum(axis=0)
         return matches, balances

@@ -1,10 +1,14 @@
 """A table of what stands for each cluster."""
 
 import html
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from keras_mmil._support.percent import percent
+from keras_mmil.interpretation.network.capture import Observation
+from keras_mmil.interpretation.readout.explanation import Show
 from keras_mmil.interpretation.readout.representatives import representatives
+from keras_mmil.interpretation.rules.level import Level
 
 __all__ = ["ClusterColumn", "ClusterTable", "cluster_table"]
 
@@ -18,14 +22,14 @@ class ClusterColumn:
     Attributes:
         name: of the cluster.
         size: fraction of the training rows in it.
-        needed: whether a needed rule speaks of it.
-        entries: tuple of str, the best first.
+        needed: whether the class of any top-bag can depend on it.
+        entries: what stands for it, the best first.
     """
 
     name: str
     size: float
     needed: bool
-    entries: tuple
+    entries: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -33,15 +37,15 @@ class ClusterTable:
     """The clusters of all levels, each with what stands for it best.
 
     Attributes:
-        levels: dict from the word for a level ("instance", "sub-bag") to its `ClusterColumn`s.
+        levels: dict from the word for a level ("instance", "sub-bag") to its clusters.
     """
 
-    levels: dict
+    levels: dict[str, tuple[ClusterColumn, ...]]
 
-    def to_markdown(self):
-        """One table for each level; clusters that no needed rule speaks of are small."""
+    def to_markdown(self) -> str:
+        """One table for each level; clusters that no class of top-bags depends on are small."""
 
-        def cell(text, needed):
+        def cell(text: str, needed: bool) -> str:
             text = text.replace("|", "\\|").replace("<", "\\<")  # "<unknown>" is no tag
             return text if needed or not text else f"<sub>{text}</sub>"
 
@@ -60,10 +64,10 @@ class ClusterTable:
             for word, columns in self.levels.items()
         )
 
-    def to_html(self):
-        """The same as a piece of HTML; clusters that no needed rule speaks of are dimmed."""
+    def to_html(self) -> str:
+        """The same as a piece of HTML; clusters that no class of top-bags depends on are dimmed."""
 
-        def row(tag, cells):
+        def row(tag: str, cells: Iterable[tuple[str, bool]]) -> str:
             return "".join(
                 f'<{tag} style="{"" if needed else _DIM}">{html.escape(text)}</{tag}>'
                 for text, needed in cells
@@ -78,7 +82,7 @@ class ClusterTable:
             for word, columns in self.levels.items()
         )
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "\n".join(
             f"{column.name} ({percent(column.size)} of {word}s"
             + ("" if column.needed else ", not needed")
@@ -87,30 +91,34 @@ class ClusterTable:
             for column in columns
         )
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return self.to_html()
 
 
-def cluster_table(levels, observations, n, by, show):
+def cluster_table(
+    levels: Sequence[Level],
+    observations: Iterable[Observation],
+    *,
+    n: int,
+    by: str,
+    show: Show,
+) -> ClusterTable:
     """Make a table.
 
     Args:
         levels, observations, n, by: as for `representatives`.
-        show: function from the position of a row to str.
-
-    Returns:
-        `ClusterTable`.
+        show: function from the position of a row to its text.
     """
     keys = [(i, cluster) for i, level in enumerate(levels) for cluster in range(level.n_clusters)]
-    best = representatives(levels, keys, observations, n, by)
+    best = representatives(levels, keys, observations, n=n, by=by)
     return ClusterTable(
         {
             level.word: tuple(
                 ClusterColumn(
-                    level.names[cluster],
-                    float(level.sizes[cluster]),
-                    bool(level.needed[cluster]),
-                    tuple(show(row.position) for row in best[index, cluster]),
+                    name=level.names[cluster],
+                    size=float(level.sizes[cluster]),
+                    needed=bool(level.needed[cluster]),
+                    entries=tuple(show(row.position) for row in best[index, cluster]),
                 )
                 for cluster in range(level.n_clusters)
             )
@@ -119,12 +127,12 @@ def cluster_table(levels, observations, n, by, show):
     )
 
 
-def _head(column):
+def _head(column: ClusterColumn) -> str:
     return f"{column.name} ({percent(column.size)})"
 
 
-def _rows(columns):
-    """The rows below the heads: lists of (text, needed)."""
+def _rows(columns: Sequence[ClusterColumn]) -> list[list[tuple[str, bool]]]:
+    """The cells of each row below the heads: their texts, and whether they are needed."""
     n = max(len(column.entries) for column in columns)
     filled = [(*c.entries, *[""] * (n - len(c.entries))) for c in columns]
     return [

@@ -1,12 +1,19 @@
 """Why one top-bag got its label: the rules that fired, and the parts that made them fire."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from keras_mmil._support.types import Config
 from keras_mmil.interpretation.network.nesting import expand
-from keras_mmil.interpretation.rules.level import level_word
-from keras_mmil.interpretation.rules.rules import Rule
+from keras_mmil.interpretation.readout.reading import Reading
+from keras_mmil.interpretation.rules.level import Level, level_word
+from keras_mmil.interpretation.rules.rule import Rule
 
-__all__ = ["Explanation", "Part", "explain"]
+__all__ = ["Explanation", "Part", "Show", "explain"]
+
+# From the position of a top-bag, sub-bag or instance, see `Part`, to its text.
+Show: TypeAlias = Callable[[tuple[int, ...]], str]
 
 # What a member does for the rule that fired on its bag.
 DECIDES = "decides"  # the rule requires its cluster
@@ -18,7 +25,7 @@ _INDENT = "    "
 _SHOWN = 12  # members listed by number before "and … more"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Part:
     """A top-bag, or a sub-bag or instance in it.
 
@@ -31,16 +38,17 @@ class Part:
         weight: multiplicity in its bag.
         role: "decides", "limited", "checked" or "does not matter": what it does for the rule that
             fired on its bag; None for a top-bag.
-        rule: the `Rule` that fired on it, None for an instance; with its text as a `clause`.
-        matched: all rules that match, tuple of `Rule`.
-        absent: names of the clusters that the rule wants to be absent or few, and which are absent.
-        children: its members, tuple of `Part`.
+        rule, clause: the rule that fired on it, and its text; None for an instance.
+        matched: all rules that match.
+        absent: names of the clusters that the rule requires to be absent or few and that are
+            absent.
+        children: its members.
         title: what it is called in text: its index, or what the user wants to be shown.
     """
 
     level: int
     word: str
-    position: tuple
+    position: tuple[int, ...]
     label: int
     name: str
     nearest: str | None
@@ -48,17 +56,17 @@ class Part:
     role: str | None
     rule: Rule | None = None
     clause: str | None = None
-    matched: tuple = ()
-    absent: tuple = ()
-    children: tuple = ()
+    matched: tuple[Rule, ...] = ()
+    absent: tuple[str, ...] = ()
+    children: tuple["Part", ...] = ()
     title: str = ""
 
     @property
-    def deciding(self):
+    def deciding(self) -> bool:
         """Whether the rule that fired on its bag requires its cluster."""
         return self.role == DECIDES
 
-    def to_dict(self):
+    def to_dict(self) -> Config:
         """As JSON knows it."""
         return {
             **vars(self),
@@ -67,8 +75,8 @@ class Part:
             "children": [child.to_dict() for child in self.children],
         }
 
-    def lines(self):
-        """Lines of text on its members."""
+    def lines(self) -> Iterator[str]:
+        """Lines of text about its members."""
         for role in (DECIDES, LIMITED, CHECKED):
             members = [child for child in self.children if child.role == role]
             if self.level == 1 and members:
@@ -84,7 +92,7 @@ class Part:
             yield f"{IDLE}: {_listing(idle)}"
 
     @property
-    def sentence(self):
+    def sentence(self) -> str:
         """What it is, and why."""
         differs = self.nearest is not None and self.nearest != self.name
         doubt = f" (nearest centroid: {self.nearest})" if differs else ""
@@ -107,16 +115,16 @@ class Explanation:
     network_name: str
 
     @property
-    def label(self):
+    def label(self) -> int:
         """Index of the class by the rules."""
         return self.top_bag.label
 
     @property
-    def agrees(self):
+    def agrees(self) -> bool:
         """Whether rules and network agree."""
         return self.label == self.network
 
-    def to_dict(self):
+    def to_dict(self) -> Config:
         """As JSON knows it."""
         return {
             "network": self.network,
@@ -125,7 +133,7 @@ class Explanation:
             "top_bag": self.top_bag.to_dict(),
         }
 
-    def __str__(self):
+    def __str__(self) -> str:
         network = f"network: {self.network_name}"
         if not self.agrees:
             network = f"NOT as the {network}"
@@ -133,57 +141,92 @@ class Explanation:
         return "\n".join([first, *(_INDENT + line for line in self.top_bag.lines())])
 
 
-def explain(levels, class_names, reading, show=None):
-    """Explain every top-bag of a `Reading`: a list of `Explanation`.
+def explain(
+    levels: Sequence[Level],
+    class_names: Sequence[str],
+    reading: Reading,
+    show: Show | None = None,
+) -> list[Explanation]:
+    """Explain every top-bag of a `Reading`.
 
     Args:
-        levels: tuple of `Level`.
+        levels: from the instances upwards.
         class_names: names of the classes.
-        reading: the `Reading`.
+        reading: the top-bags, as rules and network label them.
         show: function from the position of a part to its title; None for its index.
     """
     builder = _Builder(levels, class_names, reading, show or (lambda position: str(position[-1])))
     return [
-        Explanation(builder.part(len(levels), i, i, (i,)), int(label), class_names[label])
+        Explanation(builder.top_bag(i), int(label), class_names[label])
         for i, label in enumerate(reading.network)
     ]
 
 
 class _Builder:
-    """What is the same for all parts of a reading."""
+    """Makes parts; holds what is the same for all parts of a reading."""
 
-    def __init__(self, levels, class_names, reading, show):
-        self.levels, self.reading, self.show = levels, reading, show
-        self.names = [*(level.names for level in levels), class_names]
-        self.occurrences = expand(reading.nestings)
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        class_names: Sequence[str],
+        reading: Reading,
+        show: Show,
+    ) -> None:
+        self._levels, self._reading, self._show = levels, reading, show
+        self._names = [*(level.names for level in levels), class_names]
+        self._occurrences = expand(reading.nestings)
         triples = zip(levels, reading.labels[:-1], reading.nestings, strict=True)
-        self.bags = [level.bags(labels, nesting) for level, labels, nesting in triples]
+        self._bags = [level.bags(labels, nesting) for level, labels, nesting in triples]
 
-    def part(self, level, index, row, position, fired_above=None):
-        """The part that is the `index`-th occurrence at its level, of a row."""
-        label = int(self.reading.labels[level][row])
-        own = {
-            "level": level,
-            "word": level_word(level, len(self.levels)),
-            "position": position,
-            "title": self.show(position),
-            "label": label,
-            "name": self.names[level][label],
-            "nearest": None,
-            "weight": 1.0,
-            "role": None if fired_above is None else _role(fired_above, label),
-        }
-        if level < len(self.levels):
-            own["nearest"] = self.names[level][self.reading.nearest[level][row]]
-            own["weight"] = float(self.occurrences[level].weights[index])
-        if level == 0:
-            return Part(**own)
-        rules = self.levels[level - 1].rules
-        bag = self.bags[level - 1][row : row + 1]
+    def top_bag(self, index: int) -> Part:
+        """The part that is a whole top-bag."""
+        top, position = len(self._levels), (index,)
+        label = int(self._reading.labels[top][index])
+        part = Part(
+            level=top,
+            word=level_word(top, top),
+            position=position,
+            label=label,
+            name=self._names[top][label],
+            nearest=None,
+            weight=1.0,
+            role=None,
+            title=self._show(position),
+        )
+        return self._with_members(part, index, row=index)
+
+    def _member(self, level: int, index: int, position: tuple[int, ...], fired: Rule) -> Part:
+        """The part that is the `index`-th occurrence at its level, in a bag that a rule matched."""
+        row = int(self._occurrences[level].rows[index])
+        label = int(self._reading.labels[level][row])
+        part = Part(
+            level=level,
+            word=level_word(level, len(self._levels)),
+            position=position,
+            label=label,
+            name=self._names[level][label],
+            nearest=self._names[level][self._reading.nearest[level][row]],
+            weight=float(self._occurrences[level].weights[index]),
+            role=_role(fired, label),
+            title=self._show(position),
+        )
+        return part if level == 0 else self._with_members(part, index, row)
+
+    def _with_members(self, part: Part, index: int, row: int) -> Part:
+        """The part of a bag, with the rule that fired on it, and what is in it."""
+        level = part.level - 1
+        rules = self._levels[level].rules
+        bag = self._bags[level][row : row + 1]
         matched = tuple(rule for rule in rules if rule.matches(bag)[0])
-        children = self._members(level - 1, index, position, matched[0])
-        return Part(
-            **own,
+        occurrences = self._occurrences[level]
+        start, stop = occurrences.row_splits[index : index + 2]
+        children = tuple(
+            self._member(level, i, (*part.position, int(i - start)), matched[0])
+            for i in range(start, stop)
+            if occurrences.weights[i] > 0
+        )
+        return replace(
+            part,
             rule=matched[0],
             clause=rules.clause(matched[0]),
             matched=matched,
@@ -191,23 +234,14 @@ class _Builder:
             children=children,
         )
 
-    def _members(self, level, bag, position, fired):
-        occurrences = self.occurrences[level]
-        start, stop = occurrences.row_splits[bag : bag + 2]
-        return tuple(
-            self.part(level, i, occurrences.rows[i], (*position, int(i - start)), fired)
-            for i in range(start, stop)
-            if occurrences.weights[i] > 0
-        )
 
-
-def _absent(rule, members, names):
+def _absent(rule: Rule, members: Sequence[Part], names: Sequence[str]) -> tuple[str, ...]:
     present = {member.label for member in members}
     unwanted = [c.cluster for c in rule.conditions if not c.requires]
     return tuple(names[cluster] for cluster in unwanted if cluster not in present)
 
 
-def _role(rule, label):
+def _role(rule: Rule, label: int) -> str:
     for condition in rule.conditions:
         if condition.cluster == label:
             return DECIDES if condition.requires else LIMITED
@@ -215,11 +249,11 @@ def _role(rule, label):
     return IDLE if requires or not rule.conditions else CHECKED
 
 
-def _number(part):
+def _number(part: Part) -> str:
     return part.title + (f" (×{part.weight:g})" if part.weight != 1 else "")
 
 
-def _listing(parts):
+def _listing(parts: Sequence[Part]) -> str:
     shown = ", ".join(f"{_number(part)} ({part.name})" for part in parts[:_SHOWN])
     more = f", … and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
     plural = "s" if len(parts) > 1 else ""

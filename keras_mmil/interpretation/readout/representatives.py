@@ -1,12 +1,16 @@
 """The rows that stand for the clusters best."""
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from sklearn.metrics import pairwise_distances
 
-from keras_mmil.interpretation.fitting.clustering import nearest
-from keras_mmil.interpretation.network.nesting import expand
+from keras_mmil._support.types import Array, Ints
+from keras_mmil.interpretation.fitting.cluster import nearest
+from keras_mmil.interpretation.network.capture import Observation
+from keras_mmil.interpretation.network.nesting import Occurrences, expand
+from keras_mmil.interpretation.rules.level import Level
 
 __all__ = ["Representative", "representatives"]
 
@@ -21,30 +25,52 @@ class Representative:
         distance: distance to the centroid of its own cluster.
     """
 
-    position: tuple
+    position: tuple[int, ...]
     separation: float
     distance: float
 
 
-def representatives(levels, chosen, observations, n, by):
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The best rows of a cluster so far.
+
+    Attributes:
+        scores: the lowest is the best, ascending, [n].
+        rows: [n, units].
+        found: the same as `Representative`s.
+    """
+
+    scores: Array
+    rows: Array
+    found: list[Representative]
+
+
+def representatives(
+    levels: Sequence[Level],
+    chosen: Collection[tuple[int, int]],
+    observations: Iterable[Observation],
+    *,
+    n: int,
+    by: str,
+) -> dict[tuple[int, int], list[Representative]]:
     """The rows that stand for clusters best, equal ones only once.
 
     Args:
-        levels: tuple of `Level`.
-        chosen: list of (level, cluster), both indices.
-        observations: iterator over `Observation`s, of which only the best rows are kept.
+        levels: from the instances upwards.
+        chosen: pairs (level, cluster), both indices.
+        observations: what the network computed, of which only the best rows are kept.
         n: how many at most for each cluster.
         by: "separation" from other clusters, decreasing, or "closeness" to the own centroid.
 
     Returns:
-        Dict from (level, cluster) to a list of `Representative`.
+        Dict from (level, cluster) to its representatives, the best first.
 
     Raises:
         ValueError: if `by` is neither.
     """
     if by not in ("separation", "closeness"):
         raise ValueError(f"Expected 'separation' or 'closeness'. Received: by={by!r}")
-    best = {key: (np.empty(0), None, []) for key in chosen}  # scores, rows, representatives
+    best: dict[tuple[int, int], _Best] = {}
     n_top_bags = 0
     for batch in observations:
         occurrences = expand(batch.nestings)
@@ -68,35 +94,35 @@ def representatives(levels, chosen, observations, n, by):
                     )
                     for i in kept
                 ]
-                best[key] = _merge(best[key], (scores[kept], here[kept], found), n)
+                new = _Best(scores[kept], here[kept], found)
+                best[key] = _merge(best[key], new, n) if key in best else new
         n_top_bags += batch.nestings[-1].n_bags
-    return {key: found for key, (_, _, found) in best.items()}
+    return {key: best[key].found if key in best else [] for key in chosen}
 
 
-def _distances(rows, centroids, cluster):
+def _distances(rows: Array, centroids: Array, cluster: int) -> tuple[Array, Array]:
     """To the nearest centroid of another cluster, and to the own: [n] each."""
     distances = pairwise_distances(rows, centroids)
     others = np.delete(distances, cluster, axis=1)
     return others.min(axis=1, initial=np.inf), distances[:, cluster]
 
 
-def _merge(held, new, n):
-    """The best of those held and of new ones, each (scores, rows, representatives)."""
-    if not held[2]:
-        return new
-    scores, rows = (np.concatenate(pair) for pair in zip(held[:2], new[:2], strict=True))
+def _merge(held: _Best, new: _Best, n: int) -> _Best:
+    """The n best of those held and of new ones."""
+    scores = np.concatenate([held.scores, new.scores])
+    rows = np.concatenate([held.rows, new.rows])
+    found = held.found + new.found
     kept = _best(scores, rows, n)
-    both = held[2] + new[2]
-    return scores[kept], rows[kept], [both[i] for i in kept]
+    return _Best(scores[kept], rows[kept], [found[i] for i in kept])
 
 
-def _best(scores, rows, n):
+def _best(scores: Array, rows: Array, n: int) -> Ints:
     """Indices of the n rows of the lowest scores, of equal rows only the first."""
     order = np.argsort(scores, kind="stable")
     return order[_first_of_equals(rows[order], n)]
 
 
-def _first_of_equals(rows, n):
+def _first_of_equals(rows: Array, n: int) -> Ints:
     """Indices of the first n rows that equal none before them, up to rounding."""
     scale = np.abs(rows).max(initial=0.0) or 1.0
     for some in (5 * n, 100 * n, len(rows)):  # few are enough, unless most are equal to others
@@ -106,11 +132,13 @@ def _first_of_equals(rows, n):
     return np.sort(first)[:n]
 
 
-def _position(occurrences, level, index, n_before):
+def _position(
+    occurrences: Sequence[Occurrences], level: int, index: int, n_before: int
+) -> tuple[int, ...]:
     """Indices of the bags around an occurrence, the top-bag's first, and its own."""
-    path = []
+    path: list[int] = []
     for here in occurrences[level:]:
         bag = np.searchsorted(here.row_splits, index, side="right") - 1
         path.insert(0, int(index - here.row_splits[bag]))
-        index = bag
+        index = int(bag)
     return (int(index) + n_before, *path)

@@ -1,10 +1,12 @@
 """Where in a text the tokens stand that a network was given."""
 
 import re
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from keras_mmil import ragged, text
+from keras_mmil.interpretation.readout.explanation import Show
 
 __all__ = ["as_str", "sentence_spans", "window_centres", "window_words", "without_breaks"]
 
@@ -13,19 +15,19 @@ _BREAK = re.compile(text.BREAK.replace(r"\s", r"[^\S\v\x1c-\x1f]"))
 _INVALID = re.compile(r"[\ud800-\udfff]")
 
 
-def as_str(one):
+def as_str(one: str | bytes) -> str:
     """A text, str or bytes, as str; bytes that are not UTF-8 are spaces, as to `text.tokenize`."""
     if isinstance(one, bytes):
         return _INVALID.sub(" ", one.decode("utf-8", errors="surrogateescape"))
     return str(one)
 
 
-def without_breaks(content):
+def without_breaks(content: str) -> str:
     """A text with its HTML breaks, which are no tokens, turned into blank lines."""
     return _BREAK.sub("\n\n", content)
 
 
-def sentence_spans(content, splitter):
+def sentence_spans(content: str, splitter: str) -> list[list[tuple[int, int]]]:
     """The places of all tokens.
 
     Args:
@@ -38,20 +40,21 @@ def sentence_spans(content, splitter):
     # What looks like a break now was none, but had one in it: "<<br>br>".
     opened = _BREAK.sub(lambda found: "^" + found[0][1:], content)
     sentences = text.tokenize(tf.constant([text.as_bytes(opened)]), splitter).to_list()[0]
-    spans, end = [], 0
+    spans: list[list[tuple[int, int]]] = []
+    end = 0
     for sentence in sentences:
         spans.append([])
         for token in map(bytes.decode, sentence):
             # Tokens stand in the text as they are, but for the point of a title ("Mr.Smith"), one
             # behind the other, and what lies between holds nothing that a token is made of: so this
             # finds each where it is.
-            found = re.compile(r"\.?".join(map(re.escape, token))).search(content, end)
-            start, end = found.span()
+            pattern = re.compile(r"\.?".join(map(re.escape, token)))
+            start, end = next(pattern.finditer(content, end)).span()
             spans[-1].append((start, end))
     return spans
 
 
-def window_centres(n_tokens, at_most):
+def window_centres(n_tokens: int, at_most: int | None) -> list[int]:
     """The token in the middle of each window of a sentence: see `keras_mmil.text.windows`."""
     if at_most is None or n_tokens <= at_most:
         return list(range(n_tokens))
@@ -59,8 +62,8 @@ def window_centres(n_tokens, at_most):
     return [*range(half), *range(n_tokens - half, n_tokens)]
 
 
-def window_words(x, vocabulary, n_words=25):
-    """What shows the rows of bags of windows over tokens, by their positions.
+def window_words(x: tf.RaggedTensor, vocabulary: Sequence[str], n_words: int = 25) -> Show:
+    """A function that shows rows of bags of windows over tokens, by their positions.
 
     Args:
         x: RaggedTensor of ids [texts, (sentences), (tokens), window_size], or [texts, (tokens),
@@ -69,12 +72,12 @@ def window_words(x, vocabulary, n_words=25):
         n_words: of a longer bag only so many tokens are shown.
 
     Returns:
-        Function from a position to str: the tokens of a window or, of a bag, those in the middle of
-        its windows.
+        Function from a position to text: the tokens of a window or, of a bag, those in the middle
+        of its windows.
     """
     ids_at = ragged.lookup(x)
 
-    def show(position):
+    def show(position: tuple[int, ...]) -> str:
         ids = ids_at(position)
         ids = ids if ids.ndim == 1 else ids[:, ids.shape[-1] // 2]
         words = [vocabulary[i] for i in ids]

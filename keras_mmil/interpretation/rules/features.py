@@ -2,43 +2,75 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-__all__ = ["COUNT", "FREQUENCY", "OCCURRENCE", "WEIGHT", "Feature", "bag_features", "get"]
+from keras_mmil._support.types import Array, Ints
+
+__all__ = [
+    "COUNT",
+    "FREQUENCY",
+    "OCCURRENCE",
+    "WEIGHT",
+    "Feature",
+    "Members",
+    "bag_features",
+    "get",
+]
 
 # Frequencies are rounded to float32 one by one, so that their sum is 1 up to this.
 _ROUNDING = 1e-6
+
+
+class Members(Protocol):
+    """The members of some bags, as `bag_features` reads them."""
+
+    @property
+    def members(self) -> Ints:
+        """Row of each member, [members]."""
+
+    @property
+    def bag_ids(self) -> Ints:
+        """Bag of each member, [members]."""
+
+    @property
+    def weights(self) -> Array:
+        """Multiplicity or importance of each member, [members]."""
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
 
 
 @dataclass(frozen=True)
 class Feature:
     """One number for each cluster: how much of it is in a bag.
 
-    Its functions are those of a module, no lambdas, so that whatever has a feature can be pickled.
+    Its functions are functions of a module, because lambdas cannot be pickled.
 
     Attributes:
         name: "occurrence", "frequency", "count", or "weight" (a count with fractions).
         of_weights: maps the summed weights of each cluster in each bag [bags, k] to the features.
         feasible: whether boxes `(low, high]`, each [..., k], hold the features of any bag at all:
-            bool [...]. Where rounding makes it doubtful the answer is yes.
-        text: words a condition: (name of the cluster, low, high) to str.
+            bool [...]; true where rounding makes it doubtful.
+        text: writes a condition, given the name of the cluster, low and high.
     """
 
     name: str
-    of_weights: Callable
-    feasible: Callable
-    text: Callable
+    of_weights: Callable[[Array], Array]
+    feasible: Callable[[Array, Array], Array]
+    text: Callable[[str, float, float], str]
 
 
-def bag_features(feature, labels, n_clusters, nesting):
+def bag_features(feature: Feature, labels: Ints, n_clusters: int, nesting: Members) -> Array:
     """Describe bags by the labels of their members.
 
     Args:
-        feature: a `Feature`.
+        feature: what of the labels.
         labels: cluster of each row, int [rows].
         n_clusters: k.
-        nesting: the `Grouping` of the rows in bags.
+        nesting: which rows are in which bag.
 
     Returns:
         float32 [bags, k]; zeros for an empty bag.
@@ -52,28 +84,28 @@ def bag_features(feature, labels, n_clusters, nesting):
 # From weights to features -----------------------------------------------------------------------
 
 
-def _occurrences(weights):
+def _occurrences(weights: Array) -> Array:
     return weights > 0
 
 
-def _frequencies(weights):
+def _frequencies(weights: Array) -> Array:
     totals = weights.sum(axis=1, keepdims=True)
     return np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
 
 
-def _weights(weights):
+def _weights(weights: Array) -> Array:
     return weights
 
 
 # Feasible boxes ---------------------------------------------------------------------------------
 
 
-def _some_occurrences(low, high):
+def _some_occurrences(low: Array, high: Array) -> Array:
     """Every vector of zeros and ones is that of a bag."""
-    return (((low < 0) & (high >= 0)) | ((low < 1) & (high >= 1))).all(axis=-1)
+    return np.all(((low < 0) & (high >= 0)) | ((low < 1) & (high >= 1)), axis=-1)
 
 
-def _some_frequencies(low, high):
+def _some_frequencies(low: Array, high: Array) -> Array:
     """Frequencies are non-negative and sum to 1; those of an empty bag are all 0."""
     holds_zero = ((low < 0) & (high >= 0)).all(axis=-1)
     proper = ((low < high) & (low < 1) & (high >= 0)).all(axis=-1)
@@ -81,27 +113,27 @@ def _some_frequencies(low, high):
     return holds_zero | proper & (least <= 1 + _ROUNDING) & (most >= 1 - _ROUNDING)
 
 
-def _some_weights(low, high):
+def _some_weights(low: Array, high: Array) -> Array:
     """Every vector of non-negative numbers is that of a bag."""
-    return ((low < high) & (high >= 0)).all(axis=-1)
+    return np.all((low < high) & (high >= 0), axis=-1)
 
 
 # Wording ----------------------------------------------------------------------------------------
 
 
-def _occurrence_text(name, low, high):
+def _occurrence_text(name: str, low: float, high: float) -> str:
     return f"o_{name}={int(low >= 0)}"
 
 
-def _frequency_text(name, low, high):
+def _frequency_text(name: str, low: float, high: float) -> str:
     return _interval_text(f"f_{name}", 100 * low, 100 * high) + " %"
 
 
-def _weight_text(name, low, high):
+def _weight_text(name: str, low: float, high: float) -> str:
     return _interval_text(f"c_{name}", low, high)
 
 
-def _count_text(name, low, high):
+def _count_text(name: str, low: float, high: float) -> str:
     least, most = np.floor(low) + 1, np.floor(high)
     if least == most:
         return f"c_{name} = {least:.0f}"
@@ -112,7 +144,7 @@ def _count_text(name, low, high):
     return f"c_{name} ∈ [{least:.0f}, {most:.0f}]"
 
 
-def _interval_text(symbol, low, high):
+def _interval_text(symbol: str, low: float, high: float) -> str:
     if high == np.inf:
         return f"{symbol} > {low:.4g}"
     if low < 0:
@@ -128,7 +160,7 @@ WEIGHT = Feature("weight", _weights, _some_weights, _weight_text)
 _FEATURES = {feature.name: feature for feature in (OCCURRENCE, FREQUENCY, COUNT, WEIGHT)}
 
 
-def get(name):
+def get(name: str) -> Feature:
     """The `Feature` of a name.
 
     Raises:

@@ -1,13 +1,13 @@
 """One level of a fitted explainer."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from keras_mmil._support.checks import is_int
 from keras_mmil._support.percent import percent
-from keras_mmil.interpretation.rules.features import Feature, bag_features
-from keras_mmil.interpretation.rules.rules import RuleSet, left_out
+from keras_mmil._support.types import Array, Ints
+from keras_mmil.interpretation.rules.features import Feature, Members, bag_features
+from keras_mmil.interpretation.rules.rule_set import RuleSet, left_out
 from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = [
@@ -23,19 +23,19 @@ __all__ = [
 _SYMBOLS = "uvwxyz"
 
 
-def level_symbol(level):
-    """What the clusters of a level are named after: u, v, w, x, y, z, s6_, s7_ and so on."""
+def level_symbol(level: int) -> str:
+    """What the names of its clusters begin with: u, v, w, x, y, z, s6_, s7_ and so on."""
     return _SYMBOLS[level] if level < len(_SYMBOLS) else f"s{level}_"
 
 
-def level_word(level, n_levels):
+def level_word(level: int, n_levels: int) -> str:
     """What the rows of a level are called."""
     if level == n_levels:
         return "top-bag"
     return ("instance", "sub-bag")[level] if level < 2 else f"level-{level} bag"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Level:
     """The clusters of one level, and the rules from them to the labels of the bags above.
 
@@ -46,37 +46,37 @@ class Level:
             directions]; None where they are clustered as they are.
         centroids: float32 [k, units], or [k, directions].
         sizes: fraction of the training rows in each cluster, [k].
-        feature: the `Feature` that describes a bag.
+        feature: what describes a bag.
         tree: maps the features of a bag to its label.
         rules: the same as a `RuleSet`.
     """
 
     word: str
     bag_word: str
-    projection: np.ndarray | None
-    centroids: np.ndarray
-    sizes: np.ndarray
+    projection: Array | None
+    centroids: Array
+    sizes: Array
     feature: Feature
     tree: Tree
     rules: RuleSet
 
     @property
-    def n_clusters(self):
+    def n_clusters(self) -> int:
         """k."""
         return len(self.centroids)
 
     @property
-    def names(self):
+    def names(self) -> tuple[str, ...]:
         """Names of the clusters."""
         return self.rules.member_names
 
     @property
-    def needed(self):
-        """Which clusters some needed rule has a condition on."""
+    def needed(self) -> tuple[bool, ...]:
+        """Which clusters the class of any top-bag can depend on; see `RuleSet`."""
         return self.rules.needed_members
 
-    def lines(self, all=False):
-        """The shares of the clusters, and the rules, of those that are needed or of all."""
+    def lines(self, all: bool = False) -> list[str]:
+        """The shares of clusters, and the rules: of those that are needed, or of all."""
         shares = ", ".join(
             f"{name} {percent(size)}" + ("" if needed else " (not needed)")
             for name, size, needed in zip(self.names, self.sizes, self.needed, strict=True)
@@ -85,28 +85,28 @@ class Level:
         heading = f"{self.bag_word}s, by their {self.word}s: {shares or 'none is needed'}"
         return [heading, *self.rules.lines(all)]
 
-    def text(self, all=False):
-        """What is needed of the level, and how much is not; or all of it."""
+    def text(self, all: bool = False) -> str:
+        """The clusters and rules that are needed, and the number of others; or all."""
         return listing((self,), all)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text()
 
-    def bags(self, labels, nesting):
+    def bags(self, labels: Ints, nesting: Members) -> Array:
         """The features of the bags of labelled rows: float32 [bags, k]."""
         return bag_features(self.feature, labels, self.n_clusters, nesting)
 
 
-def listing(levels, all=False):
+def listing(levels: Sequence[Level], all: bool = False) -> str:
     """Levels as text.
 
     Args:
-        levels: tuple of `Level`, from the instances upwards.
-        all: whether to show also the clusters that no needed rule has a condition on, and the rules
-            that conclude them; else a line says how many these are.
+        levels: from the instances upwards.
+        all: whether to list also the clusters and rules that no class of top-bags depends on;
+            otherwise the last line gives their number.
 
     Returns:
-        str. Levels whose rules are constant are named first; levels without a needed rule are left
+        Text. Levels whose rules are constant are named first; levels without a needed rule are left
         out.
     """
     found = [(level.bag_word, level.rules.constant) for level in levels]
@@ -123,16 +123,16 @@ def listing(levels, all=False):
     return "\n\n".join("\n".join(lines) for lines in blocks if lines)
 
 
-def find_level(levels, level):
+def find_level(levels: Sequence[Level], level: int | str) -> int:
     """The index of a level given by index or symbol.
 
     Raises:
         ValueError: if there is none.
     """
     symbols = [level_symbol(index) for index in range(len(levels))]
-    if level in symbols:
+    if isinstance(level, str) and level in symbols:
         return symbols.index(level)
-    if not is_int(level) or not 0 <= level < len(levels):
+    if isinstance(level, str) or not is_int(level) or not 0 <= level < len(levels):
         raise ValueError(
             f"Expected a level from 0 to {len(levels) - 1}, or one of {symbols}. "
             f"Received: level={level!r}"
@@ -140,15 +140,15 @@ def find_level(levels, level):
     return int(level)
 
 
-def find_cluster(level, cluster):
+def find_cluster(level: Level, cluster: int | str) -> int:
     """The index of a cluster of a `Level` given by index or name.
 
     Raises:
         ValueError: if there is none.
     """
-    if cluster in level.names:
+    if isinstance(cluster, str) and cluster in level.names:
         return level.names.index(cluster)
-    if not is_int(cluster) or not 0 <= cluster < level.n_clusters:
+    if isinstance(cluster, str) or not is_int(cluster) or not 0 <= cluster < level.n_clusters:
         raise ValueError(
             f"Expected a cluster from 0 to {level.n_clusters - 1}, or one of {level.names}. "
             f"Received: cluster={cluster!r}"
@@ -156,16 +156,23 @@ def find_cluster(level, cluster):
     return int(cluster)
 
 
-def rename(levels, level, changes):
-    """The levels with other names for some clusters of one: a dict from clusters to names.
+def rename(
+    levels: Sequence[Level], level: int, changes: Mapping[int, str] | Mapping[str, str]
+) -> tuple[Level, ...]:
+    """The levels with other names for some clusters of one.
+
+    Args:
+        levels: from the instances upwards.
+        level: index of the level.
+        changes: dict from clusters, by index or name, to new names.
 
     Raises:
         ValueError: if two clusters would share a name, or one would have none.
     """
     levels = list(levels)
     here = levels[level]
-    changes = {find_cluster(here, cluster): name for cluster, name in changes.items()}
-    names = tuple(changes.get(cluster, name) for cluster, name in enumerate(here.names))
+    found = {find_cluster(here, cluster): name for cluster, name in changes.items()}
+    names = tuple(found.get(cluster, name) for cluster, name in enumerate(here.names))
     if len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"Expected a name of its own for each cluster. Received: names={names}")
     levels[level] = replace(here, rules=replace(here.rules, member_names=names))

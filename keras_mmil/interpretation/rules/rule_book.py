@@ -1,9 +1,16 @@
 """The rules of all levels together."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from keras_mmil.interpretation.rules.level import listing
+from keras_mmil._support.types import Config
+from keras_mmil.interpretation.rules.level import Level, listing
+from keras_mmil.interpretation.rules.rule import Rule
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["RuleBook"]
 
@@ -13,35 +20,35 @@ class RuleBook:
     """The rules of all levels, from the instances upwards. Iterating yields each `Rule`.
 
     Attributes:
-        levels: tuple of `Level`.
+        levels: from the instances upwards.
     """
 
-    levels: tuple
+    levels: tuple[Level, ...]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Rule]:
         return (rule for level in self.levels for rule in level.rules)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(len(level.rules) for level in self.levels)
 
     @property
-    def constant(self):
+    def constant(self) -> str | None:
         """Name of the one class that the rules put all top-bags into; None if there are several."""
         return self.levels[-1].rules.constant
 
-    def text(self, all=False):
+    def text(self, all: bool = False) -> str:
         """The rules, level by level.
 
         Args:
-            all: whether to show also the rules and clusters that are not needed: those that no
-                class of top-bags depends on. Else the last line says how many these are.
+            all: whether to list also the rules and clusters that no class of top-bags depends on;
+                otherwise the last line gives their number.
         """
         return listing(self.levels, all)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text()
 
-    def records(self):
+    def records(self) -> Iterator[Config]:
         """One dict for each rule, from the instances upwards."""
         for level in self.levels:
             rules = level.rules
@@ -59,7 +66,7 @@ class RuleBook:
                     "clause": rules.clause(rule),
                 }
 
-    def to_dict(self):
+    def to_dict(self) -> Config:
         """As JSON knows it: rules as data, with their names and texts, level by level."""
         return {
             "levels": [
@@ -78,11 +85,11 @@ class RuleBook:
             ]
         }
 
-    def to_json(self, indent=1):
+    def to_json(self, indent: int | None = 1) -> str:
         """`to_dict` as a JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
-    def to_dataframe(self):
+    def to_dataframe(self) -> "pd.DataFrame":
         """One row for each rule, see `records`.
 
         Raises:

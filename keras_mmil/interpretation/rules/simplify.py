@@ -1,15 +1,22 @@
 """Fewer and shorter rules for the same function."""
 
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
 import numpy as np
 
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.rules.tree import Boxes
 
 __all__ = ["simplify"]
 
+# Whether boxes (low, high) hold the features of any bag, see `Feature.feasible`.
+_Feasible: TypeAlias = Callable[[Array, Array], Array]
+
 _OPEN = np.array([-np.inf, np.inf])  # what a dropped bound becomes, by side
 
 
-def simplify(boxes, feasible):
+def simplify(boxes: Boxes, feasible: _Feasible) -> Boxes:
     """Turn the leaves of a tree into clauses of few conditions.
 
     A bound is dropped, those near the root first, where the widened box meets no feasible vector of
@@ -38,21 +45,21 @@ def simplify(boxes, feasible):
     )
 
 
-def _each(boxes):
+def _each(boxes: Boxes) -> Iterator[tuple[Array, Ints]]:
     return zip(boxes.bounds, boxes.depths, strict=True)
 
 
-def _sizes(bounds):
+def _sizes(bounds: Array) -> Ints:
     """Number of conditions of each box: [boxes, 2, features] to [boxes]."""
     return np.isfinite(bounds).sum(axis=(1, 2))
 
 
-def _meets(box, others, feasible):
+def _meets(box: Array, others: Array, feasible: _Feasible) -> Array:
     """Whether a box [2, features] has a feasible vector in common with others [n, 2, features]."""
     return feasible(np.maximum(box[0], others[:, 0]), np.minimum(box[1], others[:, 1]))
 
 
-def _literals(box, depths=None):
+def _literals(box: Array, depths: Ints | None = None) -> list[tuple[int, int]]:
     """The finite bounds of a box, (side, feature) each; with `depths` in that order."""
     sides, features = np.nonzero(np.isfinite(box))
     if depths is not None:
@@ -61,7 +68,7 @@ def _literals(box, depths=None):
     return list(zip(sides, features, strict=True))
 
 
-def _widen(box, depths, others, feasible):
+def _widen(box: Array, depths: Ints, others: Array, feasible: _Feasible) -> Array:
     """Drop every bound without which the box still meets none of the others."""
     box = box.copy()
     for literal in _literals(box, depths):
@@ -71,12 +78,12 @@ def _widen(box, depths, others, feasible):
     return box
 
 
-def _covered(clauses, leaves, feasible):
+def _covered(clauses: Array, leaves: Array, feasible: _Feasible) -> Array:
     """Which clause covers which leaf whole, bool [clauses, leaves]."""
     return np.stack([_covers(clause, leaves, feasible) for clause in clauses])
 
 
-def _covers(clause, leaves, feasible):
+def _covers(clause: Array, leaves: Array, feasible: _Feasible) -> Array:
     covers = np.ones(len(leaves), bool)
     for side, feature in _literals(clause):
         beyond = np.broadcast_to(_OPEN[:, None], clause.shape).copy()
@@ -85,7 +92,7 @@ def _covers(clause, leaves, feasible):
     return covers
 
 
-def _cover(covered, sizes):
+def _cover(covered: Array, sizes: Ints) -> list[int]:
     """Choose few clauses that cover all leaves: greedily, then without those left superfluous."""
     chosen, open_leaves = [], np.ones(covered.shape[1], bool)
     while open_leaves.any():

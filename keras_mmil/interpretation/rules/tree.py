@@ -5,9 +5,26 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
-__all__ = ["Boxes", "Tree", "grow"]
+from keras_mmil._support.types import Array, Ints
+
+__all__ = ["Boxes", "Examples", "Tree", "grow"]
 
 _LEAF = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Weighted examples for a tree.
+
+    Attributes:
+        bags: feature vectors, float32 [n, k].
+        labels: label of each, int [n].
+        weights: how many bags each stands for, > 0, [n].
+    """
+
+    bags: Array
+    labels: Ints
+    weights: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,14 +37,14 @@ class Boxes:
         labels: int [boxes].
     """
 
-    bounds: np.ndarray
-    depths: np.ndarray
-    labels: np.ndarray
+    bounds: Array
+    depths: Ints
+    labels: Ints
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Array) -> "Boxes":
         return Boxes(self.bounds[index], self.depths[index], self.labels[index])
 
 
@@ -43,18 +60,18 @@ class Tree:
         n_features: number of features.
     """
 
-    feature: np.ndarray
-    threshold: np.ndarray
-    children: np.ndarray
-    label: np.ndarray
+    feature: Ints
+    threshold: Array
+    children: Ints
+    label: Ints
     n_features: int
 
     @property
-    def n_leaves(self):
+    def n_leaves(self) -> int:
         """Number of leaves."""
         return int((self.feature == _LEAF).sum())
 
-    def check(self, n_labels):
+    def check(self, n_labels: int) -> None:
         """Raise ValueError unless the nodes are a tree, and features and labels in range.
 
         Args:
@@ -72,7 +89,7 @@ class Tree:
         if ((self.label < 0) | (self.label >= n_labels)).any():
             raise ValueError(f"the tree has labels beyond {n_labels}")
 
-    def predict(self, features):
+    def predict(self, features: Array) -> Ints:
         """The class of each feature vector: [n, features] to int32 [n]."""
         node = np.zeros(len(features), np.int32)
         active = np.flatnonzero(self.feature[node] != _LEAF)
@@ -83,7 +100,7 @@ class Tree:
             active = active[self.feature[node[active]] != _LEAF]
         return self.label[node]
 
-    def boxes(self):
+    def boxes(self) -> Boxes:
         """The leaves as `Boxes`, from left to right."""
         shape = (len(self.feature), 2, self.n_features)
         bounds = np.broadcast_to([[-np.inf], [np.inf]], shape).copy()
@@ -98,17 +115,17 @@ class Tree:
         return Boxes(bounds[leaves], depths[leaves], self.label[leaves])
 
 
-def grow(features, labels, weights, max_depth=None, ccp_alpha=0.0, random_state=0):
+def grow(
+    examples: Examples, *, max_depth: int | None = None, ccp_alpha: float = 0.0, seed: int = 0
+) -> Tree:
     """Fit a decision tree (CART, Gini impurity) to weighted examples.
 
     Args:
-        features: float32 [n, features].
-        labels: int [n].
-        weights: > 0, [n].
+        examples: what to learn from.
         max_depth: greatest number of splits on a path.
         ccp_alpha: minimal cost-complexity pruning: a split must lower the impurity, weighed by the
             share of the examples it concerns, by this much for each leaf that it adds.
-        random_state: seed, which decides between equally good splits.
+        seed: decides between equally good splits.
 
     Returns:
         A `Tree`, without splits that do not change the class.
@@ -116,11 +133,11 @@ def grow(features, labels, weights, max_depth=None, ccp_alpha=0.0, random_state=
     fitted = DecisionTreeClassifier(
         max_depth=max_depth,
         ccp_alpha=ccp_alpha,
-        # To grow leaves far too small to survive the pruning, whose time is quadratic in their
-        # number, would take minutes for some hundred thousand bags.
+        # The time of pruning is quadratic in the number of leaves: minutes for some hundred
+        # thousand bags, if leaves were grown that are far too small to survive it.
         min_weight_fraction_leaf=min(ccp_alpha / 4, 0.5),
-        random_state=random_state,
-    ).fit(features, labels, sample_weight=weights)
+        random_state=seed,
+    ).fit(examples.bags, examples.labels, sample_weight=examples.weights)
     tree = fitted.tree_
     label = fitted.classes_[tree.value[:, 0].argmax(axis=1)].astype(np.int32)
     children = np.stack([tree.children_left, tree.children_right], axis=1).astype(np.int32)
@@ -129,21 +146,22 @@ def grow(features, labels, weights, max_depth=None, ccp_alpha=0.0, random_state=
         left, right = children[node]
         if not is_leaf[node] and is_leaf[left] and is_leaf[right] and label[left] == label[right]:
             is_leaf[node], label[node] = True, label[left]
-    return _compact(tree.feature, tree.threshold, children, label, is_leaf, features.shape[1])
+    whole = Tree(tree.feature, tree.threshold, children, label, examples.bags.shape[1])
+    return _pruned(whole, is_leaf)
 
 
-def _compact(feature, threshold, children, label, is_leaf, n_features):
-    """Leave out what is below the leaves."""
-    reached = np.zeros(len(label), bool)
+def _pruned(tree: Tree, is_leaf: Array) -> Tree:
+    """A tree without what is below some nodes, bool [nodes], which become its leaves."""
+    reached = np.zeros(len(is_leaf), bool)
     reached[0] = True
     for node in np.flatnonzero(~is_leaf):
         if reached[node]:
-            reached[children[node]] = True
+            reached[tree.children[node]] = True
     index = np.cumsum(reached) - 1  # new number of each node that stays
     return Tree(
-        np.where(is_leaf, _LEAF, feature)[reached].astype(np.int32),
-        np.where(is_leaf, 0.0, threshold)[reached],
-        np.where(is_leaf[:, None], _LEAF, index[children])[reached].astype(np.int32),
-        label[reached],
-        n_features,
+        feature=np.where(is_leaf, _LEAF, tree.feature)[reached].astype(np.int32),
+        threshold=np.where(is_leaf, 0.0, tree.threshold)[reached],
+        children=np.where(is_leaf[:, None], _LEAF, index[tree.children])[reached].astype(np.int32),
+        label=tree.label[reached],
+        n_features=tree.n_features,
     )

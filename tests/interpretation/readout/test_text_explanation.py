@@ -20,7 +20,7 @@ from keras_mmil.interpretation.readout.explanation import (
     Explanation,
     Part,
 )
-from keras_mmil.interpretation.readout.text_explanation import annotate, beside
+from keras_mmil.interpretation.readout.text_explanation import annotate, side_by_side
 from keras_mmil.interpretation.readout.text_spans import window_words
 from keras_mmil.layers import TextBags
 
@@ -33,20 +33,24 @@ def tokens_of(content):
 # Made by hand ------------------------------------------------------------------------------------
 
 
+def make_part(level, position, name, role=None, label=0, **about):
+    word = "top-bag" if role is None else ("instance", "sub-bag")[level]
+    own = {"word": word, "position": position, "label": label, "name": name, "nearest": name}
+    return Part(level=level, **own, weight=1.0, role=role, **about)
+
+
 def make_sentence(n, fired=(), role=DECIDES, name="v1", clause="v1 ← o_u1=1."):
     """A sub-bag of n trigrams, of which those in `fired`, a dict, are of clusters in its rule."""
     fired = dict(fired)
     parts = tuple(
-        Part(0, "instance", (0, 0, i), 0, fired.get(i, "u9"), "u9", 1.0, DECIDES)
-        if i in fired
-        else Part(0, "instance", (0, 0, i), 0, "u9", "u9", 1.0, IDLE)
+        make_part(0, (0, 0, i), fired.get(i, "u9"), role=DECIDES if i in fired else IDLE)
         for i in range(n)
     )
-    return Part(1, "sub-bag", (0, 0), 0, name, name, 1.0, role, clause=clause, children=parts)
+    return make_part(1, (0, 0), name, role=role, clause=clause, children=parts)
 
 
 def explain(content, *sentences, clause="positive ← o_v1=1.", network="positive", size=3):
-    top = Part(2, "top-bag", (0,), 1, "positive", None, 1.0, None, None, clause, (), (), sentences)
+    top = make_part(2, (0,), "positive", label=1, clause=clause, children=sentences)
     layer = TextBags(["_", "?", "word"], window_size=size, splitter="core")
     return annotate([content], [Explanation(top, int(network == "positive"), network)], layer)[0]
 
@@ -77,7 +81,7 @@ def test_phrases(fired, expected):
     # The same where a text is a bag of the trigrams of all its sentences, here of three.
     trigrams = [*make_sentence(2).children, *make_sentence(7, fired).children]
     trigrams += make_sentence(1).children
-    top = Part(1, "top-bag", (0,), 0, "n", None, 1.0, None, clause="n.", children=tuple(trigrams))
+    top = make_part(1, (0,), "n", clause="n.", children=tuple(trigrams))
     layer = TextBags(["_", "?", "word"], depth=1, splitter="core")
     (flat,) = annotate([f"x y. {content} z"], [Explanation(top, 0, "n")], layer)
     expected[-1] = (f"{expected[-1][0]} ", None)
@@ -204,7 +208,7 @@ def test_html():
     script = explain("<script>alert(1)</script>", make_sentence(4, {0: "u1"}))
     assert "<script" not in script.to_html()
     assert "".join(Elements(script.to_html()).texts("p")[-2:]).endswith("← o_u1=1.")
-    table = Elements(beside([review(), script], ["a<b", "c"]))
+    table = Elements(side_by_side([review(), script], ["a<b", "c"]))
     assert table.texts("table", "tr", "th") == ["a<b", "c"]
     assert [around.count("td") for _, around, _ in table.found].count(1) == len(table.found) - 2
 

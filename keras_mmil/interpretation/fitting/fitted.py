@@ -1,0 +1,30 @@
+"""What fitting yields."""
+
+from dataclasses import dataclass
+
+from keras_mmil.interpretation.fitting.search import GridPoint
+from keras_mmil.interpretation.rules.level import Level
+
+__all__ = ["Fitted"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What fitting yields.
+
+    Attributes:
+        levels: clusters and rules, from the instances upwards.
+        classes: names of the classes of top-bags.
+        grid: all combinations that were tried.
+        n_clusters: the combination that was chosen.
+        fidelity: of that one.
+        majority: share of the network's most frequent class of the validation data: the fidelity of
+            rules that predict it for every top-bag.
+    """
+
+    levels: tuple[Level, ...]
+    classes: tuple[str, ...]
+    grid: tuple[GridPoint, ...]
+    n_clusters: tuple[int, ...]
+    fidelity: float
+    majority: float

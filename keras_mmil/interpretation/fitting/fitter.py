@@ -1,0 +1,219 @@
+"""From what a network computes on training and validation data to the levels of an explainer."""
+
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from keras_mmil._support.agreement import majority
+from keras_mmil._support.types import Array, Tensors
+from keras_mmil.interpretation.fitting import options, parallel
+from keras_mmil.interpretation.fitting.cluster import Centroids, cluster, count_distinct
+from keras_mmil.interpretation.fitting.fitted import Fitted
+from keras_mmil.interpretation.fitting.label import LabelledBags, label
+from keras_mmil.interpretation.fitting.levels import make_levels
+from keras_mmil.interpretation.fitting.preparation import Task
+from keras_mmil.interpretation.fitting.progress import Progress
+from keras_mmil.interpretation.fitting.refine import around, coarse
+from keras_mmil.interpretation.fitting.sample import WeightedRows, sample_rows
+from keras_mmil.interpretation.fitting.search import GridPoint, choose, explore
+from keras_mmil.interpretation.network import sensitivity
+from keras_mmil.interpretation.network.capture import Observation
+from keras_mmil.interpretation.network.data import Source
+from keras_mmil.interpretation.network.nesting import multiplicities
+from keras_mmil.interpretation.rules.features import Feature
+from keras_mmil.interpretation.rules.level import Level, level_symbol
+from keras_mmil.interpretation.rules.tree import Tree, grow
+
+__all__ = ["Fitter"]
+
+# Warnings in what `Fitter.fit` calls point to the line that calls `Explainer.fit`.
+_STACK_LEVEL = 4
+
+
+class Fitter:
+    """Fits an explainer: algorithm 3 of the paper, for any number of levels.
+
+    Args:
+        task: what there is to fit.
+        verbose: 1 for a progress bar, 0 for none.
+    """
+
+    def __init__(self, task: Task, verbose: int = 0) -> None:
+        self._network, self._target, self._settings = task.network, task.target, task.settings
+        self._x, self._x_valid = task.x, task.x_valid
+        self._progress = Progress(verbose)
+        self._projections: Sequence[Array | None] = [None] * len(self._network.layers)
+
+    def fit(self) -> Fitted:
+        """Cluster, label and evaluate, first coarsely, then finer around the best combination."""
+        if self._settings.metric == "sensitivity":
+            self._projections = self._directions()
+        samples, kept = self._sample()
+        possible = self._possible(samples)
+        centroids: Sequence[Centroids] = [{} for _ in possible]
+        data: _Labelled | None = None
+        trees: dict[GridPoint, tuple[Tree, ...]] = {}
+        numbers = coarse(possible)
+        while True:
+            new = _untried(numbers, centroids)
+            self._progress.expect(sum(map(len, new)) + len(numbers[0]))
+            found = self._cluster(samples, new)
+            centroids = _joined(centroids, found)
+            data = self._label(found, kept, data)
+            names = self._class_names(data)
+            trees |= self._evaluate(data, numbers)
+            best = choose(trees, self._settings.tolerance)
+            finer = around(best.n_clusters, possible, centroids)
+            if finer is None:
+                break
+            numbers = finer
+        levels = make_levels(
+            data.train,
+            features=self._features(data.train),
+            projections=self._projections,
+            centroids=[known[k] for known, k in zip(centroids, best.n_clusters, strict=True)],
+            trees=trees[best],
+            class_names=names,
+        )
+        _warn_of_collapse(levels)
+        self._progress.finish()
+        return Fitted(
+            levels=levels,
+            classes=names,
+            grid=tuple(trees),
+            n_clusters=best.n_clusters,
+            fidelity=best.fidelity,
+            majority=majority(data.held_out.classes),
+        )
+
+    # The steps of `fit`, in their order.
+
+    def _directions(self) -> tuple[Array, ...]:
+        """The directions in which representations make a difference to the network's output."""
+        some = sensitivity.draw(self._x, self._settings.seed)
+        return sensitivity.projections(self._network, self._target, *self._in_batches(some))
+
+    def _sample(self) -> tuple[list[WeightedRows], list[Observation] | None]:
+        """Rows of each level to cluster, and all observations if they are few."""
+        return sample_rows(self._observe(self._x), self._settings.max_rows, self._settings.seed)
+
+    def _possible(self, samples: Sequence[WeightedRows]) -> list[Sequence[int]]:
+        """The numbers of clusters of each level to try that the data allow."""
+        self._settings.check_rows([len(sample.rows) for sample in samples])
+        possible: list[Sequence[int]] = []
+        for level, (sample, wanted) in enumerate(zip(samples, self._settings.options, strict=True)):
+            distinct = count_distinct(sample.rows, wanted[-1])
+            if distinct < wanted[-1]:
+                warnings.warn(
+                    f"Level {level_symbol(level)!r} has only {distinct} distinct points, so that "
+                    f"it cannot have {wanted[-1]} clusters.",
+                    stacklevel=_STACK_LEVEL,
+                )
+            few = wanted[: max(distinct + 1 - wanted[0], 0)]
+            possible.append(tuple(few) or (distinct,))
+        return possible
+
+    def _cluster(
+        self, samples: Sequence[WeightedRows], new: Sequence[Sequence[int]]
+    ) -> tuple[Centroids, ...]:
+        """Cluster the rows of each level into further numbers of clusters."""
+        settings = self._settings
+        return cluster(
+            samples,
+            new,
+            seed=settings.seed,
+            n_init=settings.n_init,
+            n_jobs=settings.n_jobs,
+            on_done=self._progress.step,
+        )
+
+    def _label(
+        self,
+        found: Sequence[Centroids],
+        kept: list[Observation] | None,
+        known: "_Labelled | None",
+    ) -> "_Labelled":
+        """Label training and validation data by further centroids, if there are any."""
+        if known is not None and not any(found):
+            return known
+        train = label(self._observe(self._x) if kept is None else kept, found, self._target)
+        held_out = label(self._observe(self._x_valid), found, self._target)
+        if known is not None:
+            train = known.train.with_labels_of(train)
+            held_out = known.held_out.with_labels_of(held_out)
+        return _Labelled(train, held_out)
+
+    def _class_names(self, data: "_Labelled") -> tuple[str, ...]:
+        n_classes = self._target.n_classes(data.train.classes, data.held_out.classes)
+        return options.class_names(self._settings.class_names, n_classes)
+
+    def _evaluate(
+        self, data: "_Labelled", numbers: Sequence[Sequence[int]]
+    ) -> dict[GridPoint, tuple[Tree, ...]]:
+        """Grow the trees of all combinations of some numbers of clusters, and rate them."""
+        settings = self._settings
+        rate = partial(
+            explore,
+            data.train.only(numbers),
+            data.held_out.only(numbers),
+            features=self._features(data.train),
+            weights=multiplicities(data.train.nestings),
+            grow=partial(
+                grow,
+                max_depth=settings.max_depth,
+                ccp_alpha=settings.ccp_alpha,
+                seed=settings.seed,
+            ),
+        )
+        tasks = [partial(rate, n_instance_clusters=k) for k in numbers[0]]
+        with warnings.catch_warnings():  # here and not in a task: filters are those of all threads
+            # Equal bags are merged: of many clusters, there may be hardly more that differ.
+            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
+            results = parallel.run(tasks, settings.n_jobs, self._progress.step)
+        return {point: trees for pairs in results for point, trees in pairs}
+
+    # What the steps share.
+
+    def _features(self, train: LabelledBags) -> tuple[Feature, ...]:
+        weights = [nesting.weights for nesting in train.nestings]
+        return options.level_features(self._settings.features, self._network.aggregations, weights)
+
+    def _in_batches(self, source: Source) -> tuple[Iterator[Tensors], Callable[[], None]]:
+        """The batches of some top-bags, and what to call after each, for the progress bar."""
+        self._progress.expect(source.n_batches)
+        return source.batches(), self._progress.step
+
+    def _observe(self, source: Source) -> Iterator[Observation]:
+        """What the network computes on some top-bags, in the directions that matter."""
+        batches = self._network.batches(*self._in_batches(source))
+        return (batch.projected(self._projections) for batch in batches)
+
+
+@dataclass(frozen=True, eq=False)
+class _Labelled:
+    """The training and the validation data, labelled."""
+
+    train: LabelledBags
+    held_out: LabelledBags
+
+
+def _untried(
+    numbers: Sequence[Sequence[int]], centroids: Sequence[Collection[int]]
+) -> list[tuple[int, ...]]:
+    pairs = zip(numbers, centroids, strict=True)
+    return [tuple(k for k in wanted if k not in known) for wanted, known in pairs]
+
+
+def _joined(known: Sequence[Centroids], found: Iterable[Centroids]) -> list[Centroids]:
+    return [ours | theirs for ours, theirs in zip(known, found, strict=True)]
+
+
+def _warn_of_collapse(levels: Sequence[Level]) -> None:
+    for level in levels:
+        if level.tree.n_leaves == 1:
+            warnings.warn(
+                f"The rules put every {level.bag_word} into one class, "
+                f"{level.rules.names[level.tree.label[0]]!r}.",
+                stacklevel=_STACK_LEVEL,
+            )

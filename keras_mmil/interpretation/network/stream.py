@@ -1,0 +1,156 @@
+"""Top-bags that come from a `tf.data.Dataset`."""
+
+import collections
+import copy
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from keras_mmil import ragged
+from keras_mmil._support.types import Array, Ints, Tensors
+from keras_mmil.functional.input_checks import InputChecks
+from keras_mmil.interpretation.network.single import checked
+
+__all__ = ["Stream", "drawn"]
+
+
+class Stream:
+    """Top-bags that come from a Dataset, a batch at a time, the same in every pass.
+
+    Results of several passes would not belong together if the passes differed. So a digest of each
+    batch is kept, and nothing else of it, and a pass that differs from the first one is refused.
+
+    Args:
+        dataset: batches x, or of tuples (x, y) or (x, y, sample_weight).
+        checks: those of the model.
+        name: what to call the Dataset in errors.
+
+    Attributes:
+        n_batches: number of batches; None where the Dataset does not know it.
+        has_labels: whether the Dataset yields labels.
+
+    Raises:
+        ValueError: if the Dataset is known to be empty or to have no end.
+    """
+
+    def __init__(self, dataset: tf.data.Dataset, checks: InputChecks, name: str) -> None:
+        self._dataset, self._checks, self._name = dataset, checks, name
+        # The digest and the size of each batch, once all have been read.
+        self._seen: list[tuple[bytes, int]] | None = None
+        # Which top-bags of each batch to read, bool [top-bags], if not all.
+        self._masks: list[Array] | None = None
+        spec = dataset.element_spec
+        self.has_labels = isinstance(spec, tuple) and len(spec) > 1
+        cardinality = int(dataset.cardinality())
+        if cardinality == tf.data.INFINITE_CARDINALITY:
+            raise ValueError(f"Expected a finite Dataset. Received: {name}, which has no end")
+        if cardinality == 0:
+            raise self._empty()
+        self.n_batches = None if cardinality == tf.data.UNKNOWN_CARDINALITY else cardinality
+
+    def batches(self, labels: list[Array] | None = None) -> Iterator[Tensors]:
+        """Yield checked inputs.
+
+        Args:
+            labels: list to append the labels y of each batch to.
+
+        Raises:
+            ValueError: if the Dataset is empty, or yields other data than in its first pass.
+        """
+        seen: list[tuple[bytes, int]] = []
+        for i, element in enumerate(self._dataset):
+            x, y, _ = keras.utils.unpack_x_y_sample_weight(element)
+            x = checked(x, self._checks, f"a batch of {self._name}")
+            seen.append((_digest(x), ragged.n_top_bags(x)))
+            if self._seen is not None and seen[i:] != self._seen[i : i + 1]:
+                raise self._changed(i)
+            if labels is not None:
+                labels.append(np.asarray(y))
+            if self._masks is None:
+                yield x
+            elif self._masks[i].any():
+                yield ragged.take(x, self._masks[i])
+        if not seen:
+            raise self._empty()
+        if self._seen is not None and len(seen) != len(self._seen):
+            raise self._changed(len(seen))
+        self._seen = seen
+
+    def labelled(
+        self, y: npt.ArrayLike | None = None
+    ) -> tuple[Iterator[Tensors], Callable[[], npt.ArrayLike]]:
+        """The batches, and a function that returns their labels once they have been read.
+
+        Raises:
+            ValueError: if the Dataset has no labels, or there are others beside it.
+        """
+        if not self.has_labels:
+            raise ValueError(f"Expected batches (x, y). Received: {self._name} without labels")
+        if y is not None:
+            raise ValueError(
+                "Expected no labels beside a Dataset, which yields them. "
+                f"Received: y of type {type(y).__name__}"
+            )
+        labels: list[Array] = []
+        return self.batches(labels), lambda: np.concatenate(labels)
+
+    def set_aside(self, fraction: float, seed: int) -> NoReturn:
+        """Refuse to split a Dataset, as Keras does.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            "Expected x_valid where x is a Dataset, of which nothing can be set aside for "
+            "validation. Received: x_valid=None"
+        )
+
+    def draw(self, at_most: int, seed: int) -> "Stream":
+        """So many of the top-bags, chosen at random; itself if there are no more."""
+        if self._seen is None:
+            collections.deque(self.batches(), maxlen=0)  # to count them
+        sizes = [size for _, size in self._seen or ()]
+        chosen = drawn(sum(sizes), at_most, seed)
+        if chosen is None:
+            return self
+        is_chosen = np.isin(np.arange(sum(sizes)), chosen)
+        some = copy.copy(self)
+        some._masks = np.split(is_chosen, np.cumsum(sizes)[:-1])
+        some.n_batches = sum(bool(mask.any()) for mask in some._masks)
+        return some
+
+    def _empty(self) -> ValueError:
+        return ValueError(
+            f"Expected at least one top-bag. Received: {self._name}, a Dataset without batches"
+        )
+
+    def _changed(self, batch: int) -> ValueError:
+        return ValueError(
+            "Expected a Dataset that yields the same batches each time. If it shuffles, that needs "
+            "`shuffle(..., reshuffle_each_iteration=False)`. "
+            f"Received: {self._name}, of which batch {batch} is not what it was"
+        )
+
+
+def drawn(n: int, at_most: int, seed: int) -> Ints | None:
+    """Indices of so many of n top-bags, ascending; None for all."""
+    if n <= at_most:
+        return None
+    return np.sort(np.random.default_rng(seed).permutation(n)[:at_most])
+
+
+def _digest(x: Tensors) -> bytes:
+    """A digest of checked inputs."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in tf.nest.flatten(x, expand_composites=True):
+        values = np.asarray(part)
+        digest.update(f"{values.shape} {values.dtype}".encode())
+        is_text = values.dtype == object
+        texts = (b"%d %s" % (len(text), text) for text in values.flat) if is_text else ()
+        digest.update(b"".join(texts) if is_text else values.tobytes())
+    return digest.digest()

@@ -1,0 +1,193 @@
+"""What the clusters stand for: their sizes and true labels."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_mmil._support.percent import percent
+from keras_mmil._support.types import Array, Config, Ints
+from keras_mmil.interpretation.network.nesting import expand
+from keras_mmil.interpretation.readout.reading import Reading
+from keras_mmil.interpretation.rules.level import Level
+
+__all__ = ["Description", "LevelDescription", "describe"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LevelDescription:
+    """The clusters of one level.
+
+    Attributes:
+        level: 0 for instances.
+        word: what its rows are called.
+        names: names of the clusters.
+        sizes: fraction of the rows in each cluster, [k].
+        needed: whether the class of any top-bag can depend on it, [k].
+        table: rows of each cluster (first axis) and true label, [k, labels]; None if not known.
+        label_names: names of the true labels.
+    """
+
+    level: int
+    word: str
+    names: tuple[str, ...]
+    sizes: Array
+    needed: tuple[bool, ...]
+    table: Array | None = None
+    label_names: tuple[str, ...] = ()
+
+    @property
+    def majority(self) -> Ints:
+        """Most frequent true label of each cluster, int [k]; -1 where a cluster has no rows."""
+        table = self.known_table
+        return np.where(table.any(axis=1), table.argmax(axis=1), -1)
+
+    @property
+    def share(self) -> Array:
+        """Fraction of each cluster's rows that have its majority label, [k]; 0 without rows."""
+        table = self.known_table
+        totals = table.sum(axis=1)
+        return np.divide(table.max(axis=1), totals, out=np.zeros(len(totals)), where=totals > 0)
+
+    @property
+    def known_table(self) -> Array:
+        """The table.
+
+        Raises:
+            ValueError: if the true labels are not known.
+        """
+        if self.table is None:
+            raise ValueError(
+                "Expected the description of a level whose true labels were given. "
+                f"Received: description of {self.word}s without a table"
+            )
+        return self.table
+
+    def records(self) -> Iterator[Config]:
+        """One dict for each cluster."""
+        for cluster, name in enumerate(self.names):
+            record = {
+                "level": self.level,
+                "rows": self.word,
+                "cluster": name,
+                "size": float(self.sizes[cluster]),
+                "needed": bool(self.needed[cluster]),
+            }
+            if self.table is not None:
+                known = self.majority[cluster] >= 0
+                record["majority"] = self.label_names[self.majority[cluster]] if known else None
+                record["share"] = float(self.share[cluster])
+                counts = zip(self.label_names, self.table[cluster].tolist(), strict=True)
+                record["table"] = dict(counts)
+            yield record
+
+    def __str__(self) -> str:
+        lines = [f"clusters of {self.word}s"]
+        width = max(map(len, self.names))
+        for record in self.records():
+            line = f"  {record['cluster']:<{width}}  {percent(record['size'], width=5)}"
+            if self.table is not None and record["majority"] is not None:
+                line += f", of which {percent(record['share'], width=5)} are {record['majority']}"
+            lines.append(line if record["needed"] else line + "  (not needed)")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Description:
+    """The clusters of all levels, from the instances upwards."""
+
+    levels: tuple[LevelDescription, ...]
+
+    def __iter__(self) -> Iterator[LevelDescription]:
+        return iter(self.levels)
+
+    def __getitem__(self, level: int) -> LevelDescription:
+        return self.levels[level]
+
+    def to_dict(self) -> Config:
+        """As JSON knows it: a list of clusters for each level."""
+        return {level.word: list(level.records()) for level in self.levels}
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.levels))
+
+
+def describe(
+    levels: Sequence[Level],
+    reading: Reading | None,
+    truths: Mapping[int, Any],
+    label_names: Mapping[str, Sequence[str]],
+) -> Description:
+    """Describe the clusters of all levels.
+
+    Args:
+        levels: from the instances upwards.
+        reading: of some top-bags; None for the sizes of the clusters on the training data.
+        truths: dict from level to the true labels of its rows, or None.
+        label_names: dict from words ("instance", "sub-bag") to names of those labels.
+
+    Raises:
+        ValueError: if labels are not as many as rows, or not integers ≥ 0, or of nothing.
+    """
+    if reading is None:
+        if any(truth is not None for truth in truths.values()):
+            raise ValueError("Expected x, the top-bags that the labels are of. Received: x=None")
+        return Description(
+            tuple(
+                LevelDescription(
+                    level=index,
+                    word=level.word,
+                    names=level.names,
+                    sizes=level.sizes,
+                    needed=level.needed,
+                )
+                for index, level in enumerate(levels)
+            )
+        )
+    described = []
+    for index, (level, here) in enumerate(zip(levels, expand(reading.nestings), strict=True)):
+        clusters = reading.nearest[index][here.rows]
+        truth, names = truths.get(index), label_names.get(level.word)
+        table = None
+        if truth is not None:
+            truth = _flat_labels(truth, len(clusters), level.word)
+            names = names or tuple(map(str, range(truth.max(initial=0) + 1)))
+            table = _table(
+                clusters, truth, here.total_weights, shape=(level.n_clusters, len(names))
+            )
+        sizes = np.bincount(clusters, here.total_weights, minlength=level.n_clusters)
+        described.append(
+            LevelDescription(
+                level=index,
+                word=level.word,
+                names=level.names,
+                sizes=sizes / (sizes.sum() or 1.0),
+                needed=level.needed,
+                table=table,
+                label_names=tuple(names or ()),
+            )
+        )
+    return Description(tuple(described))
+
+
+def _flat_labels(labels: Any, n_rows: int, word: str) -> Ints:
+    flat = np.asarray(getattr(labels, "flat_values", labels))
+    if flat.shape != (n_rows,) or flat.dtype.kind not in "iu" or flat.min(initial=0) < 0:
+        raise ValueError(
+            f"Expected an integer label ≥ 0 for each of {n_rows} {word}s, nested like x. "
+            f"Received: labels of {word}s, shape {flat.shape}, dtype {flat.dtype}"
+        )
+    return flat
+
+
+def _table(clusters: Ints, truth: Ints, weights: Array, shape: tuple[int, int]) -> Array:
+    """Summed weights of the rows of each cluster and true label: [k, labels]."""
+    n_clusters, n_labels = shape
+    if truth.max(initial=0) >= n_labels:
+        raise ValueError(
+            f"Expected labels below {n_labels}, the number of their names. "
+            f"Received: label {truth.max()}"
+        )
+    cells = clusters * n_labels + truth
+    return np.bincount(cells, weights, minlength=n_clusters * n_labels).reshape(shape)

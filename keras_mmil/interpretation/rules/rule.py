@@ -1,0 +1,101 @@
+"""Symbolic rules as data. Text comes last."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+
+from keras_mmil._support.types import Array, Config
+from keras_mmil.interpretation.rules import features
+
+__all__ = ["Condition", "Rule"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`low < x ≤ high` for how much of one cluster is in a bag.
+
+    Attributes:
+        feature: name of what is measured, see `features.get`.
+        cluster: index of the cluster.
+        low: -inf for none.
+        high: inf for none.
+    """
+
+    feature: str
+    cluster: int
+    low: float = -np.inf
+    high: float = np.inf
+
+    @property
+    def requires(self) -> bool:
+        """Whether members of the cluster must be there, not only be absent or few."""
+        return self.low >= 0
+
+    def holds(self, bags: Array) -> Array:
+        """Whether the condition holds for feature vectors [bags, k]: bool [bags]."""
+        x = bags[:, self.cluster]
+        # As float64, because NumPy would round a Python float to the dtype of x.
+        return (x > np.float64(self.low)) & (x <= np.float64(self.high))
+
+    def text(self, names: Sequence[str]) -> str:
+        """The condition in the syntax of the paper, with the names of the clusters."""
+        return features.get(self.feature).text(names[self.cluster], self.low, self.high)
+
+    def to_dict(self) -> Config:
+        """As JSON knows it: None for infinity."""
+        low, high = (bound if np.isfinite(bound) else None for bound in (self.low, self.high))
+        return {"feature": self.feature, "cluster": self.cluster, "low": low, "high": high}
+
+    @classmethod
+    def from_dict(cls, data: Config) -> "Condition":
+        """The inverse of `to_dict`."""
+        low = -np.inf if data["low"] is None else data["low"]
+        high = np.inf if data["high"] is None else data["high"]
+        return cls(data["feature"], data["cluster"], low, high)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Bags for which all conditions hold are of the class `conclusion`.
+
+    Attributes:
+        level: index of the level whose clusters the conditions are about: 0 for instances.
+        conclusion: index of the cluster of the level above, or of the class of top-bags.
+        conditions: at most one a cluster.
+        support: fraction of the training bags that the rule matches.
+        precision: fraction of those which the network puts into the class.
+        coverage: fraction of the training bags which the network puts into the class that the rule
+            matches, its recall.
+    """
+
+    level: int
+    conclusion: int
+    conditions: tuple[Condition, ...]
+    _: KW_ONLY
+    support: float
+    precision: float
+    coverage: float
+
+    def matches(self, bags: Array) -> Array:
+        """Whether all conditions hold for feature vectors [bags, k]: bool [bags]."""
+        holds = [np.ones(len(bags), bool), *(c.holds(bags) for c in self.conditions)]
+        return np.logical_and.reduce(holds)
+
+    def clause(self, member_names: Sequence[str], names: Sequence[str]) -> str:
+        """The rule in the syntax of the paper: "v1 ← o_u1=1, o_u3=0."."""
+        if not self.conditions:
+            return f"{names[self.conclusion]}."
+        body = ", ".join(condition.text(member_names) for condition in self.conditions)
+        return f"{names[self.conclusion]} ← {body}."
+
+    def to_dict(self) -> Config:
+        """As JSON knows it."""
+        conditions = [condition.to_dict() for condition in self.conditions]
+        return {**vars(self), "conditions": conditions}
+
+    @classmethod
+    def from_dict(cls, data: Config) -> "Rule":
+        """The inverse of `to_dict`."""
+        conditions = tuple(Condition.from_dict(each) for each in data["conditions"])
+        return cls(**{**data, "conditions": conditions})

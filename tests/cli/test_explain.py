@@ -1,0 +1,83 @@
+"""Texts, explained by trained runs."""
+
+import keras
+import pytest
+
+from keras_mmil import Explainer
+from keras_mmil_cli.main import main
+
+# Short runs end with networks, and so rules, of a single class.
+pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
+
+
+@pytest.fixture(scope="module")
+def review_runs(tmp_path_factory):
+    """Folders of a run on texts as bags of sentences, and of one as bags of trigrams."""
+    folders = []
+    for variant in ("mmil", "mil"):
+        folders.append(str(tmp_path_factory.mktemp("runs") / variant))
+        command = ["run", "imdb", "--source", "opinions", "--model", variant, "--limit", "20"]
+        command += ["--epochs", "1", "--max-clusters", "2", "--verbose", "0", "--out", folders[-1]]
+        assert main(command) == 0
+    return folders
+
+
+TEXT = "The plot was <great>. And the cast is not good!"
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
+def test_explain(review_runs, form, capsys):
+    capsys.readouterr()
+    other = "I saw it. It was awful."
+    command = ["explain", review_runs[0], "--format", form, "--text", TEXT, "--text", other]
+    assert main(command) == 0
+    printed = capsys.readouterr().out.rstrip("\n")
+    model = keras.models.load_model(f"{review_runs[0]}/text_model.keras")
+    explainer = Explainer.load(f"{review_runs[0]}/rules", model)
+    for explanation, label in zip(
+        explainer.explain([TEXT, other]), explainer.predict([TEXT, other]), strict=True
+    ):
+        method = {"terminal": "to_text", "markdown": "to_markdown", "html": "to_html"}[form]
+        assert explanation.label == label
+        assert getattr(explanation, method)() in printed
+    assert ("<table" in printed) == (form == "html")
+    assert ("\\<" in printed) == (form == "markdown")
+    assert printed.index("plot") < printed.index("awful")
+
+
+@pytest.mark.parametrize(
+    ("form", "titles"),
+    [
+        ("terminal", ["--- imdb", "--- imdb-mil"]),
+        ("markdown", ["### imdb", "### imdb-mil"]),
+        ("html", ["<th>imdb</th>", "<th>imdb-mil</th>"]),
+    ],
+)
+def test_explain_by_two_runs(review_runs, form, titles, capsys):
+    capsys.readouterr()
+    assert main(["explain", *review_runs, "--format", form, "--text", TEXT]) == 0
+    printed = capsys.readouterr().out
+    assert [printed.count(title + ("" if form == "html" else "\n")) for title in titles] == [1, 1]
+    assert printed.index(titles[0]) < printed.index(titles[1])
+    for run, depth in zip(review_runs, (2, 1), strict=True):
+        rules = Explainer.load(f"{run}/rules", keras.models.load_model(f"{run}/text_model.keras"))
+        (explanation,) = rules.explain([TEXT])
+        shown = {"terminal": "to_text", "markdown": "to_markdown", "html": "to_html"}[form]
+        assert explanation.top_bag.level == depth
+        assert getattr(explanation, shown)() in printed
+
+
+def test_runs_on_texts_tell_what_stands_for_their_clusters(review_runs):
+    for run, words in zip(review_runs, (("instance", "sub-bag"), ("instance",)), strict=True):
+        with open(f"{run}/clusters.md", encoding="utf-8") as file:
+            table = file.read()
+        assert table.count("Clusters of ") == len(words)
+        assert all(f"Clusters of {word}s" in table for word in words)
+        assert "plot" in table
+
+
+def test_explain_needs_a_finished_run(tmp_path, capsys):
+    assert main(["explain", str(tmp_path), "--text", "Good."]) == 2
+    error = capsys.readouterr().err
+    assert "Expected the folder of a finished run on texts" in error
+    assert str(tmp_path) in error

@@ -1,0 +1,233 @@
+"""Experiments, from the data to the rules."""
+
+import csv
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+
+from keras_mmil import Explainer, zoo
+from keras_mmil.cli.options import RunOptions
+from keras_mmil.cli.run import run
+from keras_mmil_cli.main import main
+
+# Short runs end with networks, and so rules, of a single class.
+pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
+PROGRAM = [sys.executable, "-m", "keras_mmil_cli"]
+ONLY_TRAIN = ["--limit", "12", "--epochs", "2", "--verbose", "0"]
+SHORT = [*ONLY_TRAIN, "--max-clusters", "2"]
+
+
+def test_run_writes_all_it_says(tmp_path, capsys):
+    out = tmp_path / "run"
+    command = ["--debug", "run", "mnist", "--source", "digits", "--out", str(out), *SHORT]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert {"test_accuracy", "rule_accuracy", "fidelity", "train_minutes"} <= metrics.keys()
+    assert "(paper:" not in printed  # which did not speak of these digits
+    for name in ("fidelity.png", "clusters.png", "rules.txt", "history.csv", "settings.json"):
+        assert (out / name).stat().st_size > 0
+    model = keras.models.load_model(out / "model.keras")
+    explainer = Explainer.load(out / "rules", model)
+    x, y, _ = zoo.registry["mnist"].load(seed=0, limit=12, source="digits").test
+    np.testing.assert_allclose(explainer.score(x, y), metrics["rule_accuracy"])
+    assert str(explainer.rules_) in printed
+    assert (out / "rules.txt").read_text().startswith(explainer.rules_.text(all=True))
+
+    by_network = (model.predict(x, verbose=0)[:, 0] > 0.5).tolist()
+    for metric, classes in {
+        "test_accuracy": y.tolist(),
+        "rule_accuracy": y.tolist(),
+        "fidelity": by_network,
+    }.items():
+        share = max(map(classes.count, classes)) / len(classes)
+        np.testing.assert_allclose(metrics[f"{metric}_majority"], share)
+        beside = f"(most frequent class: {100 * share:.2f} %)"
+        assert f"{metric:16} {100 * metrics[metric]:7.2f} %   {beside}\n" in printed
+    assert "_majority" not in printed
+    constant = len({rule.conclusion for rule in explainer.levels_[-1].rules}) == 1
+    assert ("The rules are CONSTANT" in printed) == constant
+
+    assert main(command[1:]) == 2  # nothing is overwritten
+    assert "--resume" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+    assert json.loads((out / "metrics.json").read_text())["fidelity"] == metrics["fidelity"]
+
+
+def test_a_run_writes_what_the_experiment_reports(tmp_path):
+    """The command line itself knows nothing of the data."""
+    mnist = zoo.registry["mnist"]
+    reported = []
+
+    def load(**arguments):
+        return dataclasses.replace(mnist.load(**arguments), report=reported.append)
+
+    options = RunOptions(
+        source="digits", limit=12, epochs=1, max_clusters=2, verbose=0, out=str(tmp_path / "run")
+    )
+    found = run(dataclasses.replace(mnist, load=load), options)
+    (report,) = reported
+    assert report.folder == tmp_path / "run"
+    assert report.explainer is found.explainer
+    data = mnist.load(seed=0, limit=12, source="digits")
+    np.testing.assert_array_equal(report.x.flat_values, data.train.x.flat_values)
+    np.testing.assert_array_equal(found.test.y, data.test.y)
+    x = data.test.x
+    by_network = (report.model.predict(x, verbose=0)[:, 0] > 0.5).tolist()
+    np.testing.assert_allclose(
+        np.mean(np.equal(found.explainer.predict(x) == "positive", by_network)),
+        found.metrics["fidelity"],
+    )
+
+
+def test_a_run_without_data_leaves_no_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path / "empty"))
+    assert main(["run", "plants", "--out", str(tmp_path / "run"), *SHORT]) == 2
+    assert "afliber_species.npz" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_resume_needs_the_same_settings(tmp_path, capsys):
+    out = ["--out", str(tmp_path / "run"), "--source", "digits"]
+    assert main(["run", "mnist", *out, *SHORT]) == 0
+    assert main(["run", "mnist", *out, *SHORT, "--resume", "--seed", "1"]) == 2
+    assert "'seed': 1" in capsys.readouterr().err
+
+
+def start_and_kill(command, out):
+    """`kill -9` in mid-training, after an epoch or some."""
+    process = subprocess.Popen(
+        [*PROGRAM, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not list(out.glob("epoch-*.keras")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert list(out.glob("epoch-*.keras"))
+    assert not (out / "metrics.json").exists()
+
+
+def test_a_killed_run_is_resumed(tmp_path):
+    """`kill -9` in mid-training, then --resume: as many epochs, and all results."""
+    out = tmp_path / "run"
+    command = ["run", "mnist", "--source", "digits", "--out", str(out)]
+    command += ["--limit", "40", "--epochs", "6", "--max-clusters", "2"]
+    start_and_kill(command, out)
+    subprocess.run([*PROGRAM, *command, "--resume"], check=True, stdout=subprocess.DEVNULL)
+    assert len((out / "history.csv").read_text().splitlines()) == 1 + 6
+    assert (out / "metrics.json").exists()
+
+
+def test_a_killed_adversarial_run_ends_as_if_it_had_not_been(tmp_path):
+    def command(name):
+        arguments = ["run", "imdb", "--source", "opinions", "--limit", "40", "--vat"]
+        return [*arguments, "--epochs", "6", "--max-clusters", "2", "--out", str(tmp_path / name)]
+
+    def outcome(name):
+        with open(tmp_path / name / "history.csv", newline="") as file:
+            history = list(csv.DictReader(file))
+        assert len(history) == 6
+        assert all(float(epoch["adversarial_loss"]) > 0 for epoch in history)
+        metrics = json.loads((tmp_path / name / "metrics.json").read_text())
+        return metrics["test_accuracy"], [float(epoch["val_loss"]) for epoch in history]
+
+    start_and_kill(command("killed"), tmp_path / "killed")
+    assert main([*command("killed"), "--resume"]) == 0
+    assert main(command("whole")) == 0
+    (accuracy, losses), (expected_accuracy, expected_losses) = map(outcome, ("killed", "whole"))
+    np.testing.assert_allclose(accuracy, expected_accuracy, atol=0.003)
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-3)
+
+
+PAPERS = ["run", "cora", "--source", "synthetic", "--split", "transductive", *ONLY_TRAIN]
+
+
+def test_several_seeds(tmp_path, capsys):
+    """Each has its folder; what is printed last are means."""
+    out = ["--out", str(tmp_path / "runs"), "--aggregation", "mean"]
+    assert main([*PAPERS, *out, "--seed", "3", "--seeds", "2", "--no-rules"]) == 0
+    printed = capsys.readouterr().out
+    accuracies = []
+    for seed in (3, 4):
+        folder = tmp_path / "runs" / f"seed{seed}"
+        assert json.loads((folder / "settings.json").read_text())["seed"] == seed
+        accuracies.append(json.loads((folder / "metrics.json").read_text())["test_accuracy"])
+        assert not (folder / "rules").exists()
+    mean, std = np.mean(accuracies), np.std(accuracies, ddof=1)
+    summary = printed.partition("Means of 2 seeds\n")[2]
+    assert f"test_accuracy    {100 * mean:7.2f} % ± {100 * std:.2f} %   (most freq" in summary
+    assert "rule_accuracy" not in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "metric", "files"),
+    [
+        (["modelnet"], "test_accuracy", {"clouds.png", "sub_bags.txt", "clusters.png"}),
+        (
+            ["modelnet", "--model", "mil", "--split", "P100-rotations"],
+            "test_accuracy",
+            {"clouds.png"},
+        ),
+        (["plants"], "map", {"instance_clusters.png", "sub_bag_clusters.png"}),
+        (["plants", "--model", "mil", "--split", "P30"], "map", {"instance_clusters.png"}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The rules put every")  # two epochs are few
+def test_clouds_and_floras(options, metric, files, tmp_path, capsys):
+    """The last network is kept, without a look at validation data."""
+    short = [*SHORT[2:], "--limit", "40"]
+    assert main(["run", *options, "--source", "synthetic", "--out", str(tmp_path), *short]) == 0
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert {metric, "rule_accuracy", "fidelity"} < metrics.keys()
+    files = files | {"clusters.md", "explanations.txt", "rules.txt", "model.keras", "fidelity.png"}
+    assert files <= {path.name for path in tmp_path.iterdir()}
+    assert "val_loss" not in (tmp_path / "history.csv").read_text()
+    assert f"{metric:16}" in capsys.readouterr().out
+
+
+def test_cross_validation(tmp_path, capsys):
+    """First folds, then the rules of one more network; and more rounds later."""
+    out = ["--out", str(tmp_path / "run"), "--folds", "3"]
+    command = ["run", "imdb-binary", "--source", "synthetic", *ONLY_TRAIN, *out]
+    assert main([*command, "--rounds", "2", "--max-clusters", "2"]) == 0
+    printed = capsys.readouterr().out
+    scores = json.loads((tmp_path / "run" / "cross_validation.json").read_text())["folds"]
+    assert [(s["round"], s["fold"]) for s in scores] == [(r, f) for r in (0, 1) for f in range(3)]
+    mean = np.mean([score["accuracy"] for score in scores])
+    assert "36 top-bags, 2 x 3 folds" in printed
+    assert f"test_accuracy    {100 * mean:7.2f} %   (most frequent class: " in printed
+    assert "(paper:" not in printed
+    assert (tmp_path / "run" / "rules").is_dir()
+    assert main([*command, "--rounds", "3", "--resume", "--no-rules"]) == 0
+    again = json.loads((tmp_path / "run" / "cross_validation.json").read_text())["folds"]
+    assert again[:6] == scores
+    assert len(again) == 9
+    capsys.readouterr()
+    assert main([*command, "--resume", "--folds", "4"]) == 2
+    assert "'folds': 4" in capsys.readouterr().err
+
+
+def test_the_network_after_a_cross_validation_does_not_depend_on_it(tmp_path):
+    """Whether its folds were trained here, in other processes, or before an interruption."""
+    command = ["run", "imdb-binary", "--source", "synthetic", "--limit", "24", "--epochs", "2"]
+    command += ["--folds", "2", "--rounds", "1", "--max-clusters", "3", "--verbose", "0"]
+    whole, resumed, side_by_side = (tmp_path / name for name in ("a", "b", "c"))
+    assert main([*command, "--out", str(whole)]) == 0
+    resumed.mkdir()
+    for name in ("settings.json", "cross_validation.json"):
+        shutil.copy(whole / name, resumed)
+    assert main([*command, "--out", str(resumed), "--resume"]) == 0
+    assert main([*command, "--out", str(side_by_side), "--jobs", "2"]) == 0
+    for other in (resumed, side_by_side):
+        for name in ("rules/manifest.json", "rules.txt"):
+            assert (other / name).read_bytes() == (whole / name).read_bytes()

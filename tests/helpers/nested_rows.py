@@ -1,0 +1,34 @@
+"""Bags of numbered rows, and the feature vectors of bags."""
+
+import itertools
+
+import numpy as np
+
+from keras_mmil.interpretation.rules.features import FREQUENCY, OCCURRENCE, bag_features
+from keras_mmil.layers._bags import Grouping
+
+
+def nesting_of(bags, n_rows, weights=None):
+    """A `Grouping` of lists of rows."""
+    splits = np.cumsum([0, *map(len, bags)])
+    members = np.array([row for bag in bags for row in bag], np.int64)
+    weights = np.ones(len(members)) if weights is None else np.concatenate(weights)
+    return Grouping(members, splits, weights.astype(np.float32), n_rows)
+
+
+def random_bags(rng, feature, n, k):
+    """Feature vectors of random bags, the empty bag among them."""
+    counts = rng.poisson(0.8, (n, k)) * rng.integers(0, 2, (n, k))
+    counts[0] = 0
+    bags = [np.repeat(np.arange(k), row) for row in counts]
+    return bag_features(feature, np.arange(k), k, nesting_of(bags, k))
+
+
+def grid_vectors(feature, k, steps=8):
+    """Many feature vectors of bags, the empty bag among them."""
+    if feature is OCCURRENCE:
+        return np.array(list(itertools.product([0, 1], repeat=k)), float)
+    counts = np.array(list(itertools.product(range(steps + 1), repeat=k)), float)
+    if feature is FREQUENCY:
+        counts = counts[(counts.sum(axis=1) == steps) | (counts.sum(axis=1) == 0)] / steps
+    return counts

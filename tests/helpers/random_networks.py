@@ -1,0 +1,34 @@
+"""Networks with random weights, and random bags of points for them."""
+
+import keras
+import numpy as np
+
+import keras_mmil
+from keras_mmil import ragged
+from keras_mmil.interpretation import Explainer
+from keras_mmil.layers import BagLayer
+
+Dense = keras.layers.Dense
+
+
+def make_model(units=1, activation="sigmoid", depth=1, loss=None):
+    inputs = keras.Input((None,) * depth + (2,), ragged=True, name="bags")
+    x = inputs
+    for level in range(depth):
+        x = BagLayer(3, name=f"level_{level}")(x)
+    model = keras_mmil.Model(inputs, Dense(units, activation=activation)(x))
+    if loss is not None:
+        model.compile("adam", loss)
+    return model
+
+
+def make_data(n=30, depth=1, seed=0):
+    rng = np.random.default_rng(seed)
+    sizes = [rng.integers(1, 4, n)]
+    for _ in range(depth - 1):
+        sizes.append(rng.integers(1, 4, sizes[-1].sum()))
+    return ragged.from_flat(rng.normal(size=(sizes[-1].sum(), 2)).astype(np.float32), sizes)
+
+
+def quick_explainer(**arguments):
+    return Explainer(**{"max_clusters": 3, "verbose": 0, **arguments})

@@ -1,0 +1,251 @@
+"""What a network shows, and networks that cannot be read."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from digit_networks import N_DIGITS, compressed_model
+from random_networks import make_data, quick_explainer
+
+import keras_mmil
+from keras_mmil.interpretation import Explainer, RuleExtractor
+from keras_mmil.interpretation.network.capture import Network, Observation
+from keras_mmil.interpretation.network.nesting import concatenate, multiplicities
+from keras_mmil.layers import BagLayer, Distinct, EquivariantBagLayer, InstanceWise, bag_inputs
+
+Dense = keras.layers.Dense
+
+
+def join(observations):
+    """The observations of several batches as one."""
+    nestings, representations, outputs = zip(
+        *((o.nestings, o.representations, o.outputs) for o in observations), strict=True
+    )
+    return Observation(
+        tuple(map(concatenate, zip(*nestings, strict=True))),
+        tuple(map(np.concatenate, zip(*representations, strict=True))),
+        np.concatenate(outputs),
+    )
+
+
+def test_captured_multiplicities_are_the_occurrences(digit_ids):
+    network = Network(compressed_model())
+    packed = network.data(keras_mmil.Bags.from_ragged(digit_ids), batch_size=50)
+    seen = join(list(network.batches(packed.batches())))
+    rows, sub_bags, top_bags = multiplicities(seen.nestings)
+    assert len(rows) < digit_ids.flat_values.shape[0]
+    assert rows.sum() == digit_ids.flat_values.shape[0]
+    assert sub_bags.sum() == digit_ids.values.nrows()
+    assert len(top_bags) == len(seen.outputs) == 120
+    digits = seen.representations[0].argmax(axis=1)
+    np.testing.assert_array_equal(
+        np.bincount(digits, rows), np.bincount(digit_ids.flat_values, minlength=N_DIGITS)
+    )
+
+
+def refused(model, match, error=ValueError):
+    with pytest.raises(error, match=match):
+        quick_explainer().fit(model, make_data())
+
+
+def test_not_a_model():
+    refused("mnist", "Received: model of type str", TypeError)
+
+
+def test_not_functional():
+    class Subclassed(keras.Model):
+        def call(self, x):
+            return x
+
+    refused(Subclassed(name="sub"), "functional model.*Received: model='sub' of type Subclassed")
+    refused(keras.Sequential([Dense(1)], name="unbuilt"), "Received: model='unbuilt'")
+
+
+def test_no_bag_layers():
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, Dense(1)(inputs), name="flat")
+    refused(model, "with bag-layers. Received: model='flat'")
+
+
+def test_bag_layer_used_twice():
+    layer = BagLayer(2, name="shared")
+    inputs = keras.Input((None, None, 2), ragged=True)
+    refused(keras.Model(inputs, Dense(1)(layer(layer(inputs)))), "Received: layer='shared'")
+
+
+def test_bag_layer_of_another_model_is_used_once_in_this_one():
+    layer = BagLayer(2)
+    first, second = (keras.Input((None, 2), ragged=True) for _ in range(2))
+    keras.Model(first, Dense(1)(layer(first)))
+    model = keras.Model(second, Dense(1)(layer(second)))
+    x = make_data()
+    target = (0, float(np.median(model(x))))
+    assert quick_explainer(target=target).fit(model, x).fidelity_ >= 0
+
+
+def test_parallel_bag_layers():
+    inputs = keras.Input((None, 2), ragged=True)
+    x = keras.layers.Concatenate()([BagLayer(2, name="a")(inputs), BagLayer(2, name="b")(inputs)])
+    refused(keras.Model(inputs, Dense(1)(x)), "several aggregations. Received: layers 'b' and 'a'")
+
+
+def test_hidden_bag_layers():
+    inputs = keras.Input((None, 2), ragged=True)
+    inner = keras.Model(inputs, BagLayer(2, name="deep")(inputs), name="inner")
+    outer = keras.Input((None, 2), ragged=True)
+    refused(keras.Model(outer, Dense(1)(inner(outer))), "layer='deep' in 'inner'")
+
+
+def test_bags_that_are_not_the_rows_above():
+    inputs = keras.Input((None, 2), ragged=True)
+    lower = BagLayer(2, name="lower")(inputs)
+    pairs = keras.layers.Reshape((1, 2))(lower)
+    doubled = keras.layers.Concatenate(axis=1)([pairs, pairs])
+    model = keras.Model(inputs, Dense(1, activation="sigmoid")(BagLayer(2)(doubled)))
+    refused(model, "layer='lower' with 24 bags, 48 above")
+
+
+class Concatenated(keras.layers.Layer):
+    """Ragged parts side by side, which Keras's own layer does not take."""
+
+    def call(self, parts):
+        return tf.concat(parts, axis=-1)
+
+    def compute_output_spec(self, parts):
+        units = sum(part.shape[-1] for part in parts)
+        return keras.KerasTensor((*parts[0].shape[:-1], units), ragged=True)
+
+
+def unreadable(inputs, outputs, match):
+    """Nothing reads such a model, not even without any data."""
+    model = keras.Model(inputs, outputs)
+    with pytest.raises(ValueError, match=match):
+        quick_explainer().fit(model, None)
+    with pytest.raises(ValueError, match=match):
+        Explainer.load("nowhere", model)
+    extractor = RuleExtractor(make_data())
+    extractor.set_model(model)
+    with pytest.raises(ValueError, match=match):
+        extractor.on_train_begin()
+
+
+def test_fields_of_top_bags():
+    bags, extra = keras.Input((None, 2), ragged=True), keras.Input((3,), name="fields")
+    x = keras.layers.Concatenate(name="join")([BagLayer(3, name="members")(bags), extra])
+    unreadable([bags, extra], Dense(1)(x), "bag-layer 'members' alone.*'join' reads input 'fields'")
+    x = keras.layers.Concatenate(name="join")([BagLayer(3)(bags), Dense(2, name="side")(extra)])
+    match = r"Received: layer 'join' reads 'side', computed from \['fields'\]$"
+    unreadable([bags, extra], Dense(1)(Dense(4)(x)), match)
+
+
+def test_fields_of_sub_bags():
+    bags = keras.Input((None, None, 2), ragged=True)
+    fields = keras.Input((None, 3), ragged=True, name="fields")
+    x = Concatenated(name="join")([BagLayer(3, name="lower")(bags), fields])
+    x = BagLayer(3, name="upper")(x)
+    match = "bag-layer 'upper' to be computed from bag-layer 'lower' alone.*input 'fields'"
+    unreadable([bags, fields], Dense(1)(x), match)
+
+
+def test_side_branches_of_compressed_bags():
+    inputs = {**bag_inputs(2), "prices": keras.Input((), name="prices")}
+    rows, sub_bags, top_bags = Distinct()({name: inputs[name] for name in bag_inputs(2)})
+    x = BagLayer(3, vocabulary_size=5)(rows, *sub_bags)
+    x = BagLayer(3, name="upper")(x, *top_bags)
+    x = keras.layers.Multiply(name="scaled")([x, keras.layers.Reshape((1,))(inputs["prices"])])
+    unreadable(inputs, Dense(1)(x), r"'scaled' reads 'reshape.*', computed from \['prices'\]")
+
+
+def test_bag_layers_that_are_skipped():
+    """What goes around a bag-layer is not in the labels of the bags."""
+    bags = keras.Input((None, 4, 2), ragged=True, name="bags")
+    lower = BagLayer(3, name="lower")(bags)
+    means = keras.layers.Lambda(
+        lambda x: tf.reduce_mean(tf.reduce_mean(x, axis=2), axis=1), output_shape=(2,), name="means"
+    )(bags)
+    x = keras.layers.Concatenate(name="join")([BagLayer(3)(lower), means])
+    unreadable(bags, Dense(1)(x), r"'join' reads 'means', computed from \['bags'\]")
+    sums = keras.layers.Lambda(
+        lambda x: tf.reduce_sum(x, axis=1), output_shape=(3,), name="of_sub_bags"
+    )(lower)
+    x = keras.layers.Add(name="join")([BagLayer(3, name="upper")(lower), sums])
+    match = r"bag-layer 'upper' alone.*'join' reads 'of_sub_bags', computed from \['bags'\]"
+    unreadable(bags, Dense(1)(x), match)
+
+
+def test_outputs_that_are_of_another_input():
+    bags, other = keras.Input((None, 2), ragged=True), keras.Input((3,), name="other")
+    outputs = [Dense(1)(BagLayer(3)(bags)), Dense(2, name="aside")(other)]
+    unreadable([bags, other], outputs, r"the model's output reads 'aside', computed from \['other'")
+
+
+def test_bag_layers_that_only_weigh():
+    """The lower bag-layer says how much the rows above count, which are of another input."""
+    bags = keras.Input((None, None, 2), ragged=True)
+    fields = keras.Input((None, 3), ragged=True, name="fields")
+    weigh = keras.layers.Lambda(lambda x: x[..., 0], output_shape=(None,))
+    weights = weigh(BagLayer(1, name="lower")(bags))
+    x = BagLayer(3, name="upper")(fields, weights=weights)
+    unreadable([bags, fields], Dense(1)(x), "Received: bag-layer 'upper' reads input 'fields'")
+
+
+def test_bags_that_are_mixed():
+    """Rules cannot say that a sub-bag is what it is because of those beside it."""
+    data = make_data(depth=2)
+    for mix in (
+        EquivariantBagLayer(3, name="mixed"),
+        keras.layers.Lambda(
+            lambda x: x - tf.reduce_mean(x, axis=1, keepdims=True),
+            output_shape=(None, 3),
+            name="mixed",
+        ),
+    ):
+        inputs = keras.Input((None, None, 2), ragged=True)
+        x = BagLayer(3, name="upper")(mix(BagLayer(3, "tanh", name="lower")(inputs)))
+        model = keras.Model(inputs, Dense(1, activation="sigmoid")(x))
+        match = r"Received: \['mixed'\] above bag-layer 'lower', by which bags change with others"
+        with pytest.raises(ValueError, match=match):
+            quick_explainer().fit(model, data)
+        with pytest.raises(ValueError, match=match):
+            quick_explainer().check(model, data)
+
+
+def test_what_stands_between_bag_layers():
+    """Layers that take one row at a time, on any path that comes from the bag-layer below."""
+    inputs, extra = (
+        keras.Input((None, None, 2), ragged=True),
+        keras.Input((None, None, 1), ragged=True),
+    )
+    x = Concatenated()([inputs, extra])  # instances may be of several inputs
+    lower = BagLayer(4, "tanh", aggregation="mean")(InstanceWise(Dense(4))(x))
+    x = InstanceWise(keras.Sequential([Dense(4), keras.layers.BatchNormalization()]))(lower)
+    x = InstanceWise(keras.layers.LayerNormalization())(Concatenated()([x, lower]))
+    x = BagLayer(3, "tanh", aggregation="mean")(x)
+    x = keras.layers.Concatenate()([Dense(2)(keras.layers.Dropout(0.5)(x)), x])
+    model = keras.Model([inputs, extra], Dense(1)(x))
+    data = make_data(depth=2)
+    data = [data, data.with_flat_values(data.flat_values[:, :1])]
+    target = (0, float(np.median(model(data))))
+    assert quick_explainer(target=target).fit(model, data).predict(data).shape == (30,)
+
+
+def test_weights_of_an_input_of_their_own_are_read():
+    """How much a member counts is read as it is, whatever it comes from."""
+    rng = np.random.default_rng(0)
+    x = make_data(80)
+    weights = x.with_flat_values(rng.uniform(0.1, 9, x.flat_values.shape[0]).astype(np.float32))
+    inputs = keras.Input((None, 2), ragged=True), keras.Input((None,), ragged=True)
+    sums = BagLayer(1, "sigmoid", "sum", name="sums")(inputs[0], weights=inputs[1])
+    model = keras.Model(inputs, sums)
+    model.get_layer("sums").set_weights([np.array([[100], [0]]), np.zeros(1), np.zeros(1)])
+    # The sum of the weights of those whose first feature is positive, computed apart.
+    positive = weights * tf.cast(x.with_flat_values(x.flat_values[:, 0]) > 0, tf.float32)
+    expected = tf.reduce_sum(positive, axis=1).numpy()
+    target = (0, float(np.median(expected)))
+    fit = quick_explainer(target=target, n_clusters=2, ccp_alpha=0).fit(
+        model, [x, weights], [x, weights]
+    )
+    assert fit.levels_[0].feature.name == "weight"
+    assert np.mean(fit.predict([x, weights]) == (expected > target[1])) > 0.95
+    ones = weights * 0 + 1
+    assert np.mean(fit.predict([x, ones]) == (expected > target[1])) < 0.8

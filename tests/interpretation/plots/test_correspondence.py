@@ -1,0 +1,69 @@
+"""Pictures of clusters and true labels."""
+
+import numpy as np
+import pytest
+from trainable_networks import make_data, make_model, median_target
+
+from keras_mmil.interpretation import Explainer, plot_correspondence
+from keras_mmil.interpretation.readout.description import LevelDescription
+
+
+@pytest.fixture(scope="module")
+def x():
+    return make_data()[0]
+
+
+@pytest.fixture(scope="module")
+def fitted(x):
+    model = make_model()
+    target = median_target(model, x)
+    return Explainer(max_clusters=4, target=target, verbose=0).fit(model, x)
+
+
+@pytest.mark.parametrize("names", [("low", "high"), ("0", "1")])
+def test_correspondence_picture(fitted, x, tmp_path, names):
+    """Bars lie beside long names."""
+    signs = x.with_values((x.values[:, 0] > 0).numpy().astype(int))
+    description = fitted.describe(x, instance_labels=signs, label_names={"instance": names})[0]
+    figure = plot_correspondence(description, tmp_path / "labels.png")
+    assert (tmp_path / "labels.png").exists()
+    ax, lying = figure.axes[0], names[0] == "low"
+    ticks = ax.get_yticklabels() if lying else ax.get_xticklabels()
+    assert [tick.get_text() for tick in ticks] == list(names)
+    sizes = [bar.get_width() if lying else bar.get_height() for bar in ax.patches]
+    np.testing.assert_allclose(sizes, 100 * description.table[0] / description.table[0].sum())
+    assert description.names[0] in figure.axes[0].get_title()
+    with pytest.raises(ValueError, match="instances without a table"):
+        plot_correspondence(fitted.describe(x)[0])
+
+
+def test_correspondence_of_many_clusters_is_a_map(tmp_path):
+    """Rows are the clusters, sorted by their most frequent label."""
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 50, (30, 20))
+    table[7] = 0  # a cluster without rows
+    names, labels = tuple(f"u{i + 1}" for i in range(30)), tuple(f"kind {i}" for i in range(20))
+    needed = (False, *[True] * 29)
+    description = LevelDescription(
+        level=0,
+        word="instance",
+        names=names,
+        sizes=np.full(30, 1 / 30),
+        needed=needed,
+        table=table,
+        label_names=labels,
+    )
+    figure = plot_correspondence(description, tmp_path / "labels.png")
+    assert (tmp_path / "labels.png").exists()
+    ax = figure.axes[0]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == list(labels)
+    order = [names.index(tick.get_text().split()[0]) for tick in ax.get_yticklabels()]
+    assert sorted(order) == list(range(30))
+    majority = np.maximum(description.majority, 0)[order]
+    assert (np.diff(majority) >= 0).all()
+    expected = 100 * table[order] / np.maximum(table[order].sum(axis=1, keepdims=True), 1)
+    np.testing.assert_allclose(ax.images[0].get_array(), expected)
+    numbers = [text.get_text() for text in ax.texts]
+    assert numbers == [f"{share:.0f}" for share in expected[expected >= 10]]
+    colours = {label.get_text().split()[0]: label.get_color() for label in ax.get_yticklabels()}
+    assert colours["u1"] != colours["u2"] == "black"

@@ -1,0 +1,71 @@
+"""Why a top-bag got its class."""
+
+import json
+
+import numpy as np
+from digit_networks import compressed_model, explainer, random_ids, vectors
+
+import keras_mmil
+from keras_mmil import ragged
+
+
+def test_explanation_names_what_decided(digit_model, digit_explainer):
+    ids = ragged.from_nested_lists([[[0, 3, 1], [2, 3], [0]], [[0, 1], [2]]])
+    positive, negative = digit_explainer.explain(vectors(ids))
+    assert (positive.label, positive.network, positive.agrees) == (1, 1, True)
+    sub_bags = positive.top_bag.children
+    assert [part.deciding for part in sub_bags] == [True, False, False]
+    assert [part.position for part in sub_bags[0].children] == [(0, 0, i) for i in range(3)]
+    assert [part.deciding for part in sub_bags[0].children] == [False, True, False]
+    assert len(sub_bags[0].absent) == 1
+    assert sub_bags[0].nearest == sub_bags[0].name
+    assert [part.role for part in negative.top_bag.children] == ["checked", "checked"]
+    text = str(positive)
+    assert text.startswith("top-bag 0 is positive, because positive ← o_v")
+    assert "(network: positive)" in text
+    assert "decides: sub-bag 0 is v" in text
+    assert "does not matter: sub-bags 1 (v" in text
+    assert "decides: instance 1 (u" in text
+    assert "    absent: u" in text
+    data = json.loads(json.dumps(positive.to_dict()))
+    assert data["top_bag"]["children"][0]["role"] == "decides"
+    assert data["agrees"] is True
+
+
+def test_explanation_shows_what_the_user_wants_to_see(digit_explainer):
+    ids = ragged.from_nested_lists([[[0, 3, 1], [2, 3], [0]]])
+    titles = {0: "the case", 1: "visit {}", 2: "measurement {}"}
+
+    def show(position):
+        return titles[len(position) - 1].format(position[-1] + 1)
+
+    (explanation,) = digit_explainer.explain(vectors(ids), show)
+    text = str(explanation)
+    assert text.startswith("top-bag the case is positive")
+    assert "decides: sub-bag visit 1 is v" in text
+    assert "does not matter: sub-bags visit 2 (v" in text
+    assert "decides: instance measurement 2 (u" in text
+    assert explanation.to_dict()["top_bag"]["children"][2]["title"] == "visit 3"
+
+
+def test_explanation_says_where_rules_and_network_disagree(digit_model, digit_ids):
+    x = vectors(digit_ids)
+    fit = explainer(n_clusters=(3, 2), max_depth=1).fit(digit_model, x)
+    by_rules = fit.predict(x)
+    by_network = (digit_model(x).numpy()[:, 0] > 0.5).astype(int)
+    wrong = int(np.flatnonzero(by_rules != by_network)[0])
+    explanation = fit.explain(x[wrong : wrong + 1])[0]
+    assert not explanation.agrees
+    assert f"NOT as the network: {('negative', 'positive')[by_network[wrong]]}" in str(explanation)
+    assert any("nearest centroid: v" in str(each) for each in fit.explain(x))
+
+
+def test_explanation_of_compressed_bags_shows_multiplicities():
+    model = compressed_model("mean")
+    ids = random_ids(100)
+    fit = explainer(n_clusters=(4, 2)).fit(model, ids)
+    bags = keras_mmil.Bags.from_ragged(ragged.from_nested_lists([[[3, 3, 3], [3, 3, 3], [0]]]))
+    top_bag = fit.explain(bags)[0].top_bag
+    assert sorted(part.weight for part in top_bag.children) == [1, 2]
+    assert "(×3)" in str(fit.explain(bags)[0])
+    assert "(×2)" in str(fit.explain(bags)[0])

@@ -1,0 +1,90 @@
+"""Rules of trees, with their figures."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nested_rows import grid_vectors, random_bags
+
+from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE
+from keras_mmil.interpretation.rules.learn import learn_rules
+from keras_mmil.interpretation.rules.rule_set import RuleSet
+from keras_mmil.interpretation.rules.tree import Examples, grow
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from([OCCURRENCE, FREQUENCY, COUNT]),
+    st.integers(1, 5),
+    st.integers(2, 4),
+    st.integers(0, 10**6),
+)
+def test_simplified_rules_are_the_tree(feature, k, n_classes, seed):
+    rng = np.random.default_rng(seed)
+    bags = random_bags(rng, feature, 80, k)
+    labels, weights = rng.integers(0, n_classes, 80), rng.random(80) + 0.1
+    examples = Examples(bags, labels, weights)
+    tree = grow(examples)
+    rules = learn_rules(tree, feature, level=0, examples=examples)
+    names = tuple(map(str, range(n_classes)))
+    rule_set = RuleSet(rules, tuple(map(str, range(k))), names, (True,) * n_classes)
+    new = np.concatenate([bags, random_bags(rng, feature, 300, k), grid_vectors(feature, k, 4)])
+    expected = tree.predict(new.astype(np.float32))
+    for rule in rules:  # whatever matches agrees, not only the first
+        assert (expected[rule.matches(new)] == rule.conclusion).all()
+    np.testing.assert_array_equal(rule_set.predict(new), expected)
+    assert len(rules) <= tree.n_leaves
+
+
+def test_paper_rules_of_mnist():
+    """Rules 1-5 of "A Semi-Synthetic Dataset", from the tree of a 7 (u1) and no 3 (u3, u5, u6)."""
+    bags = np.array(list(itertools.product([0, 1], repeat=6)), np.float32)
+    positive = (bags[:, 0] == 1) & (bags[:, [2, 4, 5]] == 0).all(axis=1)
+    labels, weights = np.where(positive, 0, 1), np.ones(len(bags))
+    examples = Examples(bags, labels, weights)
+    rules = learn_rules(grow(examples), OCCURRENCE, level=0, examples=examples)
+    names = tuple(f"u{i}" for i in range(1, 7))
+    assert {rule.clause(names, ("v1", "v2")) for rule in rules} == {
+        "v1 ← o_u1=1, o_u3=0, o_u5=0, o_u6=0.",
+        "v2 ← o_u1=0.",
+        "v2 ← o_u3=1.",
+        "v2 ← o_u5=1.",
+        "v2 ← o_u6=1.",
+    }
+
+
+def test_figures_of_rules_are_those_of_a_loop_over_bags():
+    """Bags have weights and noisy labels; rules overlap."""
+    rng = np.random.default_rng(4)
+    counts = rng.integers(0, 4, (200, 3))
+    labels = np.where(rng.random(200) < 0.2, rng.integers(0, 3, 200), counts.argmax(axis=1))
+    weights = rng.integers(1, 5, 200).astype(float)
+    bags = counts.astype(np.float32)
+    examples = Examples(bags, labels, weights)
+    tree = grow(examples, ccp_alpha=0.01)
+    rules = learn_rules(tree, COUNT, level=0, examples=examples)
+    assert len(rules) > 3
+    for rule in rules:
+        matched = right = of_class = 0.0
+        for bag, label, weight in zip(counts.tolist(), labels, weights, strict=True):
+            of_class += weight * (label == rule.conclusion)
+            if all(c.low < bag[c.cluster] <= c.high for c in rule.conditions):
+                matched += weight
+                right += weight * (label == rule.conclusion)
+        found = rule.precision, rule.support, rule.coverage
+        expected = right / matched, matched / weights.sum(), right / of_class
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        assert 0 < rule.coverage <= 1
+
+
+def test_support_and_precision():
+    bags = np.array([[0], [0], [1], [1]], np.float32)
+    labels, weights = np.array([0, 1, 1, 0]), np.array([3.0, 1.0, 4.0, 2.0])
+    examples = Examples(bags, labels, weights)
+    rules = learn_rules(grow(examples), OCCURRENCE, level=0, examples=examples)
+    assert [(r.conclusion, r.support, r.precision, r.coverage) for r in rules] == [
+        (0, pytest.approx(0.4), pytest.approx(0.75), pytest.approx(3 / 5)),
+        (1, pytest.approx(0.6), pytest.approx(4 / 6), pytest.approx(4 / 5)),
+    ]

@@ -1,0 +1,129 @@
+"""The rules of all levels."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from keras_mmil.interpretation.rules.level import Level
+from keras_mmil.interpretation.rules.rule import Condition, Rule
+from keras_mmil.interpretation.rules.rule_book import RuleBook
+from keras_mmil.interpretation.rules.rule_set import RuleSet
+
+
+@pytest.fixture
+def book():
+    """Of three clusters of instances one is needed, of two of sub-bags one."""
+    rules = (
+        Rule(
+            0, 0, (Condition("occurrence", 0, low=0.5),), support=0.25, precision=1.0, coverage=0.4
+        ),
+        Rule(
+            0, 1, (Condition("occurrence", 1, high=0.5),), support=0.75, precision=0.5, coverage=1.0
+        ),
+    )
+    on_v1 = Condition("occurrence", 0, low=0.5), Condition("occurrence", 0, high=0.5)
+    top_rules = (
+        Rule(1, 1, on_v1[:1], support=0.5, precision=1.0, coverage=1.0),
+        Rule(1, 0, on_v1[1:], support=0.5, precision=1.0, coverage=1.0),
+    )
+
+    def level(word, bag_word, sizes, rules):
+        return Level(
+            word=word,
+            bag_word=bag_word,
+            projection=None,
+            centroids=np.zeros((len(sizes), 2)),
+            sizes=np.array(sizes),
+            feature=None,
+            tree=None,
+            rules=rules,
+        )
+
+    def make(top_rules=top_rules):
+        top = RuleSet(top_rules, ("v1", "v2"), ("negative", "positive"), (True, True))
+        lower = RuleSet(rules, ("u1", "u2", "u3"), ("v1", "v2"), top.needed_members)
+        return RuleBook(
+            (
+                level("instance", "sub-bag", [0.6, 0.3004, 0.0996], lower),
+                level("sub-bag", "top-bag", [0.25, 0.75], top),
+            )
+        )
+
+    return make
+
+
+def test_a_book_of_rules_shows_what_is_needed(book):
+    rules = book()
+    assert rules.constant is None
+    assert (
+        str(rules)
+        == """\
+sub-bags, by their instances: u1 60.0 %
+  1  v1 ← o_u1=1.  # precision 100.0 %, support  25.0 %, coverage of the class  40.0 %
+
+top-bags, by their sub-bags: v1 25.0 %
+  1  positive ← o_v1=1.  # precision 100.0 %, support  50.0 %, coverage of the class 100.0 %
+  2  negative ← o_v1=0.  # precision 100.0 %, support  50.0 %, coverage of the class 100.0 %
+
+# Not needed, and left out: 1 rule, 3 clusters. See text(all=True)."""
+    )
+    lower = rules.text(all=True).split("\n\n")[0]
+    assert (
+        lower
+        == """\
+sub-bags, by their instances: u1 60.0 %, u2 30.0 % (not needed), u3 10.0 % (not needed)
+  1  v1 ← o_u1=1.  # precision 100.0 %, support  25.0 %, coverage of the class  40.0 %
+  2  v2 ← o_u2=0.  # precision  50.0 %, support  75.0 %, coverage of the class 100.0 %, \
+not needed"""
+    )
+    assert "left out" not in rules.text(all=True)
+    assert rules.levels[0].text(all=True) == lower
+    assert str(rules.levels[0]).splitlines()[-1] == (
+        "# Not needed, and left out: 1 rule, 2 clusters. See text(all=True)."
+    )
+    record = next(rules.records())
+    assert (record["precision"], record["support"], record["coverage"]) == (1.0, 0.25, 0.4)
+
+
+def test_constant_rules_are_called_so(book):
+    rules = book((Rule(1, 0, (), support=1.0, precision=0.8, coverage=1.0),))
+    assert rules.constant == "negative"
+    assert (
+        str(rules)
+        == """\
+# CONSTANT: the rules put every top-bag into one class, 'negative'.
+
+top-bags, by their sub-bags: none is needed
+  1  negative.  # precision  80.0 %, support 100.0 %, coverage of the class 100.0 %
+
+# Not needed, and left out: 2 rules, 5 clusters. See text(all=True)."""
+    )
+    assert rules.text(all=True).startswith("# CONSTANT: the rules put every top-bag")
+    assert str(rules.levels[-1]).startswith("# CONSTANT: the rules put every top-bag")
+    two = Rule(1, 0, (Condition("count", 0, high=2.5),), support=0.5, precision=0.8, coverage=0.5)
+    three = Rule(1, 0, (Condition("count", 0, low=1.5),), support=0.5, precision=0.8, coverage=0.5)
+    assert book((two, three)).constant == "negative"  # of several rules, all the same
+
+
+def test_rules_as_data(digit_explainer):
+    data = json.loads(digit_explainer.rules_.to_json())
+    assert [len(level["rules"]) for level in data["levels"]] == [3, 2]
+    assert data["levels"][1]["conclusions"] == ["negative", "positive"]
+    assert len(digit_explainer.rules_) == len(list(digit_explainer.rules_)) == 5
+    frame = digit_explainer.to_dataframe()
+    assert list(frame["clause"]) == [
+        rule.clause(level.names, level.rules.names)
+        for level in digit_explainer.levels_
+        for rule in level.rules
+    ]
+    assert set(frame["bags"]) == {"sub-bag", "top-bag"}
+    assert list(frame["coverage"]) == [rule.coverage for rule in digit_explainer.rules_]
+    assert data["levels"][1]["rules"][0]["coverage"] == list(digit_explainer.rules_)[3].coverage
+
+
+def test_missing_pandas(book, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"keras-mmil\[report\]"):
+        book().to_dataframe()

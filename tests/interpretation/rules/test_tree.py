@@ -1,0 +1,56 @@
+"""Trees, compared with scikit-learn's."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.tree import DecisionTreeClassifier
+
+from keras_mmil.interpretation.rules.tree import Examples, Tree, grow
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([None, 1, 3]))
+def test_tree_predicts_as_sklearn_does(seed, n_features, max_depth):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 5, (60, n_features)).astype(np.float32) / 4
+    y, weights = rng.integers(3, 6, 60), rng.random(60) + 0.1
+    tree = grow(Examples(x, y, weights), max_depth=max_depth)
+    reference = DecisionTreeClassifier(max_depth=max_depth, random_state=0)
+    reference.fit(x, y, sample_weight=weights)
+    new = rng.random((200, n_features)).astype(np.float32)
+    np.testing.assert_array_equal(tree.predict(new), reference.predict(new))
+    assert tree.n_leaves <= reference.get_n_leaves()
+
+    boxes = tree.boxes()
+    inside = (new[:, None] > boxes.bounds[:, 0]) & (new[:, None] <= boxes.bounds[:, 1])
+    inside = inside.all(axis=2)  # (vectors, boxes)
+    assert (inside.sum(axis=1) == 1).all()
+    np.testing.assert_array_equal(boxes.labels[inside.argmax(axis=1)], tree.predict(new))
+
+
+def test_tree_of_one_class_is_one_leaf():
+    tree = grow(Examples(np.eye(3, dtype=np.float32), np.array([2, 2, 2]), np.ones(3)))
+    assert tree.n_leaves == 1
+    np.testing.assert_array_equal(tree.predict(np.zeros((2, 3), np.float32)), [2, 2])
+
+
+def test_splits_that_change_no_class_are_left_out():
+    x = np.array([[0], [0], [0], [1], [1], [1]], np.float32)
+    y = np.array([0, 0, 1, 0, 0, 0])
+    assert DecisionTreeClassifier().fit(x, y).get_n_leaves() == 2
+    assert grow(Examples(x, y, np.ones(6))).n_leaves == 1
+
+
+def test_trees_are_checked():
+    feature, threshold = np.array([0, -1, 1, -1, -1]), np.zeros(5)
+    children = np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]])
+    label = np.array([0, 1, 2, 1, 0])
+    Tree(feature, threshold, children, label, 2).check(3)
+    with pytest.raises(ValueError, match="features beyond 1"):
+        Tree(feature, threshold, children, label, 1).check(3)
+    with pytest.raises(ValueError, match="labels beyond 2"):
+        Tree(feature, threshold, children, label, 2).check(2)
+    for wrong in ([[1, 2], [-1, -1], [1, 3], [-1, -1], [-1, -1]], children - 1, children + 1):
+        with pytest.raises(ValueError, match="parent"):
+            Tree(feature, threshold, np.array(wrong), label, 2).check(3)

@@ -1,0 +1,38 @@
+"""What is hidden of the log of TensorFlow."""
+
+import os
+
+import pytest
+
+from keras_mmil_cli.quiet import tensorflow_log_hidden
+
+LOGGED = """\
+WARNING: All log messages before absl::InitializeLog() is called are written to STDERR
+I0000 00:00:1795445096.959166    8391 port.cc:153] oneDNN custom operations are on.
+To enable the following instructions: AVX2 FMA, rebuild TensorFlow.
+E0000 00:00:1795445100.216544    8391 cuda_platform.cc:52] failed call to cuInit
+"""
+
+
+def write_to_stderr(text):
+    os.write(2, text.encode())  # as native code does
+
+
+def test_only_the_log_is_hidden(capfd):
+    with tensorflow_log_hidden():
+        write_to_stderr(LOGGED + "F0000 00:00:1795445100.2 8391 cpu.cc:1] no AVX\nUserWarning: x\n")
+    write_to_stderr("I0000 00:00:17 later\n")
+    assert capfd.readouterr().err == (
+        "F0000 00:00:1795445100.2 8391 cpu.cc:1] no AVX\nUserWarning: x\nI0000 00:00:17 later\n"
+    )
+
+
+def fail():
+    write_to_stderr(LOGGED)
+    raise ImportError("no TensorFlow")
+
+
+def test_nothing_is_hidden_of_an_import_that_fails(capfd):
+    with pytest.raises(ImportError, match="no TensorFlow"), tensorflow_log_hidden():
+        fail()
+    assert capfd.readouterr().err == LOGGED

@@ -1,0 +1,84 @@
+"""The data of the experiment on papers."""
+
+import re
+
+import numpy as np
+import pytest
+
+from keras_mmil import zoo
+from keras_mmil.datasets import citations
+
+
+@pytest.mark.parametrize("split", ["random", "transductive", "temporal"])
+@pytest.mark.parametrize("model", ["mmil", "mil"])
+def test_splits_of_papers(model, split):
+    experiment = zoo.registry[f"citeseer-{model}-mean-{split}"]
+    data = experiment.load(seed=1, source="synthetic")
+    network = data.build_arguments["dataset"]
+    parts = network.split(split, seed=1)
+    for papers, seen, (x, y, z) in zip(
+        parts, citations.visible(split, parts), (data.train, data.valid, data.test), strict=True
+    ):
+        assert z is None
+        np.testing.assert_array_equal(y, network.labels[papers])
+        may = set(range(400)) if seen is None else set(seen)
+        for i in (0, 7):
+            around = {papers[i], *(may & set(network.edges[[papers[i]]].indices))}
+            words = [sorted(network.words[paper].numpy()) for paper in around]
+            found = x[i : i + 1].to_ragged().to_list()[0]
+            if model == "mil":
+                assert sorted(found) == sorted(word for paper in words for word in paper)
+            else:
+                assert sorted(map(sorted, found)) == sorted(words)
+
+
+def words_of(bags):
+    return [sorted(map(sorted, bag)) for bag in bags.to_ragged().to_list()]
+
+
+@pytest.mark.parametrize("split", ["random", "transductive"])
+def test_rules_about_papers_are_fitted_to_all_but_test_papers(split):
+    """And on ten copies of each that miss neighbours and words."""
+    experiment = zoo.registry[f"cora-mmil-mean-{split}"]
+    data = experiment.load(seed=1, source="synthetic")
+    network = data.build_arguments["dataset"]
+    train, valid, test = network.split(split, seed=1)
+    known = np.setdiff1d(np.arange(400), test) if split == "transductive" else [*train, *valid]
+    seen = None if split == "transductive" else known
+    x, x_valid = data.rule_data().x, data.rule_data().x_valid
+    n_valid = -(-len(known) // 10)
+    n = len(known) - n_valid
+    assert (len(x_valid), len(x)) == (n_valid, 11 * n)
+    assert sorted(words_of(x[:n]) + words_of(x_valid)) == sorted(
+        words_of(network.word_bags(known, seen))
+    )
+    whole = words_of(x[:n])
+    words = {tuple(paper) for bag in whole for paper in bag}
+    for copy in np.split(np.arange(n, len(x)), 10):
+        fewer = [len(a) < len(b) for a, b in zip(words_of(x[copy]), whole, strict=True)]
+        assert 0.3 < np.mean(fewer) < 1
+        as_they_are = {tuple(paper) for bag in words_of(x[copy]) for paper in bag} <= words
+        assert as_they_are == (split == "transductive")
+
+
+@pytest.mark.parametrize("model", ["mmil", "mil"])
+def test_what_is_reported_of_papers(model, reported):
+    data = zoo.registry[f"cora-{model}-mean-random"].load(seed=1, limit=5, source="synthetic")
+    network = data.build_arguments["dataset"]
+    papers = network.split("random", seed=1)[2][:5]
+    report = reported(data)
+    words, show = report.clusters.call_args.args
+    assert report.explanations.call_args.args == (words, show)
+    subject = network.class_names[network.labels[papers[3]]]
+    assert show((3,)) == f"paper {papers[3]} ({subject})"
+    if model == "mil":
+        assert show((3, 0)) == f"word {words[3, 0]}"
+        report.sub_bags.assert_not_called()
+        return
+    assert show((3, 1, 0)) == f"word {words[3, 1, 0]}"
+    around, labels, names = report.sub_bags.call_args.args
+    assert around is words
+    assert labels.row_lengths().numpy().tolist() == words.row_lengths().numpy().tolist()
+    for i in range(words[3].nrows()):
+        _, paper, subject = re.fullmatch(r"(paper (\d+) )\((.*)\)", show((3, i))).groups()
+        assert subject == names[labels[3, i]] == names[network.labels[int(paper)]]

@@ -1,0 +1,27 @@
+"""The networks for point clouds."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+from keras_mmil import builders, datasets, zoo
+
+
+@pytest.mark.parametrize("builder", [zoo.pointcloud_mil, zoo.pointcloud_mmil])
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_networks_for_clouds_in_mixed_precision(builder, policy):
+    x, y = datasets.synthetic.load_clouds(24, n_points=20, seed=0)
+    bags = tf.RaggedTensor.from_tensor(x)
+    if builder is zoo.pointcloud_mmil:
+        bags = tf.RaggedTensor.from_tensor(builders.clouds.rotations(x, 3), ragged_rank=2)
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        keras.utils.set_random_seed(0)
+        small = {"equivariant_units": (16, 16), "dense_units": 16, "dropout": 0.0}
+        model = builder(4, **small, learning_rate=0.01)
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert model.get_layer("equivariant_1").compute_dtype == policy.removeprefix("mixed_")
+    losses = model.fit(bags, y, epochs=15, batch_size=8, verbose=0).history["loss"]
+    assert losses[-1] < 0.9 * losses[0]

@@ -1,0 +1,175 @@
+"""The experiment "Citation Datasets"."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil import ragged
+from keras_mmil._support.types import Ints
+from keras_mmil.bags import Bags
+from keras_mmil.datasets import citations, synthetic
+from keras_mmil.zoo.citations import citation_mil, citation_mmil
+from keras_mmil.zoo.experiments.catalogue import Entry
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
+from keras_mmil.zoo.experiments.report import Report
+
+__all__ = ["citation_experiment"]
+
+# Arguments of the model and of the training, chosen on validation papers; see docs/graphs.md.
+_INDUCTIVE = {"batch_size": 128, "patience": 15}
+# With batches of 128, 100 epochs are too short for a single bag-layer.
+_INDUCTIVE_MIL = {**_INDUCTIVE, "batch_size": 32}
+# With 20 labels a class, all papers of training are one batch, and every epoch is one step.
+_FEW_LABELS = {"batch_size": 140, "patience": 80}
+_TRANSDUCTIVE: dict[tuple[str, str], dict[str, float]] = {
+    ("mmil", "mean"): {
+        "word_dropout": 0.5,
+        "neighbour_dropout": 0.5,
+        "dropout": 0.85,
+        "l2": 5e-4,
+        "initial_std": 0.1,
+    },
+    ("mmil", "max"): {
+        "word_dropout": 0.5,
+        "neighbour_dropout": 0.3,
+        "dropout": 0.5,
+        "l2": 1e-3,
+        "initial_std": 0.03,
+    },
+    ("mil", "mean"): {"word_dropout": 0.8, "dropout": 0.8, "l2": 1e-3, "initial_std": 0.3},
+    ("mil", "max"): {"word_dropout": 0.5, "dropout": 0.8, "l2": 5e-4, "initial_std": 0.1},
+}
+# What is different for one network of papers, by whether the split is the transductive one.
+_OF_ONE_NETWORK: dict[tuple[str, str, str, bool], dict[str, float]] = {
+    ("citeseer", "mmil", "max", False): {"l2": 5e-4},
+    ("citeseer", "mil", "max", True): {"word_dropout": 0.0, "initial_std": 0.01},
+}
+
+
+def citation_experiment(entry: Entry) -> Experiment:
+    """The `Experiment` of an `Entry`."""
+    builder, depth, n_clusters = {
+        "mmil": (citation_mmil, 2, (24, 14)),
+        "mil": (citation_mil, 1, (16,)),
+    }[entry.model]
+    settings, training = _settings(entry)
+    return Experiment(
+        **vars(entry),
+        build=partial(builder, aggregation=entry.aggregation, **settings),
+        load=partial(_load, entry.name, entry.split, depth),
+        schedule=None,
+        explainer={"n_clusters": n_clusters, "ccp_alpha": 2e-4},
+        **training,
+    )
+
+
+def _settings(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of the model, and of the training."""
+    is_transductive = entry.split == "transductive"
+    model = entry.model, entry.aggregation
+    own = _OF_ONE_NETWORK.get((entry.name, *model, is_transductive), {})
+    if is_transductive:
+        return {**_TRANSDUCTIVE[model], "learning_rate": 0.005, **own}, _FEW_LABELS
+    return own, _INDUCTIVE_MIL if entry.model == "mil" else _INDUCTIVE
+
+
+def _load(
+    name: str,
+    split: str,
+    depth: int,
+    *,
+    seed: int = 0,
+    limit: int | None = None,
+    source: str = "planetoid",
+    unlabelled: bool = False,
+) -> Data:
+    network = synthetic.load_citations(seed=seed) if source == "synthetic" else citations.load(name)
+    train, valid, test = (
+        Part(*part) for part in network.parts(kind=split, seed=seed, depth=depth, limit=limit)
+    )
+    papers = _Papers(network=network, split=split, seed=seed, depth=depth, limit=limit)
+    return Data(
+        train=train,
+        valid=valid,
+        test=test,
+        build_arguments={"dataset": network},
+        class_names=network.class_names,
+        rule_data=papers.rule_data,
+        report=papers.report,
+    )
+
+
+# Shares of papers and of their words to leave out, where all papers are known and where not.
+_MISSING_TRANSDUCTIVE, _MISSING_INDUCTIVE = (0.3, 0.0), (0.3, 0.3)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Papers:
+    """The papers of a network in a split.
+
+    Attributes:
+        network: the `Citations`.
+        split, seed: as for `Citations.split`.
+        depth: 2 for bags of papers, 1 for bags of words.
+        limit: the greatest number of papers in each part; None for all.
+    """
+
+    network: citations.Citations
+    split: str
+    seed: int
+    depth: int
+    limit: int | None
+
+    def _parts(self) -> tuple[Ints, ...]:
+        return self.network.split(self.split, self.seed)
+
+    def rule_data(self) -> RuleData:
+        """Papers to fit rules to, and a tenth as many for validation.
+
+        They are those of training and validation, as no labels are needed; in the transductive
+        split all but those of test. A network is surer of the papers that it was trained on than of
+        others, so there are also copies of them that lack neighbours and words at random.
+        """
+        parts = self._parts()
+        is_transductive = self.split == "transductive"
+        papers = np.concatenate(parts[:2])
+        if is_transductive:
+            papers = np.setdiff1d(np.arange(len(self.network.labels)), parts[-1])
+        papers = np.random.default_rng(self.seed).permutation(papers)[: self.limit]
+        seen = citations.visible(self.split, parts)[1]
+        x_valid, x = (
+            self.network.word_bags(some, seen, self.depth)
+            for some in np.split(papers, [-(-len(papers) // 10)])
+        )
+        rates = (_MISSING_TRANSDUCTIVE if is_transductive else _MISSING_INDUCTIVE)[-self.depth :]
+        copies = (x.subsample(rates, seed=(self.seed, i)) for i in range(min(10, 20_000 // len(x))))
+        return RuleData(Bags.concat([x, *copies]), x_valid)
+
+    def report(self, report: Report) -> None:
+        """Test papers by their numbers and subjects, words by their ids."""
+        network, depth, parts = self.network, self.depth, self._parts()
+        papers, visible = parts[-1][: self.limit], citations.visible(self.split, parts)[-1]
+        names = list(network.class_names or map(str, range(network.n_classes)))
+        if (network.labels < 0).any():
+            names.append("unknown")  # where -1 points to
+        bags = network.bags(papers, visible)
+        words = tf.gather(network.words, bags)
+        if depth == 1:
+            words = words.merge_dims(1, 2)
+        word_at, paper_at = ragged.lookup(words), ragged.lookup(bags)
+
+        def show(position: tuple[int, ...]) -> str:
+            if len(position) == depth + 1:
+                return f"word {word_at(position)}"
+            paper = papers[position[0]] if len(position) == 1 else paper_at(position)
+            return f"paper {paper} ({names[network.labels[paper]]})"
+
+        report.clusters(words, show)
+        report.explanations(words, show)
+        if depth == 2:
+            labels = network.labels[bags.values.numpy()]
+            labels = np.where(labels < 0, network.n_classes, labels)
+            report.sub_bags(words, bags.with_values(tf.constant(labels)), names)
