@@ -88,14 +88,14 @@ def run_layer_test(
         for output in keras.tree.flatten(layer(**odd)):
             assert np.isfinite(np.asarray(_flat(output), "float64")).all(), output
 
-    inputs = inputs_of(inputs)
+    fed = inputs_of(inputs)
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model.keras")
-        assert_close(keras.models.load_model(f"{folder}/model.keras")(inputs), outputs)
+        assert_close(keras.models.load_model(f"{folder}/model.keras")(fed), outputs)
     if fresh_process:
-        assert_close(predict_in_fresh_process(model, inputs), outputs)
+        assert_close(predict_in_fresh_process(model, fed), outputs)
     if layer.trainable_weights:
-        _fit_once(symbolic, model.output, inputs)
+        _fit_once(symbolic, model.output, fed)
     return outputs
 
 
@@ -105,10 +105,10 @@ def predict_in_fresh_process(model: keras.Model, inputs: Any) -> Any:
     Returns:
         What the loaded model yields for `inputs`; a list if the model has several outputs.
     """
-    inputs = inputs_of(inputs)
+    fed = inputs_of(inputs)
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model.keras")
-        tf.data.Dataset.from_tensors(inputs).save(f"{folder}/inputs")
+        tf.data.Dataset.from_tensors(fed).save(f"{folder}/inputs")
         process = _fresh_process()
         assert process.stdin is not None
         assert process.stdout is not None

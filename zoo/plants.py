@@ -73,7 +73,7 @@ def plants_mmil(
     presence = np.asarray(dataset.presence)
     inputs = bag_inputs(depth=len(bag_units))
     x, *levels = Distinct(name="distinct")(inputs)
-    first = {"vocabulary_size": len(presence)}
+    first: dict[str, Any] = {"vocabulary_size": len(presence)}
     if known_by == "species":
         x, first = frozen_embedding(presence, name="species_seen")(x), {}  # (regions, species)
     for level, (units, (members, weights)) in enumerate(

@@ -27,7 +27,7 @@ Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Ints: TypeAlias = npt.NDArray[np.integer[Any]]
 PathLike: TypeAlias = str | os.PathLike[str]
 Shape: TypeAlias = tuple[int | None, ...]
-Seed: TypeAlias = int | np.random.SeedSequence | None
+Seed: TypeAlias = int | Sequence[int] | np.random.SeedSequence | None
 Config: TypeAlias = dict[str, Any]
 # What a functional model takes: one tensor, or several by name.
 Tensors: TypeAlias = tf.RaggedTensor | tf.Tensor | Array | Mapping[str, Any]

@@ -58,8 +58,8 @@ class ConcatDense(ReadsOldConfigs, RawInputs, keras.layers.Dense):
         self.window_size = positive_int("window_size", window_size)
 
     def build(self, inputs_shape: Shape, members_shape: Shape | None = None) -> None:
-        self._check(inputs_shape, members_shape)
-        super().build((None, inputs_shape[-1] * self.window_size))
+        features = self._check(inputs_shape, members_shape)
+        super().build((None, features * self.window_size))
         self.input_spec = None  # Dense's is about concatenations
 
     def call(self, inputs: tf.Tensor, members: Nested) -> Nested:
@@ -85,7 +85,8 @@ class ConcatDense(ReadsOldConfigs, RawInputs, keras.layers.Dense):
     def get_config(self) -> Config:
         return {**super().get_config(), "window_size": self.window_size}
 
-    def _check(self, inputs_shape: Shape, members_shape: Shape | None) -> None:
+    def _check(self, inputs_shape: Shape, members_shape: Shape | None) -> int:
+        """The number of features of a row."""
         if len(inputs_shape) != 2 or inputs_shape[-1] is None:
             raise ValueError(
                 f"ConcatDense '{self.name}' expected rows [rows, features]. "
@@ -97,3 +98,4 @@ class ConcatDense(ReadsOldConfigs, RawInputs, keras.layers.Dense):
                 f"ConcatDense '{self.name}' expected members [batch, …, {self.window_size}], the "
                 f"rows of each instance. Received: members.shape={shape}"
             )
+        return inputs_shape[-1]

@@ -46,6 +46,7 @@ def _load(
 ) -> Data:
     """Reviews as bags of sentences of trigrams, or as bags of trigrams."""
     vectors: int | Array
+    parts: Sequence[tuple[tf.RaggedTensor, Ints]]
     if source == "opinions":
         parts, corpus = _opinions(seed, limit)
         vectors = len(corpus.vocabulary)
