@@ -138,8 +138,8 @@ def load_mmil(
     The first call splits the reviews and caches the result (about two minutes).
 
     Args:
-        limit: greatest number of training and of test reviews, and half that of unlabelled ones;
-            None for all of them.
+        limit: greatest number of training reviews and of test reviews, and half the greatest number
+            of unlabelled ones; None for all of them.
         n_valid: number of reviews held out for validation, at most a tenth of those for training.
         unlabelled: whether the unlabelled reviews, label -1, follow those for training.
         seed: of the choice of those held out.

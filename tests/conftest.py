@@ -36,7 +36,18 @@ def missing_data() -> str | None:
     return None
 
 
+def slow_tests() -> list[str]:
+    """The names in slow.txt."""
+    lines = Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items):
+    slow = set(slow_tests())
+    for item in items:
+        if getattr(item, "originalname", item.name) in slow:
+            item.add_marker(pytest.mark.slow)
     if reason := missing_data():
         for item in items:
             if item.get_closest_marker("data"):
@@ -76,9 +87,16 @@ def _seeds():
 
 @pytest.fixture(autouse=True, scope="module")
 def _clean_keras():
-    """Frees a module's models, and starts the automatic names of layers anew."""
+    """Frees a module's models and graphs, and starts the automatic names of layers anew."""
     yield
     if "keras" in sys.modules:
+        # TensorFlow never forgets the gradient of a `tf.custom_gradient` in a graph, nor, with it,
+        # the graph: gigabytes, which each garbage collection would go through.
+        from tensorflow.python.framework.ops import gradient_registry
+
+        for name in list(gradient_registry.list()):
+            if name.startswith("CustomGradient-"):
+                del gradient_registry._registry[name]
         sys.modules["keras"].utils.clear_session()
 
 

@@ -5,10 +5,10 @@ from typing import TypeAlias
 
 import keras
 
-from keras_mmil.layers.aggregations import Aggregation
+from keras_mmil.layers.aggregations import Identifier
 
 __all__ = ["Aggregations", "LearningRate"]
 
 # The aggregation of a bag-layer, or several side by side.
-Aggregations: TypeAlias = str | Aggregation | Sequence[str | Aggregation]
+Aggregations: TypeAlias = Identifier | Sequence[Identifier]
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule

@@ -73,16 +73,18 @@ def plants_mmil(
     presence = np.asarray(dataset.presence)
     inputs = bag_inputs(depth=len(bag_units))
     x, *levels = Distinct(name="distinct")(inputs)
-    first: dict[str, Any] = {"vocabulary_size": len(presence)}
     if known_by == "species":
-        x, first = frozen_embedding(presence, name="species_seen")(x), {}  # (regions, species)
+        x = frozen_embedding(presence, name="species_seen")(x)  # (regions, species)
     for level, (units, (members, weights)) in enumerate(
         zip(bag_units, levels, strict=True), start=1
     ):
         if level == len(bag_units) and species_dropout:
             weights = MemberDropout(species_dropout, name="species_dropout")(members, weights)
-        settings = first if level == 1 else {}
-        x = BagLayer(units, name=f"bag_layer_{level}", **settings)(x, members, weights)
+        one_hot = known_by == "name" and level == 1
+        layer = BagLayer(
+            units, vocabulary_size=len(presence) if one_hot else None, name=f"bag_layer_{level}"
+        )
+        x = layer(x, members, weights)
     x = keras.layers.Dense(
         positive_int("dense_units", dense_units), activation="relu", name="dense"
     )(x)

@@ -38,8 +38,8 @@ class Explainer(RuleClassifier):
 
     The representations of instances, of sub-bags and so on are clustered by k-means; decision trees
     map the clusters in a bag to the cluster, or at the top to the network's class, of the bag; and
-    the trees are simplified to rules. Together they are a classifier F̂ of its own. The numbers of
-    clusters are those of the highest fidelity, the agreement of F̂ with the network, on validation
+    the trees are simplified to rules. Together they form a classifier F̂. The numbers of clusters
+    are those of the highest fidelity, the agreement of F̂ with the network, on validation
     data; of equally good ones the fewest clusters in all, then the fewest leaves, are chosen.
 
     Args:
@@ -138,8 +138,8 @@ class Explainer(RuleClassifier):
                 batches (x), (x, y) or (x, y, sample_weight), the same each time it is iterated.
                 Of a Dataset only labels, and at most `max_rows` rows a level, are held in memory.
             x_valid: more of them, on which to choose the numbers of clusters. By default
-                `validation_fraction` of `x`, chosen at random, which then is not trained on; needed
-                where `x` is a Dataset.
+                `validation_fraction` of `x`, chosen at random, which then is not trained on.
+                Required where `x` is a Dataset.
 
         Returns:
             The explainer itself.

@@ -76,7 +76,9 @@ def run(build, x, y, weights):
 # Of a batch of 4, each replica takes 2: the last batch leaves one replica fewer, or none.
 for build, n in ((on_vectors, 11), (on_ids, 9), (on_vectors, 1)):
     xs, y, weights = data(n)
+    tf.config.run_functions_eagerly(True)  # tracing takes longer, and graphs are tested elsewhere
     alone = run(build, xs[build], y, weights)
+    tf.config.run_functions_eagerly(False)
     with strategy.scope():
         results[f"{build.__name__} {n}"] = alone, run(build, xs[build], y, weights)
 

@@ -145,7 +145,8 @@ class _Papers:
             for some in np.split(papers, [-(-len(papers) // 10)])
         )
         rates = (_MISSING_TRANSDUCTIVE if is_transductive else _MISSING_INDUCTIVE)[-self.depth :]
-        copies = (x.subsample(rates, seed=(self.seed, i)) for i in range(min(10, 20_000 // len(x))))
+        seeds = (np.random.SeedSequence((self.seed, i)) for i in range(min(10, 20_000 // len(x))))
+        copies = (x.subsample(rates, seed=seed) for seed in seeds)
         return RuleData(Bags.concat([x, *copies]), x_valid)
 
     def report(self, report: Report) -> None:

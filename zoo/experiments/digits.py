@@ -27,8 +27,14 @@ def digit_experiment(entry: Entry) -> Experiment:
 def _load(
     *, seed: int = 0, limit: int | None = None, source: str = "mnist", unlabelled: bool = False
 ) -> Data:
-    sizes = at_most(limit, n_train=5000, n_valid=1000, n_test=5000)
-    parts = mnist.load_mmil(**sizes, source=source, seed=seed, instance_labels=True)
+    parts = mnist.load_mmil(
+        n_train=at_most(limit, 5000),
+        n_valid=at_most(limit, 1000),
+        n_test=at_most(limit, 5000),
+        source=source,
+        seed=seed,
+        instance_labels=True,
+    )
     train, valid, test = (Part(*part) for part in parts)
     return Data(train=train, valid=valid, test=test)
 

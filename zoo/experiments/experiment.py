@@ -113,6 +113,6 @@ class Experiment(Entry):
         return None if self.schedule is None else self.schedule(epochs)
 
 
-def at_most(limit: int | None, **sizes: int) -> dict[str, Any]:
-    """Numbers of top-bags by argument, none above a limit, if there is one."""
-    return {name: size if limit is None else min(size, limit) for name, size in sizes.items()}
+def at_most(limit: int | None, size: int) -> int:
+    """A number of top-bags, not above a limit, if there is one."""
+    return size if limit is None else min(size, limit)

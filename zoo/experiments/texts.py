@@ -45,8 +45,8 @@ def _load(
     unlabelled: bool = False,
 ) -> Data:
     """Reviews as bags of sentences of trigrams, or as bags of trigrams."""
-    vectors: int | Array
     parts: Sequence[tuple[tf.RaggedTensor, Ints]]
+    vectors: int | Array
     if source == "opinions":
         parts, corpus = _opinions(seed, limit)
         vectors = len(corpus.vocabulary)
@@ -64,10 +64,16 @@ def _load(
     )
 
 
-def _opinions(seed: int, limit: int | None) -> tuple[list[tuple[tf.RaggedTensor, Ints]], Corpus]:
+def _opinions(
+    seed: int, limit: int | None
+) -> tuple[Sequence[tuple[tf.RaggedTensor, Ints]], Corpus]:
     """Trigrams and labels for training, validation and test; and the corpus for training."""
-    sizes = at_most(limit, n_train=1000, n_valid=300, n_test=300)
-    parts = synthetic.load_reviews(**sizes, seed=seed)
+    parts = synthetic.load_reviews(
+        n_train=at_most(limit, 1000),
+        n_valid=at_most(limit, 300),
+        n_test=at_most(limit, 300),
+        seed=seed,
+    )
     corpus = Corpus.from_texts(parts[0][0], splitter="core", verbose=0)
     others = (Corpus.from_texts(texts, like=corpus, verbose=0) for texts, _ in parts[1:])
     corpora = zip((corpus, *others), parts, strict=True)
@@ -81,5 +87,5 @@ def _report(report: Report, *, vocabulary: Sequence[str], splitter: str) -> None
 
 
 def _schedule(epochs: int) -> Callable[[int], float]:
-    """The same for any number of epochs: a tenth of the rate from the eighth, and the eleventh."""
+    """A tenth of the rate from the 8th epoch on, and of that from the 11th, however many follow."""
     return piecewise_constant({0: 1e-3, 7: 1e-4, 10: 1e-5})

@@ -7,14 +7,13 @@ from functools import partial
 
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.types import Array, Tensors
-from keras_mmil.interpretation.fitting import options, parallel
+from keras_mmil.interpretation.fitting import options, parallel, refine
 from keras_mmil.interpretation.fitting.cluster import Centroids, cluster, count_distinct
 from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.fitting.label import LabelledBags, label
 from keras_mmil.interpretation.fitting.levels import make_levels
 from keras_mmil.interpretation.fitting.preparation import Task
 from keras_mmil.interpretation.fitting.progress import Progress
-from keras_mmil.interpretation.fitting.refine import around, coarse
 from keras_mmil.interpretation.fitting.sample import WeightedRows, sample_rows
 from keras_mmil.interpretation.fitting.search import GridPoint, choose, explore
 from keras_mmil.interpretation.network import sensitivity
@@ -54,7 +53,7 @@ class Fitter:
         centroids: Sequence[Centroids] = [{} for _ in possible]
         data: _Labelled | None = None
         trees: dict[GridPoint, tuple[Tree, ...]] = {}
-        numbers = coarse(possible)
+        numbers = refine.coarse(possible)
         while True:
             new = _untried(numbers, centroids)
             self._progress.expect(sum(map(len, new)) + len(numbers[0]))
@@ -64,7 +63,7 @@ class Fitter:
             names = self._class_names(data)
             trees |= self._evaluate(data, numbers)
             best = choose(trees, self._settings.tolerance)
-            finer = around(best.n_clusters, possible, centroids)
+            finer = refine.around(best.n_clusters, possible, centroids)
             if finer is None:
                 break
             numbers = finer

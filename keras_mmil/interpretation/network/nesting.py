@@ -45,7 +45,7 @@ class Occurrences:
 
 
 def concatenate(parts: Sequence[Nesting]) -> Nesting:
-    """One level's bags of several batches as one `Nesting`."""
+    """Join one level's bags of several batches."""
     row_offsets = np.cumsum([0, *(part.n_rows for part in parts)])
     member_offsets = np.cumsum([0, *(len(part.members) for part in parts)])
     offsets = zip(parts, row_offsets, member_offsets, strict=False)

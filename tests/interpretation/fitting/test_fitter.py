@@ -116,6 +116,7 @@ def test_rules_of_one_class_are_a_warning(digit_model, digit_ids):
     with pytest.warns(UserWarning, match=r"every (sub|top)-bag into one class") as caught:
         explainer(n_clusters=(2, 2)).fit(digit_model, vectors(digit_ids))
     assert any("sub-bag into one class, 'v1'" in str(one.message) for one in caught)
+    assert {one.filename for one in caught} == {__file__}  # the line that calls `fit`
 
 
 def test_warning_where_clusters_are_more_than_points():
@@ -124,8 +125,11 @@ def test_warning_where_clusters_are_more_than_points():
     model = make_model()
     model.layers[1].set_weights([np.eye(2, 3), np.zeros(3), np.zeros(3)])
     target = (0, float(np.median(model(x))))
-    with pytest.warns(UserWarning, match="Level 'u' has only 3 distinct points.*5 clusters"):
+    with pytest.warns(
+        UserWarning, match="Level 'u' has only 3 distinct points.*5 clusters"
+    ) as caught:
         fit = quick_explainer(max_clusters=5, target=target).fit(model, x, x)
+    assert {one.filename for one in caught} == {__file__}  # the line that calls `fit`
     assert {point.n_clusters for point in fit.grid_} == {(2,), (3,)}
     with pytest.warns(UserWarning, match="4 clusters"):
         fit = quick_explainer(n_clusters=4, target=target).fit(model, x, x)
