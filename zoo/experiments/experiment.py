@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -15,8 +15,6 @@ from keras_mmil.zoo.experiments.report import Report
 
 __all__ = ["Data", "Experiment", "Part", "RuleData", "at_most"]
 
-TopBags: TypeAlias = Bags | Tensors
-
 
 class Part(NamedTuple):
     """A part of the data, such as the test set.
@@ -27,7 +25,7 @@ class Part(NamedTuple):
         instance_labels: true labels of the instances, nested like `x`; None where they are unknown.
     """
 
-    x: TopBags
+    x: Bags | Tensors
     y: Ints
     instance_labels: tf.RaggedTensor | None = None
 
@@ -42,8 +40,8 @@ class RuleData:
         test: those that the rules are judged by; None for the test set.
     """
 
-    x: TopBags
-    x_valid: TopBags
+    x: Bags | Tensors
+    x_valid: Bags | Tensors
     test: Part | None = None
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +13,10 @@ from keras_mmil._support.types import PathLike, Tensors
 from keras_mmil.bags import Bags, inputs_of
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.plots import Maps, plot_clouds, plot_correspondence, plot_maps
+from keras_mmil.interpretation.readout.explanation import Show
 from keras_mmil.model import Model
 
-__all__ = ["Report", "Show"]
-
-# What to call an instance, sub-bag or top-bag, by its position.
-Show: TypeAlias = Callable[[tuple[int, ...]], str]
+__all__ = ["Report"]
 
 _N_EXPLAINED, _N_DRAWN = 20, 8  # top-bags, clouds or rules
 _N_AROUND = 500  # top-bags whose clouds show where a point would have to be absent
