@@ -304,7 +304,7 @@ def test_numbers_of_numpy_are_ints_in_configs():
         EquivariantBagLayer(n),
         MemberDropout(np.float32(0.5), seed=n),
         RandomPose(np.float32(0.25), scale=np.array([0.5, 2.0], "float32"), seed=n),
-        TextBags(ids, depth=np.int64(1), size=np.int64(3), at_most=n, splitter="core"),
+        TextBags(ids, depth=np.int64(1), window_size=np.int64(3), at_most=n, splitter="core"),
         aggregations.Attention(hidden_units=n),
         aggregations.LSE(sharpness=np.float32(2)),
     ]
