@@ -20,10 +20,10 @@ settings.register_profile("keras-mmil", deadline=None)
 settings.load_profile("keras-mmil")
 
 
-# Their tests are of what is around TensorFlow's functions, and short runs take three times as long
-# if these are traced. Tests marked `graphs` run as users' programs do, and so do all other folders'
-# but for tests marked `eager`.
-EAGER = {"cli", "interpretation", "zoo"}
+# Tests in these folders are about what is around TensorFlow's functions. Short runs take three times
+# as long if these are traced, so that they run eagerly, but for tests marked `graphs`. In all other
+# folders functions are traced, as in users' programs, but for tests marked `eager`.
+EAGER = {"cli", "interpretation", "keras_mmil_cli", "zoo"}
 
 
 def missing_data() -> str | None:
@@ -36,18 +36,7 @@ def missing_data() -> str | None:
     return None
 
 
-def slow_tests() -> list[str]:
-    """The names in slow.txt."""
-    lines = Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items):
-    slow = set(slow_tests())
-    for item in items:
-        if getattr(item, "originalname", item.name) in slow:
-            item.add_marker(pytest.mark.slow)
     if reason := missing_data():
         for item in items:
             if item.get_closest_marker("data"):

@@ -83,6 +83,7 @@ def test_a_training_loop_is_traced_once(compress):
     assert len(traces) == 1
 
 
+@pytest.mark.slow
 def test_fit_evaluate_and_predict():
     x, y = example()
     y = (y % 2).astype("float32")

@@ -29,6 +29,7 @@ def first_top_bags(workload, n=3):
 
 
 # The padded competitor's masks matter to normalisation, and not to what follows.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Layer 'max_pooling2d.*mask")
 @pytest.mark.parametrize(
     "name", ["mnist", "text", "ego", pytest.param("cora", marks=pytest.mark.data)]
@@ -44,6 +45,7 @@ def test_all_start_with_the_same_losses(load_benchmark, name):
         np.testing.assert_allclose(both, losses["flat"], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_adversarial_steps_start_with_the_same_supervised_loss(load_benchmark):
     workload = first_top_bags(load_benchmark("workloads").WORKLOADS["text"]())
     losses = []

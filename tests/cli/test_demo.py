@@ -10,6 +10,7 @@ ONLY_TRAIN = ["--limit", "12", "--epochs", "2", "--verbose", "0"]
 SHORT = [*ONLY_TRAIN, "--max-clusters", "2"]
 
 
+@pytest.mark.slow
 def test_demo(tmp_path, capsys):
     arguments = ["demo", "--out", str(tmp_path / "demo"), *SHORT]
     for _ in range(2):  # a second demo replaces the first

@@ -25,6 +25,7 @@ def review_runs(tmp_path_factory):
 TEXT = "The plot was <great>. And the cast is not good!"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
 def test_explain(review_runs, form, capsys):
     capsys.readouterr()
@@ -45,6 +46,7 @@ def test_explain(review_runs, form, capsys):
     assert printed.index("plot") < printed.index("awful")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "titles"),
     [
@@ -67,6 +69,7 @@ def test_explain_by_two_runs(review_runs, form, titles, capsys):
         assert getattr(explanation, shown)() in printed
 
 
+@pytest.mark.slow
 def test_runs_on_texts_tell_what_stands_for_their_clusters(review_runs):
     for run, words in zip(review_runs, (("instance", "sub-bag"), ("instance",)), strict=True):
         with open(f"{run}/clusters.md", encoding="utf-8") as file:

@@ -78,6 +78,7 @@ def phase(left):
     return "cross-validation" if "cross_validation.json" in left else "start"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a fork that is safe")
 @pytest.mark.parametrize(
     ("command", "phases"),

@@ -117,6 +117,7 @@ def start_and_kill(command, out):
     assert not (out / "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_resumed(tmp_path):
     """`kill -9` in mid-training, then --resume: as many epochs, and all results."""
     out = tmp_path / "run"
@@ -128,6 +129,7 @@ def test_a_killed_run_is_resumed(tmp_path):
     assert (out / "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_adversarial_run_ends_as_if_it_had_not_been(tmp_path):
     def command(name):
         arguments = ["run", "imdb", "--source", "opinions", "--limit", "40", "--vat"]
@@ -169,6 +171,7 @@ def test_several_seeds(tmp_path, capsys):
     assert "rule_accuracy" not in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "metric", "files"),
     [
@@ -195,6 +198,7 @@ def test_clouds_and_floras(options, metric, files, tmp_path, capsys):
     assert f"{metric:16}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_cross_validation(tmp_path, capsys):
     """First folds, then the rules of one more network; and more rounds later."""
     out = ["--out", str(tmp_path / "run"), "--folds", "3"]
@@ -217,6 +221,7 @@ def test_cross_validation(tmp_path, capsys):
     assert "'folds': 4" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_network_after_a_cross_validation_does_not_depend_on_it(tmp_path):
     """Whether its folds were trained here, in other processes, or before an interruption."""
     command = ["run", "imdb-binary", "--source", "synthetic", "--limit", "24", "--epochs", "2"]

@@ -394,6 +394,7 @@ def test_the_files_of_planetoid_are_the_official_ones(folder, monkeypatch):
         citations.read(folder / "planetoid", "mine")
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "papers", "edges", "words", "classes", "unknown", "isolated"),

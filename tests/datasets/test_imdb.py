@@ -326,6 +326,7 @@ def load(damage):
     return load
 
 
+@pytest.mark.slow
 def test_damaged_caches_are_made_anew(archive, load, damage, tmp_path):
     damage.check_caches(tmp_path / "keras", load, n_files=6, n=3)
 

@@ -229,6 +229,7 @@ def test_surfaces_of_unknown_kinds_are_not_left_out(folder):
         modelnet.load(5, "surfaces")
 
 
+@pytest.mark.slow
 def test_damaged_caches_are_made_anew(folder, damage):
     write_surfaces(folder, damage)
     damage.check_caches(folder.parent / "keras", lambda: damage.plain(modelnet.load(5)))

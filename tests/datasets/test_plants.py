@@ -91,6 +91,7 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "keras"
 
 
+@pytest.mark.slow
 def test_damaged_caches_are_made_anew(home, damage):
     damage.check_caches(home, load_regions)
 

@@ -169,6 +169,7 @@ def test_archives_that_claim_to_be_huge(folder):
         social.load("COLLAB")
 
 
+@pytest.mark.slow
 def test_damaged_caches_are_made_anew(folder, damage):
     write(folder, **SMALL)
     damage.check_caches(folder / "keras", load_bags)
@@ -193,6 +194,7 @@ def test_caches_of_what_cannot_be(folder, damage, changed):
     damage.check_impossible_cache(folder / "keras", load_bags, **changed)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "nodes", "edges", "distinct", "classes"),

@@ -108,6 +108,7 @@ def results(tmp_path_factory):
     return json.loads(run.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["on_vectors 11", "on_ids 9", "on_vectors 1"])
 def test_replicas_train_to_the_weights_of_one_process(results, case):
     alone, distributed = results[case]
@@ -116,6 +117,7 @@ def test_replicas_train_to_the_weights_of_one_process(results, case):
         np.testing.assert_allclose(distributed[name], expected, atol=2e-6, err_msg=name)
 
 
+@pytest.mark.slow
 def test_what_replicas_would_get_wrong_is_refused(results):
     assert "reduction='sum'" in results["sum"]
     assert "Expected training without a strategy" in results["adversarial"]

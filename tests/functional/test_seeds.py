@@ -77,6 +77,7 @@ def test_a_block_has_the_numbers_of_its_seed_and_those_after_it_are_as_without_i
     assert inside[0][:2] == draws()[:2]  # so that initial weights are those of this function
 
 
+@pytest.mark.slow
 def test_trainings_depend_on_their_seeds_alone(tmp_path):
     x, y = data()
     found = []
@@ -137,6 +138,7 @@ def test_explainers_depend_on_their_seed_alone():
 LOADED = {e.name: e for e in reversed(zoo.registry.values()) if e.sources[-1] != e.sources[0]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOADED)
 def test_loaders_depend_on_their_seed_alone(name):
     experiment, found = LOADED[name], []

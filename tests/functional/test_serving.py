@@ -154,6 +154,7 @@ def check_flat(found, expected):
         np.testing.assert_allclose(found[name], value, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["vectors", "ids", "ids and fields"])
 def test_models_of_one_dense_output(served, case):
     outputs, expected = served[case]
@@ -163,6 +164,7 @@ def test_models_of_one_dense_output(served, case):
         check_flat(found, {name: expected})
 
 
+@pytest.mark.slow
 def test_a_dict_of_inputs_and_of_outputs(served):
     outputs, expected = served["dict"]
     np.testing.assert_allclose(outputs["serve"]["score"], expected["score"], atol=1e-6)
@@ -174,6 +176,7 @@ def test_a_dict_of_inputs_and_of_outputs(served):
         check_flat(outputs[key], {"score": expected["score"]} | parts)
 
 
+@pytest.mark.slow
 def test_a_list_of_inputs_and_of_outputs(served):
     outputs, (scores, doubled) = served["list"]
     np.testing.assert_allclose(doubled, fields() * 2)
@@ -185,6 +188,7 @@ def test_a_list_of_inputs_and_of_outputs(served):
         np.testing.assert_array_equal(outputs[key]["scores_row_splits_0"], scores.row_splits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -239,6 +243,7 @@ def test_text_is_exported_to_nothing_but_a_saved_model(tmp_path, format):
         on_text().export(tmp_path / "x.tflite", format=format, verbose=False)
 
 
+@pytest.mark.slow
 def test_text_with_a_ragged_output(tmp_path):
     model, x = on_text(ragged_output=True), ["good bad", "bad"]
     model.export(tmp_path / "x", verbose=False)

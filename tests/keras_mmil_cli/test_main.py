@@ -46,6 +46,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
     assert "Permission denied: '/closed/run'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_tensorflow_logs_nothing(tmp_path):
     (tmp_path / "settings.json").write_text("{}")
     process = program("run", "mnist", *TINY, "--resume", "--out", tmp_path)
@@ -84,6 +85,7 @@ def test_an_interrupted_run_says_how_to_continue(tmp_path):
     assert len((out / "history.csv").read_text().splitlines()) == 1 + 40
 
 
+@pytest.mark.slow
 def test_workers_are_as_quiet(tmp_path):
     """Neither do they log, nor does each of them tell of Control-C; and they end."""
     arguments = ["run", "imdb-binary", "--source", "synthetic", "--limit", "24", "--epochs", "1"]

@@ -97,6 +97,7 @@ def networks(request, tmp_path_factory):
     return model, keras.models.load_model(path), reference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_each_distinct_row_once_is_the_same_network(networks, case):
     x, (model, loaded, reference) = CASES[case], networks
@@ -108,6 +109,7 @@ def test_each_distinct_row_once_is_the_same_network(networks, case):
     np.testing.assert_array_equal(loaded(forms["batch"]), model(forms["batch"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_concatenations_once_are_the_same_network(aggregation, case):
@@ -226,6 +228,7 @@ def test_batch_normalisation_elsewhere_is_good(tmp_path):
     keras_mmil.Model(bags, BagLayer(4)(encoder(bags)))
 
 
+@pytest.mark.slow
 def test_fit_in_every_form():
     x, y = plain_bags(2, top_bags=20), np.arange(20) % 2
     bags = Bags.from_ragged(x)

@@ -63,6 +63,7 @@ def text_model(*args, **kwargs):
     return keras_mmil.Model(texts, TextBags(*args, **kwargs)(texts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "at_most"), [(3, 100), (1, None), (5, 4)])
 @pytest.mark.parametrize("depth", [1, 2])
 def test_bags_are_those_of_the_corpus(corpus, depth, size, at_most):
@@ -160,6 +161,7 @@ def models(request, corpus):
     return model, with_text(model, corpus.vocabulary, splitter="core"), x
 
 
+@pytest.mark.slow
 def test_predictions_are_those_for_ids(models):
     model, for_texts, x = models
     expected = model.predict(x, verbose=0)
@@ -187,6 +189,7 @@ def test_names_and_layers(models, corpus):
     assert all(a is b for a, b in zip(for_texts.weights, model.weights, strict=True))
 
 
+@pytest.mark.slow
 def test_evaluation(models):
     model, for_texts, x = models
     y = np.array([1, 0, 0, 1, 0, 1])
@@ -200,6 +203,7 @@ def test_evaluation(models):
         for_texts.evaluate(TEXTS, y[:5], verbose=0)
 
 
+@pytest.mark.slow
 def test_training_trains_both(corpus):
     model = imdb_mmil(vectors=len(corpus.vocabulary), filters=8, bag_units=(8, 8))
     for_texts = with_text(model, corpus.vocabulary, splitter="core")
@@ -219,6 +223,7 @@ def test_models_that_are_not_compiled(corpus):
     np.testing.assert_array_equal(for_texts(TEXTS), compiled(x))
 
 
+@pytest.mark.slow
 def test_saved_models_for_texts(models, tmp_path):
     model, for_texts, x = models
     for_texts.save(tmp_path / "model.keras")
@@ -254,6 +259,7 @@ def test_no_texts(models):
     assert models[1]([]).shape == (0, 1)
 
 
+@pytest.mark.slow
 def test_bad_texts(models):
     model, for_texts, _ = models
     found = for_texts.predict(BAD_TEXTS, verbose=0)

@@ -66,6 +66,7 @@ def small_mnist(monkeypatch):
 
 
 # So little training may leave a network, and so its rules, with a single class.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_of_page_runs(page, request, tmp_path, monkeypatch):
@@ -85,6 +86,7 @@ def test_links_of_page_lead_somewhere(page):
             assert heading in [each.lower().replace(" ", "-") for each in headings], heading
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_example_runs(example, tmp_path):
     result = subprocess.run(

@@ -103,6 +103,7 @@ def metadata(wheel):
     return message_from_string(wheel.read(name).decode())
 
 
+@pytest.mark.slow
 def test_wheel_holds_the_library_and_nothing_else(wheel, checkout):
     expected = {
         f"{target}/{path.relative_to(checkout / folder).as_posix()}"
@@ -113,11 +114,13 @@ def test_wheel_holds_the_library_and_nothing_else(wheel, checkout):
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == expected
 
 
+@pytest.mark.slow
 def test_wheel_holds_the_license(wheel):
     (name,) = (name for name in wheel.namelist() if name.endswith("LICENSE"))
     assert wheel.read(name).decode() == (ROOT / "LICENSE").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_sdist_holds_the_tests(built):
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
@@ -130,6 +133,7 @@ def test_sdist_holds_the_tests(built):
     }
 
 
+@pytest.mark.slow
 def test_version_is_written_once(metadata):
     version = runpy.run_path(str(ROOT / "keras_mmil" / "_version.py"))["__version__"]
     assert metadata["Version"] == version
@@ -142,11 +146,13 @@ def test_version_is_written_once(metadata):
     assert writers == ["keras_mmil/_version.py"]
 
 
+@pytest.mark.slow
 def test_newest_version_is_in_the_changelog(metadata):
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)[0] == metadata["Version"]
 
 
+@pytest.mark.slow
 def test_extras(metadata):
     assert set(metadata.get_all("Provides-Extra")) == {
         "all",
@@ -159,12 +165,14 @@ def test_extras(metadata):
     }
 
 
+@pytest.mark.slow
 def test_console_script_exists(wheel):
     (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
     assert "keras-mmil = keras_mmil_cli.main:main" in wheel.read(name).decode().splitlines()
     assert "\ndef main(" in wheel.read("keras_mmil_cli/main.py").decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -186,6 +194,7 @@ def test_installed_command_answers_without_tensorflow(installed, tmp_path, argum
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_installed", [False, True], ids=["alone", "beside an installed copy"])
 def test_checkout_lists_its_own_experiments(checkout, installed, with_installed):
     path = checkout / "zoo" / "experiments" / "catalogue.toml"
@@ -201,6 +210,7 @@ def test_checkout_lists_its_own_experiments(checkout, installed, with_installed)
     assert "digits of this checkout" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_installed", [False, True], ids=["alone", "beside an installed copy"])
 def test_checkout_finds_its_own_folders(checkout, installed, with_installed):
     result = run(REPORT, checkout, installed if with_installed else "")
@@ -215,6 +225,7 @@ def test_checkout_finds_its_own_folders(checkout, installed, with_installed):
     ]
 
 
+@pytest.mark.slow
 def test_installed_copy_needs_no_finder(installed, tmp_path):
     result = run(REPORT, tmp_path, installed)
     assert result.returncode == 0, result.stderr

@@ -9,6 +9,7 @@ from keras_mmil.layers import BagLayer
 from keras_mmil.testing import predict_in_fresh_process
 
 
+@pytest.mark.slow
 def test_three_levels_are_trained_saved_loaded_and_explained(tmp_path):
     (x, y), (x_valid, _), (x_test, y_test) = points.load_three_level(
         n_train=500, n_valid=300, n_test=500

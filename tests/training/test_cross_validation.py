@@ -100,6 +100,7 @@ def test_every_top_bag_is_tested_once_a_round_and_never_trained_on_then():
     assert seen[:3] != seen[3:]
 
 
+@pytest.mark.slow
 def test_same_seed_same_figures_and_in_processes_too():
     x, y = data()
     runs = [
@@ -123,6 +124,7 @@ def build_for_ids():
     return compiled(inputs, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_compressed_bags_are_as_plain_ones(n_jobs):
     rng = np.random.default_rng(0)
@@ -143,6 +145,7 @@ def constant(epoch):
     return 0.05
 
 
+@pytest.mark.slow
 def test_schedule(tmp_path):
     x, y = data()
     own = cross_validate(build, x, y, **SETTINGS)
@@ -313,6 +316,7 @@ def test_arguments_with_defaults_are_the_functions_own():
     np.testing.assert_array_equal(same.scores["loss"], own)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The rules put every")
 def test_rules_of_each_fold(tmp_path):
     """Against a training and a reading by hand; after a kill; and in processes."""

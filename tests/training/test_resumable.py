@@ -82,6 +82,7 @@ def adversarial(model):
     return VirtualAdversarialModel(model, "bag_layer", epsilon=0.5, seed=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrap", "tolerance"), [(None, 1e-6), (adversarial, 1e-5)])
 def test_random_numbers_are_those_of_the_seed_and_the_epoch(tmp_path, wrap, tolerance):
     """With dropout, shuffling, and an adversary; several batches in an epoch, one of them short."""
@@ -216,6 +217,7 @@ class Losses(keras.callbacks.Callback):
         logs["val_loss"] = self.losses[epoch]
 
 
+@pytest.mark.slow
 def test_patience(tmp_path):
     losses = [3.0, 2.0, 2.5, 2.0, 2.5, 1.0]  # only lower ones count
     for patience, n_epochs in ((2, 4), (3, 5), (4, 6), (None, 6)):

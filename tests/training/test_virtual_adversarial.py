@@ -111,6 +111,7 @@ def test_worst_direction_of_a_linear_model(units):
     assert np.ptp(possible) > 0.01 * logged  # or else any sign would do
 
 
+@pytest.mark.slow
 def test_norm_of_each_instance_in_bags():
     """An instance is all that is in a row of h, here three words of four numbers."""
     inputs = keras.Input((None, 3), dtype="int32", ragged=True)
@@ -156,6 +157,7 @@ def test_direction_is_worse_than_random_ones():
 # Training ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compressed", [False, True])
 def test_weight_0_is_plain_training(compressed):
     x, y = bags_of_trigrams(), np.arange(12) % 2
@@ -179,6 +181,7 @@ def test_weight_0_is_plain_training(compressed):
         assert_same_weights(*models)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("units", [1, 2])
 def test_unlabelled_rows_are_not_in_the_supervised_term(units, weighted):

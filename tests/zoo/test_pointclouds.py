@@ -7,8 +7,11 @@ import tensorflow as tf
 from keras_mmil import builders, datasets, zoo
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("builder", [zoo.pointcloud_mil, zoo.pointcloud_mmil])
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "policy", [pytest.param("mixed_float16", marks=pytest.mark.graphs), "mixed_bfloat16"]
+)
 def test_networks_for_clouds_in_mixed_precision(builder, policy):
     x, y = datasets.synthetic.load_clouds(24, n_points=20, seed=0)
     bags = tf.RaggedTensor.from_tensor(x)

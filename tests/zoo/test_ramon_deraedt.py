@@ -41,6 +41,7 @@ def test_output_of_a_smooth_maximum_grows_with_the_bag():
     assert (model(larger) > model(x)).numpy().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharpness", [1.0, 10.0])
 def test_output_level_network_cannot_solve_a_zero_and_no_two(sharpness):
     (x, y, _), _, (x_test, y_test, z_test) = zero_and_no_two()
@@ -55,6 +56,7 @@ def test_output_level_network_cannot_solve_a_zero_and_no_two(sharpness):
     assert accuracy(model, x_test, y_test) < 0.8
 
 
+@pytest.mark.slow
 def test_bag_layer_of_two_units_solves_a_zero_and_no_two():
     (x, y, _), _, (x_test, y_test, _) = zero_and_no_two()
     model = zoo.representation_level_mil(2, bag_units=2)

@@ -32,6 +32,7 @@ def test_every_experiment_says_what_it_is():
     assert len(different_models()) == 3 + 4 + 1 + 2 + 2
 
 
+@pytest.mark.slow
 @pytest.mark.graphs
 @pytest.mark.parametrize("name", different_models())
 def test_experiment(name, tmp_path):

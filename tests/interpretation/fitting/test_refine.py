@@ -68,6 +68,7 @@ def test_climbs_to_a_single_peak(peak):
     assert n_tried < 110  # of 2,401
 
 
+@pytest.mark.slow
 def test_an_explainer_with_many_clusters():
     """Points of nine places; of which some make a bag positive: more clusters say more."""
     rng = np.random.default_rng(0)

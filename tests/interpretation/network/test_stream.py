@@ -46,6 +46,7 @@ def assert_equal_labels(ours, theirs):
             np.testing.assert_array_equal(split, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_datasets_are_read_as_arrays_are(form):
     make_model, make_data = FORMS[form]
@@ -199,6 +200,7 @@ def changing(change):
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

@@ -14,6 +14,7 @@ from keras_mmil.interpretation.readout.explanation import Explanation, Part
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["bags", "clouds"])
 def test_pictures_of_clouds(form, tmp_path):
     """Green are the points that decide; and what has to be absent is where others have it."""

@@ -27,6 +27,7 @@ def fitted(request):
     return explainer.fit(model, x), x
 
 
+@pytest.mark.slow
 def test_places_of_clusters(fitted):
     explainer, x = fitted
     found = Maps(explainer, x).instances(N)

@@ -245,6 +245,7 @@ def trained(request, tmp_path_factory):
     return explainer, Explainer.load(folder, model), corpus, x, test
 
 
+@pytest.mark.slow
 def test_explains_texts_as_it_explains_their_trigrams(trained):
     explainer, by_ids, corpus, x, test = trained
     bags = Corpus.from_texts(test, like=corpus, verbose=0).trigrams()

@@ -33,6 +33,7 @@ def tokens_of(content):
     return [[token.decode() for token in sentence] for sentence in tokens]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([*WORDS, *SPACES, *MARKS]), max_size=25).map("".join))
 @example("a film<<br />br>")
 @example("Mr.film vs.8.5 <\vbr>")

@@ -44,6 +44,7 @@ def test_count_of_true_values(shape, share):
     assert int(count_true(tf.constant(mask))) == mask.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["segment_sum", "segment_mean", "segment_max"])
 @pytest.mark.parametrize("weights", [[1.0, 2.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
 def test_two_tapes_in_a_graph(name, weights):

@@ -44,6 +44,7 @@ def offside(seed=0):
     return model, explainer, majority, (x_test, y_test)
 
 
+@pytest.mark.slow
 def test_rules_of_offside_are_the_generating_ones():
     model, explainer, majority, (x_test, y_test) = offside()
     assert model.evaluate(x_test, y_test, verbose=0, return_dict=True)["accuracy"] >= 0.97
@@ -52,6 +53,7 @@ def test_rules_of_offside_are_the_generating_ones():
     assert rules_match(explainer, majority, [image_rule, referee_rule], largest_bag=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -66,6 +68,7 @@ def test_truth_table_rejects_other_rules(wrong):
     assert not rules_match(explainer, majority, wrong, largest_bag=6)
 
 
+@pytest.mark.slow
 def test_truth_table_depends_on_the_meanings():
     _, explainer, majority, _ = offside()
     swapped = np.array([1, 0, 2])[majority]
@@ -75,12 +78,14 @@ def test_truth_table_depends_on_the_meanings():
     assert rules_match(explainer, majority, single, largest_bag=1)
 
 
+@pytest.mark.slow
 def test_truth_table_is_of_occurrences_at_each_level():
     _, explainer, majority, _ = offside()
     with pytest.raises(ValueError, match=r"at 1 levels. Received: .*'occurrence', 'occurrence'"):
         rules_match(explainer, majority, [image_rule], largest_bag=6)
 
 
+@pytest.mark.slow
 def test_rules_of_offside_are_not_those_of_digits():
     _, explainer, _, _ = offside()
     *_, (x, _, z) = points.load_offside(
