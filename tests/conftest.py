@@ -20,7 +20,7 @@ settings.register_profile("keras-mmil", deadline=None)
 settings.load_profile("keras-mmil")
 
 
-# Tests in these folders are about what is around TensorFlow's functions. Short runs take three times
+# Tests in these folders are of what is around TensorFlow's functions. Short runs take three times
 # as long if these are traced, so that they run eagerly, but for tests marked `graphs`. In all other
 # folders functions are traced, as in users' programs, but for tests marked `eager`.
 EAGER = {"cli", "interpretation", "keras_mmil_cli", "zoo"}

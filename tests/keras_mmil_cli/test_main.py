@@ -72,6 +72,7 @@ def look_for_group(number, seconds):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_how_to_continue(tmp_path):
     out = tmp_path / "a run"
     arguments = ["run", "mnist", *TINY, "--epochs", "40", "--out", str(out)]

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 import keras_mmil
 from keras_mmil.datasets.synthetic import points

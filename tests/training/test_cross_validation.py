@@ -159,6 +159,7 @@ def test_schedule(tmp_path):
         cross_validate(build, x, y, **{**arguments, "schedule": constant, "resume": True})
 
 
+@pytest.mark.slow
 def test_continues_after_an_interruption(tmp_path, capsys):
     x, y = data()
     whole = cross_validate(build, x, y, **SETTINGS)

@@ -63,6 +63,7 @@ def fit(folder, epochs=5, build=build, **arguments):
     return fit_resumable(build, x, y, folder=folder, epochs=epochs, **arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.graphs
 def test_a_killed_training_continues_as_if_nothing_had_happened(tmp_path):
     keras.utils.set_random_seed(0)

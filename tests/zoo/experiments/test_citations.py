@@ -36,6 +36,7 @@ def words_of(bags):
     return [sorted(map(sorted, bag)) for bag in bags.to_ragged().to_list()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["random", "transductive"])
 def test_rules_about_papers_are_fitted_to_all_but_test_papers(split):
     """And on ten copies of each that miss neighbours and words."""
