@@ -66,7 +66,7 @@ def _histograms(description: LevelDescription, shares: Array) -> "Figure":
         draw = ax.barh if lying else ax.bar
         draw(range(n_labels), shares[cluster], color=BLUE if needed else GREY)
         title = titles[cluster]
-        ax.set_title(title if needed else f"{title}\nnot needed", fontsize=9)
+        ax.set_title(title if needed else f"{title}\nnot used", fontsize=9)
         name_ticks = ax.set_yticks if lying else ax.set_xticks
         name_ticks(range(n_labels), description.label_names, fontsize=8)
         if lying:
@@ -95,7 +95,7 @@ def _correspondence_map(description: LevelDescription, shares: Array) -> "Figure
     for tick, i in zip(ax.get_yticklabels(), order, strict=True):
         tick.set_color("black" if description.needed[i] else GREY)
     ax.set_xlabel(f"true label of the {description.word}")
-    ax.set_ylabel("cluster (grey: not needed)")
+    ax.set_ylabel("cluster (grey: not used)")
     figure.colorbar(image, ax=ax, label="% of the cluster")
     return figure
 

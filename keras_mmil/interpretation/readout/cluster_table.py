@@ -85,7 +85,7 @@ class ClusterTable:
     def __str__(self) -> str:
         return "\n".join(
             f"{column.name} ({percent(column.size)} of {word}s"
-            + ("" if column.needed else ", not needed")
+            + ("" if column.needed else ", not used")
             + f"): {'; '.join(column.entries)}"
             for word, columns in self.levels.items()
             for column in columns

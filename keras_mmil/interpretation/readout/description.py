@@ -89,7 +89,7 @@ class LevelDescription:
             line = f"  {record['cluster']:<{width}}  {percent(record['size'], width=5)}"
             if self.table is not None and record["majority"] is not None:
                 line += f", of which {percent(record['share'], width=5)} are {record['majority']}"
-            lines.append(line if record["needed"] else line + "  (not needed)")
+            lines.append(line if record["needed"] else line + "  (not used)")
         return "\n".join(lines)
 
 

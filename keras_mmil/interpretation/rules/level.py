@@ -78,7 +78,7 @@ class Level:
     def lines(self, all: bool = False) -> list[str]:
         """The shares of clusters, and the rules: of those that are needed, or of all."""
         shares = ", ".join(
-            f"{name} {percent(size)}" + ("" if needed else " (not needed)")
+            f"{name} {percent(size)}" + ("" if needed else " (not used)")
             for name, size, needed in zip(self.names, self.sizes, self.needed, strict=True)
             if all or needed
         )

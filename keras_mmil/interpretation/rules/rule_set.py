@@ -80,7 +80,7 @@ class RuleSet:
         """A line for each rule with a needed conclusion, or for all; numbered as in the set."""
         needed = [self.needed[rule.conclusion] for rule in self.rules]
         shown = [
-            (number, rule, self.clause(rule), "" if here else ", not needed")
+            (number, rule, self.clause(rule), "" if here else ", not used")
             for number, (rule, here) in enumerate(zip(self.rules, needed, strict=True), 1)
             if all or here
         ]
@@ -105,4 +105,4 @@ def left_out(n_rules: int, n_clusters: int = 0) -> list[str]:
     """What to print about rules and clusters that are not listed: one line, or none."""
     counts = {"rule": n_rules, "cluster": n_clusters}
     named = [f"{n} {word}{'s' if n > 1 else ''}" for word, n in counts.items() if n]
-    return [f"# Not needed, and left out: {', '.join(named)}. See text(all=True)."] if named else []
+    return [f"# Not used in any decision: {', '.join(named)}. See text(all=True)."] if named else []

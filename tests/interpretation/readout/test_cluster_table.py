@@ -142,6 +142,6 @@ def test_html():
 def test_str():
     assert str(TABLE).splitlines() == [
         "u1 (75.1 % of instances): a | b; <unknown> c",
-        "u2 (24.9 % of instances, not needed): d; e; f & g",
+        "u2 (24.9 % of instances, not used): d; e; f & g",
         "<v> (100.0 % of sub-bags): ",
     ]

@@ -38,7 +38,7 @@ def test_description(digit_ids, digit_explainer):
     assert [r["majority"] for r in records["sub-bag"]] in (["no", "yes"], ["yes", "no"])
     assert json.loads(json.dumps(records)) == records
     assert not all(description[0].needed)
-    assert "(not needed)" in str(description)
+    assert "(not used)" in str(description)
     with pytest.raises(ValueError, match=r"one for|integer label ≥ 0 for each of \d+ instances"):
         digit_explainer.describe(x, instance_labels=digit_ids[:3])
     with pytest.raises(ValueError, match="Received: x=None"):

@@ -67,21 +67,21 @@ top-bags, by their sub-bags: v1 25.0 %
   1  positive ← o_v1=1.  # precision 100.0 %, support  50.0 %, coverage of the class 100.0 %
   2  negative ← o_v1=0.  # precision 100.0 %, support  50.0 %, coverage of the class 100.0 %
 
-# Not needed, and left out: 1 rule, 3 clusters. See text(all=True)."""
+# Not used in any decision: 1 rule, 3 clusters. See text(all=True)."""
     )
     lower = rules.text(all=True).split("\n\n")[0]
     assert (
         lower
         == """\
-sub-bags, by their instances: u1 60.0 %, u2 30.0 % (not needed), u3 10.0 % (not needed)
+sub-bags, by their instances: u1 60.0 %, u2 30.0 % (not used), u3 10.0 % (not used)
   1  v1 ← o_u1=1.  # precision 100.0 %, support  25.0 %, coverage of the class  40.0 %
   2  v2 ← o_u2=0.  # precision  50.0 %, support  75.0 %, coverage of the class 100.0 %, \
-not needed"""
+not used"""
     )
     assert "left out" not in rules.text(all=True)
     assert rules.levels[0].text(all=True) == lower
     assert str(rules.levels[0]).splitlines()[-1] == (
-        "# Not needed, and left out: 1 rule, 2 clusters. See text(all=True)."
+        "# Not used in any decision: 1 rule, 2 clusters. See text(all=True)."
     )
     record = next(rules.records())
     assert (record["precision"], record["support"], record["coverage"]) == (1.0, 0.25, 0.4)
@@ -98,7 +98,7 @@ def test_constant_rules_are_called_so(book):
 top-bags, by their sub-bags: none is needed
   1  negative.  # precision  80.0 %, support 100.0 %, coverage of the class 100.0 %
 
-# Not needed, and left out: 2 rules, 5 clusters. See text(all=True)."""
+# Not used in any decision: 2 rules, 5 clusters. See text(all=True)."""
     )
     assert rules.text(all=True).startswith("# CONSTANT: the rules put every top-bag")
     assert str(rules.levels[-1]).startswith("# CONSTANT: the rules put every top-bag")

@@ -20,12 +20,12 @@ def test_rule_set_text_and_need():
     )
     assert str(rule_set).splitlines() == [
         needed,
-        "# Not needed, and left out: 1 rule. See text(all=True).",
+        "# Not used in any decision: 1 rule. See text(all=True).",
     ]
     assert rule_set.text(all=True).splitlines() == [
         needed,
         "  2  v2.           # precision  50.0 %, support  75.0 %, coverage of the class 100.0 %, "
-        "not needed",
+        "not used",
     ]
     assert Rule.from_dict(rules[0].to_dict()) == rules[0]
 
