@@ -14,6 +14,8 @@ from keras_mmil import zoo
 from keras_mmil.datasets.synthetic import points
 from keras_mmil.testing import assert_close
 
+pytestmark = pytest.mark.graphs  # trainings of many steps
+
 
 def accuracy(model, x, y):
     return model.evaluate(x, y, verbose=0, return_dict=True)["accuracy"]

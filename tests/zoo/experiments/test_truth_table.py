@@ -13,6 +13,8 @@ from keras_mmil.layers import BagLayer
 from keras_mmil.zoo.experiments.digits import matches_generating_rule
 from keras_mmil.zoo.experiments.truth_table import rules_match
 
+pytestmark = pytest.mark.graphs  # trainings of many steps
+
 IN_FRONT, CANNOT_BE_TOLD = 1, 2  # latent labels of players; 0 is behind
 NOT_OFFSIDE, OFFSIDE, INCONCLUSIVE = 0, 1, 2  # labels of images
 
