@@ -1,0 +1,164 @@
+"""Python's own nested objects as Arrow arrays, also where values of several types are mixed."""
+
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from keras_mmil.records.arrow import MIXED
+from keras_mmil.records.paths import child
+
+__all__ = ["to_arrow"]
+
+_TIMES = datetime.datetime, datetime.date, np.datetime64
+_NUMBERS = Real, Decimal, datetime.timedelta, datetime.time
+_MISSING = type(None), type(np.ma.masked)
+
+
+def to_arrow(values: Sequence[Any], path: str = "", first: int = 0) -> pa.Array:
+    """Values of one place as an array, the fields of records in the order of their appearance.
+
+    Values of several types become a struct of one field for each type: see `arrow.MIXED`.
+
+    Args:
+        values: None and NaN are missing.
+        path: that of the place, for errors.
+        first: number of the first record, for errors at the top.
+
+    Raises:
+        TypeError: if a value is no part of a record; it names the path, and the value's type.
+    """
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return _by_type(values, path)  # slower: what Arrow does not know, or not side by side
+
+
+def _by_type(values: Sequence[Any], path: str) -> pa.Array:
+    found: dict[str, list] = {}
+    types = [_type_of(value, path) for value in values]
+    for type_ in dict.fromkeys(filter(None, types)):
+        alternatives = [
+            value if here == type_ else None for value, here in zip(values, types, strict=True)
+        ]
+        found[type_] = _ARRAYS[type_](alternatives, path)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    names = [MIXED + type_ for type_ in found]
+    if not found:
+        return pa.nulls(len(values))
+    return pa.StructArray.from_arrays(list(found.values()), names)
+
+
+def _type_of(value: Any, path: str) -> str | None:
+    """The type of a value; None for what is missing."""
+    if isinstance(value, str | bytes):
+        return "text"
+    if isinstance(value, bool | np.bool_):
+        return "boolean"
+    if isinstance(value, Mapping):
+        return "record"
+    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+        return "bag"
+    if isinstance(value, _MISSING) or value != value:  # NaN, pandas's NaT
+        return None
+    if isinstance(value, _TIMES):
+        return "time"
+    if isinstance(value, _NUMBERS):
+        return "number"
+    if type(value).__name__ == "NAType":
+        return None
+    raise TypeError(
+        "Expected dicts, lists, numbers, booleans, strings, dates, times and None. "
+        f"Received: {type(value).__name__} at {path or 'the top'}"
+    )
+
+
+def _numbers(values: list, path: str) -> pa.Array:
+    return pa.array([math.nan if x is None else _number(x) for x in values], from_pandas=True)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime.time):
+        return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+    try:
+        return float(value)
+    except OverflowError:  # an int beyond all floats
+        return math.inf if value > 0 else -math.inf
+
+
+def _texts(values: list, path: str) -> pa.Array:
+    try:
+        texts = [x.decode() if isinstance(x, bytes) else x for x in values]
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"Expected text in UTF-8. Received: bytes at {path or 'the top'}"
+        ) from error
+    # Half of a pair of surrogates, which JSON can write, is no character.
+    return pa.array(
+        [None if x is None else x.encode(errors="replace").decode() for x in texts], pa.string()
+    )
+
+
+def _booleans(values: list, path: str) -> pa.Array:
+    return pa.array([None if x is None else bool(x) for x in values], pa.bool_())
+
+
+def _times(values: list, path: str) -> pa.Array:
+    return pa.array([None if x is None else _seconds(x) for x in values], pa.timestamp("us"))
+
+
+def _seconds(value: Any) -> Any:
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        return value
+    return datetime.datetime(value.year, value.month, value.day)
+
+
+def _records(values: list, path: str) -> pa.Array:
+    is_missing = np.array([value is None for value in values])
+    present = [{} if value is None else value for value in values]
+    names = dict.fromkeys(name for value in present for name in value)
+    columns = {}
+    for name in names:
+        key = name if isinstance(name, str) else str(name)
+        column = [value.get(name) for value in present]
+        if key in columns:
+            raise ValueError(
+                f"Expected keys of different texts. Received: {key!r} twice at {path!r}"
+            )
+        columns[key] = to_arrow(column, child(path, key))
+    if not columns:
+        return pa.array([None if missing else {} for missing in is_missing], pa.struct([]))
+    return pa.StructArray.from_arrays(
+        list(columns.values()), list(columns), mask=pa.array(is_missing)
+    )
+
+
+def _bags(values: list, path: str) -> pa.Array:
+    lists = [None if value is None else list(value) for value in values]
+    sizes = [0 if value is None else len(value) for value in lists]
+    members = to_arrow([x for value in lists if value for x in value], path)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    mask = pa.array([value is None for value in lists])
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), members, mask=mask)
+
+
+_ARRAYS = {
+    "number": _numbers,
+    "boolean": _booleans,
+    "text": _texts,
+    "time": _times,
+    "record": _records,
+    "bag": _bags,
+}

@@ -1,0 +1,250 @@
+"""The schema of nested records: which parts they have, and what these are taken for."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Self
+
+from keras_mmil._support.types import PathLike
+from keras_mmil.records import encoding, kinds
+from keras_mmil.records.fields import Field, tree, walk
+from keras_mmil.records.observing import observe
+from keras_mmil.records.paths import item
+from keras_mmil.records.sources import batches
+from keras_mmil.records.statistics import Observed, Values
+
+__all__ = ["Schema"]
+
+_COLUMNS = ("path", "kind", "why", "missing", "distinct", "examples")
+_WIDEST = 60  # characters of a column
+
+
+class Schema:
+    """The parts of nested records, inferred from examples.
+
+    Each part has a path, such as `orders.items.price`, and a kind:
+
+    | kind | values | read as |
+    | --- | --- | --- |
+    | number | numbers | float32 |
+    | boolean | true and false, or only 0 and 1 | float32, 0 or 1 |
+    | category | one of some texts or integers | string, or int64 |
+    | text | strings of words | string |
+    | time | dates and times, also as texts of ISO 8601 | float64, seconds since 1970 (UTC) |
+    | record | parts with names | its parts |
+    | bag | members: values, records or bags; also a dict whose keys are data | its members |
+
+    Constants, identifiers and what was never there are left out. What is null, absent, NaN or
+    infinite is missing, which is a state and no error. Where values of several types were seen at
+    one place, each of them is a part of its own: `volume<number>`, `volume<text>`.
+
+    Every decision is in the table that `print(schema)` shows, and can be changed.
+
+    Example:
+
+    >>> from keras_mmil.records import Schema
+    >>> schema = Schema.infer([
+    ...     {"id": 1, "orders": [{"price": 9.5, "kind": "toy"}, {"price": 3, "kind": "toy"}]},
+    ...     {"id": 2, "orders": [{"price": 1.5, "kind": "book"}, {"kind": "book"}]},
+    ...     {"id": 3, "orders": None},
+    ... ])
+    >>> print(schema)  # and examples
+    path          kind        why                                    missing  distinct
+    id            identifier  by its name, and no value comes twice      0 %         3
+    orders        bag         up to 2 members                           33 %
+    orders.price  number      numbers                                   25 %         3
+    orders.kind   category    2 different texts, each 2 times            0 %         2
+    >>> schema["orders.kind"] = "text"
+    >>> schema.drop("orders.price")
+    """
+
+    def __init__(self) -> None:
+        self._observed = Observed()
+        self._choices: dict[str, str] = {}
+
+    @classmethod
+    def infer(cls, source: Any) -> Self:
+        """The schema of some records.
+
+        Args:
+            source: a list of dicts; a path of a .json, .jsonl, .ndjson (each also .gz) or .parquet
+                file, or of a folder of Parquet files, which are read as streams; a pandas
+                DataFrame; or an Arrow Table.
+
+        Raises:
+            TypeError: if `source`, or a value in it, is no part of records; with its path.
+            ValueError: if there are no records, or a file is damaged.
+        """
+        schema = cls()
+        schema.update(source)
+        if not schema.n_records:
+            raise ValueError(f"Expected at least one record. Received: none in {_shown(source)}")
+        return schema
+
+    def update(self, source: Any) -> None:
+        """Take further records into account, as if they had been there from the start.
+
+        Args:
+            source: as of `infer`.
+
+        Raises:
+            TypeError, ValueError: as `infer`; the schema is then as it was.
+        """
+        observed = self._observed
+        for batch in batches(source):
+            observed = observed.merged(observe(batch.records))
+        self._take(observed, self._choices)
+
+    @staticmethod
+    def merge(one: "Schema", other: "Schema") -> "Schema":
+        """The schema of the records of both, with the choices made in both.
+
+        Raises:
+            ValueError: if different choices were made for one path.
+        """
+        for path in one._choices.keys() & other._choices.keys():
+            if one._choices[path] != other._choices[path]:
+                raise ValueError(
+                    f"Expected equal choices. Received: {path!r} is {one._choices[path]!r} "
+                    f"and {other._choices[path]!r}"
+                )
+        merged = Schema()
+        merged._take(one._observed.merged(other._observed), one._choices | other._choices)
+        return merged
+
+    @property
+    def n_records(self) -> int:
+        """Number of records that were seen."""
+        return self._observed.n_present
+
+    @cached_property
+    def root(self) -> Field:
+        """The records at the top, with all their parts."""
+        return tree(self._observed, self._choices)
+
+    @cached_property
+    def _by_path(self) -> dict[str, Field]:
+        parts: dict[str, Field] = {}
+        for field in walk(self.root):
+            parts.setdefault(field.path, field)  # records in a bag have the bag's path
+        del parts[""]
+        return parts
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self._by_path.values())
+
+    def __len__(self) -> int:
+        return len(self._by_path)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._by_path
+
+    def __getitem__(self, path: str) -> Field:
+        """The part with a path.
+
+        Raises:
+            KeyError: if there is none.
+        """
+        try:
+            return self._by_path[path]
+        except KeyError:
+            raise KeyError(
+                f"Expected a path of the schema, such as {', '.join(list(self._by_path)[:5])}. "
+                f"Received: {path!r}"
+            ) from None
+
+    def __setitem__(self, path: str, kind: str) -> None:
+        """Choose the kind of a part; of a bag of values, that of its values.
+
+        Raises:
+            KeyError: if there is no such path.
+            ValueError: if what was seen there cannot be of that kind.
+        """
+        field = self[path]
+        if field.kind == "bag" and kind in kinds.KINDS[:5] and item(path) in self:
+            field = self[item(path)]
+        allowed = _allowed(field)
+        if kind not in allowed:
+            raise ValueError(
+                f"Expected a kind that {field.path!r} can be of: {', '.join(allowed)}. "
+                f"Received: {kind!r}"
+            )
+        self._take(self._observed, self._choices | {field.path: kind})
+
+    def drop(self, path: str) -> None:
+        """Leave out a part, with all that is in it.
+
+        Raises:
+            KeyError: if there is no such path.
+        """
+        self[path] = "dropped"
+
+    def __str__(self) -> str:
+        rows = [_COLUMNS, *map(_row, self)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                cell.rjust(width) if name in ("missing", "distinct") else cell.ljust(width)
+                for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Schema of {self.n_records} records with {len(self)} parts>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return (self._observed, self._choices) == (other._observed, other._choices)
+
+    __hash__ = None  # it changes
+
+    def save(self, path: PathLike) -> None:
+        """Write the schema to a file of JSON, which is replaced as a whole."""
+        encoding.write(path, self._observed, self._choices)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """Read a schema that was saved.
+
+        Raises:
+            ValueError: if the file is no schema, or not a whole one; it says where.
+        """
+        schema = cls()
+        observed, choices = encoding.read(path)
+        schema._take(observed, {})
+        for chosen, kind in choices.items():
+            try:
+                schema[chosen] = kind
+            except (KeyError, ValueError) as error:
+                raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
+        return schema
+
+    def _take(self, observed: Observed, choices: Mapping[str, str]) -> None:
+        self._observed, self._choices = observed, dict(choices)
+        self.__dict__.pop("root", None)
+        self.__dict__.pop("_by_path", None)
+
+
+def _allowed(field: Field) -> tuple[str, ...]:
+    """The kinds that may be chosen for a part."""
+    if isinstance(field.seen, Values):
+        return (*kinds.possible(field.type, field.seen), "dropped")
+    if field.type == "record":
+        is_open = field.seen is not None and field.seen.keys is None
+        return ("bag", *(["record"] if is_open else []), "dropped")
+    return ("bag", "dropped") if field.type == "bag" else ("dropped",)
+
+
+def _row(field: Field) -> tuple[str, ...]:
+    distinct = ""
+    if isinstance(field.seen, Values):
+        distinct = "many" if field.n_distinct is None else str(field.n_distinct)
+    missing = f"{field.share_missing:.0%}".replace("%", " %")
+    cells = field.path, field.kind, field.why, missing, distinct, field.examples
+    return tuple(cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}…" for cell in cells)
+
+
+def _shown(source: object) -> str:
+    return repr(source) if isinstance(source, str) else f"a {type(source).__name__}"
