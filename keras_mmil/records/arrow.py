@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from keras_mmil._support.types import Array
 
-__all__ = ["MIXED", "Part", "entries", "parts"]
+__all__ = ["MIXED", "Part", "alternatives", "entries", "present"]
 
 # Begins the names of the fields of a struct that stands for values of several types: one field for
 # each, of which at most one is there.
@@ -30,45 +30,53 @@ class Part:
     at: Array | None
 
 
-def parts(array: pa.Array, path: str) -> dict[str, Part]:
-    """What is in an array, by type: "number", "boolean", "text", "time", "record", "bag".
-
-    What is in none of them is missing: null, NaN, infinite.
+def alternatives(array: pa.Array, path: str) -> dict[str, pa.Array]:
+    """An array, or what it mixes, by the type of the values: "number", "boolean", "text" ...
 
     Args:
         array: may be a slice.
         path: for errors.
 
+    Returns:
+        Dict from types to arrays of the same length, in which what is not of the type is null.
+
     Raises:
         TypeError: if the array's type stands for no part of a record.
-        ValueError: if it is of bytes that are no text.
     """
     array = _plain(array)
     if pa.types.is_null(array.type):
         return {}
-    if _is_mixed(array.type):
-        found: dict[str, Part] = {}
-        for alternative in array.flatten():
-            found |= parts(alternative, path)
-        return found
-    type_, convert = _conversion(array.type, path)
+    if not _is_mixed(array.type):
+        return {_conversion(array.type, path)[0]: array}
+    found: dict[str, pa.Array] = {}
+    for alternative in array.flatten():
+        found |= alternatives(alternative, path)
+    return found
+
+
+def present(array: pa.Array, path: str) -> Part:
+    """What is there in an array of one type: see `alternatives`.
+
+    Raises:
+        ValueError: if it is of bytes that are no text.
+    """
+    _, convert = _conversion(array.type, path)
     at = None
     if array.null_count:
         at = np.flatnonzero(pc.is_valid(array).to_numpy(zero_copy_only=False))
-        array = array.drop_null() if type_ != "record" else array.take(pa.array(at))
+        array = array.take(pa.array(at))
     try:
         values = convert(array)
     except pa.ArrowInvalid as error:
-        raise ValueError(
-            f"Expected text in UTF-8. Received: bytes at {path or 'the top'}"
-        ) from error
+        where = path or "the top"
+        raise ValueError(f"Expected text in UTF-8. Received: bytes at {where}") from error
     if pa.types.is_floating(values.type):
         is_finite = pc.is_finite(values)
-        if not pc.all(is_finite).as_py():
+        if not pc.all(is_finite, min_count=0).as_py():
             kept = np.flatnonzero(is_finite.to_numpy(zero_copy_only=False))
             at = kept if at is None else at[kept]
             values = values.take(pa.array(kept))
-    return {type_: Part(values, at)}
+    return Part(values, at)
 
 
 def entries(records: pa.MapArray) -> tuple[pa.Array, pa.Array, Array]:

@@ -12,7 +12,10 @@ from keras_mmil.records.statistics import Bags, Observed, Records, Values
 
 __all__ = ["observe"]
 
-_ISO = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?)?$"
+_ISO = (
+    r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+    r"([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d([.,]\d+)?)?(Z|[+-]\d\d(:?[0-5]\d)?)?)?$"
+)
 _LOOK = 5 * statistics.MAX_VALUES  # of so many values, if they are there, distinct ones first
 
 
@@ -27,11 +30,11 @@ def observe(array: pa.Array, path: str = "") -> Observed:
         TypeError: if a type stands for no part of a record.
         ValueError: if bytes are no text.
     """
-    by_type = {
-        type_: _SEEN[type_](part.values, path)
-        for type_, part in arrow.parts(array, path).items()
-        if len(part.values)
-    }
+    by_type = {}
+    for type_, part in arrow.alternatives(array, path).items():
+        values = arrow.present(part, path).values
+        if len(values):
+            by_type[type_] = _SEEN[type_](values, path)
     return Observed(len(array), by_type)
 
 

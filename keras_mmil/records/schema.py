@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Self
 
+import tensorflow as tf
+
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import encoding, kinds
 from keras_mmil.records.fields import Field, tree, walk
 from keras_mmil.records.observing import observe
 from keras_mmil.records.paths import item
+from keras_mmil.records.reading import Reader
 from keras_mmil.records.sources import batches
 from keras_mmil.records.statistics import Observed, Values
 
@@ -199,6 +202,31 @@ class Schema:
         return (self._observed, self._choices) == (other._observed, other._choices)
 
     __hash__ = None  # it changes
+
+    def read(self, source: Any) -> dict[str, tf.Tensor | tf.RaggedTensor]:
+        """Records as tensors, one for each part that is not left out.
+
+        Args:
+            source: as of `infer`.
+
+        Returns:
+            Dict from paths to tensors which all lead with the records: [records], or ragged
+            [records, (n₁), …] for what is in bags. Dtypes are in the table above; what is missing
+            is NaN, the text "\\0", or -2⁶³ in categories of integers. Parts that the records have
+            and the schema has not are left out.
+
+        Raises:
+            ValueError: if a record is of another structure, such as a text where the schema has a
+                bag; it names the path and the number of the record.
+
+        Warns:
+            UserWarning: if values are of other types than the schema's; they are read as missing.
+        """
+        reader = Reader(self.root)
+        columns = [field.name for field in self.root.parts if not field.is_left_out]
+        for batch in batches(source, columns):
+            reader.add(batch)
+        return reader.result()
 
     def save(self, path: PathLike) -> None:
         """Write the schema to a file of JSON, which is replaced as a whole."""

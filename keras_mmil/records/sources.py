@@ -127,7 +127,7 @@ def _of_path(path: Path, columns: list[str] | None) -> Iterator[pa.Array]:
     if ending == [".json"]:
         return json_files.document(path)
     raise ValueError(
-        ff"Expected a file that ends in .parquet, .json, .jsonl or .ndjson (the latter also .gz). "
+        "Expected a file that ends in .parquet, .json, .jsonl or .ndjson (the latter also .gz). "
         f"Received: {path}"
     )
 
