@@ -1,5 +1,6 @@
 """Arrow arrays as parts of records: what is there, by type, and what is missing."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,11 +9,25 @@ import pyarrow.compute as pc
 
 from keras_mmil._support.types import Array
 
-__all__ = ["MIXED", "Part", "alternatives", "entries", "present"]
+__all__ = [
+    "MAX_DEPTH",
+    "REFERS_TO",
+    "Part",
+    "alternatives",
+    "check_depth",
+    "holds_mixed",
+    "mixed",
+    "places",
+    "present",
+]
 
-# Begins the names of the fields of a struct that stands for values of several types: one field for
-# each, of which at most one is there.
-MIXED = "\0"
+MAX_DEPTH = 64  # levels of records and bags in each other
+# Marks the fields of a struct that stands for values of several types: one field for each type, of
+# which at most one is there.
+_MIXED = {b"keras_mmil": b"values of one type"}
+# In the metadata of the field of a key: the column that it refers to, such as `customers.id`.
+REFERS_TO = b"keras_mmil refers to"
+_LARGEST = float(np.finfo(np.float32).max)
 _SECONDS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
@@ -21,13 +36,25 @@ class Part:
     """What is there of one type.
 
     Attributes:
-        values: without nulls. Of numbers an array of ints or float64, all finite; of booleans; of
-            strings; of times in seconds since 1970 (UTC), float64; of structs or maps; of lists.
+        values: without nulls. Of numbers an array of integers or float64, all finite as float32;
+            of booleans; of strings; of times in seconds since 1970 (UTC), float64; of structs or
+            maps; of lists.
         at: position of each in the array that they are from, int64; None where all are there.
     """
 
     values: pa.Array
     at: Array | None
+
+
+def mixed(arrays: Mapping[str, pa.Array]) -> pa.Array:
+    """Arrays of several types as one.
+
+    Args:
+        arrays: dict from types to arrays of the same length, of which at most one is not null at
+            each position.
+    """
+    fields = [pa.field(type_, array.type, metadata=_MIXED) for type_, array in arrays.items()]
+    return pa.StructArray.from_arrays(list(arrays.values()), fields=fields)
 
 
 def alternatives(array: pa.Array, path: str) -> dict[str, pa.Array]:
@@ -63,27 +90,52 @@ def present(array: pa.Array, path: str) -> Part:
     _, convert = _conversion(array.type, path)
     at = None
     if array.null_count:
-        at = np.flatnonzero(pc.is_valid(array).to_numpy(zero_copy_only=False))
-        array = array.take(pa.array(at))
+        at = np.flatnonzero(_as_numpy(pc.is_valid(array)))
+        array = array.drop_null()
     try:
         values = convert(array)
     except pa.ArrowInvalid as error:
         where = path or "the top"
         raise ValueError(f"Expected text in UTF-8. Received: bytes at {where}") from error
     if pa.types.is_floating(values.type):
-        is_finite = pc.is_finite(values)
-        if not pc.all(is_finite, min_count=0).as_py():
-            kept = np.flatnonzero(is_finite.to_numpy(zero_copy_only=False))
+        is_there = np.abs(values.to_numpy()) <= _LARGEST
+        if not is_there.all():
+            kept = np.flatnonzero(is_there)
             at = kept if at is None else at[kept]
-            values = values.take(pa.array(kept))
+            values = values.filter(pa.array(is_there))
     return Part(values, at)
 
 
-def entries(records: pa.MapArray) -> tuple[pa.Array, pa.Array, Array]:
-    """Keys, values and row splits of a map without nulls, which may be a slice."""
-    offsets = records.offsets.to_numpy()
-    first, last = int(offsets[0]), int(offsets[-1])
-    return records.keys[first:last], records.items[first:last], offsets - first
+def check_depth(type_: pa.DataType) -> None:
+    """Raise ValueError where records and bags are nested too deeply."""
+    depth, inner = 0, [type_]
+    while inner := [
+        child.field(i).type
+        for child in inner
+        if pa.types.is_nested(child)
+        for i in range(child.num_fields)
+    ]:
+        depth += 1
+        if depth > 2 * MAX_DEPTH:  # a bag of records is two
+            raise ValueError(f"Expected at most {MAX_DEPTH} levels of bags. Received: more")
+
+
+def places(array: pa.Array, path: str) -> Array:
+    """Positions at which something is there, int64."""
+    found = np.zeros(len(array), bool)
+    for alternative in alternatives(array, path).values():
+        at = present(alternative, path).at
+        found[slice(None) if at is None else at] = True
+    return np.flatnonzero(found)
+
+
+def holds_mixed(type_: pa.DataType) -> bool:
+    """Whether there are values of several types at a place in arrays of an Arrow type."""
+    if not pa.types.is_nested(type_):
+        return False
+    return _is_mixed(type_) or any(
+        holds_mixed(type_.field(i).type) for i in range(type_.num_fields)
+    )
 
 
 def _plain(array: pa.Array) -> pa.Array:
@@ -100,22 +152,26 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _is_mixed(type_: pa.DataType) -> bool:
-    return pa.types.is_struct(type_) and type_.num_fields and type_[0].name.startswith(MIXED)
+    return bool(
+        pa.types.is_struct(type_) and type_.num_fields and type_.field(0).metadata == _MIXED
+    )
 
 
-def _conversion(type_: pa.DataType, path: str):
+def _conversion(type_: pa.DataType, path: str) -> tuple[str, Callable[[pa.Array], pa.Array]]:
     """The name of an Arrow type among those of parts, and a function to its plain arrays."""
     is_ = pa.types
     if is_.is_boolean(type_):
         return "boolean", _same
-    if is_.is_integer(type_):
-        return "number", (lambda x: x.cast(pa.float64())) if is_.is_uint64(type_) else _same
-    if is_.is_floating(type_) or is_.is_decimal(type_):
-        return "number", lambda x: x.cast(pa.float64())
+    if is_.is_integer(type_) and not is_.is_uint64(type_):
+        return "number", _same
+    if is_.is_integer(type_) or is_.is_floating(type_) or is_.is_decimal(type_):
+        return "number", lambda x: x.cast(pa.float64(), safe=False)
     if is_.is_string(type_) or is_.is_large_string(type_):
         return "text", _same
     if is_.is_string_view(type_) or is_.is_binary(type_) or is_.is_large_binary(type_):
         return "text", lambda x: x.cast(pa.large_string())
+    if is_.is_binary_view(type_) or is_.is_fixed_size_binary(type_):
+        return "text", lambda x: x.cast(pa.binary()).cast(pa.large_string())
     if is_.is_timestamp(type_):
         return "time", lambda x: _seconds(x, _SECONDS[type_.unit])
     if is_.is_date(type_):
@@ -139,3 +195,7 @@ def _same(array: pa.Array) -> pa.Array:
 def _seconds(array: pa.Array, per_second: float) -> pa.Array:
     integer = pa.int32() if array.type.bit_width == 32 else pa.int64()
     return pa.array(array.cast(integer).to_numpy() / per_second)
+
+
+def _as_numpy(array: pa.Array) -> Array:
+    return array.to_numpy(zero_copy_only=False)

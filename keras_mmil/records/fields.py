@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from keras_mmil.records import kinds
+from keras_mmil.records.kinds import Decision
 from keras_mmil.records.paths import alternative, child, item
-from keras_mmil.records.statistics import Bags, Observed, Records, Values
+from keras_mmil.records.statistics import Bags, Observed, Records, Scalar, Seen, Values
 
 __all__ = ["KEY", "Field", "tree", "walk"]
 
@@ -38,7 +39,7 @@ class Field:
     why: str
     type: str
     share_missing: float
-    seen: Values | Records | Bags | None
+    seen: Seen | None
     parts: tuple["Field", ...] = ()
     is_keyed: bool = False
 
@@ -57,7 +58,7 @@ class Field:
         """Some values: the most frequent ones, where they are counted."""
         if not isinstance(self.seen, Values):
             return ""
-        values: list = list(self.seen.smallest)
+        values = list(self.seen.smallest)
         if self.seen.counts is not None:
             order = sorted(self.seen.counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
             values = [value for value, _ in order[:_N_SHOWN]]
@@ -71,16 +72,18 @@ def tree(observed: Observed, choices: Mapping[str, str]) -> Field:
         observed: what was seen at the top.
         choices: kinds by path that were chosen by people, or "dropped".
     """
-    seen = observed.by_type.get("record", Records())
+    seen = observed.by_type.get("record")
+    if not isinstance(seen, Records):
+        seen = Records()
     return Field("", "", "record", "the top", "record", 0.0, seen, _fields(seen, "", choices))
 
 
-def walk(field: Field) -> Iterator[Field]:
-    """A part and all parts in it; those that are left out are not entered."""
+def walk(field: Field, also_left_out: bool = False) -> Iterator[Field]:
+    """A part and all parts in it; those that are left out are entered only on request."""
     yield field
-    if not field.is_left_out:
+    if also_left_out or not field.is_left_out:
         for part in field.parts:
-            yield from walk(part)
+            yield from walk(part, also_left_out)
 
 
 def _fields(seen: Records, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
@@ -91,74 +94,70 @@ def _fields(seen: Records, path: str, choices: Mapping[str, str]) -> tuple[Field
     )
 
 
-def _place(observed: Observed, path: str, name: str, choices: Mapping[str, str]) -> Iterator[Field]:
+def _place(
+    observed: Observed,
+    path: str,
+    name: str,
+    choices: Mapping[str, str],
+    path_of_records: str | None = None,
+) -> Iterator[Field]:
     """What is at one place: a `Field` for each type of value that was seen there."""
     if not observed.by_type:
-        yield Field(path, name, "empty", "nothing was ever there", "", 1.0, None)
+        kind, why = choices.get(path, "empty"), "nothing was ever there"
+        yield Field(path, name, kind, why, "", 1.0, None)
     for type_, seen in observed.by_type.items():
         is_only = len(observed.by_type) == 1
         here = path if is_only else alternative(path, type_)
-        share = seen.count / observed.n_present
-        is_always_there = is_only and seen.count == observed.count
-        decision, parts, is_keyed = _decided(type_, seen, here, name, is_always_there, choices)
+        inner = here if path_of_records is None else path_of_records
+        decision, parts, is_keyed = _decided(observed, seen, here, type_, name, choices, inner)
         kind, why = decision
-        if here in choices:
-            kind, why = choices[here], "chosen"
+        if observed.refers_to:
+            kind, why = "identifier", f"key to {observed.refers_to}"
         elif not is_only:
-            why += f"; {share:.0%} of what is there are {_NAMES[type_]}"
+            why += f"; {seen.count / observed.n_present:.0%} of what is there are {type_}s"
+        chosen = choices.get(here, "dropped" if choices.get(path) == "dropped" else None)
+        if chosen:
+            kind, why = chosen, "chosen"
         missing = 1 - seen.count / observed.count
-        yield Field(here, name, kind, why, type_, missing, seen, parts, is_keyed)
-
-
-_NAMES = {
-    "number": "numbers",
-    "boolean": "booleans",
-    "text": "texts",
-    "time": "times",
-    "record": "records",
-    "bag": "bags",
-}
+        shown = inner if type_ == "record" and not is_keyed else here
+        yield Field(shown, name, kind, why, type_, missing, seen, parts, is_keyed)
 
 
 def _decided(
-    type_: str,
-    seen: Values | Records | Bags,
+    observed: Observed,
+    seen: Seen,
     path: str,
+    type_: str,
     name: str,
-    is_always_there: bool,
     choices: Mapping[str, str],
-) -> tuple[kinds.Decision, tuple[Field, ...], bool]:
-    """What a part is taken for, the parts in it, and whether it is a bag by key."""
+    path_of_records: str,
+) -> tuple[Decision, tuple[Field, ...], bool]:
+    """What values of one type are taken for, the parts in them, and whether they are by key."""
     if isinstance(seen, Values):
-        return kinds.decide(name, type_, seen, is_always_there), (), False
+        return kinds.decide(name, type_, seen, seen.count == observed.count), (), False
     if isinstance(seen, Bags):
-        decision = kinds.Decision("bag", f"up to {seen.largest} members")
+        decision = Decision("bag", f"up to {seen.largest} members")
         return decision, _members(seen.members, path, choices), False
     decision = kinds.is_keyed(seen)
-    if choices.get(path, decision.kind) == "record":
-        return decision, _fields(seen, path, choices), False
-    by_key = seen.collapsed()
-    keys = Observed(by_key.keys.count, {"text": by_key.keys})
-    parts = _members(by_key.each, path, choices)
+    kind = choices.get(path, decision.kind)
+    if kind == "record" or (kind == "dropped" and decision.kind == "record"):
+        return decision, _fields(seen, path_of_records, choices), False
+    entries = seen.entries()
+    parts = _members(entries.each, path, choices)
     taken = {part.name for member in parts for part in (member, *member.parts)}
-    key = next(key for key in (KEY, f"_{KEY}", f"__{KEY}") if key not in taken)
+    key = KEY
+    while key in taken:
+        key = f"_{key}"
+    keys = Observed(entries.keys.count, {"text": entries.keys} if entries.keys.count else {})
     return decision, (*_place(keys, child(path, key), key, choices), *parts), True
 
 
 def _members(observed: Observed, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
     """What the members of a bag are; records among them have its own path."""
-    fields = []
-    for field in _place(observed, item(path), "", choices):
-        if field.type == "record" and not field.is_keyed:
-            parts = _fields(field.seen, path, choices)
-            field = Field(
-                path, "", "record", field.why, "record", field.share_missing, field.seen, parts
-            )
-        fields.append(field)
-    return tuple(fields)
+    return tuple(_place(observed, item(path), "", choices, path_of_records=path))
 
 
-def _shown(value: object) -> str:
+def _shown(value: Scalar) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     text = " ".join(text.split()) or repr(text)
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

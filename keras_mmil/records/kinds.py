@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from keras_mmil.records.statistics import Records, Values
+from keras_mmil.records.statistics import Observed, Records, Scalar, Values
 
-__all__ = ["KINDS", "LEFT_OUT", "Decision", "decide", "is_keyed", "possible"]
+__all__ = ["KINDS", "LEFT_OUT", "SCALARS", "Decision", "decide", "is_keyed", "possible"]
 
-KINDS = ("number", "category", "boolean", "text", "time", "record", "bag")
+SCALARS = ("number", "category", "boolean", "text", "time")
+KINDS = (*SCALARS, "record", "bag")
 LEFT_OUT = ("constant", "identifier", "dropped", "empty")
 
 _MANY = 100  # distinct values of a category, unless they come again and again
@@ -70,7 +71,7 @@ def possible(type_: str, seen: Values) -> tuple[str, ...]:
     kinds: list[str] = []
     if type_ == "number":
         kinds = ["number"]
-        if seen.counts is not None and seen.n_integers == seen.count:
+        if seen.counts is not None and _are_integers(seen):
             kinds.append("category")
         if seen.counts is not None and seen.counts.keys() <= {0, 1}:
             kinds.append("boolean")
@@ -86,8 +87,8 @@ def possible(type_: str, seen: Values) -> tuple[str, ...]:
 
 def is_keyed(seen: Records) -> Decision:
     """Whether records are bags of values by key, such as a dict from ids to records, and why."""
-    if seen.keys is not None:
-        return Decision("bag", f"by key: {_n_keys(seen.keys)} different keys")
+    if seen.by_key is not None:
+        return Decision("bag", f"by key: {_n_keys(seen.by_key.keys)} different keys")
     present = {name: part.n_present for name, part in seen.fields.items() if part.n_present}
     if len(present) <= _FEW_KEYS:
         return Decision("record", f"{len(seen.fields)} fields")
@@ -108,7 +109,8 @@ def _number(looked: _Looked) -> Decision:
     is_distinct = n is None or 1 < n == seen.count
     if is_integer and is_distinct and looked.is_always_there and _IS_ID.search(looked.name):
         return Decision("identifier", "by its name, and no value comes twice")
-    if is_integer and n is not None and n <= _MANY and _IS_CODE.search(looked.name):
+    is_code = _are_integers(seen) and _IS_CODE.search(looked.name)
+    if is_code and n is not None and n <= _MANY:
         return Decision("category", f"by its name: {n} different integers")
     return Decision("number", "integers" if is_integer else "numbers")
 
@@ -150,10 +152,17 @@ def _n_keys(keys: Values) -> str:
     return "very many" if keys.n_distinct is None else str(keys.n_distinct)
 
 
-def _form(seen) -> tuple:
+def _are_integers(seen: Values) -> bool:
+    """Whether values are integers that floats tell apart, too."""
+    return seen.n_integers == seen.count and not any(
+        isinstance(x, float) for x in seen.counts or ()
+    )
+
+
+def _form(seen: Observed) -> tuple[str, ...]:
     """What is alike in values of the same form: their types."""
-    return tuple(sorted(seen.by_type))
+    return tuple(seen.by_type)
 
 
-def _shown(value: object) -> str:
+def _shown(value: Scalar) -> str:
     return repr(value) if isinstance(value, str) else str(value)

@@ -4,10 +4,12 @@ import datetime
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
 
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.records.arrow import Part
 from keras_mmil.records.fields import Field
 
@@ -66,10 +68,10 @@ def _times(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
 def _categories(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
     if part.type == "text":
         return _texts(part, found, n)
-    x = np.full(n, MISSING_INT)
+    x: Ints = np.full(n, MISSING_INT, np.int64)
     for each in found.values():
         values = each.values.to_numpy()
-        is_int = np.abs(values) < 2**62
+        is_int = (values > -(2**62)) & (values < 2**62)
         if values.dtype.kind == "f":
             is_int &= values == np.floor(values)
         x[_at(each)] = np.where(is_int, np.where(is_int, values, 0).astype(np.int64), UNKNOWN_INT)
@@ -88,18 +90,18 @@ def _texts(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
     return tf.gather(distinct, index)
 
 
-def _filled(found: Mapping[str, Part], n: int, dtype: type) -> np.ndarray:
-    x = np.full(n, np.nan, dtype)
+def _filled(found: Mapping[str, Part], n: int, dtype: npt.DTypeLike) -> Array:
+    x: Array = np.full(n, np.nan, dtype)
     for each in found.values():
         x[_at(each)] = each.values.to_numpy(zero_copy_only=False)
     return x
 
 
-def _at(part: Part) -> slice | np.ndarray:
+def _at(part: Part) -> slice | Array:
     return slice(None) if part.at is None else part.at
 
 
-def _parsed(texts: pa.Array) -> np.ndarray:
+def _parsed(texts: pa.Array) -> Array:
     """Texts of ISO 8601 as seconds since 1970 (UTC); NaN for others."""
     encoded = pc.dictionary_encode(texts)
     seconds = np.array([_seconds(text) for text in encoded.dictionary.to_pylist()], np.float64)
@@ -109,9 +111,9 @@ def _parsed(texts: pa.Array) -> np.ndarray:
 def _seconds(text: str) -> float:
     try:
         time = datetime.datetime.fromisoformat(text)
-    except ValueError:
+        return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()
+    except (OverflowError, ValueError):
         return np.nan
-    return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()
 
 
 _READ: dict[str, Callable[[Field, Mapping[str, Part], int], tf.Tensor]] = {

@@ -1,22 +1,29 @@
 """What is at the places of nested Arrow arrays: see `statistics`."""
 
-from dataclasses import replace
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from keras_mmil.records import arrow, statistics
+from keras_mmil._support.types import Array
+from keras_mmil.records import arrow, keyed, statistics
 from keras_mmil.records.paths import child
-from keras_mmil.records.statistics import Bags, Observed, Records, Values
+from keras_mmil.records.statistics import (
+    TYPES,
+    Bags,
+    ByKey,
+    Observed,
+    Records,
+    Scalar,
+    Seen,
+    Values,
+)
 
 __all__ = ["observe"]
 
-_ISO = (
-    r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
-    r"([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d([.,]\d+)?)?(Z|[+-]\d\d(:?[0-5]\d)?)?)?$"
-)
-_LOOK = 5 * statistics.MAX_VALUES  # of so many values, if they are there, distinct ones first
+_TIME = f"^({statistics.TIME})$"
+_EXACT = 2.0**53  # floats below it tell integers apart
 
 
 def observe(array: pa.Array, path: str = "") -> Observed:
@@ -30,26 +37,28 @@ def observe(array: pa.Array, path: str = "") -> Observed:
         TypeError: if a type stands for no part of a record.
         ValueError: if bytes are no text.
     """
-    by_type = {}
-    for type_, part in arrow.alternatives(array, path).items():
-        values = arrow.present(part, path).values
+    found: dict[str, Seen] = {}
+    for type_, alternative in arrow.alternatives(array, path).items():
+        values = arrow.present(alternative, path).values
         if len(values):
-            by_type[type_] = _SEEN[type_](values, path)
-    return Observed(len(array), by_type)
+            found[type_] = _SEEN[type_](values, path)
+    return Observed(len(array), {type_: found[type_] for type_ in TYPES if type_ in found})
 
 
 def _records(values: pa.Array, path: str) -> Records:
     if pa.types.is_map(values.type):
-        keys, items, _ = arrow.entries(values)
-        return Records(len(values), keys=_texts(keys, path), each=observe(items, path))
+        keys, items, _ = keyed.entries(values, path)
+        in_keys = observe(keys, path).by_type.get("text", Values())
+        if not isinstance(in_keys, Values) or in_keys.count < len(keys):
+            raise TypeError(f"Expected keys that are texts. Received: others at {path!r}")
+        return Records(len(values), {}, ByKey(in_keys, observe(items, path)))
     names = [field.name for field in values.type]
     if len(set(names)) < len(names):
         raise ValueError(f"Expected fields of different names. Received: {names} at {path!r}")
-    columns = values.flatten()
-    fields = {
-        name: observe(column, child(path, name))
-        for name, column in zip(names, columns, strict=True)
-    }
+    fields: dict[str, Observed] = {}
+    for field, column in zip(values.type, values.flatten(), strict=True):
+        fields[field.name] = observe(column, child(path, field.name))
+        fields[field.name].refers_to = (field.metadata or {}).get(arrow.REFERS_TO, b"").decode()
     return Records(len(values), fields)
 
 
@@ -59,51 +68,55 @@ def _bags(values: pa.Array, path: str) -> Bags:
 
 
 def _numbers(values: pa.Array, path: str) -> Values:
-    x = values.to_numpy().astype(np.float64)
-    is_integer = pa.types.is_integer(values.type)
-    mean = x.mean()
-    counts = _counts(values)
-    if counts is not None and not is_integer:
-        counts = {int(x) if x.is_integer() else x: n for x, n in counts.items()}
-    return Values(
-        count=len(x),
-        counts=counts,
-        mean=float(mean),
-        squares=float(np.square(x - mean).sum()),
-        n_integers=len(x) if is_integer else int((x == np.floor(x)).sum()),
-        **_ends(values, counts),
-    )
+    x = values.to_numpy()
+    n_integers = len(x)
+    if x.dtype.kind == "f":
+        n_integers = int((x == np.floor(x)).sum())
+    return _measured(values, x.astype(np.float64), n_integers)
 
 
 def _times(values: pa.Array, path: str) -> Values:
-    return replace(_numbers(values, path), n_integers=0)
+    return _measured(values, values.to_numpy(), 0)
+
+
+def _measured(values: pa.Array, x: Array, n_integers: int) -> Values:
+    counts = _counts(values)
+    mean = x.mean()
+    squares = float(np.square(x - mean).sum())
+    smallest, largest = _ends(values, counts)
+    return Values(len(x), counts, smallest, largest, float(mean), squares, n_integers)
 
 
 def _booleans(values: pa.Array, path: str) -> Values:
     counts = _counts(values)
-    return Values(len(values), counts, **_ends(values, counts))
+    return Values(len(values), counts, *_ends(values, counts))
 
 
 def _texts(values: pa.Array, path: str) -> Values:
     counts = None
     if pc.max(pc.utf8_length(values)).as_py() <= statistics.LONGEST:
         counts = _counts(values)
-    seen, n = values, 1  # of each distinct text once, where that is less
-    if counts is not None:
-        seen, n = pa.array(list(counts), pa.large_string()), np.array(list(counts.values()))
-    is_time = pc.match_substring_regex(seen, _ISO).to_numpy(zero_copy_only=False)
-    n_words = pc.count_substring_regex(seen, r"\S+").to_numpy(zero_copy_only=False)
-    shown = values if counts is not None else pc.utf8_slice_codeunits(values, 0, statistics.LONGEST)
+    if counts is None:
+        shown = pc.utf8_slice_codeunits(values, 0, statistics.LONGEST)
+        n_times = pc.sum(pc.match_substring_regex(values, _TIME), min_count=0).as_py()
+        n_words = pc.sum(pc.count_substring_regex(values, statistics.WORD), min_count=0).as_py()
+        smallest, largest = _ends(shown, None)
+    else:  # each distinct text once
+        distinct, n = pa.array(list(counts), pa.large_string()), list(counts.values())
+        n_times = np.dot(_as_numpy(pc.match_substring_regex(distinct, _TIME)), n)
+        n_words = np.dot(_as_numpy(pc.count_substring_regex(distinct, statistics.WORD)), n)
+        smallest, largest = _ends(values, counts)
     return Values(
         count=len(values),
         counts=counts,
-        n_times=int((is_time * n).sum()),
-        n_words=int((n_words * n).sum()),
-        **_ends(shown, counts),
+        smallest=smallest,
+        largest=largest,
+        n_times=int(n_times),
+        n_words=int(n_words),
     )
 
 
-_SEEN = {
+_SEEN: dict[str, Callable[[pa.Array, str], Seen]] = {
     "number": _numbers,
     "boolean": _booleans,
     "text": _texts,
@@ -113,28 +126,38 @@ _SEEN = {
 }
 
 
-def _counts(values: pa.Array) -> dict | None:
+def _counts(values: pa.Array) -> dict[Scalar, int] | None:
     """How often each value occurs, None if there are too many distinct ones."""
-    if len(values) > _LOOK and len(pc.unique(values[:_LOOK])) > statistics.MAX_VALUES:
+    look = 2 * statistics.MAX_VALUES  # in so many values first, where there are many more
+    if len(values) > 5 * look and len(pc.unique(values[:look])) > statistics.MAX_VALUES:
         return None
     found = pc.value_counts(values)
-    if len(found) > statistics.MAX_VALUES:
-        return None
-    values, n = found.flatten()
-    return dict(zip(values.to_pylist(), n.to_pylist(), strict=True))
+    counts: dict[Scalar, int] = {}
+    if len(found) <= 2 * statistics.MAX_VALUES:  # 0.0 and -0.0 are two there, and here one
+        distinct, n = found.flatten()
+        for value, n_equal in zip(distinct.to_pylist(), n.to_pylist(), strict=True):
+            if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+                value = int(value)
+            counts[value] = counts.get(value, 0) + n_equal
+    return counts if 0 < len(counts) <= statistics.MAX_VALUES else None
 
 
-def _ends(values: pa.Array, counts: dict | None) -> dict:
+def _ends(
+    values: pa.Array, counts: dict[Scalar, int] | None
+) -> tuple[tuple[Scalar, ...], Scalar | None]:
     """The smallest values, and the largest one."""
     if counts is not None:
         in_order = sorted(counts)
-        return {"smallest": tuple(in_order[: statistics.N_SMALLEST]), "largest": in_order[-1]}
+        return tuple(in_order[: statistics.N_SMALLEST]), in_order[-1]
     least, most = pc.min_max(values).values()
     smallest, left = [least.as_py()], values
     while len(smallest) < statistics.N_SMALLEST:
-        left = left.filter(pc.greater(left, least))
+        left = left.filter(pc.greater(left, smallest[-1]))
         if not len(left):
             break
-        least = pc.min(left)
-        smallest.append(least.as_py())
-    return {"smallest": tuple(smallest), "largest": most.as_py()}
+        smallest.append(pc.min(left).as_py())
+    return tuple(smallest), most.as_py()
+
+
+def _as_numpy(array: pa.Array) -> Array:
+    return array.to_numpy(zero_copy_only=False)

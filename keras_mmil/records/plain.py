@@ -10,49 +10,77 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from keras_mmil.records.arrow import MIXED
+from keras_mmil.records import arrow
 from keras_mmil.records.paths import child
 
-__all__ = ["to_arrow"]
+__all__ = ["records_to_arrow", "to_arrow"]
 
 _TIMES = datetime.datetime, datetime.date, np.datetime64
 _NUMBERS = Real, Decimal, datetime.timedelta, datetime.time
 _MISSING = type(None), type(np.ma.masked)
 
 
-def to_arrow(values: Sequence[Any], path: str = "", first: int = 0) -> pa.Array:
+def to_arrow(values: Sequence[Any], path: str = "") -> pa.Array:
     """Values of one place as an array, the fields of records in the order of their appearance.
 
-    Values of several types become a struct of one field for each type: see `arrow.MIXED`.
+    Values of several types are kept apart: see `arrow.mixed`.
 
     Args:
         values: None and NaN are missing.
         path: that of the place, for errors.
-        first: number of the first record, for errors at the top.
 
     Raises:
         TypeError: if a value is no part of a record; it names the path, and the value's type.
     """
     try:
-        return pa.array(values, from_pandas=True)
+        array = pa.array(values, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return _by_type(values, path)  # slower: what Arrow does not know, or not side by side
+    # Arrow makes dates of dates and times side by side.
+    return _by_type(values, path) if _holds_dates(array.type) else array
+
+
+def records_to_arrow(records: Sequence[Any], first: int = 0) -> pa.Array:
+    """Records as an array: see `to_arrow`.
+
+    Args:
+        first: number of the first of them, for errors.
+
+    Raises:
+        TypeError, ValueError: as `to_arrow`, with the number of the record.
+    """
+    try:
+        return to_arrow(records)
+    except (RecursionError, TypeError, ValueError):
+        for number, record in enumerate(records, first):
+            try:
+                to_arrow([record])
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{error}, in record {number}") from error
+            except RecursionError as error:
+                raise ValueError(
+                    f"Expected fewer levels of nesting. Received: too many in record {number}"
+                ) from error
+        raise
 
 
 def _by_type(values: Sequence[Any], path: str) -> pa.Array:
-    found: dict[str, list] = {}
+    found: dict[str, pa.Array] = {}
     types = [_type_of(value, path) for value in values]
     for type_ in dict.fromkeys(filter(None, types)):
-        alternatives = [
+        of_type = [
             value if here == type_ else None for value, here in zip(values, types, strict=True)
         ]
-        found[type_] = _ARRAYS[type_](alternatives, path)
-    if len(found) == 1:
-        return next(iter(found.values()))
-    names = [MIXED + type_ for type_ in found]
+        found[type_] = _ARRAYS[type_](of_type, path)
     if not found:
         return pa.nulls(len(values))
-    return pa.StructArray.from_arrays(list(found.values()), names)
+    return next(iter(found.values())) if len(found) == 1 else arrow.mixed(found)
+
+
+def _holds_dates(type_: pa.DataType) -> bool:
+    if pa.types.is_nested(type_):
+        return any(_holds_dates(type_.field(i).type) for i in range(type_.num_fields))
+    return bool(pa.types.is_date(type_))
 
 
 def _type_of(value: Any, path: str) -> str | None:
@@ -65,27 +93,27 @@ def _type_of(value: Any, path: str) -> str | None:
         return "record"
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         return "bag"
-    if isinstance(value, _MISSING) or value != value:  # NaN, pandas's NaT
-        return None
+    if isinstance(value, _MISSING) or type(value).__name__ == "NAType" or value != value:
+        return None  # also NaN, and pandas's NaT
     if isinstance(value, _TIMES):
         return "time"
     if isinstance(value, _NUMBERS):
         return "number"
-    if type(value).__name__ == "NAType":
-        return None
     raise TypeError(
         "Expected dicts, lists, numbers, booleans, strings, dates, times and None. "
         f"Received: {type(value).__name__} at {path or 'the top'}"
     )
 
 
-def _numbers(values: list, path: str) -> pa.Array:
+def _numbers(values: list[Any], path: str) -> pa.Array:
     return pa.array([math.nan if x is None else _number(x) for x in values], from_pandas=True)
 
 
 def _number(value: Any) -> float:
     if isinstance(value, datetime.timedelta):
         return value.total_seconds()
+    if isinstance(value, np.timedelta64):
+        return float(value / np.timedelta64(1, "s"))
     if isinstance(value, datetime.time):
         return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
     try:
@@ -94,28 +122,30 @@ def _number(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _texts(values: list, path: str) -> pa.Array:
+def _texts(values: list[Any], path: str) -> pa.Array:
     try:
         texts = [x.decode() if isinstance(x, bytes) else x for x in values]
     except UnicodeDecodeError as error:
         raise ValueError(
             f"Expected text in UTF-8. Received: bytes at {path or 'the top'}"
         ) from error
-    # Half of a pair of surrogates, which JSON can write, is no character.
-    return pa.array(
-        [None if x is None else x.encode(errors="replace").decode() for x in texts], pa.string()
-    )
+    return pa.array([None if x is None else _unicode(x) for x in texts], pa.large_string())
 
 
-def _booleans(values: list, path: str) -> pa.Array:
+def _unicode(text: str) -> str:
+    """A text without halves of surrogate pairs, which JSON can write but are no characters."""
+    return text.encode(errors="replace").decode()
+
+
+def _booleans(values: list[Any], path: str) -> pa.Array:
     return pa.array([None if x is None else bool(x) for x in values], pa.bool_())
 
 
-def _times(values: list, path: str) -> pa.Array:
-    return pa.array([None if x is None else _seconds(x) for x in values], pa.timestamp("us"))
+def _times(values: list[Any], path: str) -> pa.Array:
+    return pa.array([None if x is None else _utc(x) for x in values], pa.timestamp("us"))
 
 
-def _seconds(value: Any) -> Any:
+def _utc(value: Any) -> Any:
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if isinstance(value, datetime.datetime):
@@ -125,17 +155,17 @@ def _seconds(value: Any) -> Any:
     return datetime.datetime(value.year, value.month, value.day)
 
 
-def _records(values: list, path: str) -> pa.Array:
+def _records(values: list[Any], path: str) -> pa.Array:
     is_missing = np.array([value is None for value in values])
     present = [{} if value is None else value for value in values]
     names = dict.fromkeys(name for value in present for name in value)
     columns = {}
     for name in names:
-        key = name if isinstance(name, str) else str(name)
+        key = _unicode(str(name))
         column = [value.get(name) for value in present]
         if key in columns:
             raise ValueError(
-                f"Expected keys of different texts. Received: {key!r} twice at {path!r}"
+                f"Expected different keys. Received: {key!r} twice at {path or 'the top'}"
             )
         columns[key] = to_arrow(column, child(path, key))
     if not columns:
@@ -145,7 +175,7 @@ def _records(values: list, path: str) -> pa.Array:
     )
 
 
-def _bags(values: list, path: str) -> pa.Array:
+def _bags(values: list[Any], path: str) -> pa.Array:
     lists = [None if value is None else list(value) for value in values]
     sizes = [0 if value is None else len(value) for value in lists]
     members = to_arrow([x for value in lists if value for x in value], path)

@@ -4,7 +4,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +11,8 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from keras_mmil._support.types import Array
-from keras_mmil.records import arrow, leaves
+from keras_mmil.records import arrow, keyed, leaves
 from keras_mmil.records.fields import Field
-from keras_mmil.records.plain import to_arrow
 from keras_mmil.records.sources import Batch
 
 __all__ = ["Reader"]
@@ -81,20 +79,25 @@ class Reader:
 
     def result(self) -> dict[str, tf.Tensor | tf.RaggedTensor]:
         """All that was read so far, by path; warn of values of other types than the schema's."""
+        if not self.values:
+            self.add(Batch(0, pa.array([], pa.struct([]))))
         for (path, wanted, found), n in self.of_other_types.items():
             warnings.warn(
                 f"{path!r} is {wanted} in the schema; {n} {found} there are read as missing.",
                 stacklevel=3,
             )
-        return {path: self._joined(path) for path in self.values}
-
-    def _joined(self, path: str) -> tf.Tensor | tf.RaggedTensor:
-        pieces = self.values[path]
-        x = pieces[0] if len(pieces) == 1 else tf.concat(pieces, axis=0)
-        for bag in reversed(self.bags_around[path]):
-            lengths = np.concatenate(self.lengths[bag])
-            x = tf.RaggedTensor.from_row_lengths(x, lengths, validate=False)
-        return x
+        splits = {
+            bag: tf.constant(np.concatenate([[0], *lengths]).cumsum())
+            for bag, lengths in self.lengths.items()
+        }
+        tensors: dict[str, tf.Tensor | tf.RaggedTensor] = {}
+        for path, pieces in self.values.items():
+            x = pieces[0] if len(pieces) == 1 else tf.concat(pieces, axis=0)
+            around = [splits[bag] for bag in self.bags_around[path]]
+            if around:
+                x = tf.RaggedTensor.from_nested_row_splits(x, around, validate=False)
+            tensors[path] = x
+        return tensors
 
     def _record(self, fields: Iterable[Field], records: pa.Array, levels: _Levels) -> None:
         """The fields of records, of which some may be missing."""
@@ -103,7 +106,7 @@ class Reader:
             names = [each.name for each in records.type]
             columns = dict(zip(names, records.flatten(), strict=True))
         elif pa.types.is_map(records.type):
-            columns = _columns_of_map(records, {each.name for each in fields})
+            columns = {each.name: keyed.column_of_map(records, each.name) for each in fields}
         places: dict[str, list[Field]] = {}
         for each in fields:
             places.setdefault(each.name, []).append(each)
@@ -146,7 +149,7 @@ class Reader:
             bags = arrow.present(array, part.path)
             at = slice(None) if bags.at is None else bags.at
             if part.is_keyed:
-                keys, members, lengths[at] = _entries(bags.values, part.path)
+                keys, members, lengths[at] = keyed.entries(bags.values, part.path)
             else:
                 lengths[at] = pc.list_value_length(bags.values).to_numpy()
                 members = bags.values.flatten()
@@ -175,42 +178,3 @@ class Reader:
             f"Expected {wanted} at {fields[0].path!r}. "
             f"Received: a {type_} there, in record {self._first + levels.record_of(first)}"
         )
-
-
-def _columns_of_map(records: pa.MapArray, names: set[str]) -> dict[str, pa.Array]:
-    """Fields of maps: for each name the values of that key, null where it is not."""
-    values = [None if record is None else dict(record) for record in records.to_pylist()]
-    return {
-        name: to_arrow([None if value is None else value.get(name) for value in values])
-        for name in names
-    }
-
-
-def _entries(records: pa.Array, path: str) -> tuple[pa.Array, pa.Array, Array]:
-    """Keys and values of records, one after the other, and how many each record has."""
-    if pa.types.is_map(records.type):
-        keys, values, splits = arrow.entries(records)
-        is_there = pc.is_valid(values).to_numpy(zero_copy_only=False)
-        owner = np.repeat(np.arange(len(records)), np.diff(splits))[is_there]
-        lengths = np.bincount(owner, minlength=len(records))
-        return keys.filter(pa.array(is_there)), values.drop_null(), lengths
-    columns = records.flatten()
-    names = [each.name for each in records.type]
-    owners = [np.flatnonzero(pc.is_valid(x).to_numpy(zero_copy_only=False)) for x in columns]
-    owner = np.concatenate([np.empty(0, np.int64), *owners])
-    order = np.argsort(owner, kind="stable")
-    keys = np.repeat(np.arange(len(names)), [len(each) for each in owners])[order]
-    lengths = np.bincount(owner, minlength=len(records)).astype(np.int64)
-    values = _concatenated([column.drop_null() for column in columns], path)
-    texts = pa.array(names, pa.string()).take(pa.array(keys.astype(np.int64)))
-    return texts, values.take(pa.array(order)), lengths
-
-
-def _concatenated(arrays: list[pa.Array], path: str) -> pa.Array:
-    arrays = [array for array in arrays if len(array)]
-    if not arrays:
-        return pa.nulls(0)
-    if len({array.type for array in arrays}) == 1:
-        return pa.concat_arrays(arrays)
-    values: list[Any] = [value for array in arrays for value in array.to_pylist()]
-    return to_arrow(values, path)  # structs of different fields, which Arrow does not join

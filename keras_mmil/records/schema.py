@@ -10,10 +10,10 @@ from keras_mmil._support.types import PathLike
 from keras_mmil.records import encoding, kinds
 from keras_mmil.records.fields import Field, tree, walk
 from keras_mmil.records.observing import observe
-from keras_mmil.records.paths import item
+from keras_mmil.records.paths import alternative, item
 from keras_mmil.records.reading import Reader
 from keras_mmil.records.sources import batches
-from keras_mmil.records.statistics import Observed, Values
+from keras_mmil.records.statistics import MAX_FIELDS, TYPES, Observed, Records, Values
 
 __all__ = ["Schema"]
 
@@ -126,11 +126,7 @@ class Schema:
 
     @cached_property
     def _by_path(self) -> dict[str, Field]:
-        parts: dict[str, Field] = {}
-        for field in walk(self.root):
-            parts.setdefault(field.path, field)  # records in a bag have the bag's path
-        del parts[""]
-        return parts
+        return _by_path(self.root)
 
     def __iter__(self) -> Iterator[Field]:
         return iter(self._by_path.values())
@@ -163,23 +159,36 @@ class Schema:
             ValueError: if what was seen there cannot be of that kind.
         """
         field = self[path]
-        if field.kind == "bag" and kind in kinds.KINDS[:5] and item(path) in self:
-            field = self[item(path)]
-        allowed = _allowed(field)
-        if kind not in allowed:
-            raise ValueError(
-                f"Expected a kind that {field.path!r} can be of: {', '.join(allowed)}. "
-                f"Received: {kind!r}"
+        if field.kind == "bag" and kind in kinds.SCALARS and item(path) in self:
+            path = item(path)
+        self._take(self._observed, self._choices | {path: kind})
+
+    def __delitem__(self, path: str) -> None:
+        """Take back what was chosen for a part, which is then what the schema takes it for.
+
+        Raises:
+            KeyError: if nothing was chosen.
+        """
+        if path not in self._choices:
+            raise KeyError(
+                f"Expected a path for which a kind was chosen: {', '.join(self._choices)}. "
+                f"Received: {path!r}"
             )
-        self._take(self._observed, self._choices | {field.path: kind})
+        self._take(self._observed, {k: v for k, v in self._choices.items() if k != path})
 
     def drop(self, path: str) -> None:
         """Leave out a part, with all that is in it.
 
+        Args:
+            path: where values of several types were seen, also their common path, such as `volume`
+                for `volume<number>` and `volume<text>`.
+
         Raises:
             KeyError: if there is no such path.
         """
-        self[path] = "dropped"
+        if not any(alternative(path, type_) in self for type_ in TYPES):
+            self[path]  # raises
+        self._take(self._observed, self._choices | {path: "dropped"})
 
     def __str__(self) -> str:
         rows = [_COLUMNS, *map(_row, self)]
@@ -201,7 +210,7 @@ class Schema:
             return NotImplemented
         return (self._observed, self._choices) == (other._observed, other._choices)
 
-    __hash__ = None  # it changes
+    __hash__ = None  # type: ignore[assignment] # it changes; typeshed: python/mypy#4266
 
     def read(self, source: Any) -> dict[str, tf.Tensor | tf.RaggedTensor]:
         """Records as tensors, one for each part that is not left out.
@@ -239,29 +248,59 @@ class Schema:
         Raises:
             ValueError: if the file is no schema, or not a whole one; it says where.
         """
-        schema = cls()
-        observed, choices = encoding.read(path)
-        schema._take(observed, {})
-        for chosen, kind in choices.items():
-            try:
-                schema[chosen] = kind
-            except (KeyError, ValueError) as error:
-                raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
+        schema, saved = cls(), encoding.read(path)
+        try:
+            schema._take(*saved)
+        except ValueError as error:
+            raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
         return schema
 
     def _take(self, observed: Observed, choices: Mapping[str, str]) -> None:
+        """Have these statistics and choices, if they go together."""
+        _check(observed, choices)
         self._observed, self._choices = observed, dict(choices)
         self.__dict__.pop("root", None)
         self.__dict__.pop("_by_path", None)
+
+
+def _by_path(root: Field, also_left_out: bool = False) -> dict[str, Field]:
+    parts: dict[str, Field] = {}
+    for field in walk(root, also_left_out):
+        parts.setdefault(field.path, field)  # records in a bag have the bag's path
+    del parts[""]
+    return parts
+
+
+def _check(observed: Observed, choices: Mapping[str, str]) -> None:
+    """Raise ValueError where records cannot be read, or cannot be of the kinds that were chosen."""
+    top = observed.by_type.get("record")
+    if isinstance(top, Records) and top.by_key is not None:
+        raise ValueError(
+            f"Expected at most {MAX_FIELDS} fields of the records at the top. Received: more"
+        )
+    if not choices:
+        return
+    parts = _by_path(tree(observed, choices), also_left_out=True)
+    for path, kind in choices.items():
+        types = [type_ for type_ in TYPES if alternative(path, type_) in parts]
+        if types and kind == "dropped":
+            continue
+        if path not in parts:
+            found = f"{' and '.join(types)} values" if types else "nothing"
+            raise ValueError(f"Expected {kind} at {path!r}, as was chosen. Received: {found} there")
+        allowed = _allowed(parts[path])
+        if kind not in allowed:
+            raise ValueError(
+                f"Expected a kind that {path!r} can be of: {', '.join(allowed)}. Received: {kind!r}"
+            )
 
 
 def _allowed(field: Field) -> tuple[str, ...]:
     """The kinds that may be chosen for a part."""
     if isinstance(field.seen, Values):
         return (*kinds.possible(field.type, field.seen), "dropped")
-    if field.type == "record":
-        is_open = field.seen is not None and field.seen.keys is None
-        return ("bag", *(["record"] if is_open else []), "dropped")
+    if isinstance(field.seen, Records):
+        return ("bag", *(["record"] if field.seen.by_key is None else []), "dropped")
     return ("bag", "dropped") if field.type == "bag" else ("dropped",)
 
 

@@ -1,17 +1,19 @@
 """Nested records from wherever people keep them, as batches of Arrow structs."""
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from keras_mmil.records import json_files
-from keras_mmil.records.plain import to_arrow
+from keras_mmil.records import arrow, json_files
+from keras_mmil.records.plain import records_to_arrow
 
-__all__ = ["Batch", "batches", "check_top"]
+__all__ = ["Batch", "batches"]
 
 _ROWS = 10_000  # of lists of dicts
 _PARQUET_ROWS = 2**16
@@ -46,37 +48,43 @@ def batches(source: Any, columns: Iterable[str] | None = None) -> Iterator[Batch
     wanted = None if columns is None else list(columns)
     first = 0
     for records in _arrays(source, wanted):
-        check_top(records, first)
-        yield Batch(first, records)
+        _check(records, first)
+        if len(records):
+            yield Batch(first, records)
         first += len(records)
 
 
-def check_top(records: pa.Array, first: int) -> None:
+def _check(records: pa.Array, first: int) -> None:
     """Raise TypeError where what should be records are values or lists."""
-    if pa.types.is_struct(records.type) and not records.null_count:
-        names = [field.name for field in records.type]
-        if not any(name.startswith("\0") for name in names):
-            return
-    for number, record in enumerate(records, first):
-        value = record.as_py()
-        if isinstance(value, dict) and any(name.startswith("\0") for name in value):
-            value = next((x for x in value.values() if x is not None), None)
-        if not isinstance(value, dict):
-            raise TypeError(
-                f"Expected records, such as dicts. Received: {type(value).__name__} as record "
-                f"{number}"
-            )
+    arrow.check_depth(records.type)
+    is_record = np.zeros(len(records), bool)
+    found = arrow.alternatives(records, "")
+    for type_, values in found.items():
+        if type_ == "record":
+            is_record = values.is_valid().to_numpy(zero_copy_only=False)
+    if is_record.all():
+        return
+    number = int(np.argmin(is_record))
+    types = [type_ for type_, values in found.items() if values[number].is_valid]
+    raise TypeError(
+        f"Expected records, such as dicts. Received: {''.join(types) or 'null'} as record "
+        f"{first + number}"
+    )
 
 
 def _arrays(source: Any, columns: list[str] | None) -> Iterator[pa.Array]:
-    if isinstance(source, str | Path):
+    if isinstance(source, str | os.PathLike):
         return _of_path(Path(source), columns)
-    if isinstance(source, pa.Table | pa.RecordBatch):
-        return _of_table(source)
     if isinstance(source, pa.Array):
         return iter([source])
-    if hasattr(source, "columns") and hasattr(source, "to_dict"):
+    if isinstance(source, pa.ChunkedArray):
+        return source.iterchunks()
+    if hasattr(source, "set_axis"):  # pandas
         return _of_data_frame(source)
+    if hasattr(source, "__arrow_c_stream__"):  # also polars, DuckDB ...
+        return _of_table(pa.table(source))
+    if isinstance(source, pa.RecordBatch):
+        return _of_table(pa.Table.from_batches([source]))
     if isinstance(source, Mapping) or not isinstance(source, Iterable):
         raise TypeError(
             "Expected a list of dicts, a path, a DataFrame or an Arrow table. "
@@ -88,24 +96,24 @@ def _arrays(source: Any, columns: list[str] | None) -> Iterator[pa.Array]:
 def _of_objects(objects: Iterable[Any]) -> Iterator[pa.Array]:
     objects, first = iter(objects), 0
     while some := list(itertools.islice(objects, _ROWS)):
-        yield to_arrow(some)
+        yield records_to_arrow(some, first)
         first += len(some)
 
 
-def _of_table(table: pa.Table | pa.RecordBatch) -> Iterator[pa.Array]:
-    if isinstance(table, pa.RecordBatch):
-        yield table.to_struct_array()
-        return
+def _of_table(table: pa.Table) -> Iterator[pa.Array]:
     for batch in table.to_batches(max_chunksize=_PARQUET_ROWS):
         yield batch.to_struct_array()
 
 
 def _of_data_frame(frame: Any) -> Iterator[pa.Array]:
     names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        raise ValueError(f"Expected columns of different names. Received: {names}")
+    frame = frame.set_axis(names, axis=1)
     try:
-        table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        return _of_objects(frame.set_axis(names, axis=1).to_dict("records"))
+        return _of_objects(frame.to_dict("records"))
     return _of_table(table)
 
 
@@ -133,13 +141,16 @@ def _of_path(path: Path, columns: list[str] | None) -> Iterator[pa.Array]:
 
 
 def _of_parquet(path: Path, columns: list[str] | None) -> Iterator[pa.Array]:
+    first = 0
     try:
-        file = pyarrow.parquet.ParquetFile(path)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"Expected a Parquet file. Received: {path} ({error})") from error
-    with file:
-        if columns is not None:
-            known = set(file.schema_arrow.names)
-            columns = [name for name in columns if name in known]
-        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=columns):
-            yield batch.to_struct_array()
+        with pyarrow.parquet.ParquetFile(path) as file:
+            if columns is not None:
+                known = set(file.schema_arrow.names)
+                columns = [name for name in columns if name in known]
+            for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=columns):
+                yield batch.to_struct_array()
+                first += len(batch)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(
+            f"Expected a whole Parquet file. Received: {path}: {error}, in record {first} or later"
+        ) from error

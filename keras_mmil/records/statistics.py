@@ -4,19 +4,25 @@ Merging is associative, and keeps nothing that depends on how records came in ba
 statistics of two parts, merged, are those of the whole (moments up to rounding).
 """
 
-from collections.abc import Hashable
+import functools
+import re
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self, TypeAlias
 
 __all__ = [
     "LONGEST",
     "MAX_FIELDS",
     "MAX_VALUES",
     "N_SMALLEST",
+    "TIME",
     "TYPES",
+    "WORD",
     "Bags",
+    "ByKey",
     "Observed",
     "Records",
+    "Scalar",
+    "Seen",
     "Values",
 ]
 
@@ -25,6 +31,17 @@ MAX_FIELDS = 1_000  # distinct keys of the records at a place that are told apar
 LONGEST = 200  # characters of a text that is counted as a value
 N_SMALLEST = 3
 TYPES = ("number", "boolean", "text", "time", "record", "bag")
+
+# The same in Python's regular expressions and in Arrow's.
+WORD = r"[^ \t\n\v\f\r]+"
+TIME = (  # ISO 8601
+    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?"
+    r"(Z|[+-][0-9]{2}(:?[0-5][0-9])?)?)?"
+)
+
+# bool, int, float or str. The values of one place and type can be ordered.
+Scalar: TypeAlias = Any
 
 
 @dataclass
@@ -45,9 +62,9 @@ class Values:
     """
 
     count: int = 0
-    counts: dict[Hashable, int] | None = field(default_factory=dict)
-    smallest: tuple = ()
-    largest: float | str | bool | None = None
+    counts: dict[Scalar, int] | None = field(default_factory=dict)
+    smallest: tuple[Scalar, ...] = ()
+    largest: Scalar = None
     mean: float = 0.0
     squares: float = 0.0
     n_integers: int = 0
@@ -79,62 +96,65 @@ class Values:
 
 
 @dataclass
+class ByKey:
+    """The entries of records whose keys are not told apart.
+
+    Attributes:
+        keys: which keys were seen.
+        each: what was seen at all of them.
+    """
+
+    keys: Values = field(default_factory=Values)
+    each: "Observed" = field(default_factory=lambda: Observed())
+
+    def merged(self, other: Self) -> Self:
+        """The statistics of both."""
+        return type(self)(self.keys.merged(other.keys), self.each.merged(other.each))
+
+
+@dataclass
 class Records:
-    """Records: JSON objects, structs.
+    """Records: JSON objects, structs, maps.
 
     Attributes:
         count: how many.
         fields: what was seen at each key, in the order in which keys were first seen. Each of them
             has been looked for in all records.
-        keys: which keys were seen; None as long as `fields` tells them apart.
-        each: where `fields` does not tell keys apart, what was seen at all of them.
+        by_key: the entries, where `fields` does not tell keys apart: over `MAX_FIELDS` of them.
     """
 
     count: int = 0
     fields: dict[str, "Observed"] = field(default_factory=dict)
-    keys: Values | None = None
-    each: "Observed | None" = None
+    by_key: ByKey | None = None
 
     def __post_init__(self) -> None:
-        if self.keys is None and len(self.fields) > MAX_FIELDS:
-            self._collapse()
+        if len(self.fields) > MAX_FIELDS:
+            self.fields, self.by_key = {}, self.entries()
 
     def merged(self, other: Self) -> Self:
         """The statistics of both."""
-        if self.keys is not None or other.keys is not None:
-            one, two = self.collapsed(), other.collapsed()
-            return type(self)(
-                self.count + other.count,
-                keys=one.keys.merged(two.keys),
-                each=one.each.merged(two.each),
-            )
-        names = dict.fromkeys([*self.fields, *other.fields])
+        count = self.count + other.count
+        if self.by_key is not None or other.by_key is not None:
+            return type(self)(count, {}, self.entries().merged(other.entries()))
         fields = {
             name: self.fields.get(name, Observed(self.count)).merged(
                 other.fields.get(name, Observed(other.count))
             )
-            for name in names
+            for name in {**self.fields, **other.fields}
         }
-        return type(self)(self.count + other.count, fields)
+        return type(self)(count, fields)
 
-    def collapsed(self) -> Self:
-        """The same without telling keys apart: as bags of values by key."""
-        if self.keys is not None:
-            return self
-        copy = type(self)(self.count)
-        copy.fields = dict(self.fields)
-        copy._collapse()
-        return copy
-
-    def _collapse(self) -> None:
-        counts = {name: seen.n_present for name, seen in self.fields.items() if seen.n_present}
-        self.keys, self.each = Values(), Observed()
+    def entries(self) -> ByKey:
+        """The statistics of keys and values, as of a bag."""
+        if self.by_key is not None:
+            return self.by_key
+        entries = ByKey()
         for name, seen in self.fields.items():
             if seen.n_present:
-                self.keys = self.keys.merged(key_values({name: counts[name]}))
-                present = Observed(seen.n_present, seen.by_type)
-                self.each = self.each.merged(present)
-        self.fields = {}
+                entries = entries.merged(
+                    ByKey(_of_key(name, seen.n_present), Observed(seen.n_present, seen.by_type))
+                )
+        return entries
 
 
 @dataclass
@@ -166,12 +186,14 @@ class Observed:
 
     Attributes:
         count: how often something could have been there.
-        by_type: what was there, by its type, one of `TYPES`. The rest is missing: null, NaN,
-            infinite, or absent.
+        by_type: what was there, by its type, in the order of `TYPES`. The rest is missing: null,
+            NaN, infinite (as float32), or absent.
+        refers_to: column of another table, such as `customers.id`, if this is a key to it.
     """
 
     count: int = 0
-    by_type: dict[str, Values | Records | Bags] = field(default_factory=dict)
+    by_type: dict[str, "Seen"] = field(default_factory=dict)
+    refers_to: str = ""
 
     @property
     def n_present(self) -> int:
@@ -185,27 +207,44 @@ class Observed:
 
     def merged(self, other: Self) -> Self:
         """The statistics of both."""
-        by_type = {}
+        by_type: dict[str, Seen] = {}
         for type_ in TYPES:
             parts = [each.by_type[type_] for each in (self, other) if type_ in each.by_type]
             if parts:
-                by_type[type_] = parts[0] if len(parts) == 1 else parts[0].merged(parts[1])
-        return type(self)(self.count + other.count, by_type)
+                by_type[type_] = functools.reduce(_merged, parts)
+        refers_to = self.refers_to or other.refers_to
+        return type(self)(self.count + other.count, by_type, refers_to)
 
 
-def key_values(counts: dict[str, int]) -> Values:
-    """The statistics of keys, from how often each was seen."""
+Seen: TypeAlias = Values | Records | Bags
+
+
+def _merged(one: Seen, two: Seen) -> Seen:
+    if isinstance(one, Values) and isinstance(two, Values):
+        return one.merged(two)
+    if isinstance(one, Records) and isinstance(two, Records):
+        return one.merged(two)
+    if isinstance(one, Bags) and isinstance(two, Bags):
+        return one.merged(two)
+    raise TypeError(f"Expected statistics of one type. Received: {one} and {two}")
+
+
+def _of_key(key: str, count: int) -> Values:
+    """The statistics of a key that was seen so often."""
+    shown = key[:LONGEST]
     return Values(
-        count=sum(counts.values()),
-        counts=counts if len(counts) <= MAX_VALUES else None,
-        smallest=tuple(sorted(counts)[:N_SMALLEST]),
-        largest=max(counts, default=None),
+        count=count,
+        counts={key: count} if len(key) <= LONGEST else None,
+        smallest=(shown,),
+        largest=shown,
+        n_times=count if re.fullmatch(TIME, key) else 0,
+        n_words=count * len(re.findall(WORD, key)),
     )
 
 
 def _merged_counts(
-    one: dict[Hashable, int] | None, two: dict[Hashable, int] | None
-) -> dict[Hashable, int] | None:
+    one: dict[Scalar, int] | None, two: dict[Scalar, int] | None
+) -> dict[Scalar, int] | None:
     if one is None or two is None:
         return None
     merged = dict(one)
