@@ -2,13 +2,14 @@
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from keras_mmil.records import arrow
 from keras_mmil.records.paths import child
@@ -17,6 +18,8 @@ __all__ = ["records_to_arrow", "to_arrow"]
 
 _TIMES = datetime.datetime, datetime.date, np.datetime64
 _NUMBERS = Real, Decimal, datetime.timedelta, datetime.time
+_BAGS = list, tuple, set, frozenset, np.ndarray
+_BOOLEANS = {bool, np.bool_}
 _MISSING = type(None), type(np.ma.masked)
 
 
@@ -36,8 +39,9 @@ def to_arrow(values: Sequence[Any], path: str = "") -> pa.Array:
         array = pa.array(values, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return _by_type(values, path)  # slower: what Arrow does not know, or not side by side
-    # Arrow makes dates of dates and times side by side.
-    return _by_type(values, path) if _holds_dates(array.type) else array
+    # Arrow makes dates of dates and times side by side, and numbers of booleans behind floats.
+    is_changed = _holds(pa.types.is_date, array.type) or _hides_booleans(array, lambda: values)
+    return _by_type(values, path) if is_changed else array
 
 
 def records_to_arrow(records: Sequence[Any], first: int = 0) -> pa.Array:
@@ -77,10 +81,31 @@ def _by_type(values: Sequence[Any], path: str) -> pa.Array:
     return next(iter(found.values())) if len(found) == 1 else arrow.mixed(found)
 
 
-def _holds_dates(type_: pa.DataType) -> bool:
+def _holds(is_type: Callable[[pa.DataType], bool], type_: pa.DataType) -> bool:
     if pa.types.is_nested(type_):
-        return any(_holds_dates(type_.field(i).type) for i in range(type_.num_fields))
-    return bool(pa.types.is_date(type_))
+        return any(_holds(is_type, type_.field(i).type) for i in range(type_.num_fields))
+    return is_type(type_)
+
+
+def _hides_booleans(array: pa.Array, values: Callable[[], Iterable[Any]]) -> bool:
+    """Whether zeros and ones among floats are booleans in the values that they are made of."""
+    if not _holds(pa.types.is_floating, array.type):
+        return False
+    if pa.types.is_struct(array.type):
+        return any(
+            _hides_booleans(
+                column,
+                lambda name=field.name: [x.get(name) for x in values() if isinstance(x, Mapping)],
+            )
+            for field, column in zip(array.type, array.flatten(), strict=True)
+        )
+    if pa.types.is_list(array.type):
+        return _hides_booleans(
+            array.flatten(), lambda: [x for bag in values() if isinstance(bag, _BAGS) for x in bag]
+        )
+    if not pc.any(pc.is_in(array.cast(pa.float64()), pa.array([0.0, 1.0])), min_count=0).as_py():
+        return False
+    return not _BOOLEANS.isdisjoint(map(type, values()))
 
 
 def _type_of(value: Any, path: str) -> str | None:
@@ -91,7 +116,7 @@ def _type_of(value: Any, path: str) -> str | None:
         return "boolean"
     if isinstance(value, Mapping):
         return "record"
-    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+    if isinstance(value, _BAGS):
         return "bag"
     if isinstance(value, _MISSING) or type(value).__name__ == "NAType" or value != value:
         return None  # also NaN, and pandas's NaT
