@@ -8,6 +8,7 @@ except ImportError as error:
     ) from error
 
 from keras_mmil.records.fields import Field
+from keras_mmil.records.linking import link
 from keras_mmil.records.schema import Schema
 
-__all__ = ["Field", "Schema"]
+__all__ = ["Field", "Schema", "link"]

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from keras_mmil._support.types import Array
 
 __all__ = [
+    "KEY",
     "MAX_DEPTH",
-    "REFERS_TO",
     "Part",
     "alternatives",
     "check_depth",
@@ -25,8 +25,8 @@ MAX_DEPTH = 64  # levels of records and bags in each other
 # Marks the fields of a struct that stands for values of several types: one field for each type, of
 # which at most one is there.
 _MIXED = {b"keras_mmil": b"values of one type"}
-# In the metadata of the field of a key: the column that it refers to, such as `customers.id`.
-REFERS_TO = b"keras_mmil refers to"
+# In the metadata of the field of a key: "to customers.id", or "of customers".
+KEY = b"keras_mmil key"
 _LARGEST = float(np.finfo(np.float32).max)
 _SECONDS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 

@@ -3,12 +3,14 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from keras_mmil._support.atomic import write_json
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import statistics
+from keras_mmil.records.linking import Links
 from keras_mmil.records.statistics import Bags, ByKey, Observed, Records, Seen, Values
 
 __all__ = ["read", "write"]
@@ -18,13 +20,17 @@ _MOMENTS = ("mean", "squares")
 _COUNTS = ("n_integers", "n_times", "n_words")
 
 
-def write(path: PathLike, observed: Observed, choices: Mapping[str, str]) -> None:
-    """Write what was seen, and what was chosen, to a file."""
-    content = {"format": _FORMAT, "choices": dict(choices), "records": _encode(observed)}
-    write_json(Path(path), content)
+def write(
+    path: PathLike, observed: Observed, choices: Mapping[str, str], links: Links | None
+) -> None:
+    """Write what was seen, what was chosen, and how tables are linked, to a file."""
+    content: dict[str, Any] = {"format": _FORMAT, "choices": dict(choices)}
+    if links is not None:
+        content["tables"] = asdict(links)
+    write_json(Path(path), content | {"records": _encode(observed)})
 
 
-def read(path: PathLike) -> tuple[Observed, dict[str, str]]:
+def read(path: PathLike) -> tuple[Observed, dict[str, str], Links | None]:
     """Read what `write` wrote.
 
     Raises:
@@ -36,9 +42,22 @@ def read(path: PathLike) -> tuple[Observed, dict[str, str]]:
         choices = content.get("choices")
         are_texts = isinstance(choices, dict) and all(isinstance(x, str) for x in choices.values())
         _expect(are_texts, "choices", choices)
-        return _decode(content.get("records"), "records"), choices
+        return _decode(content.get("records"), "records"), choices, _links(content.get("tables"))
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
         raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
+
+
+def _links(content: Any) -> Links | None:
+    if content is None:
+        return None
+    is_right = isinstance(content, dict) and content.keys() == {"top", "keys", "orphans"}
+    _expect(is_right and isinstance(content["top"], str), "tables", content)
+    keys = content["keys"]
+    are_pairs = isinstance(keys, list) and all(isinstance(x, list) and len(x) == 2 for x in keys)
+    _expect(are_pairs and all(isinstance(x, str) for pair in keys for x in pair), "keys", keys)
+    return Links(
+        content["top"], tuple((child, parent) for child, parent in keys), content["orphans"]
+    )
 
 
 def _expect(is_right: bool, where: str, received: object) -> None:
@@ -53,8 +72,8 @@ def _wrong(where: str, received: object) -> ValueError:
 
 def _encode(observed: Observed) -> dict[str, Any]:
     content: dict[str, Any] = {"count": observed.count}
-    if observed.refers_to:
-        content["refers to"] = observed.refers_to
+    if observed.key:
+        content["key"] = observed.key
     return content | {type_: _encoded(type_, seen) for type_, seen in observed.by_type.items()}
 
 
@@ -80,11 +99,11 @@ def _decode(content: Any, where: str) -> Observed:
     by_type = {
         type_: _decoded(type_, part, f"{where}.{type_}")
         for type_, part in content.items()
-        if type_ not in ("count", "refers to")
+        if type_ not in ("count", "key")
     }
-    refers_to = content.get("refers to", "")
-    _expect(isinstance(refers_to, str), f"{where}.refers to", refers_to)
-    observed = Observed(_count(content, where), by_type, refers_to)
+    key = content.get("key", "")
+    _expect(isinstance(key, str), f"{where}.key", key)
+    observed = Observed(_count(content, where), by_type, key)
     _expect(observed.n_present <= observed.count, f"{where}.count", observed.count)
     return observed
 

@@ -111,8 +111,8 @@ def _place(
         inner = here if path_of_records is None else path_of_records
         decision, parts, is_keyed = _decided(observed, seen, here, type_, name, choices, inner)
         kind, why = decision
-        if observed.refers_to:
-            kind, why = "identifier", f"key to {observed.refers_to}"
+        if observed.key:
+            kind, why = "identifier", f"key {observed.key}"
         elif not is_only:
             why += f"; {seen.count / observed.n_present:.0%} of what is there are {type_}s"
         chosen = choices.get(here, "dropped" if choices.get(path) == "dropped" else None)

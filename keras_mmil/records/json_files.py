@@ -145,12 +145,14 @@ def _parsed(block: bytes, known: pa.Schema) -> pa.Table:
         explicit_schema=known if len(known) else None, unexpected_field_behavior="infer"
     )
     try:
-        return pyarrow.json.read_json(io.BytesIO(block), parse_options=options)
+        table = pyarrow.json.read_json(io.BytesIO(block), parse_options=options)
     except pa.ArrowInvalid as error:
         if _STRADDLES not in str(error):
             raise
-    whole = pyarrow.json.ReadOptions(block_size=len(block) + 1)
-    return pyarrow.json.read_json(io.BytesIO(block), whole, options)
+        whole = pyarrow.json.ReadOptions(block_size=len(block) + 1)
+        table = pyarrow.json.read_json(io.BytesIO(block), whole, options)
+    table.validate()  # it loses nulls at the start of lists, which are then too short
+    return table
 
 
 def _as_text(type_: pa.DataType) -> pa.DataType:
@@ -203,7 +205,8 @@ def document(path: Path) -> Iterator[pa.Array]:
         except _DAMAGES as error:
             raise _damaged(path, 0, error) from error
         if start == b"[":
-            yield from _in_chunks(_elements(io.TextIOWrapper(file, "utf-8"), path))
+            with io.TextIOWrapper(file, "utf-8") as text:
+                yield from _in_chunks(_elements(text, path))
             return
         try:
             one = json.loads(content, object_pairs_hook=_distinct_keys)

@@ -11,7 +11,7 @@ from keras_mmil._support.types import Array
 from keras_mmil.records import arrow
 from keras_mmil.records.plain import to_arrow
 
-__all__ = ["column_of_map", "entries"]
+__all__ = ["column_of_map", "entries", "joined"]
 
 
 def entries(records: pa.Array, path: str) -> tuple[pa.Array, pa.Array, Array]:
@@ -59,12 +59,12 @@ def _entries_of_structs(records: pa.StructArray, path: str) -> tuple[pa.Array, p
     which = np.repeat(np.arange(len(columns)), [len(at) for at in places])
     order = np.lexsort((rank[which], owner))  # by key in each record, however they are batched
     parts = [x.take(pa.array(at)) for x, at in zip(columns, places, strict=True) if len(at)]
-    values = _joined(parts, path)
+    values = joined(parts, path)
     keys = pa.array(names, pa.string()).take(pa.array(which[order]))
     return keys, values.take(pa.array(order)), owner[order]
 
 
-def _joined(arrays: Sequence[pa.Array], path: str) -> pa.Array:
+def joined(arrays: Sequence[pa.Array], path: str) -> pa.Array:
     """Arrays one after the other, also of different types."""
     if not arrays:
         return pa.nulls(0)

@@ -58,7 +58,7 @@ def _records(values: pa.Array, path: str) -> Records:
     fields: dict[str, Observed] = {}
     for field, column in zip(values.type, values.flatten(), strict=True):
         fields[field.name] = observe(column, child(path, field.name))
-        fields[field.name].refers_to = (field.metadata or {}).get(arrow.REFERS_TO, b"").decode()
+        fields[field.name].key = (field.metadata or {}).get(arrow.KEY, b"").decode()
     return Records(len(values), fields)
 
 

@@ -92,13 +92,8 @@ def _hides_booleans(array: pa.Array, values: Callable[[], Iterable[Any]]) -> boo
     if not _holds(pa.types.is_floating, array.type):
         return False
     if pa.types.is_struct(array.type):
-        return any(
-            _hides_booleans(
-                column,
-                lambda name=field.name: [x.get(name) for x in values() if isinstance(x, Mapping)],
-            )
-            for field, column in zip(array.type, array.flatten(), strict=True)
-        )
+        columns = zip(array.type, array.flatten(), strict=True)
+        return any(_hides_booleans(x, _column(values, field.name)) for field, x in columns)
     if pa.types.is_list(array.type):
         return _hides_booleans(
             array.flatten(), lambda: [x for bag in values() if isinstance(bag, _BAGS) for x in bag]
@@ -106,6 +101,10 @@ def _hides_booleans(array: pa.Array, values: Callable[[], Iterable[Any]]) -> boo
     if not pc.any(pc.is_in(array.cast(pa.float64()), pa.array([0.0, 1.0])), min_count=0).as_py():
         return False
     return not _BOOLEANS.isdisjoint(map(type, values()))
+
+
+def _column(values: Callable[[], Iterable[Any]], name: str) -> Callable[[], Iterable[Any]]:
+    return lambda: [value.get(name) for value in values() if isinstance(value, Mapping)]
 
 
 def _type_of(value: Any, path: str) -> str | None:
@@ -131,6 +130,13 @@ def _type_of(value: Any, path: str) -> str | None:
 
 
 def _numbers(values: list[Any], path: str) -> pa.Array:
+    if all(
+        x is None or isinstance(x, int) or (type(x) is float and x.is_integer()) for x in values
+    ):
+        try:
+            return pa.array(values, pa.int64())  # exact, where all are integers
+        except (pa.ArrowException, OverflowError):
+            pass
     return pa.array([math.nan if x is None else _number(x) for x in values], from_pandas=True)
 
 

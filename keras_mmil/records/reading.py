@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
 
-from keras_mmil._support.types import Array
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.records import arrow, keyed, leaves
 from keras_mmil.records.fields import Field
 from keras_mmil.records.sources import Batch
@@ -64,7 +64,7 @@ class Reader:
     lengths: dict[str, list[Array]] = field(default_factory=dict)
     bags_around: dict[str, tuple[str, ...]] = field(default_factory=dict)
     of_other_types: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    _first: int = 0
+    _numbers: range | Ints = range(0)
 
     def add(self, batch: Batch) -> None:
         """Read further records.
@@ -73,14 +73,14 @@ class Reader:
             ValueError: if a record is of another structure than the schema's: it names the path and
                 the record's number.
         """
-        self._first = batch.first
+        self._numbers = batch.numbers
         (records,) = arrow.alternatives(batch.records, "").values() or [pa.array([], pa.struct([]))]
         self._record(self.root.parts, records, _Levels(len(records)))
 
     def result(self) -> dict[str, tf.Tensor | tf.RaggedTensor]:
         """All that was read so far, by path; warn of values of other types than the schema's."""
         if not self.values:
-            self.add(Batch(0, pa.array([], pa.struct([]))))
+            self.add(Batch(range(0), pa.array([], pa.struct([]))))
         for (path, wanted, found), n in self.of_other_types.items():
             warnings.warn(
                 f"{path!r} is {wanted} in the schema; {n} {found} there are read as missing.",
@@ -176,5 +176,5 @@ class Reader:
         first = 0 if part.at is None else int(part.at[0])
         raise ValueError(
             f"Expected {wanted} at {fields[0].path!r}. "
-            f"Received: a {type_} there, in record {self._first + levels.record_of(first)}"
+            f"Received: a {type_} there, in record {self._numbers[levels.record_of(first)]}"
         )

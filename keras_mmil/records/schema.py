@@ -1,27 +1,24 @@
 """The schema of nested records: which parts they have, and what these are taken for."""
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import tensorflow as tf
 
 from keras_mmil._support.types import PathLike
-from keras_mmil.records import encoding, kinds
-from keras_mmil.records.fields import Field, tree, walk
+from keras_mmil.records import encoding
+from keras_mmil.records.linking import Links
 from keras_mmil.records.observing import observe
-from keras_mmil.records.paths import alternative, item
+from keras_mmil.records.parts import Parts
 from keras_mmil.records.reading import Reader
 from keras_mmil.records.sources import batches
-from keras_mmil.records.statistics import MAX_FIELDS, TYPES, Observed, Records, Values
+from keras_mmil.records.streaming import streamed
+from keras_mmil.records.targets import Target
 
 __all__ = ["Schema"]
 
-_COLUMNS = ("path", "kind", "why", "missing", "distinct", "examples")
-_WIDEST = 60  # characters of a column
 
-
-class Schema:
+class Schema(Parts):
     """The parts of nested records, inferred from examples.
 
     Each part has a path, such as `orders.items.price`, and a kind:
@@ -61,8 +58,8 @@ class Schema:
     """
 
     def __init__(self) -> None:
-        self._observed = Observed()
-        self._choices: dict[str, str] = {}
+        super().__init__()
+        self._links: Links | None = None
 
     @classmethod
     def infer(cls, source: Any) -> Self:
@@ -83,6 +80,38 @@ class Schema:
             raise ValueError(f"Expected at least one record. Received: none in {_shown(source)}")
         return schema
 
+    @classmethod
+    def infer_tables(
+        cls,
+        tables: Mapping[str, Any],
+        top: str,
+        keys: Iterable[tuple[str, str]],
+        orphans: str = "raise",
+    ) -> Self:
+        """The schema of linked tables, which takes such tables wherever it takes records.
+
+        Args:
+            tables, top, keys, orphans: as of `keras_mmil.records.link`.
+
+        Raises:
+            KeyError, TypeError, ValueError: as `infer`, and `keras_mmil.records.link`.
+
+        Example:
+
+        >>> tables = {
+        ...     "customers": [{"id": 1, "city": "Rome"}, {"id": 2, "city": "Oslo"}],
+        ...     "orders": [{"customer": 2, "price": 9.5}, {"customer": 2, "price": 3.0}],
+        ... }
+        >>> keys = [("orders.customer", "customers.id")]
+        >>> schema = Schema.infer_tables(tables, top="customers", keys=keys)
+        >>> schema.read(tables)["orders.price"]
+        <tf.RaggedTensor [[], [9.5, 3.0]]>
+        """
+        schema = cls()
+        schema._links = Links.of(top, keys, orphans)
+        schema.update(tables)
+        return schema
+
     def update(self, source: Any) -> None:
         """Take further records into account, as if they had been there from the start.
 
@@ -93,7 +122,7 @@ class Schema:
             TypeError, ValueError: as `infer`; the schema is then as it was.
         """
         observed = self._observed
-        for batch in batches(source):
+        for batch in batches(self._linked(source)):
             observed = observed.merged(observe(batch.records))
         self._take(observed, self._choices)
 
@@ -110,97 +139,15 @@ class Schema:
                     f"Expected equal choices. Received: {path!r} is {one._choices[path]!r} "
                     f"and {other._choices[path]!r}"
                 )
+        if one._links != other._links:
+            raise ValueError(
+                "Expected schemas of tables that are linked in the same way. "
+                f"Received: {one._links} and {other._links}"
+            )
         merged = Schema()
+        merged._links = one._links
         merged._take(one._observed.merged(other._observed), one._choices | other._choices)
         return merged
-
-    @property
-    def n_records(self) -> int:
-        """Number of records that were seen."""
-        return self._observed.n_present
-
-    @cached_property
-    def root(self) -> Field:
-        """The records at the top, with all their parts."""
-        return tree(self._observed, self._choices)
-
-    @cached_property
-    def _by_path(self) -> dict[str, Field]:
-        return _by_path(self.root)
-
-    def __iter__(self) -> Iterator[Field]:
-        return iter(self._by_path.values())
-
-    def __len__(self) -> int:
-        return len(self._by_path)
-
-    def __contains__(self, path: str) -> bool:
-        return path in self._by_path
-
-    def __getitem__(self, path: str) -> Field:
-        """The part with a path.
-
-        Raises:
-            KeyError: if there is none.
-        """
-        try:
-            return self._by_path[path]
-        except KeyError:
-            raise KeyError(
-                f"Expected a path of the schema, such as {', '.join(list(self._by_path)[:5])}. "
-                f"Received: {path!r}"
-            ) from None
-
-    def __setitem__(self, path: str, kind: str) -> None:
-        """Choose the kind of a part; of a bag of values, that of its values.
-
-        Raises:
-            KeyError: if there is no such path.
-            ValueError: if what was seen there cannot be of that kind.
-        """
-        field = self[path]
-        if field.kind == "bag" and kind in kinds.SCALARS and item(path) in self:
-            path = item(path)
-        self._take(self._observed, self._choices | {path: kind})
-
-    def __delitem__(self, path: str) -> None:
-        """Take back what was chosen for a part, which is then what the schema takes it for.
-
-        Raises:
-            KeyError: if nothing was chosen.
-        """
-        if path not in self._choices:
-            raise KeyError(
-                f"Expected a path for which a kind was chosen: {', '.join(self._choices)}. "
-                f"Received: {path!r}"
-            )
-        self._take(self._observed, {k: v for k, v in self._choices.items() if k != path})
-
-    def drop(self, path: str) -> None:
-        """Leave out a part, with all that is in it.
-
-        Args:
-            path: where values of several types were seen, also their common path, such as `volume`
-                for `volume<number>` and `volume<text>`.
-
-        Raises:
-            KeyError: if there is no such path.
-        """
-        if not any(alternative(path, type_) in self for type_ in TYPES):
-            self[path]  # raises
-        self._take(self._observed, self._choices | {path: "dropped"})
-
-    def __str__(self) -> str:
-        rows = [_COLUMNS, *map(_row, self)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if name in ("missing", "distinct") else cell.ljust(width)
-                for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
-            ).rstrip()
-            for row in rows
-        ]
-        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"<Schema of {self.n_records} records with {len(self)} parts>"
@@ -208,38 +155,98 @@ class Schema:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
             return NotImplemented
-        return (self._observed, self._choices) == (other._observed, other._choices)
+        mine, others = ((each._observed, each._choices, each._links) for each in (self, other))
+        return mine == others
 
     __hash__ = None  # type: ignore[assignment] # it changes; typeshed: python/mypy#4266
 
-    def read(self, source: Any) -> dict[str, tf.Tensor | tf.RaggedTensor]:
+    def read(self, source: Any, target: str | None = None) -> Any:
         """Records as tensors, one for each part that is not left out.
 
         Args:
-            source: as of `infer`.
+            source: as of `infer`; also linked tables, if the schema is of such.
+            target: path of what is to be predicted: a number, a boolean or a category that is in
+                no bag.
 
         Returns:
-            Dict from paths to tensors which all lead with the records: [records], or ragged
-            [records, (n₁), …] for what is in bags. Dtypes are in the table above; what is missing
-            is NaN, the text "\\0", or -2⁶³ in categories of integers. Parts that the records have
-            and the schema has not are left out.
+            x, or with a target `(x, y)`.
+            - x: dict from paths to tensors which all lead with the records: [records], or ragged
+              [records, (n₁), …] for what is in bags. Dtypes are in the table above; what is missing
+              is NaN, the text "\\0", or -2⁶³ in categories of integers. Parts that the records have
+              and the schema has not are left out.
+            - y: array [records], float32 of numbers, else int64: positions in `classes(target)`.
 
         Raises:
+            KeyError: if there is no such target.
             ValueError: if a record is of another structure, such as a text where the schema has a
                 bag; it names the path and the number of the record.
 
         Warns:
             UserWarning: if values are of other types than the schema's; they are read as missing.
         """
+        expected = None if target is None else Target.of(self[target])
         reader = Reader(self.root)
-        columns = [field.name for field in self.root.parts if not field.is_left_out]
-        for batch in batches(source, columns):
+        for batch in batches(self._linked(source), self._columns()):
             reader.add(batch)
-        return reader.result()
+        x = reader.result()
+        return x if expected is None else expected.split(x)
+
+    def classes(self, path: str) -> tuple[Any, ...]:
+        """The values of a category or boolean, in order: what the integers of targets stand for.
+
+        Raises:
+            KeyError: if there is no such path.
+            ValueError: if it is neither.
+        """
+        return Target.of(self[path]).classes
+
+    def dataset(
+        self,
+        source: Any,
+        batch_size: int,
+        shuffle: int = 0,
+        seed: int | None = None,
+        target: str | None = None,
+    ) -> tf.data.Dataset:
+        """What `read` gives, in batches that are streamed from the source.
+
+        Args:
+            source: as of `read`; not an iterator, which can be read only once.
+            batch_size: records in a batch; the last one may have fewer.
+            shuffle: so many records are held and mixed, anew in each epoch; 0 leaves them in order.
+            seed: of the shuffling.
+            target: as of `read`.
+
+        Returns:
+            Dataset of x, or of `(x, y)`. Errors of `read` are `tf.errors.InvalidArgumentError`
+            here, with the same message.
+
+        Raises:
+            KeyError, TypeError, ValueError: if `source` or `target` are not of these, or
+                `batch_size` or `shuffle` is out of range.
+        """
+        if isinstance(source, Iterator):
+            raise TypeError(
+                f"Expected a source that can be read again. Received: a {type(source).__name__}"
+            )
+        linked, columns = self._linked(source), self._columns()
+        return streamed(
+            self.root,
+            lambda: batches(linked, columns),
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            target=None if target is None else Target.of(self[target]),
+        )
+
+    def _columns(self) -> list[str]:
+        """The names of the fields at the top that are read."""
+        names = [field.name for field in self.root.parts if not field.is_left_out]
+        return list(dict.fromkeys(names))
 
     def save(self, path: PathLike) -> None:
         """Write the schema to a file of JSON, which is replaced as a whole."""
-        encoding.write(path, self._observed, self._choices)
+        encoding.write(path, self._observed, self._choices, self._links)
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
@@ -248,69 +255,19 @@ class Schema:
         Raises:
             ValueError: if the file is no schema, or not a whole one; it says where.
         """
-        schema, saved = cls(), encoding.read(path)
+        schema = cls()
+        observed, choices, schema._links = encoding.read(path)
         try:
-            schema._take(*saved)
+            schema._take(observed, choices)
         except ValueError as error:
             raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
         return schema
 
-    def _take(self, observed: Observed, choices: Mapping[str, str]) -> None:
-        """Have these statistics and choices, if they go together."""
-        _check(observed, choices)
-        self._observed, self._choices = observed, dict(choices)
-        self.__dict__.pop("root", None)
-        self.__dict__.pop("_by_path", None)
-
-
-def _by_path(root: Field, also_left_out: bool = False) -> dict[str, Field]:
-    parts: dict[str, Field] = {}
-    for field in walk(root, also_left_out):
-        parts.setdefault(field.path, field)  # records in a bag have the bag's path
-    del parts[""]
-    return parts
-
-
-def _check(observed: Observed, choices: Mapping[str, str]) -> None:
-    """Raise ValueError where records cannot be read, or cannot be of the kinds that were chosen."""
-    top = observed.by_type.get("record")
-    if isinstance(top, Records) and top.by_key is not None:
-        raise ValueError(
-            f"Expected at most {MAX_FIELDS} fields of the records at the top. Received: more"
-        )
-    if not choices:
-        return
-    parts = _by_path(tree(observed, choices), also_left_out=True)
-    for path, kind in choices.items():
-        types = [type_ for type_ in TYPES if alternative(path, type_) in parts]
-        if types and kind == "dropped":
-            continue
-        if path not in parts:
-            found = f"{' and '.join(types)} values" if types else "nothing"
-            raise ValueError(f"Expected {kind} at {path!r}, as was chosen. Received: {found} there")
-        allowed = _allowed(parts[path])
-        if kind not in allowed:
-            raise ValueError(
-                f"Expected a kind that {path!r} can be of: {', '.join(allowed)}. Received: {kind!r}"
-            )
-
-
-def _allowed(field: Field) -> tuple[str, ...]:
-    """The kinds that may be chosen for a part."""
-    if isinstance(field.seen, Values):
-        return (*kinds.possible(field.type, field.seen), "dropped")
-    if isinstance(field.seen, Records):
-        return ("bag", *(["record"] if field.seen.by_key is None else []), "dropped")
-    return ("bag", "dropped") if field.type == "bag" else ("dropped",)
-
-
-def _row(field: Field) -> tuple[str, ...]:
-    distinct = ""
-    if isinstance(field.seen, Values):
-        distinct = "many" if field.n_distinct is None else str(field.n_distinct)
-    missing = f"{field.share_missing:.0%}".replace("%", " %")
-    cells = field.path, field.kind, field.why, missing, distinct, field.examples
-    return tuple(cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}…" for cell in cells)
+    def _linked(self, source: Any) -> Any:
+        """A source of records: of the tables, if it is of linked ones."""
+        if self._links is None or not isinstance(source, Mapping):
+            return source
+        return self._links.link(source)
 
 
 def _shown(source: object) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from keras_mmil._support.types import Ints
 from keras_mmil.records import arrow, json_files
 from keras_mmil.records.plain import records_to_arrow
 
@@ -23,12 +24,23 @@ class Batch(NamedTuple):
     """Some records.
 
     Attributes:
-        first: number of the first of them, from 0.
-        records: StructArray, or a struct of structs if they are of several types.
+        numbers: of the records, from 0.
+        records: array of structs or maps.
     """
 
-    first: int
+    numbers: range | Ints
     records: pa.Array
+
+    def part(self, places: slice | Ints) -> "Batch":
+        """Those at some places."""
+        if isinstance(places, slice):
+            return Batch(self.numbers[places], self.records[places])
+        numbers = (
+            np.arange(self.numbers.start, self.numbers.stop)
+            if isinstance(self.numbers, range)
+            else self.numbers
+        )
+        return Batch(numbers[places], self.records.take(pa.array(places)))
 
 
 def batches(source: Any, columns: Iterable[str] | None = None) -> Iterator[Batch]:
@@ -50,7 +62,7 @@ def batches(source: Any, columns: Iterable[str] | None = None) -> Iterator[Batch
     for records in _arrays(source, wanted):
         _check(records, first)
         if len(records):
-            yield Batch(first, records)
+            yield Batch(range(first, first + len(records)), records)
         first += len(records)
 
 

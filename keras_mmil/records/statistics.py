@@ -188,12 +188,12 @@ class Observed:
         count: how often something could have been there.
         by_type: what was there, by its type, in the order of `TYPES`. The rest is missing: null,
             NaN, infinite (as float32), or absent.
-        refers_to: column of another table, such as `customers.id`, if this is a key to it.
+        key: of keys of linked tables "to customers.id" or "of customers"; else empty.
     """
 
     count: int = 0
     by_type: dict[str, "Seen"] = field(default_factory=dict)
-    refers_to: str = ""
+    key: str = ""
 
     @property
     def n_present(self) -> int:
@@ -212,8 +212,7 @@ class Observed:
             parts = [each.by_type[type_] for each in (self, other) if type_ in each.by_type]
             if parts:
                 by_type[type_] = functools.reduce(_merged, parts)
-        refers_to = self.refers_to or other.refers_to
-        return type(self)(self.count + other.count, by_type, refers_to)
+        return type(self)(self.count + other.count, by_type, self.key or other.key)
 
 
 Seen: TypeAlias = Values | Records | Bags
