@@ -148,6 +148,8 @@ def _plain(array: pa.Array) -> pa.Array:
         return _plain(array.dictionary.take(array.indices))
     if pa.types.is_run_end_encoded(array.type):
         return _plain(pc.run_end_decode(array))
+    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
+        return array.cast(pa.large_binary())  # many functions do not know views
     return array
 
 
@@ -168,9 +170,9 @@ def _conversion(type_: pa.DataType, path: str) -> tuple[str, Callable[[pa.Array]
         return "number", lambda x: x.cast(pa.float64(), safe=False)
     if is_.is_string(type_) or is_.is_large_string(type_):
         return "text", _same
-    if is_.is_string_view(type_) or is_.is_binary(type_) or is_.is_large_binary(type_):
+    if is_.is_binary(type_) or is_.is_large_binary(type_):
         return "text", lambda x: x.cast(pa.large_string())
-    if is_.is_binary_view(type_) or is_.is_fixed_size_binary(type_):
+    if is_.is_fixed_size_binary(type_):
         return "text", lambda x: x.cast(pa.binary()).cast(pa.large_string())
     if is_.is_timestamp(type_):
         return "time", lambda x: _seconds(x, _SECONDS[type_.unit])

@@ -114,7 +114,7 @@ def _place(
         if observed.key:
             kind, why = "identifier", f"key {observed.key}"
         elif not is_only:
-            why += f"; {seen.count / observed.n_present:.0%} of what is there are {type_}s"
+            why += f"; {seen.count / observed.n_present * 100:.0f} % of what is there are {type_}s"
         chosen = choices.get(here, "dropped" if choices.get(path) == "dropped" else None)
         if chosen:
             kind, why = chosen, "chosen"

@@ -96,7 +96,7 @@ def is_keyed(seen: Records) -> Decision:
     are_numbered = len({re.sub(r"\d+", "0", name) for name in present}) <= len(present) / 4
     share = sum(present.values()) / (seen.count * len(present))
     if are_numbered or (are_alike and share < 0.5):
-        why = "numbered" if are_numbered else f"each in {share:.0%} of the records"
+        why = "numbered" if are_numbered else f"each in {share * 100:.0f} % of the records"
         return Decision("bag", f"by key: {len(present)} keys, {why}")
     return Decision("record", f"{len(seen.fields)} fields")
 

@@ -93,9 +93,9 @@ def _booleans(values: pa.Array, path: str) -> Values:
 
 
 def _texts(values: pa.Array, path: str) -> Values:
-    counts = None
-    if pc.max(pc.utf8_length(values)).as_py() <= statistics.LONGEST:
-        counts = _counts(values)
+    counts = _counts(values)
+    if counts is not None and max(map(len, counts)) > statistics.LONGEST:
+        counts = None
     if counts is None:
         shown = pc.utf8_slice_codeunits(values, 0, statistics.LONGEST)
         n_times = pc.sum(pc.match_substring_regex(values, _TIME), min_count=0).as_py()
@@ -128,6 +128,11 @@ _SEEN: dict[str, Callable[[pa.Array, str], Seen]] = {
 
 def _counts(values: pa.Array) -> dict[Scalar, int] | None:
     """How often each value occurs, None if there are too many distinct ones."""
+    if pa.types.is_integer(values.type):
+        least, most = (bound.as_py() for bound in pc.min_max(values).values())
+        if most - least < statistics.MAX_VALUES:  # faster than hashing
+            n_of = np.bincount(values.to_numpy().astype(np.int64) - least).tolist()
+            return {least + i: n for i, n in enumerate(n_of) if n}
     look = 2 * statistics.MAX_VALUES  # in so many values first, where there are many more
     if len(values) > 5 * look and len(pc.unique(values[:look])) > statistics.MAX_VALUES:
         return None

@@ -39,9 +39,7 @@ def to_arrow(values: Sequence[Any], path: str = "") -> pa.Array:
         array = pa.array(values, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return _by_type(values, path)  # slower: what Arrow does not know, or not side by side
-    # Arrow makes dates of dates and times side by side, and numbers of booleans behind floats.
-    is_changed = _holds(pa.types.is_date, array.type) or _hides_booleans(array, lambda: values)
-    return _by_type(values, path) if is_changed else array
+    return _by_type(values, path) if _is_changed(array, lambda: values) else array
 
 
 def records_to_arrow(records: Sequence[Any], first: int = 0) -> pa.Array:
@@ -87,20 +85,31 @@ def _holds(is_type: Callable[[pa.DataType], bool], type_: pa.DataType) -> bool:
     return is_type(type_)
 
 
-def _hides_booleans(array: pa.Array, values: Callable[[], Iterable[Any]]) -> bool:
-    """Whether zeros and ones among floats are booleans in the values that they are made of."""
-    if not _holds(pa.types.is_floating, array.type):
+def _is_changed(array: pa.Array, values: Callable[[], Iterable[Any]]) -> bool:
+    """Whether Arrow has made an array of values of several types.
+
+    It takes booleans behind floats for numbers, numbers beside times for times, and times behind
+    dates for dates.
+    """
+    if not _holds(_is_suspect, array.type):
         return False
     if pa.types.is_struct(array.type):
         columns = zip(array.type, array.flatten(), strict=True)
-        return any(_hides_booleans(x, _column(values, field.name)) for field, x in columns)
+        return any(_is_changed(x, _column(values, field.name)) for field, x in columns)
     if pa.types.is_list(array.type):
-        return _hides_booleans(
+        return _is_changed(
             array.flatten(), lambda: [x for bag in values() if isinstance(bag, _BAGS) for x in bag]
         )
-    if not pc.any(pc.is_in(array.cast(pa.float64()), pa.array([0.0, 1.0])), min_count=0).as_py():
+    if pa.types.is_temporal(array.type):
+        return len({type(x) for x in values() if x is not None}) > 1
+    zero_or_one = pc.is_in(array.cast(pa.float64()), pa.array([0.0, 1.0]))
+    if not pc.any(zero_or_one, min_count=0).as_py():
         return False
     return not _BOOLEANS.isdisjoint(map(type, values()))
+
+
+def _is_suspect(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(type_) or pa.types.is_temporal(type_))
 
 
 def _column(values: Callable[[], Iterable[Any]], name: str) -> Callable[[], Iterable[Any]]:
@@ -109,6 +118,8 @@ def _column(values: Callable[[], Iterable[Any]], name: str) -> Callable[[], Iter
 
 def _type_of(value: Any, path: str) -> str | None:
     """The type of a value; None for what is missing."""
+    if isinstance(value, _MISSING):
+        return None
     if isinstance(value, str | bytes):
         return "text"
     if isinstance(value, bool | np.bool_):
@@ -117,8 +128,8 @@ def _type_of(value: Any, path: str) -> str | None:
         return "record"
     if isinstance(value, _BAGS):
         return "bag"
-    if isinstance(value, _MISSING) or type(value).__name__ == "NAType" or value != value:
-        return None  # also NaN, and pandas's NaT
+    if type(value).__name__ == "NAType" or value != value:  # NaN, and pandas's NaT
+        return None
     if isinstance(value, _TIMES):
         return "time"
     if isinstance(value, _NUMBERS):

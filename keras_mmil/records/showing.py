@@ -29,6 +29,6 @@ def _row(field: Field) -> tuple[str, ...]:
     distinct = ""
     if isinstance(field.seen, Values):
         distinct = "many" if field.n_distinct is None else str(field.n_distinct)
-    missing = f"{field.share_missing:.0%}".replace("%", " %")
+    missing = f"{field.share_missing * 100:.0f} %"
     cells = field.path, field.kind, field.why, missing, distinct, field.examples
     return tuple(cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}…" for cell in cells)

@@ -235,7 +235,7 @@ def test_choices_in_what_is_dropped_are_saved(tmp_path):
 def test_a_part_of_several_types_is_dropped_as_one():
     schema = Schema.infer([{"x": 1, "y": 5}, {"x": "a", "y": 6}])
     assert [field.path for field in schema] == ["x<number>", "x<text>", "y"]
-    assert "50% of what is there are numbers" in schema["x<number>"].why
+    assert "50 % of what is there are numbers" in schema["x<number>"].why
     schema.drop("x")
     assert list(schema.read([{"x": 1, "y": 5}])) == ["y"]
 
