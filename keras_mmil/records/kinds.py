@@ -15,7 +15,7 @@ LEFT_OUT = ("constant", "identifier", "dropped", "empty")
 
 _MANY = 100  # distinct values of a category, unless they come again and again
 _FEW_KEYS = 8  # keys that a record may have without being looked at as a bag by key
-_IS_ID = re.compile(r"(^|[_.\- ])(u?u?id|guid|key|hash|nr|number)$|[a-z]I[dD]$", re.IGNORECASE)
+_IS_ID = re.compile(r"(?i:(^|[_.\- ])(u?u?id|guid|key|hash|nr|number)$)|[a-z]I[dD]$")
 _IS_CODE = re.compile(r"(type|code|class|kind|category|status|group|zip|postcode)$", re.IGNORECASE)
 _IN_NAMES = 1.5  # words, on average, of what may be an identifier, at most
 _IN_TEXTS = 3  # words, on average, of what is no category where there are many
