@@ -154,6 +154,9 @@ def _ends(
     if counts is not None:
         in_order = sorted(counts)
         return tuple(in_order[: statistics.N_SMALLEST]), in_order[-1]
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        x = values.to_numpy()
+        return _smallest(x), x.max().item()
     least, most = pc.min_max(values).values()
     smallest, left = [least.as_py()], values
     while len(smallest) < statistics.N_SMALLEST:
@@ -162,6 +165,13 @@ def _ends(
             break
         smallest.append(pc.min(left).as_py())
     return tuple(smallest), most.as_py()
+
+
+def _smallest(x: Array) -> tuple[Scalar, ...]:
+    smallest, largest = [x.min()], x.max()
+    while len(smallest) < statistics.N_SMALLEST and smallest[-1] < largest:
+        smallest.append(x.min(where=x > smallest[-1], initial=largest))
+    return tuple(value.item() for value in smallest)
 
 
 def _as_numpy(array: pa.Array) -> Array:

@@ -13,9 +13,10 @@ import tensorflow as tf
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.records import arrow, keyed, leaves
 from keras_mmil.records.fields import Field
+from keras_mmil.records.parquet import Wanted
 from keras_mmil.records.sources import Batch
 
-__all__ = ["Reader"]
+__all__ = ["Reader", "wanted"]
 
 _SCALARS = ("number", "boolean", "text", "time")
 
@@ -178,3 +179,20 @@ class Reader:
             f"Expected {wanted} at {fields[0].path!r}. "
             f"Received: a {type_} there, in record {self._numbers[levels.record_of(first)]}"
         )
+
+
+def wanted(fields: Iterable[Field]) -> Wanted:
+    """What a source needs to give of some fields, for those that are not left out."""
+    found: dict[str, bool | Wanted] = {}
+    for each in fields:
+        if not each.is_left_out:
+            found[each.name] = True if each.name in found else _wanted_in(each)
+    return found
+
+
+def _wanted_in(part: Field) -> bool | Wanted:
+    if part.kind == "record":
+        return wanted(part.parts)
+    if part.kind == "bag" and not part.is_keyed and len(part.parts) == 1:
+        return _wanted_in(part.parts[0])
+    return True

@@ -10,7 +10,7 @@ from keras_mmil.records import encoding
 from keras_mmil.records.linking import Links
 from keras_mmil.records.observing import observe
 from keras_mmil.records.parts import Parts
-from keras_mmil.records.reading import Reader
+from keras_mmil.records.reading import Reader, wanted
 from keras_mmil.records.sources import batches
 from keras_mmil.records.streaming import streamed
 from keras_mmil.records.targets import Target
@@ -186,7 +186,7 @@ class Schema(Parts):
         """
         expected = None if target is None else Target.of(self[target])
         reader = Reader(self.root)
-        for batch in batches(self._linked(source), self._columns()):
+        for batch in batches(self._linked(source), wanted(self.root.parts)):
             reader.add(batch)
         x = reader.result()
         return x if expected is None else expected.split(x)
@@ -229,7 +229,7 @@ class Schema(Parts):
             raise TypeError(
                 f"Expected a source that can be read again. Received: a {type(source).__name__}"
             )
-        linked, columns = self._linked(source), self._columns()
+        linked, columns = self._linked(source), wanted(self.root.parts)
         return streamed(
             self.root,
             lambda: batches(linked, columns),
@@ -238,11 +238,6 @@ class Schema(Parts):
             seed=seed,
             target=None if target is None else Target.of(self[target]),
         )
-
-    def _columns(self) -> list[str]:
-        """The names of the fields at the top that are read."""
-        names = [field.name for field in self.root.parts if not field.is_left_out]
-        return list(dict.fromkeys(names))
 
     def save(self, path: PathLike) -> None:
         """Write the schema to a file of JSON, which is replaced as a whole."""

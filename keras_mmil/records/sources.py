@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 
 from keras_mmil._support.types import Ints
-from keras_mmil.records import arrow, json_files
+from keras_mmil.records import arrow, json_files, parquet
 from keras_mmil.records.plain import records_to_arrow
 
 __all__ = ["Batch", "batches"]
 
 _ROWS = 10_000  # of lists of dicts
-_PARQUET_ROWS = 2**16
+_TABLE_ROWS = 2**16
 
 
 class Batch(NamedTuple):
@@ -43,21 +42,20 @@ class Batch(NamedTuple):
         return Batch(numbers[places], self.records.take(pa.array(places)))
 
 
-def batches(source: Any, columns: Iterable[str] | None = None) -> Iterator[Batch]:
+def batches(source: Any, wanted: parquet.Wanted | None = None) -> Iterator[Batch]:
     """Records in batches.
 
     Args:
         source: a list of dicts; the path of a .json, .jsonl or .ndjson file, which may end in .gz,
             of a Parquet file, or of a folder of Parquet files; a pandas DataFrame; or Arrow's
             Table, RecordBatch or StructArray.
-        columns: names of fields at the top, where others need not be read; None for all.
+        wanted: what needs to be read of files in which parts can be left out; None for all.
 
     Raises:
         TypeError: if it is none of these.
         ValueError: if a file ends in something else, or is damaged; it names the record.
         FileNotFoundError: if there is no such file.
     """
-    wanted = None if columns is None else list(columns)
     first = 0
     for records in _arrays(source, wanted):
         _check(records, first)
@@ -84,9 +82,9 @@ def _check(records: pa.Array, first: int) -> None:
     )
 
 
-def _arrays(source: Any, columns: list[str] | None) -> Iterator[pa.Array]:
+def _arrays(source: Any, wanted: parquet.Wanted | None) -> Iterator[pa.Array]:
     if isinstance(source, str | os.PathLike):
-        return _of_path(Path(source), columns)
+        return _of_path(Path(source), wanted)
     if isinstance(source, pa.Array):
         return iter([source])
     if isinstance(source, pa.ChunkedArray):
@@ -113,7 +111,7 @@ def _of_objects(objects: Iterable[Any]) -> Iterator[pa.Array]:
 
 
 def _of_table(table: pa.Table) -> Iterator[pa.Array]:
-    for batch in table.to_batches(max_chunksize=_PARQUET_ROWS):
+    for batch in table.to_batches(max_chunksize=_TABLE_ROWS):
         yield batch.to_struct_array()
 
 
@@ -129,19 +127,19 @@ def _of_data_frame(frame: Any) -> Iterator[pa.Array]:
     return _of_table(table)
 
 
-def _of_path(path: Path, columns: list[str] | None) -> Iterator[pa.Array]:
+def _of_path(path: Path, wanted: parquet.Wanted | None) -> Iterator[pa.Array]:
     if path.is_dir():
         files = sorted(path.rglob("*.parquet"))
         if not files:
             raise FileNotFoundError(f"Expected Parquet files in a folder. Received: {path}")
-        return itertools.chain.from_iterable(_of_parquet(file, columns) for file in files)
+        return itertools.chain.from_iterable(parquet.records(file, wanted) for file in files)
     if not path.exists():
         raise FileNotFoundError(f"Expected a file of records. Received: {path}")
     endings = path.suffixes
     is_packed = endings[-1:] == [".gz"]
     ending = (endings[:-1] if is_packed else endings)[-1:]
     if ending == [".parquet"] and not is_packed:
-        return _of_parquet(path, columns)
+        return parquet.records(path, wanted)
     if ending in ([".jsonl"], [".ndjson"]):
         return json_files.lines(path)
     if ending == [".json"]:
@@ -150,19 +148,3 @@ def _of_path(path: Path, columns: list[str] | None) -> Iterator[pa.Array]:
         "Expected a file that ends in .parquet, .json, .jsonl or .ndjson (the latter also .gz). "
         f"Received: {path}"
     )
-
-
-def _of_parquet(path: Path, columns: list[str] | None) -> Iterator[pa.Array]:
-    first = 0
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            if columns is not None:
-                known = set(file.schema_arrow.names)
-                columns = [name for name in columns if name in known]
-            for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=columns):
-                yield batch.to_struct_array()
-                first += len(batch)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"Expected a whole Parquet file. Received: {path}: {error}, in record {first} or later"
-        ) from error

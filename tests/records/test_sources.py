@@ -62,8 +62,43 @@ def test_batches_are_numbered(monkeypatch):
 
 def test_only_some_columns_of_parquet_are_read(tmp_path):
     source = forms(tmp_path)["Parquet"]
-    assert whole(source, ["t", "other"]) == [{"t": record["t"]} for record in RECORDS]
-    assert whole(source, []) == [{}] * 12
+    assert whole(source, {"t": True, "no": {}}) == [{"t": record["t"]} for record in RECORDS]
+    assert whole(source, {}) == [{}] * 12
+
+
+NESTED = [
+    {
+        "a": i,
+        "b.c": {"d": i, "e": [{"f": i, "g": "x"}] * i},
+        "h": [[i], []],
+        "k": [{"l": {"m": i, "n": "y"}, "o": [1.5]}],
+    }
+    for i in range(3)
+]
+
+
+def test_only_wanted_leaves_of_parquet_are_read(tmp_path):
+    path = tmp_path / "nested.parquet"
+    maps = pa.array([[("p", 1)]] * 3, pa.map_(pa.string(), pa.int64()))
+    pyarrow.parquet.write_table(pa.Table.from_pylist(NESTED).append_column("q", maps), path)
+    wanted = {"b.c": {"e": {"g": True}}, "k": {"l": {"m": True}}, "q": {"p": True}, "h": {"r": 1}}
+    assert whole(path, wanted) == [
+        {
+            "b.c": {"e": [{"g": "x"}] * i},
+            "h": [[i], []],
+            "k": [{"l": {"m": i}}],
+            "q": [("p", 1)],
+        }
+        for i in range(3)
+    ]
+    schema = Schema.infer(path)
+    schema.drop("k.l")
+    schema.drop('"b.c".d')
+    x = schema.read(path)
+    assert list(x) == ["a", '"b.c".e.f', "h[][]"]
+    assert x["h[][]"].to_list() == [[[i], []] for i in range(3)]
+    expected = schema.read(pyarrow.parquet.read_table(path))
+    assert {p: str(t) for p, t in x.items()} == {p: str(t) for p, t in expected.items()}
 
 
 def test_data_frames_of_mixed_objects():

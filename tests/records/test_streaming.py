@@ -152,7 +152,7 @@ def test_what_cannot_be_streamed_is_refused():
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 def test_memory_does_not_grow_with_the_file(form, tmp_path, monkeypatch):
     monkeypatch.setattr(json_files, "_BLOCK", 2**15)
-    monkeypatch.setattr("keras_mmil.records.sources._PARQUET_ROWS", 500)
+    monkeypatch.setattr("keras_mmil.records.parquet._ROWS", 500)
     peaks = []
     for n in (2_000, 8_000):
         path = tmp_path / f"{n}.{form}"
