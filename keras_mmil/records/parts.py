@@ -14,7 +14,11 @@ __all__ = ["Parts"]
 
 
 class Parts:
-    """A mapping from paths to parts, whose kinds can be set; the base of `Schema`."""
+    """Parts that are found by their paths, and whose kinds can be set: the base of `Schema`.
+
+    `schema[path]` is a `Field`, `for field in schema` goes over all of them that are read or could
+    be, and `schema[path] = kind` chooses a kind.
+    """
 
     def __init__(self) -> None:
         self._observed = Observed()

@@ -66,19 +66,15 @@ class Schema(Parts):
         """The schema of some records.
 
         Args:
-            source: a list of dicts; a path of a .json, .jsonl, .ndjson (each also .gz) or .parquet
-                file, or of a folder of Parquet files, which are read as streams; a pandas
-                DataFrame; or an Arrow Table.
+            source: a list or another iterable of dicts; a path of a .json, .jsonl, .ndjson (each
+                also .gz) or .parquet file, or of a folder of Parquet files, which are read as
+                streams; a pandas DataFrame; or an Arrow Table, or what can be made one.
 
         Raises:
             TypeError: if `source`, or a value in it, is no part of records; with its path.
             ValueError: if there are no records, or a file is damaged.
         """
-        schema = cls()
-        schema.update(source)
-        if not schema.n_records:
-            raise ValueError(f"Expected at least one record. Received: none in {_shown(source)}")
-        return schema
+        return cls()._inferred(source)
 
     @classmethod
     def infer_tables(
@@ -109,8 +105,7 @@ class Schema(Parts):
         """
         schema = cls()
         schema._links = Links.of(top, keys, orphans)
-        schema.update(tables)
-        return schema
+        return schema._inferred(tables)
 
     def update(self, source: Any) -> None:
         """Take further records into account, as if they had been there from the start.
@@ -257,6 +252,12 @@ class Schema(Parts):
         except ValueError as error:
             raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
         return schema
+
+    def _inferred(self, source: Any) -> Self:
+        self.update(source)
+        if not self.n_records:
+            raise ValueError(f"Expected at least one record. Received: none in {_shown(source)}")
+        return self
 
     def _linked(self, source: Any) -> Any:
         """A source of records: of the tables, if it is of linked ones."""

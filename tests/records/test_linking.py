@@ -203,6 +203,8 @@ def test_empty_tables():
     empty = {name: table[:0] for name, table in tables.items()}
     records = link({**empty, "customers": tables["customers"]}, "customers", KEYS).to_pylist()
     assert [record["orders"] for record in records] == [[]] * 30
+    with pytest.raises(ValueError, match="at least one record"):
+        Schema.infer_tables(empty, "customers", KEYS)
     schema = Schema.infer_tables(tables, "customers", KEYS)
     assert schema.read(empty)["orders.items.price"].shape.as_list() == [0, None, None]
 
