@@ -37,8 +37,8 @@ class Part:
 
     Attributes:
         values: without nulls. Of numbers an array of integers or float64, all finite as float32;
-            of booleans; of strings; of times in seconds since 1970 (UTC), float64; of structs or
-            maps; of lists.
+            of booleans; of strings, or a dictionary of such; of times in seconds since 1970 (UTC),
+            float64; of structs or maps; of lists.
         at: position of each in the array that they are from, int64; None where all are there.
     """
 
@@ -144,13 +144,20 @@ def _plain(array: pa.Array) -> pa.Array:
         array = array.combine_chunks()
     if isinstance(array, pa.ExtensionArray):
         return _plain(array.storage)
-    if pa.types.is_dictionary(array.type):
+    if pa.types.is_dictionary(array.type) and not _is_dictionary_of_texts(array):
         return _plain(array.dictionary.take(array.indices))
     if pa.types.is_run_end_encoded(array.type):
         return _plain(pc.run_end_decode(array))
     if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
         return array.cast(pa.large_binary())  # many functions do not know views
     return array
+
+
+def _is_dictionary_of_texts(array: pa.DictionaryArray) -> bool:
+    of = array.type.value_type
+    return (
+        pa.types.is_string(of) or pa.types.is_large_string(of)
+    ) and not array.dictionary.null_count
 
 
 def _is_mixed(type_: pa.DataType) -> bool:
@@ -168,7 +175,7 @@ def _conversion(type_: pa.DataType, path: str) -> tuple[str, Callable[[pa.Array]
         return "number", _same
     if is_.is_integer(type_) or is_.is_floating(type_) or is_.is_decimal(type_):
         return "number", lambda x: x.cast(pa.float64(), safe=False)
-    if is_.is_string(type_) or is_.is_large_string(type_):
+    if is_.is_string(type_) or is_.is_large_string(type_) or is_.is_dictionary(type_):
         return "text", _same
     if is_.is_binary(type_) or is_.is_large_binary(type_):
         return "text", lambda x: x.cast(pa.large_string())

@@ -36,7 +36,7 @@ def column_of_map(records: pa.MapArray, name: str) -> pa.Array:
     """The values of a key of maps, null where a map is null or has no such key."""
     at = np.flatnonzero(pc.is_valid(records).to_numpy(zero_copy_only=False))
     keys, values, owner = _entries_of_map(records.drop_null())
-    is_it = pc.equal(keys, pa.scalar(name, keys.type)).to_numpy(zero_copy_only=False)
+    is_it = pc.equal(keys.cast(pa.large_string()), name).to_numpy(zero_copy_only=False)
     index = np.full(len(records), -1)
     index[at[owner[is_it]]] = np.flatnonzero(is_it)
     return values.take(pa.array(index, mask=index < 0))

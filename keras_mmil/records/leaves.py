@@ -83,10 +83,10 @@ def _texts(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
         return tf.fill([n], MISSING_TEXT)
     (each,) = found.values()
     # TensorFlow makes a string of each Python string: so only of the distinct ones.
-    encoded = pc.dictionary_encode(each.values)
+    encoded = _encoded(each.values)
     distinct = tf.constant([MISSING_TEXT, *encoded.dictionary.to_pylist()], tf.string)
     index = np.zeros(n, np.int32)
-    index[_at(each)] = encoded.indices.to_numpy() + 1
+    index[_at(each)] = encoded.indices.to_numpy().astype(np.int32) + 1
     return tf.gather(distinct, index)
 
 
@@ -101,9 +101,16 @@ def _at(part: Part) -> slice | Array:
     return slice(None) if part.at is None else part.at
 
 
+def _encoded(texts: pa.Array) -> pa.DictionaryArray:
+    """Texts as a dictionary that holds about as many as there are different ones."""
+    if pa.types.is_dictionary(texts.type) and len(texts.dictionary) > len(texts):
+        texts = texts.cast(pa.large_string())  # a slice, and the dictionary of all
+    return pc.dictionary_encode(texts)
+
+
 def _parsed(texts: pa.Array) -> Array:
     """Texts of ISO 8601 as seconds since 1970 (UTC); NaN for others."""
-    encoded = pc.dictionary_encode(texts)
+    encoded = _encoded(texts)
     seconds = np.array([_seconds(text) for text in encoded.dictionary.to_pylist()], np.float64)
     return seconds[encoded.indices.to_numpy()]
 

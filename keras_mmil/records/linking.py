@@ -288,12 +288,13 @@ def _alike(one: pa.Array, two: pa.Array, key: _Key) -> tuple[pa.Array, pa.Array]
 
 def _values(array: pa.Array, path: str) -> pa.Array:
     """Values as texts, int64 or, where they are not all integers, float64."""
-    found = list(arrow.alternatives(array, path).values())
+    found = list(arrow.alternatives(array, path).items())
     if not found:
         return pa.nulls(len(array))
-    part = arrow.present(found[0], path)
+    ((type_, alternative),) = found
+    part = arrow.present(alternative, path)
     values = part.values
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+    if type_ == "text":
         values = values.cast(pa.large_string())
     else:
         x = values.to_numpy()

@@ -97,6 +97,7 @@ def _texts(values: pa.Array, path: str) -> Values:
     if counts is not None and max(map(len, counts)) > statistics.LONGEST:
         counts = None
     if counts is None:
+        values = values.cast(pa.large_string())
         shown = pc.utf8_slice_codeunits(values, 0, statistics.LONGEST)
         n_times = pc.sum(pc.match_substring_regex(values, _TIME), min_count=0).as_py()
         n_words = pc.sum(pc.count_substring_regex(values, statistics.WORD), min_count=0).as_py()
