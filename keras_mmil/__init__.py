@@ -23,6 +23,7 @@ _LAZY = {
     "datasets": None,
     "interpretation": None,
     "ragged": None,
+    "records": None,
     "testing": None,
     "text": None,
     "training": None,

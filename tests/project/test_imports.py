@@ -319,7 +319,7 @@ def test_every_package_is_listed(setup_cfg):
 
 def test_every_third_party_import_is_declared(setup_cfg):
     extras = setup_cfg["options.extras_require"]
-    optional = [extras[name] for name in ("graphs", "report", "text")]
+    optional = [extras[name] for name in ("graphs", "records", "report", "text")]
     declared = "\n".join([setup_cfg["options"]["install_requires"], *optional])
     distributions = set(re.findall(r"^[\w-]+", declared, re.MULTILINE))
     imported = {name.split(".")[0] for module in MODULES for name in imports_of(module)}
@@ -341,5 +341,14 @@ def test_the_package_loads_no_more_than_it_needs():
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     loaded = {room_of(name) for name in result.stdout.split()}
     assert "model" in loaded, result.stderr
-    lazy = ("builders", "training", "testing", "interpretation", "datasets", "zoo", "cli")
+    lazy = (
+        "builders",
+        "training",
+        "testing",
+        "interpretation",
+        "records",
+        "datasets",
+        "zoo",
+        "cli",
+    )
     assert not {name for name in loaded if name.split(".")[0] in lazy}

@@ -1,0 +1,52 @@
+"""Kinds of parts that people choose."""
+
+from collections.abc import Mapping
+
+from keras_mmil.records import kinds
+from keras_mmil.records.fields import Field, tree, walk
+from keras_mmil.records.paths import alternative
+from keras_mmil.records.statistics import MAX_FIELDS, TYPES, Observed, Records, Values
+
+__all__ = ["by_path", "check"]
+
+
+def by_path(root: Field, also_left_out: bool = False) -> dict[str, Field]:
+    """The parts of records by their paths; those in left-out ones only on request."""
+    parts: dict[str, Field] = {}
+    for field in walk(root, also_left_out):
+        parts.setdefault(field.path, field)  # records in a bag have the bag's path
+    del parts[""]
+    return parts
+
+
+def check(observed: Observed, choices: Mapping[str, str]) -> None:
+    """Raise ValueError where records cannot be read, or cannot be of the kinds that were chosen."""
+    top = observed.by_type.get("record")
+    if isinstance(top, Records) and top.by_key is not None:
+        raise ValueError(
+            f"Expected at most {MAX_FIELDS} fields of the records at the top. Received: more"
+        )
+    if not choices:
+        return
+    parts = by_path(tree(observed, choices), also_left_out=True)
+    for path, kind in choices.items():
+        types = [type_ for type_ in TYPES if alternative(path, type_) in parts]
+        if types and kind == "dropped":
+            continue
+        if path not in parts:
+            found = f"{' and '.join(types)} values" if types else "nothing"
+            raise ValueError(f"Expected {kind} at {path!r}, as was chosen. Received: {found} there")
+        allowed = _allowed(parts[path])
+        if kind not in allowed:
+            raise ValueError(
+                f"Expected a kind that {path!r} can be of: {', '.join(allowed)}. Received: {kind!r}"
+            )
+
+
+def _allowed(field: Field) -> tuple[str, ...]:
+    """The kinds that may be chosen for a part."""
+    if isinstance(field.seen, Values):
+        return (*kinds.possible(field.type, field.seen), "dropped")
+    if isinstance(field.seen, Records):
+        return ("bag", *(["record"] if field.seen.by_key is None else []), "dropped")
+    return ("bag", "dropped") if field.type == "bag" else ("dropped",)

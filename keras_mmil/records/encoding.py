@@ -1,0 +1,174 @@
+"""Schemas as JSON, and back, where nothing is believed unchecked."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from keras_mmil._support.atomic import write_json
+from keras_mmil._support.types import PathLike
+from keras_mmil.records import statistics
+from keras_mmil.records.linking import Links
+from keras_mmil.records.statistics import Bags, ByKey, Observed, Records, Seen, Values
+
+__all__ = ["read", "write"]
+
+_FORMAT = 1
+_MOMENTS = ("mean", "squares")
+_COUNTS = ("n_integers", "n_times", "n_words")
+
+
+def write(
+    path: PathLike, observed: Observed, choices: Mapping[str, str], links: Links | None
+) -> None:
+    """Write what was seen, what was chosen, and how tables are linked, to a file."""
+    content: dict[str, Any] = {"format": _FORMAT, "choices": dict(choices)}
+    if links is not None:
+        content["tables"] = asdict(links)
+    write_json(Path(path), content | {"records": _encode(observed)})
+
+
+def read(path: PathLike) -> tuple[Observed, dict[str, str], Links | None]:
+    """Read what `write` wrote.
+
+    Raises:
+        ValueError: if the file holds something else; it says where.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        _expect(isinstance(content, dict) and content.get("format") == _FORMAT, "format", content)
+        choices = content.get("choices")
+        are_texts = isinstance(choices, dict) and all(isinstance(x, str) for x in choices.values())
+        _expect(are_texts, "choices", choices)
+        return _decode(content.get("records"), "records"), choices, _links(content.get("tables"))
+    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
+
+
+def _links(content: Any) -> Links | None:
+    if content is None:
+        return None
+    is_right = isinstance(content, dict) and content.keys() == {"top", "keys", "orphans"}
+    _expect(is_right and isinstance(content["top"], str), "tables", content)
+    keys = content["keys"]
+    are_pairs = isinstance(keys, list) and all(isinstance(x, list) and len(x) == 2 for x in keys)
+    _expect(are_pairs and all(isinstance(x, str) for pair in keys for x in pair), "keys", keys)
+    return Links(
+        content["top"], tuple((child, parent) for child, parent in keys), content["orphans"]
+    )
+
+
+def _expect(is_right: bool, where: str, received: object) -> None:
+    if not is_right:
+        raise _wrong(where, received)
+
+
+def _wrong(where: str, received: object) -> ValueError:
+    shown = repr(received)
+    return ValueError(f"{where}={shown if len(shown) < 80 else f'{shown[:80]}…'}")
+
+
+def _encode(observed: Observed) -> dict[str, Any]:
+    content: dict[str, Any] = {"count": observed.count}
+    if observed.key:
+        content["key"] = observed.key
+    return content | {type_: _encoded(type_, seen) for type_, seen in observed.by_type.items()}
+
+
+def _encoded(type_: str, seen: Seen) -> dict[str, Any]:
+    if isinstance(seen, Bags):
+        return {"count": seen.count, "largest": seen.largest, "members": _encode(seen.members)}
+    if isinstance(seen, Records):
+        content: dict[str, Any] = {"count": seen.count}
+        if seen.by_key is None:
+            return content | {"fields": {name: _encode(x) for name, x in seen.fields.items()}}
+        keys, each = seen.by_key.keys, seen.by_key.each
+        return content | {"keys": _encoded("text", keys), "each": _encode(each)}
+    content = {"count": seen.count}
+    content |= {name: getattr(seen, name) for name in (*_MOMENTS, *_COUNTS) if getattr(seen, name)}
+    if seen.counts is None:
+        return content | {"smallest": list(seen.smallest), "largest": seen.largest}
+    # Pairs, for keys of JSON are texts.
+    return content | {"values": [[value, n] for value, n in seen.counts.items()]}
+
+
+def _decode(content: Any, where: str) -> Observed:
+    _expect(isinstance(content, dict), where, content)
+    by_type = {
+        type_: _decoded(type_, part, f"{where}.{type_}")
+        for type_, part in content.items()
+        if type_ not in ("count", "key")
+    }
+    key = content.get("key", "")
+    _expect(isinstance(key, str), f"{where}.key", key)
+    observed = Observed(_count(content, where), by_type, key)
+    _expect(observed.n_present <= observed.count, f"{where}.count", observed.count)
+    return observed
+
+
+def _decoded(type_: str, content: Any, where: str) -> Seen:
+    _expect(type_ in statistics.TYPES and isinstance(content, dict), where, content)
+    if type_ not in ("record", "bag"):
+        return _values(type_, content, where)
+    count = _count(content, where, least=1)
+    if type_ == "bag":
+        members = _decode(content.get("members"), f"{where}.members")
+        return Bags(count, members, _count(content, where, "largest"))
+    if "keys" in content:
+        keys = _values("text", content["keys"], f"{where}.keys", least=0)
+        each = _decode(content.get("each"), f"{where}.each")
+        _expect(each.count == keys.count, f"{where}.each.count", each.count)
+        return Records(count, {}, ByKey(keys, each))
+    fields = content.get("fields")
+    _expect(isinstance(fields, dict), f"{where}.fields", fields)
+    _expect(len(fields) <= statistics.MAX_FIELDS, f"{where}.fields", list(fields))
+    parts = {name: _decode(part, f"{where}.fields.{name}") for name, part in fields.items()}
+    for name, part in parts.items():
+        _expect(part.count == count, f"{where}.fields.{name}.count", part.count)
+    return Records(count, parts)
+
+
+_PYTHON = {"number": (int, float), "time": (int, float), "text": (str,), "boolean": (bool,)}
+
+
+def _values(type_: str, content: Any, where: str, least: int = 1) -> Values:
+    _expect(isinstance(content, dict), where, content)
+    count = _count(content, where, least=least)
+    figures = {
+        name: _count(content | {name: content.get(name, 0)}, where, name) for name in _COUNTS
+    }
+    for name in _MOMENTS:
+        figures[name] = content.get(name, 0.0)
+        _expect(_is_value("number", figures[name]), f"{where}.{name}", figures[name])
+    if "values" not in content:
+        smallest, largest = content.get("smallest"), content.get("largest")
+        are_some = isinstance(smallest, list) and 0 < len(smallest) <= statistics.N_SMALLEST
+        _expect(are_some, f"{where}.smallest", smallest)
+        _expect(all(_is_value(type_, x) for x in smallest), f"{where}.smallest", smallest)
+        _expect(_is_value(type_, largest), f"{where}.largest", largest)
+        return Values(count, None, tuple(smallest), largest, **figures)
+    pairs = content["values"]
+    _expect(isinstance(pairs, list), f"{where}.values", pairs)
+    for pair in pairs:
+        is_pair = isinstance(pair, list) and len(pair) == 2 and _is_value(type_, pair[0])
+        _expect(is_pair and type(pair[1]) is int and pair[1] > 0, f"{where}.values", pair)
+    counts = dict(pairs)
+    _expect(len(counts) == len(pairs) <= statistics.MAX_VALUES, f"{where}.values", "repeated ones")
+    _expect(sum(counts.values()) == count, f"{where}.count", count)
+    in_order = sorted(counts)
+    smallest = tuple(in_order[: statistics.N_SMALLEST])
+    return Values(count, counts, smallest, in_order[-1] if in_order else None, **figures)
+
+
+def _is_value(type_: str, value: object) -> bool:
+    is_right = isinstance(value, _PYTHON[type_]) and (type_ == "boolean") == isinstance(value, bool)
+    return is_right and (not isinstance(value, float) or math.isfinite(value))
+
+
+def _count(content: dict[str, Any], where: str, name: str = "count", least: int = 0) -> int:
+    count = content.get(name)
+    if type(count) is not int or count < least:
+        raise _wrong(f"{where}.{name}", count)
+    return count

@@ -1,0 +1,163 @@
+"""The parts of records with what they are taken for: a tree, made of what was seen."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from keras_mmil.records import kinds
+from keras_mmil.records.kinds import Decision
+from keras_mmil.records.paths import alternative, child, item
+from keras_mmil.records.statistics import Bags, Observed, Records, Scalar, Seen, Values
+
+__all__ = ["KEY", "Field", "tree", "walk"]
+
+KEY = "key"  # of the field that holds the keys of a bag by key
+_N_SHOWN = 3
+_WIDEST = 24  # characters of an example
+
+
+@dataclass(frozen=True)
+class Field:
+    """One part of the records.
+
+    Attributes:
+        path: such as `orders.items.price`.
+        name: of the field in its record; empty for members of a bag, and for alternatives.
+        kind: "number", "category", "boolean", "text", "time", "record" or "bag"; or why it is left
+            out: "constant", "identifier", "empty" (nothing was ever there) or "dropped".
+        why: what the kind was chosen for.
+        type: that of the values it is of, one of `statistics.TYPES`; empty if there were none.
+        share_missing: share of the places that hold no such value.
+        seen: statistics of the values, None if there were none.
+        parts: the fields of a record, or the members of a bag: several `Field`s if they are of
+            several types. A bag by key has the keys as a further one, and the values.
+        is_keyed: whether it is a bag of which the data hold records, with a key for each member.
+    """
+
+    path: str
+    name: str
+    kind: str
+    why: str
+    type: str
+    share_missing: float
+    seen: Seen | None
+    parts: tuple["Field", ...] = ()
+    is_keyed: bool = False
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether it is not read."""
+        return self.kind in kinds.LEFT_OUT
+
+    @property
+    def n_distinct(self) -> int | None:
+        """Number of distinct values; None if they are not values, or too many to be counted."""
+        return self.seen.n_distinct if isinstance(self.seen, Values) else None
+
+    @property
+    def examples(self) -> str:
+        """Some values: the most frequent ones, where they are counted."""
+        if not isinstance(self.seen, Values):
+            return ""
+        values = list(self.seen.smallest)
+        if self.seen.counts is not None:
+            order = sorted(self.seen.counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
+            values = [value for value, _ in order[:_N_SHOWN]]
+        return ", ".join(map(_shown, values))
+
+
+def tree(observed: Observed, choices: Mapping[str, str]) -> Field:
+    """The records at the top, with all parts.
+
+    Args:
+        observed: what was seen at the top.
+        choices: kinds by path that were chosen by people, or "dropped".
+    """
+    seen = observed.by_type.get("record")
+    if not isinstance(seen, Records):
+        seen = Records()
+    return Field("", "", "record", "the top", "record", 0.0, seen, _fields(seen, "", choices))
+
+
+def walk(field: Field, also_left_out: bool = False) -> Iterator[Field]:
+    """A part and all parts in it; those that are left out are entered only on request."""
+    yield field
+    if also_left_out or not field.is_left_out:
+        for part in field.parts:
+            yield from walk(part, also_left_out)
+
+
+def _fields(seen: Records, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
+    return tuple(
+        field
+        for name, observed in seen.fields.items()
+        for field in _place(observed, child(path, name), name, choices)
+    )
+
+
+def _place(
+    observed: Observed,
+    path: str,
+    name: str,
+    choices: Mapping[str, str],
+    path_of_records: str | None = None,
+) -> Iterator[Field]:
+    """What is at one place: a `Field` for each type of value that was seen there."""
+    if not observed.by_type:
+        kind, why = choices.get(path, "empty"), "nothing was ever there"
+        yield Field(path, name, kind, why, "", 1.0, None)
+    for type_, seen in observed.by_type.items():
+        is_only = len(observed.by_type) == 1
+        here = path if is_only else alternative(path, type_)
+        inner = here if path_of_records is None else path_of_records
+        decision, parts, is_keyed = _decided(observed, seen, here, type_, name, choices, inner)
+        kind, why = decision
+        if observed.key:
+            kind, why = "identifier", f"key {observed.key}"
+        elif not is_only:
+            why += f"; {seen.count / observed.n_present * 100:.0f} % of what is there are {type_}s"
+        chosen = choices.get(here, "dropped" if choices.get(path) == "dropped" else None)
+        if chosen:
+            kind, why = chosen, "chosen"
+        missing = 1 - seen.count / observed.count
+        shown = inner if type_ == "record" and not is_keyed else here
+        yield Field(shown, name, kind, why, type_, missing, seen, parts, is_keyed)
+
+
+def _decided(
+    observed: Observed,
+    seen: Seen,
+    path: str,
+    type_: str,
+    name: str,
+    choices: Mapping[str, str],
+    path_of_records: str,
+) -> tuple[Decision, tuple[Field, ...], bool]:
+    """What values of one type are taken for, the parts in them, and whether they are by key."""
+    if isinstance(seen, Values):
+        return kinds.decide(name, type_, seen, seen.count == observed.count), (), False
+    if isinstance(seen, Bags):
+        decision = Decision("bag", f"up to {seen.largest} members")
+        return decision, _members(seen.members, path, choices), False
+    decision = kinds.is_keyed(seen)
+    kind = choices.get(path, decision.kind)
+    if kind == "record" or (kind == "dropped" and decision.kind == "record"):
+        return decision, _fields(seen, path_of_records, choices), False
+    entries = seen.entries()
+    parts = _members(entries.each, path, choices)
+    taken = {part.name for member in parts for part in (member, *member.parts)}
+    key = KEY
+    while key in taken:
+        key = f"_{key}"
+    keys = Observed(entries.keys.count, {"text": entries.keys} if entries.keys.count else {})
+    return decision, (*_place(keys, child(path, key), key, choices), *parts), True
+
+
+def _members(observed: Observed, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
+    """What the members of a bag are; records among them have its own path."""
+    return tuple(_place(observed, item(path), "", choices, path_of_records=path))
+
+
+def _shown(value: Scalar) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = " ".join(text.split()) or repr(text)
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

@@ -1,0 +1,168 @@
+"""What the parts of records are taken for, and why."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from keras_mmil.records.statistics import Observed, Records, Scalar, Values
+
+__all__ = ["KINDS", "LEFT_OUT", "SCALARS", "Decision", "decide", "is_keyed", "possible"]
+
+SCALARS = ("number", "category", "boolean", "text", "time")
+KINDS = (*SCALARS, "record", "bag")
+LEFT_OUT = ("constant", "identifier", "dropped", "empty")
+
+_MANY = 100  # distinct values of a category, unless they come again and again
+_FEW_KEYS = 8  # keys that a record may have without being looked at as a bag by key
+_IS_ID = re.compile(r"(?i:(^|[_.\- ])(u?u?id|guid|key|hash|nr|number)$)|[a-z]I[dD]$")
+_IS_CODE = re.compile(r"(type|code|class|kind|category|status|group|zip|postcode)$", re.IGNORECASE)
+_IN_NAMES = 1.5  # words, on average, of what may be an identifier, at most
+_IN_TEXTS = 3  # words, on average, of what is no category where there are many
+
+
+class Decision(NamedTuple):
+    """What a part is taken for.
+
+    Attributes:
+        kind: one of `KINDS` or `LEFT_OUT`.
+        why: a few words.
+    """
+
+    kind: str
+    why: str
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """Scalar values, and what is around them."""
+
+    name: str
+    seen: Values
+    is_always_there: bool
+
+    @property
+    def n_distinct(self) -> int | None:
+        return self.seen.n_distinct
+
+    @property
+    def comes_again(self) -> float:
+        """How often a value was seen, on average; 0 if that is not known."""
+        return self.seen.count / self.n_distinct if self.n_distinct else 0.0
+
+
+def decide(name: str, type_: str, seen: Values, is_always_there: bool) -> Decision:
+    """What values are taken for.
+
+    Args:
+        name: of their field.
+        type_: "number", "boolean", "text" or "time".
+        seen: their statistics.
+        is_always_there: whether nothing else was seen there, and nothing was missing.
+    """
+    looked = _Looked(name, seen, is_always_there)
+    if looked.n_distinct == 1 and is_always_there:
+        return Decision("constant", f"always {_shown(seen.smallest[0])}")
+    return _DECIDE[type_](looked)
+
+
+def possible(type_: str, seen: Values) -> tuple[str, ...]:
+    """The kinds that a user may choose for values of a type."""
+    kinds: list[str] = []
+    if type_ == "number":
+        kinds = ["number"]
+        if seen.counts is not None and _are_integers(seen):
+            kinds.append("category")
+        if seen.counts is not None and seen.counts.keys() <= {0, 1}:
+            kinds.append("boolean")
+    elif type_ == "boolean":
+        kinds = ["boolean"]
+    elif type_ == "text":
+        kinds = ["text"] + ["category"] * (seen.counts is not None)
+        kinds += ["time"] * (seen.n_times == seen.count)
+    elif type_ == "time":
+        kinds = ["time"]
+    return tuple(kinds)
+
+
+def is_keyed(seen: Records) -> Decision:
+    """Whether records are bags of values by key, such as a dict from ids to records, and why."""
+    if seen.by_key is not None:
+        return Decision("bag", f"by key: {_n_keys(seen.by_key.keys)} different keys")
+    present = {name: part.n_present for name, part in seen.fields.items() if part.n_present}
+    if len(present) <= _FEW_KEYS:
+        return Decision("record", f"{len(seen.fields)} fields")
+    are_alike = len({_form(seen.fields[name]) for name in present}) == 1
+    are_numbered = len({re.sub(r"\d+", "0", name) for name in present}) <= len(present) / 4
+    share = sum(present.values()) / (seen.count * len(present))
+    if are_numbered or (are_alike and share < 0.5):
+        why = "numbered" if are_numbered else f"each in {share * 100:.0f} % of the records"
+        return Decision("bag", f"by key: {len(present)} keys, {why}")
+    return Decision("record", f"{len(seen.fields)} fields")
+
+
+def _number(looked: _Looked) -> Decision:
+    seen, n = looked.seen, looked.n_distinct
+    is_integer = seen.n_integers == seen.count
+    if seen.counts is not None and seen.counts.keys() <= {0, 1}:
+        return Decision("boolean", "only 0 and 1")
+    is_distinct = n is None or 1 < n == seen.count
+    if is_integer and is_distinct and looked.is_always_there and _IS_ID.search(looked.name):
+        return Decision("identifier", "by its name, and no value comes twice")
+    is_code = _are_integers(seen) and _IS_CODE.search(looked.name)
+    if is_code and n is not None and n <= _MANY:
+        return Decision("category", f"by its name: {n} different integers")
+    return Decision("number", "integers" if is_integer else "numbers")
+
+
+def _boolean(looked: _Looked) -> Decision:
+    return Decision("boolean", "true and false")
+
+
+def _time(looked: _Looked) -> Decision:
+    return Decision("time", "dates and times")
+
+
+def _text(looked: _Looked) -> Decision:
+    seen, n = looked.seen, looked.n_distinct
+    n_words = seen.n_words / seen.count
+    if seen.n_times == seen.count:
+        return Decision("time", "dates and times of ISO 8601")
+    if n_words < _IN_NAMES and looked.is_always_there:
+        if n is None and _IS_ID.search(looked.name):
+            return Decision("identifier", "by its name, and there are very many values")
+        if n is not None and 1 < n == seen.count and (n > _MANY or _IS_ID.search(looked.name)):
+            return Decision("identifier", "single words, of which none comes twice")
+    if n is not None and looked.comes_again >= 2 and (n <= _MANY or n_words < _IN_TEXTS):
+        return Decision("category", f"{n} different texts, each {looked.comes_again:.0f} times")
+    if n == 1:
+        return Decision("category", "one text, or missing")
+    return Decision("text", f"{n or 'many'} different texts of {n_words:.1f} words")
+
+
+_DECIDE: dict[str, Callable[[_Looked], Decision]] = {
+    "number": _number,
+    "boolean": _boolean,
+    "time": _time,
+    "text": _text,
+}
+
+
+def _n_keys(keys: Values) -> str:
+    return "very many" if keys.n_distinct is None else str(keys.n_distinct)
+
+
+def _are_integers(seen: Values) -> bool:
+    """Whether values are integers that floats tell apart, too."""
+    return seen.n_integers == seen.count and not any(
+        isinstance(x, float) for x in seen.counts or ()
+    )
+
+
+def _form(seen: Observed) -> tuple[str, ...]:
+    """What is alike in values of the same form: their types."""
+    return tuple(seen.by_type)
+
+
+def _shown(value: Scalar) -> str:
+    return repr(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,198 @@
+"""Nested records as tensors, one for each part of a schema."""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import tensorflow as tf
+
+from keras_mmil._support.types import Array, Ints
+from keras_mmil.records import arrow, keyed, leaves
+from keras_mmil.records.fields import Field
+from keras_mmil.records.parquet import Wanted
+from keras_mmil.records.sources import Batch
+
+__all__ = ["Reader", "wanted"]
+
+_SCALARS = ("number", "boolean", "text", "time")
+
+
+@dataclass
+class _Levels:
+    """The bags around a place.
+
+    Attributes:
+        n: number of places: of the top-records, or of the members of the innermost bags.
+        lengths: numbers of members of the bags of each level, outermost first.
+        paths: of these bags.
+    """
+
+    n: int
+    lengths: tuple[Array, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def inner(self, path: str, lengths: Array) -> "_Levels":
+        """The places in bags at these places."""
+        return _Levels(int(lengths.sum()), (*self.lengths, lengths), (*self.paths, path))
+
+    def record_of(self, place: int) -> int:
+        """The number, in its batch, of the record that a place is in."""
+        for lengths in reversed(self.lengths):
+            place = int(np.searchsorted(np.cumsum(lengths), place, side="right"))
+        return place
+
+
+@dataclass
+class Reader:
+    """Records in batches, as tensors.
+
+    Args:
+        root: the records at the top of a schema.
+
+    Attributes:
+        values: dict from paths to what was read there, a list of tensors.
+        lengths: dict from paths of bags to the numbers of their members, a list of arrays.
+        bags_around: dict from paths to those of the bags around them, outermost first.
+        of_other_types: how many values were read as missing, by path, type wanted and type found.
+    """
+
+    root: Field
+    values: dict[str, list[tf.Tensor]] = field(default_factory=dict)
+    lengths: dict[str, list[Array]] = field(default_factory=dict)
+    bags_around: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    of_other_types: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    _numbers: range | Ints = range(0)
+
+    def add(self, batch: Batch) -> None:
+        """Read further records.
+
+        Raises:
+            ValueError: if a record is of another structure than the schema's: it names the path and
+                the record's number.
+        """
+        self._numbers = batch.numbers
+        (records,) = arrow.alternatives(batch.records, "").values() or [pa.array([], pa.struct([]))]
+        self._record(self.root.parts, records, _Levels(len(records)))
+
+    def result(self) -> dict[str, tf.Tensor | tf.RaggedTensor]:
+        """All that was read so far, by path; warn of values of other types than the schema's."""
+        if not self.values:
+            self.add(Batch(range(0), pa.array([], pa.struct([]))))
+        for (path, wanted, found), n in self.of_other_types.items():
+            warnings.warn(
+                f"{path!r} is {wanted} in the schema; {n} {found} there are read as missing.",
+                stacklevel=3,
+            )
+        splits = {
+            bag: tf.constant(np.concatenate([[0], *lengths]).cumsum())
+            for bag, lengths in self.lengths.items()
+        }
+        tensors: dict[str, tf.Tensor | tf.RaggedTensor] = {}
+        for path, pieces in self.values.items():
+            x = pieces[0] if len(pieces) == 1 else tf.concat(pieces, axis=0)
+            around = [splits[bag] for bag in self.bags_around[path]]
+            if around:
+                x = tf.RaggedTensor.from_nested_row_splits(x, around, validate=False)
+            tensors[path] = x
+        return tensors
+
+    def _record(self, fields: Iterable[Field], records: pa.Array, levels: _Levels) -> None:
+        """The fields of records, of which some may be missing."""
+        columns: dict[str, pa.Array] = {}
+        if pa.types.is_struct(records.type):
+            names = [each.name for each in records.type]
+            columns = dict(zip(names, records.flatten(), strict=True))
+        elif pa.types.is_map(records.type):
+            columns = {each.name: keyed.column_of_map(records, each.name) for each in fields}
+        places: dict[str, list[Field]] = {}
+        for each in fields:
+            places.setdefault(each.name, []).append(each)
+        for name, alternatives in places.items():
+            if not all(each.is_left_out for each in alternatives):
+                self._place(alternatives, columns.get(name), levels)
+
+    def _place(self, fields: Sequence[Field], array: pa.Array | None, levels: _Levels) -> None:
+        """What is at one place, of several types perhaps."""
+        found = {} if array is None else arrow.alternatives(array, fields[0].path)
+        claimed = {each.type for each in fields}
+        for each in fields:
+            accepted = {each.type, *(leaves.ACCEPTED.get(each.kind, set()) - claimed)}
+            here = {type_: found[type_] for type_ in accepted & found.keys()}
+            if not each.is_left_out:
+                self._read(each, here, levels)
+            claimed |= accepted
+        for type_ in found.keys() - claimed:
+            self._refuse(fields, type_, found[type_], levels)
+
+    def _read(self, part: Field, found: dict[str, pa.Array], levels: _Levels) -> None:
+        array = found.get(part.type)
+        if part.kind == "record":
+            missing = pa.nulls(levels.n, pa.struct([]))
+            self._record(part.parts, missing if array is None else array, levels)
+        elif part.kind == "bag":
+            self._bag(part, array, levels)
+        else:
+            arrays = {
+                type_: arrow.present(each, part.path) for type_, each in found.items() if len(each)
+            }
+            piece = leaves.read(part, arrays, levels.n)
+            self.values.setdefault(part.path, []).append(piece)
+            self.bags_around[part.path] = levels.paths
+
+    def _bag(self, part: Field, array: pa.Array | None, levels: _Levels) -> None:
+        lengths = np.zeros(levels.n, np.int64)
+        keys = members = None
+        if array is not None:
+            bags = arrow.present(array, part.path)
+            at = slice(None) if bags.at is None else bags.at
+            if part.is_keyed:
+                keys, members, lengths[at] = keyed.entries(bags.values, part.path)
+            else:
+                lengths[at] = pc.list_value_length(bags.values).to_numpy()
+                members = bags.values.flatten()
+        inner = levels.inner(part.path, lengths)
+        self.lengths.setdefault(part.path, []).append(lengths)
+        of_keys = [each for each in part.parts if each.name]
+        of_members = [each for each in part.parts if not each.name]
+        if of_keys and not of_keys[0].is_left_out:
+            self._place(of_keys, keys, inner)
+        if not all(each.is_left_out for each in of_members):
+            self._place(of_members, members, inner)
+
+    def _refuse(
+        self, fields: Sequence[Field], type_: str, array: pa.Array, levels: _Levels
+    ) -> None:
+        """Count values of a type that the schema has not there, or raise for other structures."""
+        part = arrow.present(array, fields[0].path)
+        if not len(part.values) or any(each.kind in ("empty", "dropped") for each in fields):
+            return
+        wanted = " or ".join(each.kind for each in fields)
+        if type_ in _SCALARS and any(each.type in _SCALARS for each in fields):
+            self.of_other_types[fields[0].path, wanted, f"{type_}s"] += len(part.values)
+            return
+        first = 0 if part.at is None else int(part.at[0])
+        raise ValueError(
+            f"Expected {wanted} at {fields[0].path!r}. "
+            f"Received: a {type_} there, in record {self._numbers[levels.record_of(first)]}"
+        )
+
+
+def wanted(fields: Iterable[Field]) -> Wanted:
+    """What a source needs to give of some fields, for those that are not left out."""
+    found: dict[str, bool | Wanted] = {}
+    for each in fields:
+        if not each.is_left_out:
+            found[each.name] = True if each.name in found else _wanted_in(each)
+    return found
+
+
+def _wanted_in(part: Field) -> bool | Wanted:
+    if part.kind == "record":
+        return wanted(part.parts)
+    if part.kind == "bag" and not part.is_keyed and len(part.parts) == 1:
+        return _wanted_in(part.parts[0])
+    return True

@@ -1,0 +1,270 @@
+"""The schema of nested records: which parts they have, and what these are taken for."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+import tensorflow as tf
+
+from keras_mmil._support.types import PathLike
+from keras_mmil.records import encoding
+from keras_mmil.records.linking import Links
+from keras_mmil.records.observing import observe
+from keras_mmil.records.parts import Parts
+from keras_mmil.records.reading import Reader, wanted
+from keras_mmil.records.sources import batches
+from keras_mmil.records.streaming import streamed
+from keras_mmil.records.targets import Target
+
+__all__ = ["Schema"]
+
+
+class Schema(Parts):
+    """The parts of nested records, inferred from examples.
+
+    Each part has a path, such as `orders.items.price`, and a kind:
+
+    | kind | values | read as |
+    | --- | --- | --- |
+    | number | numbers | float32 |
+    | boolean | true and false, or only 0 and 1 | float32, 0 or 1 |
+    | category | one of some texts or integers | string, or int64 |
+    | text | strings of words | string |
+    | time | dates and times, also as texts of ISO 8601 | float64, seconds since 1970 (UTC) |
+    | record | parts with names | its parts |
+    | bag | members: values, records or bags; also a dict whose keys are data | its members |
+
+    Constants, identifiers and what was never there are left out. What is null, absent, NaN or
+    infinite is missing, which is a state and no error. Where values of several types were seen at
+    one place, each of them is a part of its own: `volume<number>`, `volume<text>`.
+
+    Every decision is in the table that `print(schema)` shows, and can be changed.
+
+    Example:
+
+    >>> from keras_mmil.records import Schema
+    >>> schema = Schema.infer([
+    ...     {"id": 1, "orders": [{"price": 9.5, "kind": "toy"}, {"price": 3, "kind": "toy"}]},
+    ...     {"id": 2, "orders": [{"price": 1.5, "kind": "book"}, {"kind": "book"}]},
+    ...     {"id": 3, "orders": None},
+    ... ])
+    >>> print(schema)  # and examples
+    path          kind        why                                    missing  distinct
+    id            identifier  by its name, and no value comes twice      0 %         3
+    orders        bag         up to 2 members                           33 %
+    orders.price  number      numbers                                   25 %         3
+    orders.kind   category    2 different texts, each 2 times            0 %         2
+    >>> schema["orders.kind"] = "text"
+    >>> schema.drop("orders.price")
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._links: Links | None = None
+
+    @classmethod
+    def infer(cls, source: Any) -> Self:
+        """The schema of some records.
+
+        Args:
+            source: a list or another iterable of dicts; a path of a .json, .jsonl, .ndjson (each
+                also .gz) or .parquet file, or of a folder of Parquet files, which are read as
+                streams; a pandas DataFrame; or an Arrow Table, or what can be made one.
+
+        Raises:
+            TypeError: if `source`, or a value in it, is no part of records; with its path.
+            ValueError: if there are no records, or a file is damaged.
+        """
+        return cls()._inferred(source)
+
+    @classmethod
+    def infer_tables(
+        cls,
+        tables: Mapping[str, Any],
+        top: str,
+        keys: Iterable[tuple[str, str]],
+        orphans: str = "raise",
+    ) -> Self:
+        """The schema of linked tables, which takes such tables wherever it takes records.
+
+        Args:
+            tables, top, keys, orphans: as of `keras_mmil.records.link`.
+
+        Raises:
+            KeyError, TypeError, ValueError: as `infer`, and `keras_mmil.records.link`.
+
+        Example:
+
+        >>> tables = {
+        ...     "customers": [{"id": 1, "city": "Rome"}, {"id": 2, "city": "Oslo"}],
+        ...     "orders": [{"customer": 2, "price": 9.5}, {"customer": 2, "price": 3.0}],
+        ... }
+        >>> keys = [("orders.customer", "customers.id")]
+        >>> schema = Schema.infer_tables(tables, top="customers", keys=keys)
+        >>> schema.read(tables)["orders.price"]
+        <tf.RaggedTensor [[], [9.5, 3.0]]>
+        """
+        schema = cls()
+        schema._links = Links.of(top, keys, orphans)
+        return schema._inferred(tables)
+
+    def update(self, source: Any) -> None:
+        """Take further records into account, as if they had been there from the start.
+
+        Args:
+            source: as of `infer`.
+
+        Raises:
+            TypeError, ValueError: as `infer`; the schema is then as it was.
+        """
+        observed = self._observed
+        for batch in batches(self._linked(source)):
+            observed = observed.merged(observe(batch.records))
+        self._take(observed, self._choices)
+
+    @staticmethod
+    def merge(one: "Schema", other: "Schema") -> "Schema":
+        """The schema of the records of both, with the choices made in both.
+
+        Raises:
+            ValueError: if different choices were made for one path.
+        """
+        for path in one._choices.keys() & other._choices.keys():
+            if one._choices[path] != other._choices[path]:
+                raise ValueError(
+                    f"Expected equal choices. Received: {path!r} is {one._choices[path]!r} "
+                    f"and {other._choices[path]!r}"
+                )
+        if one._links != other._links:
+            raise ValueError(
+                "Expected schemas of tables that are linked in the same way. "
+                f"Received: {one._links} and {other._links}"
+            )
+        merged = Schema()
+        merged._links = one._links
+        merged._take(one._observed.merged(other._observed), one._choices | other._choices)
+        return merged
+
+    def __repr__(self) -> str:
+        return f"<Schema of {self.n_records} records with {len(self)} parts>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        mine, others = ((each._observed, each._choices, each._links) for each in (self, other))
+        return mine == others
+
+    __hash__ = None  # type: ignore[assignment] # it changes; typeshed: python/mypy#4266
+
+    def read(self, source: Any, target: str | None = None) -> Any:
+        """Records as tensors, one for each part that is not left out.
+
+        Args:
+            source: as of `infer`; also linked tables, if the schema is of such.
+            target: path of what is to be predicted: a number, a boolean or a category that is in
+                no bag.
+
+        Returns:
+            x, or with a target `(x, y)`.
+            - x: dict from paths to tensors which all lead with the records: [records], or ragged
+              [records, (n₁), …] for what is in bags. Dtypes are in the table above; what is missing
+              is NaN, the text "\\0", or -2⁶³ in categories of integers. Parts that the records have
+              and the schema has not are left out.
+            - y: array [records], float32 of numbers, else int64: positions in `classes(target)`.
+
+        Raises:
+            KeyError: if there is no such target.
+            ValueError: if a record is of another structure, such as a text where the schema has a
+                bag; it names the path and the number of the record.
+
+        Warns:
+            UserWarning: if values are of other types than the schema's; they are read as missing.
+        """
+        expected = None if target is None else Target.of(self[target])
+        reader = Reader(self.root)
+        for batch in batches(self._linked(source), wanted(self.root.parts)):
+            reader.add(batch)
+        x = reader.result()
+        return x if expected is None else expected.split(x)
+
+    def classes(self, path: str) -> tuple[Any, ...]:
+        """The values of a category or boolean, in order: what the integers of targets stand for.
+
+        Raises:
+            KeyError: if there is no such path.
+            ValueError: if it is neither.
+        """
+        return Target.of(self[path]).classes
+
+    def dataset(
+        self,
+        source: Any,
+        batch_size: int,
+        shuffle: int = 0,
+        seed: int | None = None,
+        target: str | None = None,
+    ) -> tf.data.Dataset:
+        """What `read` gives, in batches that are streamed from the source.
+
+        Args:
+            source: as of `read`; not an iterator, which can be read only once.
+            batch_size: records in a batch; the last one may have fewer.
+            shuffle: so many records are held and mixed, anew in each epoch; 0 leaves them in order.
+            seed: of the shuffling.
+            target: as of `read`.
+
+        Returns:
+            Dataset of x, or of `(x, y)`. Errors of `read` are `tf.errors.InvalidArgumentError`
+            here, with the same message.
+
+        Raises:
+            KeyError, TypeError, ValueError: if `source` or `target` are not of these, or
+                `batch_size` or `shuffle` is out of range.
+        """
+        if isinstance(source, Iterator):
+            raise TypeError(
+                f"Expected a source that can be read again. Received: a {type(source).__name__}"
+            )
+        linked, columns = self._linked(source), wanted(self.root.parts)
+        return streamed(
+            self.root,
+            lambda: batches(linked, columns),
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            target=None if target is None else Target.of(self[target]),
+        )
+
+    def save(self, path: PathLike) -> None:
+        """Write the schema to a file of JSON, which is replaced as a whole."""
+        encoding.write(path, self._observed, self._choices, self._links)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """Read a schema that was saved.
+
+        Raises:
+            ValueError: if the file is no schema, or not a whole one; it says where.
+        """
+        schema = cls()
+        observed, choices, schema._links = encoding.read(path)
+        try:
+            schema._take(observed, choices)
+        except ValueError as error:
+            raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
+        return schema
+
+    def _inferred(self, source: Any) -> Self:
+        self.update(source)
+        if not self.n_records:
+            raise ValueError(f"Expected at least one record. Received: none in {_shown(source)}")
+        return self
+
+    def _linked(self, source: Any) -> Any:
+        """A source of records: of the tables, if it is of linked ones."""
+        if self._links is None or not isinstance(source, Mapping):
+            return source
+        return self._links.link(source)
+
+
+def _shown(source: object) -> str:
+    return repr(source) if isinstance(source, str) else f"a {type(source).__name__}"

@@ -1,0 +1,150 @@
+"""Nested records from wherever people keep them, as batches of Arrow structs."""
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from keras_mmil._support.types import Ints
+from keras_mmil.records import arrow, json_files, parquet
+from keras_mmil.records.plain import records_to_arrow
+
+__all__ = ["Batch", "batches"]
+
+_ROWS = 10_000  # of lists of dicts
+_TABLE_ROWS = 2**16
+
+
+class Batch(NamedTuple):
+    """Some records.
+
+    Attributes:
+        numbers: of the records, from 0.
+        records: array of structs or maps.
+    """
+
+    numbers: range | Ints
+    records: pa.Array
+
+    def part(self, places: slice | Ints) -> "Batch":
+        """Those at some places."""
+        if isinstance(places, slice):
+            return Batch(self.numbers[places], self.records[places])
+        numbers = (
+            np.arange(self.numbers.start, self.numbers.stop)
+            if isinstance(self.numbers, range)
+            else self.numbers
+        )
+        return Batch(numbers[places], self.records.take(pa.array(places)))
+
+
+def batches(source: Any, wanted: parquet.Wanted | None = None) -> Iterator[Batch]:
+    """Records in batches.
+
+    Args:
+        source: a list of dicts; the path of a .json, .jsonl or .ndjson file, which may end in .gz,
+            of a Parquet file, or of a folder of Parquet files; a pandas DataFrame; or Arrow's
+            Table, RecordBatch or StructArray.
+        wanted: what needs to be read of files in which parts can be left out; None for all.
+
+    Raises:
+        TypeError: if it is none of these.
+        ValueError: if a file ends in something else, or is damaged; it names the record.
+        FileNotFoundError: if there is no such file.
+    """
+    first = 0
+    for records in _arrays(source, wanted):
+        _check(records, first)
+        if len(records):
+            yield Batch(range(first, first + len(records)), records)
+        first += len(records)
+
+
+def _check(records: pa.Array, first: int) -> None:
+    """Raise TypeError where what should be records are values or lists."""
+    arrow.check_depth(records.type)
+    is_record = np.zeros(len(records), bool)
+    found = arrow.alternatives(records, "")
+    for type_, values in found.items():
+        if type_ == "record":
+            is_record = values.is_valid().to_numpy(zero_copy_only=False)
+    if is_record.all():
+        return
+    number = int(np.argmin(is_record))
+    types = [type_ for type_, values in found.items() if values[number].is_valid]
+    raise TypeError(
+        f"Expected records, such as dicts. Received: {''.join(types) or 'null'} as record "
+        f"{first + number}"
+    )
+
+
+def _arrays(source: Any, wanted: parquet.Wanted | None) -> Iterator[pa.Array]:
+    if isinstance(source, str | os.PathLike):
+        return _of_path(Path(source), wanted)
+    if isinstance(source, pa.Array):
+        return iter([source])
+    if isinstance(source, pa.ChunkedArray):
+        return source.iterchunks()
+    if hasattr(source, "set_axis"):  # pandas
+        return _of_data_frame(source)
+    if hasattr(source, "__arrow_c_stream__"):  # also polars, DuckDB ...
+        return _of_table(pa.table(source))
+    if isinstance(source, pa.RecordBatch):
+        return _of_table(pa.Table.from_batches([source]))
+    if isinstance(source, Mapping) or not isinstance(source, Iterable):
+        raise TypeError(
+            "Expected a list of dicts, a path, a DataFrame or an Arrow table. "
+            f"Received: {type(source).__name__}"
+        )
+    return _of_objects(source)
+
+
+def _of_objects(objects: Iterable[Any]) -> Iterator[pa.Array]:
+    objects, first = iter(objects), 0
+    while some := list(itertools.islice(objects, _ROWS)):
+        yield records_to_arrow(some, first)
+        first += len(some)
+
+
+def _of_table(table: pa.Table) -> Iterator[pa.Array]:
+    for batch in table.to_batches(max_chunksize=_TABLE_ROWS):
+        yield batch.to_struct_array()
+
+
+def _of_data_frame(frame: Any) -> Iterator[pa.Array]:
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        raise ValueError(f"Expected columns of different names. Received: {names}")
+    frame = frame.set_axis(names, axis=1)
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return _of_objects(frame.to_dict("records"))
+    return _of_table(table)
+
+
+def _of_path(path: Path, wanted: parquet.Wanted | None) -> Iterator[pa.Array]:
+    if path.is_dir():
+        files = sorted(path.rglob("*.parquet"))
+        if not files:
+            raise FileNotFoundError(f"Expected Parquet files in a folder. Received: {path}")
+        return itertools.chain.from_iterable(parquet.records(file, wanted) for file in files)
+    if not path.exists():
+        raise FileNotFoundError(f"Expected a file of records. Received: {path}")
+    endings = path.suffixes
+    is_packed = endings[-1:] == [".gz"]
+    ending = (endings[:-1] if is_packed else endings)[-1:]
+    if ending == [".parquet"] and not is_packed:
+        return parquet.records(path, wanted)
+    if ending in ([".jsonl"], [".ndjson"]):
+        return json_files.lines(path)
+    if ending == [".json"]:
+        return json_files.document(path)
+    raise ValueError(
+        "Expected a file that ends in .parquet, .json, .jsonl or .ndjson (the latter also .gz). "
+        f"Received: {path}"
+    )

@@ -1,0 +1,109 @@
+"""What values are taken for."""
+
+import datetime
+
+import pytest
+
+from keras_mmil.records import Schema
+
+WORDS = ["red", "green", "blue"]
+DAYS = [f"2020-01-{i:02}" for i in range(1, 31)]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind"),
+    [
+        ("x", [1.5, 2, 3], "number"),
+        ("x", [1, 2, 3], "number"),
+        ("x", [0, 1, 1], "boolean"),
+        ("x", [0.0, 1.0], "boolean"),
+        ("x", [True, False], "boolean"),
+        ("x", [True, True], "constant"),
+        ("x", [5, 5, 5], "constant"),
+        ("x", [5, None, 5], "number"),
+        ("x", ["a", "a"], "constant"),
+        ("x", ["a", None], "category"),
+        ("x", [None, None], "empty"),
+        ("x", [[], []], "bag"),
+        ("x", WORDS * 3, "category"),
+        ("x", ["a b c", "d e f", "g h i"], "text"),
+        ("x", [f"name{i}" for i in range(200)], "identifier"),
+        ("x", [f"name{i}" for i in range(50)], "text"),
+        ("x", [f"name{i}" for i in range(200)] + [None], "text"),
+        ("id", [1, 2, 3], "identifier"),
+        ("customer_id", [1, 2, 3], "identifier"),
+        ("customerId", ["a", "b", "c"], "identifier"),
+        ("paid", [3, 4, 5], "number"),
+        ("id", [1, 2, 2], "number"),
+        ("id", [1.5, 2.5], "number"),
+        ("atom_type", [3, 7, 22], "category"),
+        ("zip", [2**60, 5, 7], "category"),
+        ("zip", [1.5, 5, 7], "number"),
+        ("t", DAYS, "time"),
+        ("t", ["2020-01-01T10:00", "2020-01-01 10:00:00.5Z", "2020-01-01T10:00:00+02:00"], "time"),
+        ("t", [*DAYS, "soon"], "text"),
+        ("t", ["20:15", "21:15", "22:30"], "text"),
+        ("t", [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)], "time"),
+        ("x", ["x" * 300, "y" * 300] * 5, "text"),
+        ("x", [f"{a} {b} c d" for a in range(20) for b in range(20)] * 2, "text"),
+    ],
+)
+def test_kinds(name, values, kind):
+    (field, *_) = Schema.infer([{name: value} for value in values])
+    assert (field.kind, field.name) == (kind, name)
+    assert field.why
+    others = [value for value in values if value is not None]
+    assert field.share_missing == pytest.approx(1 - len(others) / len(values))
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        ([1, 2], ["number", "category", "dropped"]),
+        ([0, 1], ["number", "category", "boolean", "dropped"]),
+        ([0.5, 1], ["number", "dropped"]),
+        ([True, False], ["boolean", "dropped"]),
+        (["a", "b"], ["text", "category", "dropped"]),
+        (DAYS, ["text", "category", "time", "dropped"]),
+        (["x" * 300, "b"], ["text", "dropped"]),
+        ([[1], [2]], ["number", "category", "bag", "dropped"]),
+        ([{"a": 1}, {}], ["record", "bag", "dropped"]),
+    ],
+)
+def test_kinds_that_may_be_chosen(values, kinds):
+    every = [
+        "number",
+        "category",
+        "boolean",
+        "text",
+        "time",
+        "record",
+        "bag",
+        "dropped",
+        "constant",
+    ]
+    allowed = []
+    for kind in every:
+        schema = Schema.infer([{"x": value} for value in values])
+        try:
+            schema["x"] = kind
+        except ValueError:
+            continue
+        allowed.append(kind)
+        schema.read([{"x": value} for value in values])
+    assert sorted(allowed) == sorted(kinds)
+
+
+@pytest.mark.parametrize(
+    ("records", "kind"),
+    [
+        ([{f"k{i}": i for i in range(12)}] * 2, "bag"),  # numbered
+        ([{name: 1} for name in "abcdefghijkl"], "bag"),  # alike, and each seldom there
+        ([dict.fromkeys("abcdefghijkl", 1.5)] * 2, "record"),  # all there
+        ([{name: [1, "x"][i % 2]} for i, name in enumerate("abcdefghijkl")], "record"),  # not alike
+        ([{f"k{i}": i for i in range(8)}] * 2, "record"),  # few
+    ],
+)
+def test_objects_whose_keys_are_data(records, kind):
+    schema = Schema.infer([{"x": record} for record in records])
+    assert schema["x"].kind == kind

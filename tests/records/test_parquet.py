@@ -1,0 +1,32 @@
+"""Parquet files however they were written, against the table that was written."""
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from keras_mmil.records import Schema, parquet
+
+
+@pytest.mark.parametrize("n_rows", [60_000, 20_000, 7_000])
+@pytest.mark.parametrize("wanted", [None, {"bags": True, "few": True}])
+def test_texts_are_read_as_they_are(n_rows, wanted, tmp_path):
+    n = 60_000
+    table = pa.table(
+        {
+            "few": [["red", "green", None][i % 3] for i in range(n)],
+            "many": [f"text {i}" for i in range(n)],
+            "bags": [[f"{i % 5}"] * (i % 4) for i in range(n)],
+        }
+    )
+    path = tmp_path / "texts.parquet"
+    pyarrow.parquet.write_table(table, path, row_group_size=n_rows)
+    expected = table if wanted is None else table.select(["few", "bags"])
+    found = [record for part in parquet.records(path, wanted) for record in part.to_pylist()]
+    assert found == expected.to_pylist()
+    one, two = Schema.infer(path), Schema.infer(table)
+    assert str(one) == str(two)
+    assert one["bags[]"].seen.counts == two["bags[]"].seen.counts
+    x, y = one.read(path), one.read(table)
+    assert {name: t.shape for name, t in x.items()} == {name: t.shape for name, t in y.items()}
+    assert x["few"].numpy().tolist() == y["few"].numpy().tolist()
+    assert x["bags[]"].to_list() == y["bags[]"].to_list()

@@ -1,0 +1,263 @@
+"""Tensors of records against loops over the records."""
+
+import datetime
+import math
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_mmil.records import Schema, leaves
+from keras_mmil.records.plain import to_arrow
+from keras_mmil.records.reading import Reader
+from keras_mmil.records.sources import Batch
+
+MISSING = {"number": math.nan, "boolean": math.nan, "time": math.nan, "text": leaves.MISSING_TEXT}
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**6), 10**6)
+    | st.sampled_from([0.5, -0.0, math.nan, math.inf, 10**400])
+    | st.sampled_from(["", "a", "b c", "2020-01-31", "ü", "\0x"])
+)
+KEYS = st.sampled_from(["a", "b", "key", "", 'a."b', *(f"n{i}" for i in range(10))])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=8,
+)
+RECORDS = st.lists(st.dictionaries(KEYS, VALUES, max_size=4), min_size=1, max_size=6)
+
+
+def is_missing(value):
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return not abs(value) <= 3.4028234663852886e38
+    return value is None
+
+
+def type_of(value):
+    types = {bool: "boolean", int: "number", float: "number", str: "text", dict: "record"}
+    return types.get(type(value), "bag")
+
+
+def read_by_loop(fields, record):
+    """Values by path of a record, nested as its bags are."""
+    found = {}
+    for field in fields:
+        if not field.is_left_out:
+            value = record.get(field.name) if isinstance(record, dict) else None
+            others = {each.type for each in fields if each.name == field.name} - {field.type}
+            found |= value_by_loop(field, value, others)
+    return found
+
+
+def value_by_loop(field, value, others):
+    if field.kind == "record":
+        return read_by_loop(field.parts, value if type_of(value) == "record" else None)
+    if field.kind == "bag":
+        members = []
+        if field.is_keyed and type_of(value) == "record":
+            members = [(k, x) for k, x in sorted(value.items()) if not is_missing(x)]
+        elif not field.is_keyed and value is not None and type_of(value) == "bag":
+            members = [(None, x) for x in value]
+        return members_by_loop(field, members)
+    accepted = {field.type} | (leaves.ACCEPTED.get(field.kind, set()) - others)
+    if is_missing(value) or type_of(value) not in accepted:
+        value = None
+    return {field.path: leaf_by_loop(field, value)}
+
+
+def members_by_loop(field, members):
+    parts = [part for part in field.parts if not part.is_left_out]
+    found = {path: [] for part in parts for path in paths_in(part)}
+    others = {part.type for part in field.parts if not part.name}
+    for key, member in members:
+        for part in parts:
+            value = key if part.name else member
+            read = value_by_loop(part, value, set() if part.name else others - {part.type})
+            for path, each in read.items():
+                found[path].append(each)
+    return found
+
+
+def paths_in(field):
+    if field.is_left_out:
+        return []
+    if field.kind not in ("record", "bag"):
+        return [field.path]
+    return [path for part in field.parts for path in paths_in(part)]
+
+
+def leaf_by_loop(field, value):
+    if field.kind == "category" and field.type == "number":
+        if value is None:
+            return leaves.MISSING_INT
+        return int(value) if value == int(value) else leaves.UNKNOWN_INT
+    if field.kind == "category" or field.kind == "text":
+        return (leaves.MISSING_TEXT if value is None else value).encode()
+    if field.kind == "time" and isinstance(value, str):
+        try:
+            time = datetime.datetime.fromisoformat(value)
+        except ValueError:
+            return math.nan
+        return time.replace(tzinfo=time.tzinfo or datetime.UTC).timestamp()
+    if field.kind == "boolean" and value not in (0, 1):
+        return math.nan
+    return math.nan if value is None else float(np.float32(value))
+
+
+def as_list(x):
+    return x.to_list() if isinstance(x, tf.RaggedTensor) else x.numpy().tolist()
+
+
+def assert_equal(found, expected):
+    assert list(found) == list(expected)
+    for path in expected:
+        assert same(as_list(found[path]), expected[path]), path
+
+
+def same(one, two):
+    if isinstance(one, list):
+        return len(one) == len(two) and all(map(same, one, two))
+    return one == two or (one != one and two != two)
+
+
+def expected_of(schema, records):
+    rows = [read_by_loop(schema.root.parts, record) for record in records]
+    return {path: [row[path] for row in rows] for path in rows[0]}
+
+
+@settings(max_examples=60, deadline=None)
+@given(RECORDS, st.data())
+def test_records_are_read_as_by_a_loop(records, data):
+    schema = Schema.infer(records)
+    some = data.draw(st.lists(st.sampled_from(records), min_size=1, max_size=4))
+    assert_equal(schema.read(records), expected_of(schema, records))
+    assert_equal(schema.read(some), expected_of(schema, some))
+
+
+@settings(max_examples=40, deadline=None)
+@given(RECORDS, RECORDS)
+def test_other_records_are_read_or_refused_with_their_place(records, others):
+    schema = Schema.infer(records)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*are read as missing")
+        try:
+            found = schema.read(others)
+        except ValueError as error:
+            message = str(error)
+            path = next(f.path for f in schema if repr(f.path) in message)
+            number = int(message.rsplit("in record ", 1)[1])
+            with pytest.raises(ValueError, match="in record 0"):
+                schema.read([others[number]])
+            assert path in schema
+            return
+    assert_equal(found, expected_of(schema, others))
+
+
+@settings(max_examples=25, deadline=None)
+@given(RECORDS, st.dictionaries(st.sampled_from(["new", "n_ew"]), VALUES, min_size=1))
+def test_unknown_fields_change_nothing(records, new):
+    schema = Schema.infer(records)
+    found, expected = schema.read([record | new for record in records]), schema.read(records)
+    assert_equal(found, {path: as_list(x) for path, x in expected.items()})
+
+
+@settings(max_examples=25, deadline=None)
+@given(RECORDS, RECORDS)
+def test_batches_do_not_matter(one, two):
+    records = one + two
+    schema = Schema.infer(records)
+    reader = Reader(schema.root)
+    reader.add(Batch(range(len(one)), to_arrow(one)))
+    reader.add(Batch(range(len(one), len(records)), to_arrow(two)))
+    expected = schema.read(records)
+    assert_equal(reader.result(), {path: as_list(x) for path, x in expected.items()})
+
+
+TYPED = {
+    "number": [1.5, 2, None],
+    "boolean": [True, False, None],
+    "category": ["a", "b", "a", "b", None],
+    "code": [3, 4, 3, None],
+    "text": ["a b c d", "e f g h"],
+    "time": ["2020-01-01", "2021-06-01T12:30:00+02:00", None],
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_dtypes_of_kinds(name):
+    schema = Schema.infer([{name: value} for value in TYPED[name]])
+    kind = "category" if name == "code" else name
+    assert schema[name].kind == kind
+    x = schema.read([{name: value} for value in [*TYPED[name], None]])[name]
+    dtype = {"category": "string", "code": "int64"}.get(name) or leaves.DTYPES[kind]
+    assert x.dtype == dtype
+    missing = {"category": b"\0", "code": leaves.MISSING_INT, "text": b"\0"}.get(name, math.nan)
+    assert same(x.numpy()[-1], missing)
+
+
+def test_times_are_seconds():
+    schema = Schema.infer([{"t": text} for text in TYPED["time"]])
+    seconds = schema.read([{"t": text} for text in [*TYPED["time"], "2020-02-30"]])["t"].numpy()
+    with_zone = datetime.datetime(2021, 6, 1, 10, 30, tzinfo=datetime.UTC)
+    assert seconds[:2].tolist() == [18262 * 86400, with_zone.timestamp()]
+    assert np.isnan(seconds[2:]).all()
+
+
+def test_integers_of_categories():
+    schema = Schema.infer([{"code": i % 3} for i in range(9)])
+    values = [1, 2.0, 0.5, None, 2**60, -(2**63), 1e300]
+    x = schema.read([{"code": value} for value in values])["code"].numpy()
+    unknown, missing = leaves.UNKNOWN_INT, leaves.MISSING_INT
+    # 10³⁰⁰ is infinite as float32, and so missing.
+    assert x.tolist() == [1, 2, unknown, missing, 2**60, unknown, missing]
+
+
+def test_values_of_other_types_are_missing_with_a_warning():
+    records = [{"orders": [{"price": 1.5}, {"price": 2.5}]}]
+    schema = Schema.infer(records)
+    with pytest.warns(UserWarning, match=r"'orders.price' is number in the schema; 2 texts there"):
+        x = schema.read([{"orders": [{"price": "a"}, {"price": 3}, {"price": "b"}]}])
+    assert same(x["orders.price"].to_list(), [[math.nan, 3.0, math.nan]])
+
+
+NESTED = [{"a": [{"b": [{"c": 1.5}]}, {"b": []}]}, {"a": []}, {"a": [{"b": [{"c": 2}]}]}]
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"a": 5}, r"Expected bag at 'a'\. Received: a number there, in record {}"),
+        ({"a": {"b": 5}}, r"Expected bag at 'a'\. Received: a record there, in record {}"),
+        ({"a": [5]}, r"Expected record at 'a'\. Received: a number there, in record {}"),
+        ({"a": [{}, {"b": "x"}]}, r"Expected bag at 'a\.b'\. Received: a text there, in record {}"),
+        (
+            {"a": [{"b": [{"c": 1}, {"c": [1]}]}]},
+            r"Expected number at 'a\.b\.c'\. Received: a bag there, in record {}",
+        ),
+    ],
+)
+@pytest.mark.parametrize("n_before", [0, 3, 10_002])
+def test_a_wrong_structure_is_refused(record, message, n_before):
+    schema = Schema.infer(NESTED)
+    records = [*(NESTED * 4000)[:n_before], record, *NESTED]
+    with pytest.raises(ValueError, match=message.format(n_before) + "$"):
+        schema.read(records)
+
+
+def test_bags_share_their_row_splits():
+    x = Schema.infer([{"a": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]}]).read([{"a": [{}]}])
+    assert x["a.x"].row_splits is x["a.y"].row_splits
+
+
+def test_no_records():
+    schema = Schema.infer([{"a": [{"x": 1.5}, {"x": 2}], "b": "u v w"}, {"b": "x y z"}])
+    x = schema.read([])
+    assert {path: (t.shape.as_list(), t.dtype.name) for path, t in x.items()} == {
+        "a.x": ([0, None], "float32"),
+        "b": ([0], "string"),
+    }

@@ -1,0 +1,307 @@
+"""Schemas against loops over the records, however these come in batches."""
+
+import copy
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_mmil.records import Schema, statistics
+
+SHOP = [
+    {"id": 1, "orders": [{"price": 9.5, "kind": "toy"}, {"price": 3, "kind": "toy"}]},
+    {"id": 2, "orders": [{"price": 1.5, "kind": "book"}, {"kind": "book"}]},
+    {"id": 3, "orders": None},
+]
+
+NUMBERS = st.integers(-(10**6), 10**6) | st.sampled_from(
+    [0, 1, -0.0, 2.0, 0.5, -1e3, math.nan, math.inf, 2**53, -(10**400)]
+)
+TEXTS = st.text(max_size=6) | st.sampled_from(
+    ["2020-01-31", "2020-01-31T10:00:00Z", "a b", "\ud800"]
+)
+SCALARS = st.none() | st.booleans() | NUMBERS | TEXTS
+KEYS = st.sampled_from(["a", "b", "key", "", 'a."b', *(f"n{i}" for i in range(12))]) | st.text(
+    max_size=3
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=8,
+)
+RECORDS = st.lists(st.dictionaries(KEYS, VALUES, max_size=4), min_size=1, max_size=6)
+
+
+def is_missing(value):
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return not abs(value) <= 3.4028234663852886e38
+    return value is None
+
+
+def type_of(value):
+    types = {bool: "boolean", int: "number", float: "number", str: "text", dict: "record"}
+    return types.get(type(value), "bag")
+
+
+def seen_by_loop(values):
+    """What `Observed` holds, as a dict, from a loop over the values of a place."""
+    found = {"count": len(values)}
+    present = [value for value in values if not is_missing(value)]
+    for type_ in dict.fromkeys(map(type_of, present)):
+        these = [value for value in present if type_of(value) == type_]
+        found[type_] = {"count": len(these)}
+        if type_ == "record":
+            keys = dict.fromkeys(key for value in these for key in value)
+            found[type_] |= {k: seen_by_loop([value.get(k) for value in these]) for k in keys}
+        elif type_ == "bag":
+            found[type_]["members"] = seen_by_loop([x for value in these for x in value])
+            found[type_]["largest"] = max(map(len, these))
+        else:
+            these = [clean(value) for value in these]
+            found[type_]["counts"] = {x: these.count(x) for x in these}
+            found[type_]["n_integers"] = sum(type_ == "number" and x == int(x) for x in these)
+            found[type_]["n_words"] = sum(len(words(x)) for x in these if type_ == "text")
+            if type_ == "number":
+                mean = math.fsum(map(float, these)) / len(these)
+                found[type_]["mean"] = mean
+                found[type_]["squares"] = math.fsum((float(x) - mean) ** 2 for x in these)
+    return found
+
+
+def words(text):
+    for blank in "\t\n\v\f\r":
+        text = text.replace(blank, " ")
+    return [word for word in text.split(" ") if word]
+
+
+def clean(value):
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    return float(value) if not isinstance(value, bool) and abs(value) >= 2**53 else value
+
+
+def as_dict(observed):
+    found = {"count": observed.count}
+    for type_, seen in observed.by_type.items():
+        found[type_] = {"count": seen.count}
+        if type_ == "record":
+            found[type_] |= {name: as_dict(part) for name, part in seen.fields.items()}
+        elif type_ == "bag":
+            found[type_] |= {"members": as_dict(seen.members), "largest": seen.largest}
+        else:
+            names = ["counts", "n_integers", "n_words"] + ["mean", "squares"] * (type_ == "number")
+            found[type_] |= {name: getattr(seen, name) for name in names}
+            in_order = sorted(seen.counts)
+            assert seen.smallest == tuple(in_order[:3])
+            assert seen.largest == in_order[-1]
+    return found
+
+
+def assert_equal(found, expected):
+    """Equal, moments to rounding."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if isinstance(value, dict):
+            assert_equal(found[name], value)
+        elif isinstance(value, float):
+            assert found[name] == pytest.approx(value, rel=1e-6, abs=1e-3)
+        else:
+            assert found[name] == value, name
+
+
+def as_comparable(seen):
+    """Statistics as nested dicts, for `assert_equal`."""
+    if not hasattr(seen, "__dataclass_fields__"):
+        return seen
+    found = {name: getattr(seen, name) for name in seen.__dataclass_fields__}
+    for name in ("fields", "by_type"):
+        if name in found:
+            found[name] = {key: as_comparable(part) for key, part in found[name].items()}
+    return {name: as_comparable(part) for name, part in found.items()}
+
+
+def with_clean_keys(value):
+    if isinstance(value, dict):
+        return {clean(key): with_clean_keys(part) for key, part in value.items()}
+    return [with_clean_keys(part) for part in value] if isinstance(value, list) else value
+
+
+@settings(max_examples=60, deadline=None)
+@given(RECORDS)
+def test_statistics_are_those_of_a_loop(records):
+    records = with_clean_keys(records)
+    observed = Schema.infer(copy.deepcopy(records))._observed
+    assert_equal(as_dict(observed), seen_by_loop(records))
+
+
+@pytest.mark.parametrize("limit", ["", "MAX_FIELDS", "MAX_VALUES", "LONGEST"])
+def test_batches_do_not_matter(limit, monkeypatch):
+    """Nor where keys, values or long texts are no longer told apart."""
+    if limit:
+        monkeypatch.setattr(statistics, limit, 2)
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.lists(VALUES, min_size=1, max_size=6), st.lists(VALUES, min_size=1, max_size=6))
+    def check(one, two):
+        one, two = ([{"x": value} for value in with_clean_keys(values)] for values in (one, two))
+        at_once = Schema.infer(one + two)
+        updated = Schema.infer(one)
+        updated.update(two)
+        merged = Schema.merge(Schema.infer(one), Schema.infer(two))
+        for schema in (updated, merged):
+            assert_equal(as_comparable(schema._observed), as_comparable(at_once._observed))
+            lines, expected = str(schema).splitlines(), str(at_once).splitlines()
+            assert sorted(line.split()[:2] for line in lines) == sorted(
+                line.split()[:2] for line in expected
+            )
+
+    check()
+
+
+@settings(max_examples=25, deadline=None)
+@given(RECORDS)
+def test_saved_schemas_are_loaded(tmp_path_factory, records):
+    path = tmp_path_factory.mktemp("schemas") / "schema.json"
+    schema = Schema.infer(with_clean_keys(records))
+    schema.save(path)
+    assert Schema.load(path) == schema
+    assert str(Schema.load(path)) == str(schema)
+
+
+def test_the_table():
+    lines = str(Schema.infer(SHOP)).splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["path", "kind"],
+        ["id", "identifier"],
+        ["orders", "bag"],
+        ["orders.price", "number"],
+        ["orders.kind", "category"],
+    ]
+    assert lines[3].split("  ")[-1] == "1.5, 3, 9.5"
+    assert "33 %" in lines[2]
+    assert "25 %" in lines[3]
+    assert repr(Schema.infer(SHOP)) == "<Schema of 3 records with 4 parts>"
+
+
+def test_kinds_are_chosen_and_taken_back():
+    schema = Schema.infer(SHOP)
+    schema["orders.kind"] = "text"
+    assert (schema["orders.kind"].kind, schema["orders.kind"].why) == ("text", "chosen")
+    schema["id"] = "category"
+    assert list(schema.read(SHOP)) == ["id", "orders.price", "orders.kind"]
+    del schema["orders.kind"]
+    assert schema["orders.kind"].kind == "category"
+    with pytest.raises(KeyError, match=r"a kind was chosen: id\. Received: 'orders.kind'"):
+        del schema["orders.kind"]
+    with pytest.raises(
+        ValueError, match=r"'orders.price' can be of: number, dropped. Received: 'te"
+    ):
+        schema["orders.price"] = "text"
+    with pytest.raises(KeyError, match=r"such as id, orders, .*Received: 'orders.size'"):
+        schema["orders.size"] = "number"
+    assert schema["orders.price"].kind == "number"
+
+
+def test_kinds_of_values_in_bags_are_chosen_by_the_bag():
+    schema = Schema.infer([{"tags": ["a", "b"]}, {"tags": ["a", "b"]}])
+    assert schema["tags[]"].kind == "category"
+    schema["tags"] = "text"
+    assert (schema["tags"].kind, schema["tags[]"].kind) == ("bag", "text")
+
+
+def test_parts_are_dropped():
+    schema = Schema.infer(SHOP)
+    schema["orders.kind"] = "text"
+    schema.drop("orders")
+    assert "orders.kind" not in schema
+    assert list(schema.read(SHOP)) == []
+    with pytest.raises(KeyError, match="Received: 'order'"):
+        schema.drop("order")
+    del schema["orders"]
+    assert schema["orders.kind"].kind == "text"
+
+
+def test_choices_in_what_is_dropped_are_saved(tmp_path):
+    schema = Schema.infer(SHOP)
+    schema.drop("orders")
+    other = Schema.infer(SHOP)
+    other["orders.kind"] = "text"
+    merged = Schema.merge(schema, other)
+    merged.save(tmp_path / "schema.json")
+    assert Schema.load(tmp_path / "schema.json") == merged
+
+
+def test_a_part_of_several_types_is_dropped_as_one():
+    schema = Schema.infer([{"x": 1, "y": 5}, {"x": "a", "y": 6}])
+    assert [field.path for field in schema] == ["x<number>", "x<text>", "y"]
+    assert "50 % of what is there are numbers" in schema["x<number>"].why
+    schema.drop("x")
+    assert list(schema.read([{"x": 1, "y": 5}])) == ["y"]
+
+
+def test_a_choice_that_no_longer_holds_is_refused():
+    schema = Schema.infer([{"x": 1}, {"x": 2}])
+    schema["x"] = "category"
+    before = str(schema)
+    with pytest.raises(
+        ValueError, match=r"Expected category at 'x', as was chosen. Received: number"
+    ):
+        schema.update([{"x": "a"}])
+    assert str(schema) == before
+    with pytest.raises(ValueError, match=r"'x' can be of: number, dropped. Received: 'category'"):
+        schema.update([{"x": 0.5}])
+
+
+def test_different_choices_are_not_merged():
+    one, two = Schema.infer(SHOP), Schema.infer(SHOP)
+    one["orders.kind"] = "text"
+    two["orders.kind"] = "category"
+    with pytest.raises(ValueError, match=r"'orders.kind' is 'text' and 'category'"):
+        Schema.merge(one, two)
+
+
+def test_merging_leaves_both_as_they_were():
+    one, two = Schema.infer(SHOP[:1]), Schema.infer(SHOP[1:])
+    before = copy.deepcopy((one._observed, two._observed))
+    Schema.merge(one, two).update([{"orders": [{"price": 7, "kind": "car"}]}])
+    assert (one._observed, two._observed) == before
+
+
+def test_keys_of_dicts_can_be_data():
+    records = [{"by": {f"id{i}": {"x": i, "y": "a b"} for i in range(n)}} for n in (3, 12, 0)]
+    schema = Schema.infer(records)
+    assert schema["by"].kind == "bag"
+    assert "by key: 12 keys, numbered" in schema["by"].why
+    assert [field.path for field in schema] == ["by", "by.key", "by.x", "by.y"]
+    assert schema["by.x"].seen.count == 15
+    schema["by"] = "record"
+    assert schema["by.id3.x"].seen.count == 1
+    schema["by"] = "bag"
+    assert schema["by.key"].seen.counts["id2"] == 2
+
+
+def test_a_key_named_key_has_its_place():
+    records = [{"by": {f"id{i}": {"key": i, "_key": i % 3} for i in range(12)}}] * 2
+    paths = [field.path for field in Schema.infer(records)]
+    assert paths == ["by", "by.__key", "by.key", "by._key"]
+
+
+def test_nothing_is_refused():
+    for source in ([], iter(())):
+        with pytest.raises(ValueError, match=r"at least one record. Received: none in a list"):
+            Schema.infer(list(source))
+    with pytest.raises(ValueError, match=r"at most 1000 fields .* at the top. Received: more"):
+        Schema.infer([{f"x{i}": 1 for i in range(1001)}])
+
+
+def test_a_failed_update_changes_nothing():
+    schema = Schema.infer(SHOP)
+    before = copy.deepcopy(schema._observed)
+    with pytest.raises(TypeError, match=r"Received: object at orders.price, in record 1"):
+        schema.update([*SHOP[:1], {"orders": [{"price": object()}]}])
+    assert schema._observed == before
+
+
+def test_generators_are_read_once():
+    assert Schema.infer(record for record in SHOP) == Schema.infer(SHOP)

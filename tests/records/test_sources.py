@@ -1,0 +1,176 @@
+"""Records from all that people keep them in, against the same records as dicts."""
+
+import datetime
+import math
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from keras_mmil.records import Schema, sources
+
+RECORDS = [{"n": i, "t": "ab"[i % 2], "o": [{"x": i / 2}] * (i % 3)} for i in range(12)]
+
+
+def whole(source, columns=None):
+    return [
+        record for batch in sources.batches(source, columns) for record in batch.records.to_pylist()
+    ]
+
+
+def forms(folder):
+    table = pa.Table.from_pylist(RECORDS)
+    pyarrow.parquet.write_table(table, folder / "one.parquet", row_group_size=5)
+    parts = folder / "parts"
+    (parts / "inner").mkdir(parents=True)
+    pyarrow.parquet.write_table(table[:5], parts / "a.parquet")
+    pyarrow.parquet.write_table(table[5:], parts / "inner" / "b.parquet")
+    return {
+        "list": RECORDS,
+        "tuple": tuple(RECORDS),
+        "generator": (record for record in RECORDS),
+        "table": table,
+        "record batch": table.to_batches()[0],
+        "chunked array": table.to_struct_array(),
+        "array": pa.array(RECORDS),
+        "slice": pa.array([{"n": 99, "t": "a", "o": None}, *RECORDS])[1:],
+        "reader": table.to_reader(3),
+        "data frame": pd.DataFrame(RECORDS),
+        "Parquet": folder / "one.parquet",
+        "text": str(folder / "one.parquet"),
+        "folder": parts,
+    }
+
+
+@pytest.mark.parametrize("form", list(forms.__code__.co_consts[-1]))
+def test_all_forms_hold_the_same(form, tmp_path):
+    source = forms(tmp_path)[form]
+    assert whole(source) == RECORDS
+
+
+def test_batches_are_numbered(monkeypatch):
+    monkeypatch.setattr(sources, "_ROWS", 5)
+    numbers = [list(batch.numbers) for batch in sources.batches(RECORDS)]
+    assert numbers == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
+    first, *_ = sources.batches(RECORDS)
+    assert list(first.part(slice(1, 3)).numbers) == [1, 2]
+    part = first.part(np.array([3, 0])).part(np.array([1]))
+    assert (list(part.numbers), part.records.to_pylist()) == ([0], RECORDS[:1])
+
+
+def test_only_some_columns_of_parquet_are_read(tmp_path):
+    source = forms(tmp_path)["Parquet"]
+    assert whole(source, {"t": True, "no": {}}) == [{"t": record["t"]} for record in RECORDS]
+    assert whole(source, {}) == [{}] * 12
+
+
+NESTED = [
+    {
+        "a": i,
+        "b.c": {"d": i, "e": [{"f": i, "g": "x"}] * i},
+        "h": [[i], []],
+        "k": [{"l": {"m": i, "n": "y"}, "o": [1.5]}],
+    }
+    for i in range(3)
+]
+
+
+def test_only_wanted_leaves_of_parquet_are_read(tmp_path):
+    path = tmp_path / "nested.parquet"
+    maps = pa.array([[("p", 1)]] * 3, pa.map_(pa.string(), pa.int64()))
+    pyarrow.parquet.write_table(pa.Table.from_pylist(NESTED).append_column("q", maps), path)
+    wanted = {"b.c": {"e": {"g": True}}, "k": {"l": {"m": True}}, "q": {"p": True}, "h": {"r": 1}}
+    assert whole(path, wanted) == [
+        {
+            "b.c": {"e": [{"g": "x"}] * i},
+            "h": [[i], []],
+            "k": [{"l": {"m": i}}],
+            "q": [("p", 1)],
+        }
+        for i in range(3)
+    ]
+    schema = Schema.infer(path)
+    schema.drop("k.l")
+    schema.drop('"b.c".d')
+    x = schema.read(path)
+    assert list(x) == ["a", '"b.c".e.f', "h[][]"]
+    assert x["h[][]"].to_list() == [[[i], []] for i in range(3)]
+    expected = schema.read(pyarrow.parquet.read_table(path))
+    assert {p: str(t) for p, t in x.items()} == {p: str(t) for p, t in expected.items()}
+
+
+def test_data_frames_of_mixed_objects():
+    frame = pd.DataFrame(
+        {
+            5: [1, "a", None],
+            "c": pd.Categorical(["u", "v", None]),
+            "t": pd.to_datetime(["2020-01-01", None, "2020-01-02"]),
+            "n": [1.5, math.nan, 2],
+            "i": pd.array([1, None, 3], "Int64"),
+        }
+    )
+    schema = Schema.infer(frame)
+    assert {field.path: field.share_missing for field in schema} == pytest.approx(
+        {"5<number>": 2 / 3, "5<text>": 2 / 3, "c": 1 / 3, "t": 1 / 3, "n": 1 / 3, "i": 1 / 3}
+    )
+    x = schema.read(frame)
+    assert x["t"].numpy()[0] == datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC).timestamp()
+    assert schema["c"].seen.counts == {"u": 1, "v": 1}
+    with pytest.raises(ValueError, match=r"columns of different names. Received: \['a', 'a'\]"):
+        Schema.infer(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (5, "a list of dicts, a path, a DataFrame or an Arrow table. Received: int"),
+        ({"a": 1}, "Received: dict"),
+        ([{"a": 1}, [1]], "Expected records, such as dicts. Received: bag as record 1"),
+        ([{"a": 1}, None], "Received: null as record 1"),
+        ([1, 2], "Received: number as record 0"),
+        (pa.array([{"a": 1}, None]), "Received: null as record 1"),
+        ([{"a": 1}] * 10_001 + ["b"], "Received: text as record 10001"),
+        ([{"a": 1}, {"a": [{"b": object()}]}], "Received: object at a.b, in record 1"),
+    ],
+)
+def test_what_holds_no_records_is_refused(source, message):
+    with pytest.raises(TypeError, match=message):
+        whole(source)
+
+
+def test_files_that_hold_no_records_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"a file of records. Received: .*no\.json"):
+        whole(tmp_path / "no.json")
+    with pytest.raises(FileNotFoundError, match="Parquet files in a folder"):
+        whole(tmp_path)
+    (tmp_path / "records.csv").write_text("a\n1\n")
+    with pytest.raises(ValueError, match=r"ends in .parquet, .json, .jsonl or .ndjson"):
+        whole(tmp_path / "records.csv")
+
+
+def test_damaged_parquet_is_refused(tmp_path):
+    path = tmp_path / "records.parquet"
+    table = pa.table({"x": np.random.default_rng(0).random(20_000)})
+    pyarrow.parquet.write_table(table, path, row_group_size=5000, use_dictionary=False)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(
+        ValueError, match=r"(?s)a whole Parquet file. Received: .*in record 0 or later"
+    ):
+        whole(path)
+    middle = len(content) // 2
+    path.write_bytes(content[:middle] + bytes(60_000) + content[middle + 60_000 :])
+    with pytest.raises(
+        ValueError, match=r"(?s)a whole Parquet file. Received: .*in record \d+ or later"
+    ):
+        whole(path)
+
+
+def test_too_many_levels_are_refused():
+    value = 1
+    for _ in range(100):
+        value = {"a": [value]}
+    with pytest.raises(ValueError, match=r"levels of bags|levels of nesting. .* in record 0"):
+        Schema.infer([value])

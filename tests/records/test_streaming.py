@@ -1,0 +1,174 @@
+"""Streams of records against what is read at once."""
+
+import gzip
+import json
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import tensorflow as tf
+
+from keras_mmil.records import Schema, json_files
+
+
+def shop(n):
+    random = np.random.default_rng(0)
+    return [
+        {
+            "nr": i + 0.5,
+            "good": bool(i % 3),
+            "orders": [
+                {"price": float(random.integers(9)), "tags": ["a", "b"][: random.integers(3)]}
+                for _ in range(random.integers(4))
+            ],
+        }
+        for i in range(n)
+    ]
+
+
+def written(records, form, folder):
+    path = folder / f"shop.{form}"
+    if form == "parquet":
+        pyarrow.parquet.write_table(pa.Table.from_pylist(records), path, row_group_size=7)
+    elif form == "json":
+        path.write_text(json.dumps(records))
+    else:
+        lines = "".join(json.dumps(record) + "\n" for record in records).encode()
+        path.write_bytes(gzip.compress(lines) if form.endswith("gz") else lines)
+    return path
+
+
+def joined(batches):
+    """Tensors one after the other."""
+    return {path: tf.concat([batch[path] for batch in batches], 0) for path in batches[0]}
+
+
+def lists(x):
+    return {path: tensor.numpy().tolist() for path, tensor in x.items()}
+
+
+def nested(x):
+    """Lists, without arrays of arrays."""
+    return {p: t.to_list() if hasattr(t, "to_list") else t.numpy().tolist() for p, t in x.items()}
+
+
+@pytest.mark.parametrize("form", ["list", "parquet", "jsonl", "jsonl.gz", "json"])
+@pytest.mark.parametrize("batch_size", [1, 8, 100])
+def test_batches_are_those_of_reading_at_once(form, batch_size, tmp_path, monkeypatch):
+    monkeypatch.setattr(json_files, "_BLOCK", 300)
+    records = shop(20)
+    source = records if form == "list" else written(records, form, tmp_path)
+    schema = Schema.infer(source)
+    assert str(schema) == str(Schema.infer(records))
+    dataset = schema.dataset(source, batch_size)
+    for _ in range(2):  # again
+        batches = list(dataset)
+        sizes = [len(batch["nr"]) for batch in batches]
+        assert sizes == [len(records[i : i + batch_size]) for i in range(0, 20, batch_size)]
+        assert nested(joined(batches)) == nested(schema.read(records))
+
+
+def test_the_spec_says_what_comes():
+    schema = Schema.infer(shop(20))
+    spec = schema.dataset(shop(20), 4).element_spec
+    assert spec["nr"] == tf.TensorSpec([None], tf.float32)
+    assert spec["orders.tags[]"] == tf.RaggedTensorSpec([None, None, None], tf.string, 2)
+    for batch in schema.dataset(shop(20), 4):
+        assert all(spec[path].is_compatible_with(tensor) for path, tensor in batch.items())
+
+
+def test_shuffling():
+    records = shop(50)
+    schema = Schema.infer(records)
+    dataset = schema.dataset(records, 8, shuffle=50, seed=3)
+    one, two = (joined(list(dataset)) for _ in range(2))
+    assert one["nr"].numpy().tolist() != two["nr"].numpy().tolist()
+    expected = nested(schema.read(records))
+    for epoch in (one, two):
+        order = (epoch["nr"].numpy() - 0.5).astype(int).tolist()
+        assert sorted(order) == list(range(50)) != order
+        for path, values in nested(epoch).items():
+            assert values == [expected[path][i] for i in order]
+    again = joined(list(schema.dataset(records, 8, shuffle=50, seed=3)))
+    assert nested(again) == nested(one)
+    near = schema.dataset(records, 5, shuffle=10)
+    assert all(max(x["nr"]) - min(x["nr"]) < 10 for x in near)
+
+
+def test_targets():
+    records = [{"n": 1.5, "c": "b"}, {"n": 2, "c": "a"}, {"n": 4, "c": "b"}, {"n": 3, "c": "a"}]
+    schema = Schema.infer(records)
+    x, y = schema.read(records, target="c")
+    assert (list(x), y.tolist(), y.dtype) == (["n"], [1, 0, 1, 0], "int64")
+    assert schema.classes("c") == ("a", "b")
+    x, y = schema.read(records, target="n")
+    assert (list(x), y.tolist(), y.dtype) == (["c"], [1.5, 2, 4, 3], "float32")
+    (batch,) = schema.dataset(records, 8, target="c")
+    assert (list(batch[0]), batch[1].numpy().tolist()) == (["n"], [1, 0, 1, 0])
+    with pytest.raises(
+        ValueError, match=r"a known value of 'c' in each record.*b'd', b'' in 2 of 3"
+    ):
+        schema.read([{"c": "a"}, {"c": "d"}, {}], target="c")
+    with pytest.raises(ValueError, match="nan in 1 of 1"):
+        schema.read([{}], target="n")
+    with pytest.raises(KeyError, match="Received: 'm'"):
+        schema.read(records, target="m")
+
+
+def test_targets_are_booleans_or_integers():
+    records = [{"b": i % 2 == 0, "code": [7, 9, 8][i % 3], "o": [{"x": i}]} for i in range(6)]
+    schema = Schema.infer(records)
+    assert schema.read(records, target="b")[1].tolist() == [1, 0] * 3
+    assert schema.classes("b") == (False, True)
+    assert schema.read(records, target="code")[1].tolist() == [0, 2, 1] * 2
+    assert schema.classes("code") == (7, 8, 9)
+    for call in (schema.read, lambda *a, **k: schema.dataset(*a, 2, **k)):
+        with pytest.raises(ValueError, match=r"a target that is in no bag. Received: 'o.x'"):
+            call(records, target="o.x")
+        with pytest.raises(ValueError, match="Received: 'o', which is bag"):
+            call(records, target="o")
+
+
+def test_a_wrong_record_is_named_also_where_records_are_shuffled():
+    records = shop(40)
+    schema = Schema.infer(records)
+    records[23] = {"orders": 5}
+    for shuffle in (0, 40):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="in record 23"):
+            list(schema.dataset(records, 8, shuffle=shuffle))
+
+
+def test_what_cannot_be_streamed_is_refused():
+    schema = Schema.infer(shop(5))
+    with pytest.raises(TypeError, match=r"that can be read again. Received: a list_iterator"):
+        schema.dataset(iter(shop(5)), 2)
+    for arguments in ({"batch_size": 0}, {"batch_size": 1, "shuffle": -1}):
+        with pytest.raises(ValueError, match="a batch_size of at least 1, and shuffle"):
+            schema.dataset(shop(5), **arguments)
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_memory_does_not_grow_with_the_file(form, tmp_path, monkeypatch):
+    monkeypatch.setattr(json_files, "_BLOCK", 2**15)
+    monkeypatch.setattr("keras_mmil.records.parquet._ROWS", 500)
+    peaks = []
+    for n in (2_000, 8_000):
+        path = tmp_path / f"{n}.{form}"
+        records = (shop(500) * 16)[:n]
+        if form == "parquet":
+            pyarrow.parquet.write_table(pa.Table.from_pylist(records), path, row_group_size=500)
+        else:
+            path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        del records
+        schema = Schema.infer(path)
+        before = pa.total_allocated_bytes()
+        tracemalloc.start()
+        most = 0
+        for batch in schema.dataset(path, 100):
+            most = max(most, pa.total_allocated_bytes() - before)
+            del batch
+        peaks.append(most + tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
