@@ -39,6 +39,7 @@ def ids_model():
     return keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(x))
 
 
+@pytest.mark.slow
 def test_saving(tmp_path):
     for model, x in ((plain_model(), vectors()), (ids_model(), ids())):
         expected = model.predict(x, verbose=0)
@@ -57,6 +58,7 @@ def test_weights_survive_a_file(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_the_optimizer_is_saved_too(tmp_path):
     model, x, y = plain_model(), vectors(), np.array([0, 1, 0, 1])
     model.compile("adam", "binary_crossentropy")
@@ -194,6 +196,7 @@ def test_unknown_inputs_are_named():
         ids_model().predict({"bags": ids(), "words": ids()}, verbose=0)
 
 
+@pytest.mark.slow
 def test_learns():
     """Positive iff some sub-bag has a member with a positive first feature and none with second."""
     rng = np.random.default_rng(0)
@@ -298,6 +301,7 @@ def test_bad_weights_are_named(weights, match):
         model.fit(x, labels(), validation_data=(x, labels(), weights))
 
 
+@pytest.mark.slow
 def test_labels_in_lists_are_arrays_of_labels():
     model, x, weights = compiled(), vectors(), [1, 2, 0.5, 1]
     predicted = model.predict(x, verbose=0)[:, 0].astype("float64")

@@ -133,6 +133,7 @@ def test_there_and_back(depth_and_x, merge):
             assert len(set(flat)) == len(flat)
 
 
+@pytest.mark.slow
 @few
 @given(any_depth, st.integers(0, 4))
 def test_concat_agrees_with_compressing_all_at_once(depth_and_x, cut):

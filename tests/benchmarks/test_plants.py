@@ -97,6 +97,7 @@ def test_ranking_of_a_run(load_benchmark, run):
     assert figure == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_maps_of_a_species(load_benchmark, run, tmp_path, capsys):
     folder, data, _ = run
     module = load_benchmark("species_maps")

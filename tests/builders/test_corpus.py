@@ -101,6 +101,7 @@ def test_form(corpus):
     assert repr(corpus) == f"Corpus(600 texts, {expected})"
 
 
+@pytest.mark.slow
 def test_texts_of_any_kind(corpus):
     texts = written(NESTED)
     for same in (iter(texts), (one.encode() for one in texts), np.array(texts), tuple(texts)):
@@ -126,6 +127,7 @@ def test_the_vocabulary_of_another_corpus(corpus):
     assert found.ids([-1]).to_list() == [[[1, corpus.vocabulary.index("a")]]]
 
 
+@pytest.mark.slow
 def test_splitter_is_kept():
     pytest.importorskip("tensorflow_text")
     corpus = Corpus.from_texts(["One two.Three"], min_count=1, verbose=0)
@@ -146,6 +148,7 @@ ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
 def test_rows(corpus, rows, monkeypatch):
     monkeypatch.setattr("keras_mmil.builders.corpus._CHUNK", 130)

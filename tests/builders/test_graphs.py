@@ -219,6 +219,7 @@ def test_of_pairs():
         graphs.of_pairs(bags, [[0, 3]])
 
 
+@pytest.mark.slow
 @given(st.lists(random_graphs(), min_size=1, max_size=4))
 def test_graphs_side_by_side(parts):
     whole = networkx.disjoint_union_all(parts)

@@ -26,6 +26,7 @@ ONLY_TRAIN = ["--limit", "12", "--epochs", "2", "--verbose", "0"]
 SHORT = [*ONLY_TRAIN, "--max-clusters", "2"]
 
 
+@pytest.mark.slow
 def test_run_writes_all_it_says(tmp_path, capsys):
     out = tmp_path / "run"
     command = ["--debug", "run", "mnist", "--source", "digits", "--out", str(out), *SHORT]
@@ -63,6 +64,7 @@ def test_run_writes_all_it_says(tmp_path, capsys):
     assert json.loads((out / "metrics.json").read_text())["fidelity"] == metrics["fidelity"]
 
 
+@pytest.mark.slow
 def test_a_run_writes_what_the_experiment_reports(tmp_path):
     """The command line itself knows nothing of the data."""
     mnist = zoo.registry["mnist"]
@@ -96,6 +98,7 @@ def test_a_run_without_data_leaves_no_folder(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_resume_needs_the_same_settings(tmp_path, capsys):
     out = ["--out", str(tmp_path / "run"), "--source", "digits"]
     assert main(["run", "mnist", *out, *SHORT]) == 0

@@ -258,6 +258,7 @@ def test_weights_of_words_enter_the_bags(folder):
     assert merged.counts.to_list() == [[0.5, 0.25, 0.25, 0.25]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["mmil", "mil"])
 def test_a_network_of_papers_with_weights_trains(folder, model):
     """PubMed's form: the weights of its words reach the bag-layers."""

@@ -6,6 +6,7 @@ import pytest
 from keras_mmil.datasets import _draws, mnist
 
 
+@pytest.mark.slow
 def test_labels_that_cannot_be_had(monkeypatch):
     monkeypatch.setattr(_draws, "_CANDIDATES", 100)
     with pytest.raises(

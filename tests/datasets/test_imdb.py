@@ -365,6 +365,7 @@ def test_word_vectors_are_cached_with_checksums(corpus, tmp_path, monkeypatch):
     assert len(made) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_real_archive(data_dir, tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))

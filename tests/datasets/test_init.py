@@ -13,6 +13,7 @@ from keras_mmil.datasets import mnist
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_modules_are_loaded_when_asked_for():
     assert set(datasets.__all__) <= set(dir(datasets))
     assert datasets.mnist is mnist

@@ -107,6 +107,7 @@ class Kill(keras.callbacks.Callback):
             raise Killed
 
 
+@pytest.mark.slow
 def test_layers_without_a_generator_of_their_own_are_resumed_too(tmp_path):
     x, y = data()
     settings = {"epochs": 4, "batch_size": 8, "seed": 3, "verbose": 0}

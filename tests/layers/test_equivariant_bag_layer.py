@@ -76,6 +76,7 @@ def test_does_not_depend_on_the_order_and_shifts_of_instances():
     assert_close(layer(ROWS[None] + 1.0), layer(ROWS[None]), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_explainer_reads_what_is_above_it():
     """The bag-layer that takes maxima sees the layer's outputs as its instances."""
     x = RNG.normal(size=(60, 8, 3)).astype("float32")

@@ -109,6 +109,7 @@ def test_config(corpus):
     assert twin.get_config() == layer.get_config()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
 def test_saving(corpus, depth, tmp_path):
     model = text_model(corpus.vocabulary, depth, 5, 4, splitter="core")

@@ -336,6 +336,7 @@ def test_the_front_of_the_command_line_needs_only_python(module):
     assert imported <= sys.stdlib_module_names | {FRONT}
 
 
+@pytest.mark.slow
 def test_the_package_loads_no_more_than_it_needs():
     code = "import sys, keras_mmil; print(*(m for m in sys.modules if m.startswith('keras_mmil')))"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -1,5 +1,6 @@
 """Streams of records against what is read at once."""
 
+import gc
 import gzip
 import json
 import tracemalloc
@@ -154,7 +155,7 @@ def test_memory_does_not_grow_with_the_file(form, tmp_path, monkeypatch):
     monkeypatch.setattr(json_files, "_BLOCK", 2**15)
     monkeypatch.setattr("keras_mmil.records.parquet._ROWS", 500)
     peaks = []
-    for n in (2_000, 8_000):
+    for n in (2_000, 2_000, 8_000):  # the first pass pays for what is made once in a process
         path = tmp_path / f"{n}.{form}"
         records = (shop(500) * 16)[:n]
         if form == "parquet":
@@ -163,6 +164,7 @@ def test_memory_does_not_grow_with_the_file(form, tmp_path, monkeypatch):
             path.write_text("".join(json.dumps(record) + "\n" for record in records))
         del records
         schema = Schema.infer(path)
+        gc.collect()  # or what earlier tests left would be freed while it is counted
         before = pa.total_allocated_bytes()
         tracemalloc.start()
         most = 0
@@ -171,4 +173,4 @@ def test_memory_does_not_grow_with_the_file(form, tmp_path, monkeypatch):
             del batch
         peaks.append(most + tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.5 * peaks[0]
+    assert peaks[2] < 1.5 * peaks[1]

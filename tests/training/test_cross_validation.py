@@ -46,6 +46,7 @@ def data(n=30):
     return x, (x.to_tensor().numpy()[..., 0].max(1) > 0.8).astype(int)
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_scikit_learn_where_the_model_is_the_same():
     """A model without anything random in it, trained until it is scikit-learn's."""
     rng = np.random.default_rng(1)
@@ -67,6 +68,7 @@ def test_figures_are_those_of_scikit_learn_where_the_model_is_the_same():
     np.testing.assert_allclose(found.mean(), expected.mean(), atol=0.02)
 
 
+@pytest.mark.slow
 def test_every_top_bag_is_tested_once_a_round_and_never_trained_on_then():
     seen = []
 
@@ -223,6 +225,7 @@ def test_bad_input(arguments, match):
         cross_validate(build, x, **{"y": y, **SETTINGS, **arguments})
 
 
+@pytest.mark.slow
 def test_dense_bags():
     x, y = data()
     losses = [
@@ -309,6 +312,7 @@ def test_build_takes_both_or_nothing(bad, received):
         cross_validate(bad, *data(), **SETTINGS)
 
 
+@pytest.mark.slow
 def test_arguments_with_defaults_are_the_functions_own():
     x, y = data()
     settings = {**SETTINGS, "rounds": 1, "epochs": 1}

@@ -191,6 +191,7 @@ def test_a_patience_needs_validation_data(tmp_path):
         fit(tmp_path, epochs=2, validation_data=None, patience=3)
 
 
+@pytest.mark.slow
 def test_a_new_training_forgets_the_one_before(tmp_path):
     fit(tmp_path, epochs=4)
     _, history = fit(tmp_path, epochs=2)

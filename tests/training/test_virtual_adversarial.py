@@ -256,6 +256,7 @@ def test_logs(policy):
     np.testing.assert_allclose([logs.history["val_loss"][-1], expected[0]], expected[0], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_saves_the_plain_model_with_its_optimizer(tmp_path):
     (x, y), model = data(), linear_model(optimizer="adam")
     vat = adversarial(model, weight=0.0)

@@ -109,6 +109,7 @@ def test_extraction_from_datasets():
     assert str(ours.explainer_.rules_) == str(theirs.explainer_.rules_)
 
 
+@pytest.mark.slow
 def test_a_stream_is_never_in_memory(monkeypatch):
     """Of the batches' inputs and representations no more than two live at a time."""
     model, x = plain_model(), vectors(n=20 * BATCH)

@@ -7,6 +7,8 @@ from keras_mmil import Bags, Explainer, zoo
 from keras_mmil.datasets import synthetic
 from keras_mmil.interpretation.plots.maps import Maps, plot_maps
 
+pytestmark = pytest.mark.slow  # the network that all of them share is trained
+
 FLORA = synthetic.load_flora(n_regions=(8, 9), n_species=10, seed=2)
 N = len(FLORA.regions)
 
@@ -27,7 +29,6 @@ def fitted(request):
     return explainer.fit(model, x), x
 
 
-@pytest.mark.slow
 def test_places_of_clusters(fitted):
     explainer, x = fitted
     found = Maps(explainer, x).instances(N)

@@ -24,6 +24,8 @@ from keras_mmil.interpretation.readout.text_explanation import annotate, side_by
 from keras_mmil.interpretation.readout.text_spans import window_words
 from keras_mmil.layers import TextBags
 
+pytestmark = pytest.mark.slow  # the network that all of them share is trained
+
 
 def tokens_of(content):
     tokens = text.tokenize(tf.constant([content]), "core").to_list()[0]
@@ -245,7 +247,6 @@ def trained(request, tmp_path_factory):
     return explainer, Explainer.load(folder, model), corpus, x, test
 
 
-@pytest.mark.slow
 def test_explains_texts_as_it_explains_their_trigrams(trained):
     explainer, by_ids, corpus, x, test = trained
     bags = Corpus.from_texts(test, like=corpus, verbose=0).trigrams()
