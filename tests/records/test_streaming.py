@@ -3,7 +3,7 @@
 import gc
 import gzip
 import json
-import tracemalloc
+import weakref
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from keras_mmil.records import Schema, json_files
+from keras_mmil.records.sources import batches
 
 
 def shop(n):
@@ -151,26 +152,29 @@ def test_what_cannot_be_streamed_is_refused():
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
-def test_memory_does_not_grow_with_the_file(form, tmp_path, monkeypatch):
-    monkeypatch.setattr(json_files, "_BLOCK", 2**15)
-    monkeypatch.setattr("keras_mmil.records.parquet._ROWS", 500)
-    peaks = []
-    for n in (2_000, 2_000, 8_000):  # the first pass pays for what is made once in a process
-        path = tmp_path / f"{n}.{form}"
-        records = (shop(500) * 16)[:n]
-        if form == "parquet":
-            pyarrow.parquet.write_table(pa.Table.from_pylist(records), path, row_group_size=500)
-        else:
-            path.write_text("".join(json.dumps(record) + "\n" for record in records))
-        del records
-        schema = Schema.infer(path)
-        gc.collect()  # or what earlier tests left would be freed while it is counted
-        before = pa.total_allocated_bytes()
-        tracemalloc.start()
-        most = 0
-        for batch in schema.dataset(path, 100):
-            most = max(most, pa.total_allocated_bytes() - before)
-            del batch
-        peaks.append(most + tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[2] < 1.5 * peaks[1]
+def test_no_more_of_a_file_is_read_than_batches_ask_for(form, tmp_path, monkeypatch):
+    """And what has been read is given back: no records of earlier batches are alive."""
+    monkeypatch.setattr(json_files, "_BLOCK", 2**13)
+    monkeypatch.setattr("keras_mmil.records.parquet._ROWS", 100)
+    records = shop(500) * 4
+    path = tmp_path / f"shop.{form}"
+    if form == "parquet":
+        pyarrow.parquet.write_table(pa.Table.from_pylist(records), path, row_group_size=100)
+    else:
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    schema, taken, alive = Schema.infer(path), [], []
+
+    def watched(*arguments, **named):
+        for batch in batches(*arguments, **named):
+            taken.append(len(batch.records))
+            alive.append(weakref.ref(batch.records))
+            yield batch
+
+    monkeypatch.setattr("keras_mmil.records.schema.batches", watched)
+    dataset = iter(schema.dataset(path, 50))
+    for n in range(1, 11):
+        next(dataset)
+        gc.collect()
+        assert sum(taken) <= 50 * n + 2 * max(taken)
+        assert sum(batch() is not None for batch in alive) <= 3
+    assert sum(taken) < len(records) / 2
