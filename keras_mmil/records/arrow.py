@@ -14,11 +14,13 @@ __all__ = [
     "MAX_DEPTH",
     "Part",
     "alternatives",
+    "as_numpy",
     "check_depth",
     "holds_mixed",
     "mixed",
     "places",
     "present",
+    "spread",
 ]
 
 MAX_DEPTH = 64  # levels of records and bags in each other
@@ -90,7 +92,7 @@ def present(array: pa.Array, path: str) -> Part:
     _, convert = _conversion(array.type, path)
     at = None
     if array.null_count:
-        at = np.flatnonzero(_as_numpy(pc.is_valid(array)))
+        at = np.flatnonzero(as_numpy(pc.is_valid(array)))
         array = array.drop_null()
     try:
         values = convert(array)
@@ -127,6 +129,24 @@ def places(array: pa.Array, path: str) -> Array:
         at = present(alternative, path).at
         found[slice(None) if at is None else at] = True
     return np.flatnonzero(found)
+
+
+def as_numpy(array: pa.Array) -> Array:
+    """An array without nulls as NumPy's, a copy where the layouts differ, as those of booleans."""
+    return array.to_numpy(zero_copy_only=False)
+
+
+def spread(values: pa.Array, at: Array, n: int) -> pa.Array:
+    """An array of n, which holds values at some positions, and null elsewhere.
+
+    Args:
+        values: one for each position.
+        at: the positions, ints, each of them once.
+        n: length of the result.
+    """
+    index = np.full(n, -1)
+    index[at] = np.arange(len(values))
+    return values.take(pa.array(index, mask=index < 0))
 
 
 def holds_mixed(type_: pa.DataType) -> bool:
@@ -204,7 +224,3 @@ def _same(array: pa.Array) -> pa.Array:
 def _seconds(array: pa.Array, per_second: float) -> pa.Array:
     integer = pa.int32() if array.type.bit_width == 32 else pa.int64()
     return pa.array(array.cast(integer).to_numpy() / per_second)
-
-
-def _as_numpy(array: pa.Array) -> Array:
-    return array.to_numpy(zero_copy_only=False)

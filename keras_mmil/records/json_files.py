@@ -3,7 +3,6 @@
 import codecs
 import gzip
 import io
-import itertools
 import json
 import zlib
 from collections.abc import Iterator
@@ -15,11 +14,10 @@ import pyarrow as pa
 import pyarrow.json
 
 from keras_mmil._support.types import Array
-from keras_mmil.records.plain import records_to_arrow
+from keras_mmil.records.plain import in_batches, records_to_arrow
 
 __all__ = ["document", "lines"]
 
-_ROWS = 10_000
 _BLOCK = 2**24  # bytes
 _CHUNK = 2**20  # characters
 _LONG = 10_000  # bytes of a line that is too short to be nested so deeply that Arrow crashes
@@ -206,7 +204,7 @@ def document(path: Path) -> Iterator[pa.Array]:
             raise _damaged(path, 0, error) from error
         if start == b"[":
             with io.TextIOWrapper(file, "utf-8") as text:
-                yield from _in_chunks(_elements(text, path))
+                yield from in_batches(_elements(text, path))
             return
         try:
             one = json.loads(content, object_pairs_hook=_distinct_keys)
@@ -214,13 +212,6 @@ def document(path: Path) -> Iterator[pa.Array]:
             yield from _of_line_stream(io.BytesIO(content), path)
             return
         yield records_to_arrow([one])
-
-
-def _in_chunks(objects: Iterator[Any]) -> Iterator[pa.Array]:
-    first = 0
-    while some := list(itertools.islice(objects, _ROWS)):
-        yield records_to_arrow(some, first)
-        first += len(some)
 
 
 def _elements(file: Any, path: Path) -> Iterator[Any]:

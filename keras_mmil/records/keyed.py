@@ -34,12 +34,11 @@ def entries(records: pa.Array, path: str) -> tuple[pa.Array, pa.Array, Array]:
 
 def column_of_map(records: pa.MapArray, name: str) -> pa.Array:
     """The values of a key of maps, null where a map is null or has no such key."""
-    at = np.flatnonzero(pc.is_valid(records).to_numpy(zero_copy_only=False))
+    at = np.flatnonzero(arrow.as_numpy(pc.is_valid(records)))
     keys, values, owner = _entries_of_map(records.drop_null())
-    is_it = pc.equal(keys.cast(pa.large_string()), name).to_numpy(zero_copy_only=False)
-    index = np.full(len(records), -1)
-    index[at[owner[is_it]]] = np.flatnonzero(is_it)
-    return values.take(pa.array(index, mask=index < 0))
+    is_it = arrow.as_numpy(pc.equal(keys.cast(pa.large_string()), name))
+    found = values.take(pa.array(np.flatnonzero(is_it)))
+    return arrow.spread(found, at[owner[is_it]], len(records))
 
 
 def _entries_of_map(records: pa.MapArray) -> tuple[pa.Array, pa.Array, Array]:

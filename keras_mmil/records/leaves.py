@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.records.arrow import Part
+from keras_mmil.records.arrow import Part, as_numpy
 from keras_mmil.records.fields import Field
 
 __all__ = ["ACCEPTED", "DTYPES", "MISSING_INT", "MISSING_TEXT", "UNKNOWN_INT", "read"]
@@ -93,7 +93,7 @@ def _texts(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
 def _filled(found: Mapping[str, Part], n: int, dtype: npt.DTypeLike) -> Array:
     x: Array = np.full(n, np.nan, dtype)
     for each in found.values():
-        x[_at(each)] = each.values.to_numpy(zero_copy_only=False)
+        x[_at(each)] = as_numpy(each.values)
     return x
 
 

@@ -179,13 +179,13 @@ class _Nest:
     def _one(self, key: _Key, parents: pa.StructArray) -> pa.StructArray:
         """For each row of the child its row of the parent."""
         at, refers = self._places(key)
-        self._check_orphans(key, ~at.is_valid().to_numpy(zero_copy_only=False) & refers)
+        self._check_orphans(key, ~arrow.as_numpy(at.is_valid()) & refers)
         return parents.take(at)
 
     def _many(self, key: _Key, children: pa.StructArray) -> pa.LargeListArray:
         """For each row of the parent its rows of the child."""
         at, _ = self._places(key)
-        is_child = at.is_valid().to_numpy(zero_copy_only=False)
+        is_child = arrow.as_numpy(at.is_valid())
         self._check_orphans(key, ~is_child)
         parent = at.drop_null().to_numpy()
         order = np.flatnonzero(is_child)[np.argsort(parent, kind="stable")]
@@ -207,7 +207,7 @@ class _Nest:
                 f"Received: {_shown(twice)} more than once"
             )
         places = pc.index_in(references, value_set=ids, skip_nulls=True)
-        return places, references.is_valid().to_numpy(zero_copy_only=False)
+        return places, arrow.as_numpy(references.is_valid())
 
     def _check_orphans(self, key: _Key, is_orphan: Array) -> None:
         if not is_orphan.any():
@@ -299,11 +299,7 @@ def _values(array: pa.Array, path: str) -> pa.Array:
     else:
         x = values.to_numpy()
         values = pa.array(x.astype(np.int64) if (x == np.floor(x)).all() else x)
-    if part.at is None:
-        return values
-    index = np.full(len(array), -1)
-    index[part.at] = np.arange(len(values))
-    return values.take(pa.array(index, mask=index < 0))
+    return values if part.at is None else arrow.spread(values, part.at, len(array))
 
 
 def _shown(values: pa.Array) -> str:

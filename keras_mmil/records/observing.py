@@ -104,8 +104,8 @@ def _texts(values: pa.Array, path: str) -> Values:
         smallest, largest = _ends(shown, None)
     else:  # each distinct text once
         distinct, n = pa.array(list(counts), pa.large_string()), list(counts.values())
-        n_times = np.dot(_as_numpy(pc.match_substring_regex(distinct, _TIME)), n)
-        n_words = np.dot(_as_numpy(pc.count_substring_regex(distinct, statistics.WORD)), n)
+        n_times = np.dot(arrow.as_numpy(pc.match_substring_regex(distinct, _TIME)), n)
+        n_words = np.dot(arrow.as_numpy(pc.count_substring_regex(distinct, statistics.WORD)), n)
         smallest, largest = _ends(values, counts)
     return Values(
         count=len(values),
@@ -173,7 +173,3 @@ def _smallest(x: Array) -> tuple[Scalar, ...]:
     while len(smallest) < statistics.N_SMALLEST and smallest[-1] < largest:
         smallest.append(x.min(where=x > smallest[-1], initial=largest))
     return tuple(value.item() for value in smallest)
-
-
-def _as_numpy(array: pa.Array) -> Array:
-    return array.to_numpy(zero_copy_only=False)

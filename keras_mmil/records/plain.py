@@ -1,8 +1,9 @@
 """Python's own nested objects as Arrow arrays, also where values of several types are mixed."""
 
 import datetime
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -14,8 +15,9 @@ import pyarrow.compute as pc
 from keras_mmil.records import arrow
 from keras_mmil.records.paths import child
 
-__all__ = ["records_to_arrow", "to_arrow"]
+__all__ = ["in_batches", "records_to_arrow", "to_arrow"]
 
+_ROWS = 10_000  # records of a batch
 _TIMES = datetime.datetime, datetime.date, np.datetime64
 _NUMBERS = Real, Decimal, datetime.timedelta, datetime.time
 _BAGS = list, tuple, set, frozenset, np.ndarray
@@ -64,6 +66,14 @@ def records_to_arrow(records: Sequence[Any], first: int = 0) -> pa.Array:
                     f"Expected fewer levels of nesting. Received: too many in record {number}"
                 ) from error
         raise
+
+
+def in_batches(records: Iterable[Any]) -> Iterator[pa.Array]:
+    """Records as arrays of some of them: see `records_to_arrow`."""
+    records, first = iter(records), 0
+    while some := list(itertools.islice(records, _ROWS)):
+        yield records_to_arrow(some, first)
+        first += len(some)
 
 
 def _by_type(values: Sequence[Any], path: str) -> pa.Array:

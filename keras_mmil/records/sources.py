@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from keras_mmil._support.types import Ints
 from keras_mmil.records import arrow, json_files, parquet
-from keras_mmil.records.plain import records_to_arrow
+from keras_mmil.records.plain import in_batches
 
 __all__ = ["Batch", "batches"]
 
-_ROWS = 10_000  # of lists of dicts
-_TABLE_ROWS = 2**16
+_ROWS = 2**16
 
 
 class Batch(NamedTuple):
@@ -71,7 +70,7 @@ def _check(records: pa.Array, first: int) -> None:
     found = arrow.alternatives(records, "")
     for type_, values in found.items():
         if type_ == "record":
-            is_record = values.is_valid().to_numpy(zero_copy_only=False)
+            is_record = arrow.as_numpy(values.is_valid())
     if is_record.all():
         return
     number = int(np.argmin(is_record))
@@ -100,18 +99,11 @@ def _arrays(source: Any, wanted: parquet.Wanted | None) -> Iterator[pa.Array]:
             "Expected a list of dicts, a path, a DataFrame or an Arrow table. "
             f"Received: {type(source).__name__}"
         )
-    return _of_objects(source)
-
-
-def _of_objects(objects: Iterable[Any]) -> Iterator[pa.Array]:
-    objects, first = iter(objects), 0
-    while some := list(itertools.islice(objects, _ROWS)):
-        yield records_to_arrow(some, first)
-        first += len(some)
+    return in_batches(source)
 
 
 def _of_table(table: pa.Table) -> Iterator[pa.Array]:
-    for batch in table.to_batches(max_chunksize=_TABLE_ROWS):
+    for batch in table.to_batches(max_chunksize=_ROWS):
         yield batch.to_struct_array()
 
 
@@ -123,7 +115,7 @@ def _of_data_frame(frame: Any) -> Iterator[pa.Array]:
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        return _of_objects(frame.to_dict("records"))
+        return in_batches(frame.to_dict("records"))
     return _of_table(table)
 
 

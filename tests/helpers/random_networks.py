@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import ragged
@@ -32,3 +33,14 @@ def make_data(n=30, depth=1, seed=0):
 
 def quick_explainer(**arguments):
     return Explainer(**{"max_clusters": 3, "verbose": 0, **arguments})
+
+
+class Concatenated(keras.layers.Layer):
+    """Ragged parts side by side, which Keras's own layer does not take."""
+
+    def call(self, parts):
+        return tf.concat(parts, axis=-1)
+
+    def compute_output_spec(self, parts):
+        units = sum(part.shape[-1] for part in parts)
+        return keras.KerasTensor((*parts[0].shape[:-1], units), ragged=True)

@@ -6,6 +6,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nested_records import draw_records, draw_values, is_missing, type_of
 
 from keras_mmil.records import Schema, statistics
 
@@ -25,23 +26,8 @@ SCALARS = st.none() | st.booleans() | NUMBERS | TEXTS
 KEYS = st.sampled_from(["a", "b", "key", "", 'a."b', *(f"n{i}" for i in range(12))]) | st.text(
     max_size=3
 )
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
-    max_leaves=8,
-)
-RECORDS = st.lists(st.dictionaries(KEYS, VALUES, max_size=4), min_size=1, max_size=6)
-
-
-def is_missing(value):
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return not abs(value) <= 3.4028234663852886e38
-    return value is None
-
-
-def type_of(value):
-    types = {bool: "boolean", int: "number", float: "number", str: "text", dict: "record"}
-    return types.get(type(value), "bag")
+VALUES = draw_values(SCALARS, KEYS)
+RECORDS = draw_records(VALUES, KEYS)
 
 
 def seen_by_loop(values):

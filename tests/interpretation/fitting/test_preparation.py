@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from random_networks import make_data, make_model, quick_explainer
+from random_networks import Concatenated, make_data, make_model, quick_explainer
 
 import keras_mmil
 from keras_mmil import ragged
@@ -43,17 +43,6 @@ def test_data_without_instances():
     x = ragged.from_flat(np.zeros((0, 2), np.float32), [np.zeros(9, int)])
     with pytest.raises(ValueError, match=r"at least 2 rows to cluster at level 'u'. Received: 0"):
         quick_explainer().fit(make_model(), x, make_data())
-
-
-class Concatenated(keras.layers.Layer):
-    """Ragged parts side by side, which Keras's own layer does not take."""
-
-    def call(self, parts):
-        return tf.concat(parts, axis=-1)
-
-    def compute_output_spec(self, parts):
-        units = sum(part.shape[-1] for part in parts)
-        return keras.KerasTensor((*parts[0].shape[:-1], units), ragged=True)
 
 
 def test_several_inputs():

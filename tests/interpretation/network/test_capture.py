@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from digit_networks import N_DIGITS, compressed_model
-from random_networks import make_data, quick_explainer
+from random_networks import Concatenated, make_data, quick_explainer
 
 import keras_mmil
 from keras_mmil.interpretation import Explainer, RuleExtractor
@@ -103,17 +103,6 @@ def test_bags_that_are_not_the_rows_above():
     doubled = keras.layers.Concatenate(axis=1)([pairs, pairs])
     model = keras.Model(inputs, Dense(1, activation="sigmoid")(BagLayer(2)(doubled)))
     refused(model, "layer='lower' with 24 bags, 48 above")
-
-
-class Concatenated(keras.layers.Layer):
-    """Ragged parts side by side, which Keras's own layer does not take."""
-
-    def call(self, parts):
-        return tf.concat(parts, axis=-1)
-
-    def compute_output_spec(self, parts):
-        units = sum(part.shape[-1] for part in parts)
-        return keras.KerasTensor((*parts[0].shape[:-1], units), ragged=True)
 
 
 def unreadable(inputs, outputs, match):
