@@ -2,7 +2,6 @@
 
 import gc
 import importlib
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -94,13 +93,3 @@ def load_benchmark(monkeypatch):
     """Import a module of the benchmarks."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
     return importlib.import_module
-
-
-@pytest.fixture(scope="session")
-def damage():
-    """The helpers of `tests/damage.py`, for tests of damaged files."""
-    path = Path(__file__).with_name("damage.py")
-    spec = importlib.util.spec_from_file_location("damage", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -1,5 +1,6 @@
 """Point clouds: normalised, rotated, sampled from surfaces, and read from files."""
 
+import damage
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -195,7 +196,7 @@ def test_rotations_of_ragged_and_dense_clouds_agree():
 SURFACE = "OFF\n4 2 5\n0 0 0\n2 0 0\n2 2 1\n0 2 1\n3 0 1 2\n3 0 2 3\n"
 
 
-def test_damaged_surfaces(tmp_path, damage):
+def test_damaged_surfaces(tmp_path):
     path = tmp_path / "a.off"
     path.write_text(SURFACE)
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 
+import damage
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -271,7 +272,7 @@ def small():
     return Corpus.from_texts(["Not bad. Not bad at all!", "Bad"], 1, splitter="core", verbose=0)
 
 
-def test_damaged_corpora(small, tmp_path, damage):
+def test_damaged_corpora(small, tmp_path):
     small.save(tmp_path)
     for path in sorted(tmp_path.iterdir()):
         whole = path.read_bytes()

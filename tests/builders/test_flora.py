@@ -2,6 +2,7 @@
 
 import warnings
 
+import damage
 import numpy as np
 import pytest
 
@@ -252,7 +253,7 @@ SMALL = b"species\tdecimalLatitude\tdecimalLongitude\nAbies alba\t40.1\t0.5\nCar
     ],
 )
 @pytest.mark.filterwarnings("ignore:Left out")
-def test_damaged_files(tmp_path, damage, content, arguments):
+def test_damaged_files(tmp_path, content, arguments):
     path = tmp_path / "a.txt"
     path.write_bytes(content)
     load = lambda: damage.plain(read_occurrences(path, **arguments))  # noqa: E731

@@ -3,6 +3,7 @@
 import re
 import sys
 
+import damage
 import numpy as np
 import pytest
 
@@ -240,7 +241,7 @@ def test_without_gensim(monkeypatch, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
-def test_damaged_files(tmp_path, damage):
+def test_damaged_files(tmp_path):
     path = tmp_path / "vectors"
     path.write_bytes(as_binary({"good": [0, 1, 2], "bad": [1, 2, 3]}))
 

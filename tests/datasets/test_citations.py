@@ -6,6 +6,7 @@ import sys
 import types
 from collections import defaultdict
 
+import damage
 import numpy as np
 import pytest
 import scipy.sparse as sparse
@@ -313,7 +314,7 @@ def test_parts_of_a_network_that_do_not_fit(network, changed, match):
 # Damaged files ----------------------------------------------------------------------------------
 
 
-def fields_of(network, damage):
+def fields_of(network):
     return damage.plain(network) | {"edges": network.edges.toarray().tolist()}
 
 
@@ -323,7 +324,7 @@ def write_years(folder):
     return path
 
 
-def test_damage_is_found_by_checksums(folder, damage, monkeypatch):
+def test_damage_is_found_by_checksums(folder, monkeypatch):
     write(folder)
     paths = sorted((folder / "planetoid").iterdir())
     checksums = {
@@ -331,23 +332,23 @@ def test_damage_is_found_by_checksums(folder, damage, monkeypatch):
         for path in paths
     }
     monkeypatch.setattr(planetoid, "CHECKSUMS", {"cora": checksums})
-    damage.check_files(paths, lambda: fields_of(citations.load("cora"), damage), True)
+    damage.check_files(paths, lambda: fields_of(citations.load("cora")), True)
 
 
-def test_damage_of_ones_own_files(folder, damage):
+def test_damage_of_ones_own_files(folder):
     write(folder)
     paths = sorted((folder / "planetoid").iterdir())
 
     def load():
-        return fields_of(citations.read(folder / "planetoid", "cora"), damage)
+        return fields_of(citations.read(folder / "planetoid", "cora"))
 
     damage.check_files(paths, load, is_checked=False)
 
 
-def test_damage_of_years(folder, damage):
+def test_damage_of_years(folder):
     write(folder)
     path = write_years(folder)
-    damage.check_files([path], lambda: fields_of(citations.load("cora"), damage), False)
+    damage.check_files([path], lambda: fields_of(citations.load("cora")), False)
 
 
 class Huge:
@@ -374,7 +375,7 @@ MEMO = b"\x80\x02]r\xff\xff\xff\x7f."  # an empty list, at place 2³¹ - 1 of th
         ),
     ],
 )
-def test_huge_numbers(folder, damage, file, content, match):
+def test_huge_numbers(folder, file, content, match):
     write(folder)
     (folder / "planetoid" / f"ind.cora.{file}").write_bytes(content)
     with damage.bounded(), pytest.raises(ValueError, match=match):

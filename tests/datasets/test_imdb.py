@@ -5,6 +5,7 @@ import random
 import tarfile
 from collections import Counter
 
+import damage
 import numpy as np
 import pytest
 
@@ -259,9 +260,9 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damaged_archives(archive, damage):
-    archive.write_bytes(damage(archive.read_bytes()))
+@pytest.mark.parametrize("change", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_archives(archive, change):
+    archive.write_bytes(change(archive.read_bytes()))
     assert_refused(archive, r"whole archive aclImdb_v1\.tar\.gz; delete it and get it again\.")
 
 
@@ -308,7 +309,7 @@ def test_bad_arguments(archive):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"limit": 2}])
-def test_damaged_files(archive, damage, arguments):
+def test_damaged_files(archive, arguments):
     def read():
         return [list(row) for row in imdb.read_archive(archive, **arguments)]
 
@@ -316,7 +317,7 @@ def test_damaged_files(archive, damage, arguments):
 
 
 @pytest.fixture
-def load(damage):
+def load():
     """Function that reads the reviews of the archive, as lists."""
 
     def load():
@@ -327,12 +328,12 @@ def load(damage):
 
 
 @pytest.mark.slow
-def test_damaged_caches_are_made_anew(archive, load, damage, tmp_path):
+def test_damaged_caches_are_made_anew(archive, load, tmp_path):
     damage.check_caches(tmp_path / "keras", load, n_files=6, n=3)
 
 
 @pytest.mark.parametrize("reason", ["full", "no folder"])
-def test_caches_that_cannot_be_written(archive, load, damage, reason, tmp_path, monkeypatch):
+def test_caches_that_cannot_be_written(archive, load, reason, tmp_path, monkeypatch):
     damage.check_unwritable_cache(tmp_path / "keras", load, reason, monkeypatch)
 
 

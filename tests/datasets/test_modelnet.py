@@ -5,6 +5,7 @@ import os
 import zipfile
 from pathlib import Path
 
+import damage
 import h5py
 import numpy as np
 import pytest
@@ -172,12 +173,12 @@ def test_points_that_are_not_finite(folder):
 SURFACE = ROOF.replace("OFF4", "OFF\n4")
 
 
-def write_surfaces(folder, damage):
+def write_surfaces(folder):
     names = ("bed/train/bed_1.off", "airplane/train/airplane_1.off", "bed/test/bed_2.off")
     return damage.write_zip(folder / SURFACES, dict.fromkeys(names, SURFACE))
 
 
-def write_hdf5(folder, damage):
+def write_hdf5(folder):
     files = {}
     for part in ("train0", "test0"):
         content = io.BytesIO()
@@ -191,7 +192,7 @@ def write_hdf5(folder, damage):
     return damage.write_zip(folder / HDF5, files)
 
 
-def write_points(folder, damage):
+def write_points(folder):
     rng = np.random.default_rng(0)
     arrays = {f"x_{part}": rng.normal(0, 1, (2, 5, 3)) for part in ("train", "test")}
     arrays |= {f"y_{part}": np.array([1, 39]) for part in ("train", "test")}
@@ -203,12 +204,12 @@ WRITERS = {"surfaces": write_surfaces, "hdf5": write_hdf5, "points": write_point
 
 
 @pytest.mark.parametrize("source", WRITERS)
-def test_damaged_files(folder, damage, source):
-    path = WRITERS[source](folder, damage)
+def test_damaged_files(folder, source):
+    path = WRITERS[source](folder)
     damage.check_files([path], lambda: damage.plain(modelnet.load(5, source)), is_checked=True)
 
 
-def test_clouds_that_claim_to_be_huge(folder, damage):
+def test_clouds_that_claim_to_be_huge(folder):
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
         file.create_dataset("data", shape=(2**30, 2048, 3), dtype="f4", chunks=True)
@@ -230,20 +231,20 @@ def test_surfaces_of_unknown_kinds_are_not_left_out(folder):
 
 
 @pytest.mark.slow
-def test_damaged_caches_are_made_anew(folder, damage):
-    write_surfaces(folder, damage)
+def test_damaged_caches_are_made_anew(folder):
+    write_surfaces(folder)
     damage.check_caches(folder.parent / "keras", lambda: damage.plain(modelnet.load(5)))
 
 
 @pytest.mark.parametrize("reason", ["full", "no folder"])
-def test_caches_that_cannot_be_written(folder, damage, reason, monkeypatch):
-    write_surfaces(folder, damage)
+def test_caches_that_cannot_be_written(folder, reason, monkeypatch):
+    write_surfaces(folder)
     load = lambda: damage.plain(modelnet.load(5))  # noqa: E731
     damage.check_unwritable_cache(folder.parent / "keras", load, reason, monkeypatch)
 
 
-def test_caches_of_what_cannot_be(folder, damage):
-    write_surfaces(folder, damage)
+def test_caches_of_what_cannot_be(folder):
+    write_surfaces(folder)
     load = lambda: damage.plain(modelnet.load(5))  # noqa: E731
     changed = {"y_train": np.array([40, 0], np.uint8)}
     damage.check_impossible_cache(folder.parent / "keras", load, **changed)

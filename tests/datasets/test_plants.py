@@ -1,5 +1,6 @@
 """The flora of the Iberian Peninsula: small files in its form, damaged ones, and the real one."""
 
+import damage
 import numpy as np
 import pytest
 
@@ -70,7 +71,7 @@ def test_no_file(tmp_path, monkeypatch):
 # Damaged files and caches -----------------------------------------------------------------------
 
 
-def test_damaged_files(tmp_path, damage, monkeypatch):
+def test_damaged_files(tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
     write(tmp_path)
     path = tmp_path / "plants" / "afliber_species.npz"
@@ -92,21 +93,21 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_damaged_caches_are_made_anew(home, damage):
+def test_damaged_caches_are_made_anew(home):
     damage.check_caches(home, load_regions)
 
 
 @pytest.mark.parametrize("reason", ["full", "no folder"])
-def test_caches_that_cannot_be_written(home, damage, reason, monkeypatch):
+def test_caches_that_cannot_be_written(home, reason, monkeypatch):
     damage.check_unwritable_cache(home, load_regions, reason, monkeypatch)
 
 
-def test_caches_of_what_cannot_be(home, damage):
+def test_caches_of_what_cannot_be(home):
     damage.check_impossible_cache(home, load_regions, sizes=np.array([3, 3]))
 
 
 @pytest.mark.parametrize("member", [-1, len(SMALL.regions)])
-def test_similar_regions_that_are_none(home, damage, member):
+def test_similar_regions_that_are_none(home, member):
     load_regions()
     (path,) = home.rglob("*.npz")
     with np.load(path) as arrays:

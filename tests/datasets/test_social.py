@@ -2,6 +2,7 @@
 
 import zipfile
 
+import damage
 import numpy as np
 import pytest
 
@@ -126,7 +127,7 @@ def load_bags():
     return social.load("collab").bags().to_list()
 
 
-def test_damaged_files(folder, damage):
+def test_damaged_files(folder):
     damage.check_files([write(folder, **SMALL)], load_bags, is_checked=True)
 
 
@@ -142,7 +143,7 @@ def test_damaged_files(folder, damage):
         ({"graph_labels": "1 # 2\n-1\n"}, "graph_labels"),
     ],
 )
-def test_huge_or_lost_numbers(folder, damage, changed, match):
+def test_huge_or_lost_numbers(folder, changed, match):
     write(folder, **SMALL | changed)
     with damage.bounded(), pytest.raises(ValueError, match=match):
         social.load("COLLAB")
@@ -170,13 +171,13 @@ def test_archives_that_claim_to_be_huge(folder):
 
 
 @pytest.mark.slow
-def test_damaged_caches_are_made_anew(folder, damage):
+def test_damaged_caches_are_made_anew(folder):
     write(folder, **SMALL)
     damage.check_caches(folder / "keras", load_bags)
 
 
 @pytest.mark.parametrize("reason", ["full", "no folder"])
-def test_caches_that_cannot_be_written(folder, damage, reason, monkeypatch):
+def test_caches_that_cannot_be_written(folder, reason, monkeypatch):
     write(folder, **SMALL)
     damage.check_unwritable_cache(folder / "keras", load_bags, reason, monkeypatch)
 
@@ -189,7 +190,7 @@ def test_caches_that_cannot_be_written(folder, damage, reason, monkeypatch):
         {"sizes": np.array([3, 3])},
     ],
 )
-def test_caches_of_what_cannot_be(folder, damage, changed):
+def test_caches_of_what_cannot_be(folder, changed):
     write(folder, **SMALL)
     damage.check_impossible_cache(folder / "keras", load_bags, **changed)
 

@@ -2,6 +2,7 @@
 
 import io
 
+import damage
 import numpy as np
 import pytest
 
@@ -47,7 +48,7 @@ def test_damaged_npz_files(tmp_path):
         archives.read_npz(path, {"x": (100,)})
 
 
-def test_arrays_that_claim_to_be_huge(tmp_path, damage):
+def test_arrays_that_claim_to_be_huge(tmp_path):
     content = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         content, {"descr": "<f8", "fortran_order": False, "shape": (2**34,)}

@@ -2,12 +2,13 @@
 
 import hashlib
 
+import damage
 import numpy as np
 
 from keras_mmil.datasets._io import cache
 
 
-def test_cached_files_are_plain_npz(tmp_path, damage):
+def test_cached_files_are_plain_npz(tmp_path):
     arrays = {"a": np.arange(5), "b": np.array(["x", "é"])}
     cache.write_arrays(tmp_path / "a.npz", arrays)
     with np.load(tmp_path / "a.npz") as found:

@@ -1,4 +1,4 @@
-"""What the tests of damaged files share; the fixture `damage` gives it to them.
+"""What the tests of damaged files share.
 
 Bytes of a file are changed at random or cut off, or claim more than the file can hold. A loader
 then returns what it returned before, or says in a `ValueError` which file is damaged. It raises
