@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
 
+from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.records.arrow import Part, as_numpy
 from keras_mmil.records.fields import Field
 
 __all__ = ["ACCEPTED", "DTYPES", "MISSING_INT", "MISSING_TEXT", "UNKNOWN_INT", "read"]
 
-MISSING_TEXT = "\0"
-MISSING_INT = -(2**63)
 UNKNOWN_INT = MISSING_INT + 1  # a number that is no integer, where categories are integers
 
 # What is taken at a place of each kind besides values of the type that was seen there.
