@@ -94,7 +94,7 @@ class Network:
             {
                 "arguments": [call_arguments(node) for node in self._tree.nodes],
                 "boundaries": self._boundaries,
-                "fields": [call_arguments(node)["inputs"] for node in fields],
+                "fields": [call_arguments(node)["values"] for node in fields],
                 "outputs": self.model.output,
             },
         )
@@ -111,14 +111,26 @@ class Network:
         return layers[0] if layers else None
 
     @property
+    def has_fields(self) -> tuple[bool, ...]:
+        """Whether the rows of each bag-layer have fields, and last the top-bags."""
+        return tuple(map(bool, self.encoders))
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each bag-layer is above the one before, and nothing has fields."""
+        in_a_row = tuple(range(1, len(self.layers) + 1))
+        return self.parents == in_a_row and not any(self.encoders)
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """What the bags of each bag-layer are called in the data; empty where it has no name."""
         producers = [
-            operation_of(members) if (members := call_arguments(node).get("members")) is not None
+            operation_of(members)
+            if (members := call_arguments(node).get("members")) is not None
             else None
             for node in self._tree.nodes
         ]
-        return tuple(getattr(producer, "path", "") for producer in producers)
+        return tuple(getattr(producer, "field", "") for producer in producers)
 
     @property
     def aggregations(self) -> tuple[set[str], ...]:

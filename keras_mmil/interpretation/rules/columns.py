@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-__all__ = ["ABSENT", "MISSING", "Column"]
+__all__ = ["ABSENT", "MISSING", "Column", "date_text"]
 
 MISSING = -3e38  # of numbers, which a missing one is below; float32 holds it
 ABSENT = MISSING / 4  # between what is missing and what is there, wherever a tree may split
@@ -142,11 +142,12 @@ def _token(column: Column, low: float, high: float) -> str:
 
 def _time(column: Column, low: float, high: float) -> str:
     if column.value == "day":
-        return _ordered(column.name, low, high, _date)
+        return _ordered(column.name, low, high, date_text)
     return _ordered(f"{column.value} of {column.name}", low, high, lambda x: f"{np.floor(x):.0f}")
 
 
-def _date(days: float) -> str:
+def date_text(days: float) -> str:
+    """A time, in days since 1970 (UTC), as ISO 8601."""
     try:
         time = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(days=days)
     except OverflowError:

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
 from keras_mmil._support.types import Array
-from keras_mmil.interpretation.rules.columns import MISSING, Column
+from keras_mmil.interpretation.rules.columns import MISSING, Column, date_text
 
 __all__ = ["KINDS", "Field", "field_of"]
 
@@ -18,6 +19,7 @@ _MOST_CATEGORIES, _MOST_TOKENS = 100, 200
 _LEAST_TEXTS = 2  # that a token is in, if a condition may be about it
 _TOKEN = re.compile(r"[^\W_]+")
 _DAY = 86_400.0  # seconds
+_WIDEST = 60  # characters of a text
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,18 @@ class Field:
     def matrix(self, raw: Array) -> Array:
         """What is known of raw values [n]: float32 [n, columns]."""
         return _MATRIX[self.kind](self, raw)
+
+    def shown(self, value: Any) -> str:
+        """A raw value as text."""
+        if self.kind in ("category", "text"):
+            return "missing" if _is_missing(value) else _shortened(repr(_plain(value)))
+        if np.isnan(value):
+            return "missing"
+        if self.kind == "boolean":
+            return str(bool(value)).lower()
+        if self.kind == "time":
+            return date_text(float(value) / _DAY)
+        return f"{value:.6g}"
 
     def feasible(self, low: Array, high: Array) -> Array:
         """Whether boxes `(low, high]`, each [..., columns], hold a value: bool [...].
@@ -128,6 +142,10 @@ def _times(field: Field, raw: Array) -> Array:
 
 def _tokens(text: str) -> set[str]:
     return set(_TOKEN.findall(text.lower()))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
 
 
 def _plain(value: object) -> str | int:

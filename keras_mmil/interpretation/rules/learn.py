@@ -6,15 +6,13 @@ import numpy as np
 
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 from keras_mmil.interpretation.rules.simplify import simplify
-from keras_mmil.interpretation.rules.space import Space
+from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Examples, Tree
 
 __all__ = ["learn_rules"]
 
 
-def learn_rules(
-    tree: Tree, space: Space, *, level: int, examples: Examples
-) -> tuple[Rule, ...]:
+def learn_rules(tree: Tree, space: Space[Bag], *, level: int, examples: Examples) -> tuple[Rule, ...]:
     """Turn a tree into simplified rules.
 
     Args:
@@ -30,9 +28,7 @@ def learn_rules(
     clauses = simplify(tree.boxes(), space.feasible)
     for (low, high), label in zip(clauses.bounds, clauses.labels, strict=True):
         bounded = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
-        conditions = tuple(
-            Condition(int(c), float(low[c]), float(high[c])) for c in bounded
-        )
+        conditions = tuple(Condition(int(c), float(low[c]), float(high[c])) for c in bounded)
         rules.append(_make_rule(level, int(label), conditions, examples))
     return tuple(sorted(rules, key=lambda r: (r.conclusion, len(r.conditions), -r.support)))
 

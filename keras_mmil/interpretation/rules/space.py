@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -45,8 +46,11 @@ class Bag:
         return self.feature.feasible(low, high)
 
 
+SomeBag = TypeVar("SomeBag", bound=Bag, covariant=True)
+
+
 @dataclass(frozen=True)
-class Space:
+class Space(Generic[SomeBag]):
     """What a tree knows of a kind of record: its bags, then its fields.
 
     Attributes:
@@ -54,22 +58,22 @@ class Space:
         fields: its fields.
     """
 
-    bags: tuple[Bag, ...] = ()
+    bags: tuple[SomeBag, ...] = ()
     fields: tuple[Field, ...] = ()
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """All columns."""
-        return tuple(column for part in (*self.bags, *self.fields) for column in part.columns)
+        return tuple(column for part in self._parts for column in part.columns)
 
     @property
-    def of_bags(self) -> Iterator[tuple[Bag, slice]]:
+    def of_bags(self) -> Iterator[tuple[SomeBag, slice]]:
         """The bags, each with the slice of the columns that are about it."""
         return zip(self.bags, self._slices, strict=False)
 
     def matrix(
         self,
-        labels: Sequence[Ints | None],
+        labels: Sequence[Ints],
         nestings: Sequence[Members],
         values: Sequence[Array],
     ) -> Array:
@@ -83,11 +87,7 @@ class Space:
         Returns:
             float32 [records, columns].
         """
-        parts = []
-        for bag in self.bags:
-            known = labels[bag.level]
-            assert known is not None  # what is below has been labelled
-            parts.append(bag.matrix(known, nestings[bag.level]))
+        parts = [bag.matrix(labels[bag.level], nestings[bag.level]) for bag in self.bags]
         parts += [field.matrix(raw) for field, raw in zip(self.fields, values, strict=True)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
@@ -98,11 +98,15 @@ class Space:
         """
         holds = [
             part.feasible(low[..., at], high[..., at])
-            for part, at in zip((*self.bags, *self.fields), self._slices, strict=True)
+            for part, at in zip(self._parts, self._slices, strict=True)
         ]
         return holds[0] if len(holds) == 1 else np.logical_and.reduce(holds)
 
+    @property
+    def _parts(self) -> tuple[Bag | Field, ...]:
+        return (*self.bags, *self.fields)
+
     @cached_property
     def _slices(self) -> list[slice]:
-        sizes = [len(part.columns) for part in (*self.bags, *self.fields)]
+        sizes = [len(part.columns) for part in self._parts]
         return [slice(start, stop) for start, stop in pairwise(np.cumsum([0, *sizes]).tolist())]
