@@ -165,6 +165,8 @@ def _fit_once(symbolic: Any, outputs: keras.KerasTensor, inputs: Any) -> None:
 def _symbolic(x: Any, name: str | None = None) -> Any:
     if isinstance(x, dict):
         return {key: _symbolic(value, key) for key, value in x.items()}
+    if isinstance(x, tuple):
+        return tuple(_symbolic(value, f"{name}_{i}") for i, value in enumerate(x))
     ragged = isinstance(x, tf.RaggedTensor)
     return keras.Input(x.shape[1:], dtype=x.dtype.name, ragged=ragged, name=name)
 
