@@ -35,6 +35,21 @@ class LabelledBags:
         pairs = zip(self.labels, other.labels, strict=True)
         return replace(self, labels=tuple(ours | theirs for ours, theirs in pairs))
 
+    def joined(self, other: "LabelledBags") -> "LabelledBags":
+        """These top-bags and others."""
+        return LabelledBags(
+            nestings=tuple(map(concatenate, zip(self.nestings, other.nestings, strict=True))),
+            labels=tuple(
+                {k: np.concatenate([labels, theirs[k]]) for k, labels in ours.items()}
+                for ours, theirs in zip(self.labels, other.labels, strict=True)
+            ),
+            classes=np.concatenate([self.classes, other.classes]),
+            values=tuple(
+                tuple(map(np.concatenate, zip(ours, theirs, strict=True)))
+                for ours, theirs in zip(self.values, other.values, strict=True)
+            ),
+        )
+
     def targets(self, record: int, n_clusters: Sequence[int]) -> Ints:
         """What the rows of a bag-layer, or (last) the top-bags are labelled as.
 
