@@ -13,6 +13,7 @@ import pytest
 import keras_mmil
 from keras_mmil import ragged
 from keras_mmil.interpretation import Explainer, storage
+from keras_mmil.interpretation.rules.level import all_clusters
 from keras_mmil.layers import BagLayer
 
 CLASSES = ("cold", "mild", "hot")
@@ -72,8 +73,7 @@ def content(explainer_or_fitted):
     levels = getattr(explainer_or_fitted, "levels", None) or explainer_or_fitted.levels_
     arrays = [
         values.tobytes()
-        for level in levels
-        for part in (level, level.tree)
+        for part in (*all_clusters(levels), *(level.tree for level in levels))
         for values in vars(part).values()
         if isinstance(values, np.ndarray)
     ]
@@ -122,7 +122,7 @@ def test_projections_are_saved(model, x, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # all of one class, perhaps
         fit.fit(model, x).save(tmp_path)
-    assert all(level.projection is not None for level in fit.levels_)
+    assert all(clusters.projection is not None for clusters in fit.clusters_)
     loaded = Explainer.load(tmp_path, model)
     assert content(loaded) == content(fit)
     np.testing.assert_array_equal(loaded.predict(x), fit.predict(x))
@@ -291,7 +291,7 @@ def superfluous(arrays):
         (empty, r"tree_feature is of shape \(0,\)"),
         (not_finite, "level 1: centroids is not finite"),
         (shared_child, "level 1: nodes of the tree have no parent, or several"),
-        (missing, "level 0: sizes of a Level is None"),
+        (missing, "level 0: sizes of a Clusters is None"),
         (superfluous, "no level has the arrays .*sizes_2"),
     ],
 )

@@ -101,7 +101,8 @@ def test_every_feature_is_sent(x, features):
     explainer = Explainer(n_clusters=3, target=low, features=features, verbose=0).fit(model, x)
     sent = pickle.loads(pickle.dumps(explainer))
     np.testing.assert_array_equal(sent.predict(x), explainer.predict(x))
-    assert [level.feature for level in sent.levels_] == [lv.feature for lv in explainer.levels_]
+    features = [clusters.feature for clusters in sent.clusters_]
+    assert features == [clusters.feature for clusters in explainer.clusters_]
 
 
 @pytest.mark.filterwarnings("ignore:The rules put every:UserWarning")

@@ -86,7 +86,7 @@ def test_bag_layer_of_another_model_is_used_once_in_this_one():
 def test_parallel_bag_layers():
     inputs = keras.Input((None, 2), ragged=True)
     x = keras.layers.Concatenate()([BagLayer(2, name="a")(inputs), BagLayer(2, name="b")(inputs)])
-    refused(keras.Model(inputs, Dense(1)(x)), "several aggregations. Received: layers 'b' and 'a'")
+    refused(keras.Model(inputs, Dense(1)(x)), "TODO")
 
 
 def test_hidden_bag_layers():
@@ -158,7 +158,7 @@ def test_bag_layers_that_are_skipped():
         lambda x: tf.reduce_sum(x, axis=1), output_shape=(3,), name="of_sub_bags"
     )(lower)
     x = keras.layers.Add(name="join")([BagLayer(3, name="upper")(lower), sums])
-    match = r"bag-layer 'upper' alone.*'join' reads 'of_sub_bags', computed from \['bags'\]"
+    match = r"each bag-layer to be read by one.*'lower', read by the model's output and another"
     unreadable(bags, Dense(1)(x), match)
 
 
@@ -175,7 +175,9 @@ def test_bag_layers_that_only_weigh():
     weigh = keras.layers.Lambda(lambda x: x[..., 0], output_shape=(None,))
     weights = weigh(BagLayer(1, name="lower")(bags))
     x = BagLayer(3, name="upper")(fields, weights=weights)
-    unreadable([bags, fields], Dense(1)(x), "Received: bag-layer 'upper' reads input 'fields'")
+    unreadable(
+        [bags, fields], Dense(1)(x), r"Received: \['lower'\], which only say .* how much it counts"
+    )
 
 
 def test_bags_that_are_mixed():
@@ -234,7 +236,7 @@ def test_weights_of_an_input_of_their_own_are_read():
     fit = quick_explainer(target=target, n_clusters=2, ccp_alpha=0).fit(
         model, [x, weights], [x, weights]
     )
-    assert fit.levels_[0].feature.name == "weight"
+    assert fit.clusters_[0].feature.name == "weight"
     assert np.mean(fit.predict([x, weights]) == (expected > target[1])) > 0.95
     ones = weights * 0 + 1
     assert np.mean(fit.predict([x, ones]) == (expected > target[1])) < 0.8

@@ -32,7 +32,10 @@ def test_parts_are_those_of_python(times):
 def features(time, mean, deviation):
     if time is None:
         return [0.0] * 45 + [1.0]
-    numbers = [(seconds_of(time) - mean) / deviation, ((time.year - 1970) * YEAR - mean) / deviation]
+    numbers = [
+        (seconds_of(time) - mean) / deviation,
+        ((time.year - 1970) * YEAR - mean) / deviation,
+    ]
     one_hot = [
         float(found == i)
         for found, n in ((time.month - 1, 12), (time.weekday(), 7), (time.hour, 24))
