@@ -13,12 +13,17 @@ from types import ModuleType
 
 __all__ = [
     "citations",
+    "devices",
     "imdb",
     "mnist",
     "modelnet",
+    "molecules",
+    "mutagenesis",
     "plants",
+    "recipes",
     "social",
     "synthetic",
+    "trains",
 ]
 
 

@@ -7,7 +7,6 @@ a few thousand distinct instances, and many neighbourhoods are equal multisets.
 Reference: Yanardag and Vishwanathan, Deep Graph Kernels, 2015; Morris et al., TUDataset, 2020.
 """
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +15,8 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 import tensorflow as tf
 
-from keras_mmil._support import text_files
 from keras_mmil.builders import graphs
-from keras_mmil.datasets._io import archives, cache, files
+from keras_mmil.datasets._io import cache, files, tu
 
 __all__ = ["NAMES", "Networks", "load"]
 
@@ -30,11 +28,8 @@ NAMES = (
     "REDDIT-MULTI-5K",
     "REDDIT-MULTI-12K",
 )
-_URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 _VERSION = 2  # of what is cached
 _ARRAYS = ("indices", "indptr", "sizes", "labels")
-# How many ints a line of each file has.
-_COLUMNS = {"A": 2, "graph_indicator": 1, "graph_labels": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +105,7 @@ def load(name: str) -> Networks:
     if not isinstance(name, str) or name.upper() not in NAMES:
         raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
     name = name.upper()
-    archive = files.find(f"tu/{name}.zip", f"{_URL}/{name}.zip")
+    archive = tu.find(name)
     path = files.cache_folder() / f"{name.lower()}-{files.short_digest(archive)}-v{_VERSION}.npz"
     return cache.cached(path, make=lambda: _parse(archive, name), read=_read, write=_write)
 
@@ -131,33 +126,7 @@ def _write(path: Path, networks: Networks) -> None:
 
 def _parse(archive: Path, name: str) -> Networks:
     """Read the text files of an archive."""
-    edges, graph_of, given = (_numbers(archive, name, part) for part in _COLUMNS)
-    edges, graph_of, given = edges - 1, graph_of[:, 0] - 1, given[:, 0]
-    n, n_graphs = len(graph_of), len(given)
-    last = graph_of.max(initial=-1)
-    if not n or graph_of.min() < 0 or last >= n_graphs or (np.diff(graph_of) < 0).any():
-        raise ValueError(
-            f"Expected nodes of graphs 1 to {n_graphs}, one graph after the other. "
-            f"Received: {archive} with nodes of graphs {graph_of.min(initial=0) + 1} to {last + 1}"
-        )
-    sizes = np.bincount(graph_of, minlength=n_graphs)
-    if edges.size and not 0 <= edges.min() <= edges.max() < n:
-        raise ValueError(
-            f"Expected edges between nodes 1 to {n}. "
-            f"Received: {archive} with nodes {edges.min() + 1} to {edges.max() + 1}"
-        )
-    if (graph_of[edges[:, 0]] != graph_of[edges[:, 1]]).any():
-        raise ValueError(f"Expected edges within graphs. Received: {archive} with others")
+    edges, sizes, given = tu.read(archive, name)
     labels = np.unique(given, return_inverse=True)[1].reshape(-1)
-    return Networks(graphs.adjacency(edges, n_nodes=n), sizes, labels.astype(np.int64))
-
-
-def _numbers(archive: Path, name: str, part: str) -> npt.NDArray[np.int64]:
-    """The ints of a text file: int64 [lines, columns]."""
-    member = f"{name}/{name}_{part}.txt"
-    with archives.opened(archive) as members:
-        if member not in members.namelist():
-            raise ValueError(f"Expected a file {member}. Received: {archive} without it")
-        with members.open(member) as stream:
-            lines = io.TextIOWrapper(stream, text_files.UTF_8)
-            return text_files.ints(lines, _COLUMNS[part], f"{member} of {archive}")
+    adjacency = graphs.adjacency(edges, n_nodes=int(sizes.sum()))
+    return Networks(adjacency, sizes, labels.astype(np.int64))

@@ -1,6 +1,6 @@
 """Checks of data against the inputs of a functional model: the same for training and explaining."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -23,7 +23,9 @@ Inputs: TypeAlias = (
 _LIMIT_OF_FLOATS = 2**24  # the integers up to here are exact in float32
 
 
-def check_inputs(x: Any, expected: Inputs, name: str = "x") -> Any:
+def check_inputs(
+    x: Any, expected: Inputs, name: str = "x", may_be_missing: Container[int | str | None] = ()
+) -> Any:
     """Check top-bags, and bring them into the structure of a model's inputs.
 
     Args:
@@ -32,6 +34,8 @@ def check_inputs(x: Any, expected: Inputs, name: str = "x") -> Any:
         expected: the model's inputs: a `KerasTensor`, or a dict or list of them. Those of a dict
             that were made with `optional=True`, as by `bag_inputs`, may be left out.
         name: what to call `x` in errors.
+        may_be_missing: keys of the inputs whose values may be NaN, which there stands for missing:
+            of a dict, or the positions in a list, or None for a single input.
 
     Returns:
         A tensor, a list of tensors, or a dict without the optional inputs that are not given.
@@ -49,7 +53,7 @@ def check_inputs(x: Any, expected: Inputs, name: str = "x") -> Any:
         parts = _by_name(x, expected, name)
         names = {key: f"{name}[{key!r}]" if isinstance(x, dict) else name for key in parts}
         checked = {
-            key: _checked(part, expected[key], names[key])
+            key: _checked(part, expected[key], names[key], key in may_be_missing)
             for key, part in parts.items()
             if part is not None
         }
@@ -62,12 +66,12 @@ def check_inputs(x: Any, expected: Inputs, name: str = "x") -> Any:
                 f"Received: {name} of type {type(x).__name__}"
             )
         by_name = {
-            f"{name}[{i}]": _checked(part, spec, f"{name}[{i}]")
+            f"{name}[{i}]": _checked(part, spec, f"{name}[{i}]", i in may_be_missing)
             for i, (part, spec) in enumerate(zip(x, expected, strict=True))
         }
         _check_lengths(by_name)
         return list(by_name.values())
-    return _checked(x, expected, name)
+    return _checked(x, expected, name, None in may_be_missing)
 
 
 def check_ids(
@@ -174,7 +178,7 @@ def _by_name(x: Any, expected: Mapping[str, keras.KerasTensor], name: str) -> Ma
     return x
 
 
-def _checked(x: Any, spec: keras.KerasTensor, name: str) -> Any:
+def _checked(x: Any, spec: keras.KerasTensor, name: str, may_be_missing: bool) -> Any:
     if spec.dtype == "string" and not tf.is_tensor(x):
         x = _strings(x, name)
     if not isinstance(x, (tf.RaggedTensor, tf.Tensor, np.ndarray)):
@@ -197,7 +201,8 @@ def _checked(x: Any, spec: keras.KerasTensor, name: str) -> Any:
     if x.shape[0] == 0:
         raise ValueError(f"Expected at least one top-bag. Received: {name}.shape={tuple(x.shape)}")
     if dtype != tf.string:
-        ragged.check_finite(x, name)
+        if not may_be_missing:
+            ragged.check_finite(x, name)
         _check_integers(x, tf.as_dtype(spec.dtype), name)
     return x
 

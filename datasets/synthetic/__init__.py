@@ -1,7 +1,8 @@
 """Made-up data whose rules are known: for tests, examples, and the first steps.
 
-`load_citations`, `load_networks` and `load_flora` make what `keras_mmil.datasets` reads from files;
-the other `load_...` functions make bags, clouds or texts, and their labels.
+`load_citations`, `load_networks` and `load_flora` make what `keras_mmil.datasets` reads from files,
+`load_churn` linked tables; the other `load_...` functions make bags, clouds or texts, and their
+labels.
 """
 
 import importlib
@@ -9,6 +10,7 @@ from typing import Any
 
 # Where each name is; `keras_mmil.datasets.synthetic` loads a module when it is asked for a name.
 _HOMES = {
+    "load_churn": "churn",
     "load_citations": "citations",
     "load_clouds": "clouds",
     "load_flora": "plants",
@@ -22,7 +24,7 @@ _HOMES = {
     "three_level_labels": "points",
     "zero_and_no_two_labels": "points",
 }
-_MODULES = ("citations", "clouds", "opinions", "plants", "points", "social")
+_MODULES = ("churn", "citations", "clouds", "opinions", "plants", "points", "social")
 
 __all__ = [*_HOMES, *_MODULES]
 

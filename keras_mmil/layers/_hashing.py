@@ -52,7 +52,9 @@ def first_of_each(groups: tf.Tensor, n_groups: tf.Tensor) -> tf.Tensor:
 def _folded(x: tf.Tensor) -> tf.Tensor:
     """The upper bits added to the lower ones by an exclusive or; the shift brings in zeros."""
     upper = tf.bitwise.right_shift(x, tf.constant(33, tf.int64))
-    return tf.bitwise.bitwise_xor(x, tf.bitwise.bitwise_and(upper, tf.constant(2**31 - 1, tf.int64)))
+    return tf.bitwise.bitwise_xor(
+        x, tf.bitwise.bitwise_and(upper, tf.constant(2**31 - 1, tf.int64))
+    )
 
 
 def _bits(column: tf.Tensor) -> tf.Tensor:

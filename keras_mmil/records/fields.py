@@ -49,6 +49,20 @@ class Field:
         return self.kind in kinds.LEFT_OUT
 
     @property
+    def is_read(self) -> bool:
+        """Whether tensors come of it: of a bag in any case, of a record if it has such parts."""
+        if self.kind == "record":
+            return any(part.is_read for part in self.parts)
+        return not self.is_left_out
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is a row of a linked table that several rows may refer to."""
+        return isinstance(self.seen, Records) and any(
+            each.key.startswith("of ") for each in self.seen.fields.values()
+        )
+
+    @property
     def n_distinct(self) -> int | None:
         """Number of distinct values; None if they are not values, or too many to be counted."""
         return self.seen.n_distinct if isinstance(self.seen, Values) else None

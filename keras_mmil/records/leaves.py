@@ -14,7 +14,7 @@ from keras_mmil._support.types import Array, Ints
 from keras_mmil.records.arrow import Part, as_numpy
 from keras_mmil.records.fields import Field
 
-__all__ = ["ACCEPTED", "DTYPES", "MISSING_INT", "MISSING_TEXT", "UNKNOWN_INT", "read"]
+__all__ = ["ACCEPTED", "DTYPES", "MISSING_INT", "MISSING_TEXT", "UNKNOWN_INT", "read", "seconds"]
 
 UNKNOWN_INT = MISSING_INT + 1  # a number that is no integer, where categories are integers
 
@@ -110,11 +110,12 @@ def _encoded(texts: pa.Array) -> pa.DictionaryArray:
 def _parsed(texts: pa.Array) -> Array:
     """Texts of ISO 8601 as seconds since 1970 (UTC); NaN for others."""
     encoded = _encoded(texts)
-    seconds = np.array([_seconds(text) for text in encoded.dictionary.to_pylist()], np.float64)
-    return seconds[encoded.indices.to_numpy()]
+    times = np.array([seconds(text) for text in encoded.dictionary.to_pylist()], np.float64)
+    return times[encoded.indices.to_numpy()]
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """A time in the form of ISO 8601 in seconds since 1970 (UTC); NaN for other texts."""
     try:
         time = datetime.datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()

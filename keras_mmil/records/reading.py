@@ -162,6 +162,9 @@ class Reader:
             self._place(of_keys, keys, inner)
         if not all(each.is_left_out for each in of_members):
             self._place(of_members, members, inner)
+        if not any(each.is_read for each in part.parts):  # only its size
+            self.values.setdefault(part.path, []).append(tf.ones([inner.n]))
+            self.bags_around[part.path] = inner.paths
 
     def _refuse(
         self, fields: Sequence[Field], type_: str, array: pa.Array, levels: _Levels

@@ -7,13 +7,14 @@ import tensorflow as tf
 
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import encoding
+from keras_mmil.records.fields import Field, tree
 from keras_mmil.records.linking import Links
 from keras_mmil.records.observing import observe
 from keras_mmil.records.parts import Parts
 from keras_mmil.records.reading import Reader, wanted
 from keras_mmil.records.sources import batches
 from keras_mmil.records.streaming import streamed
-from keras_mmil.records.targets import Target
+from keras_mmil.records.targets import Target, TargetPaths
 
 __all__ = ["Schema"]
 
@@ -155,45 +156,58 @@ class Schema(Parts):
 
     __hash__ = None  # type: ignore[assignment] # it changes; typeshed: python/mypy#4266
 
-    def read(self, source: Any, target: str | None = None) -> Any:
+    def read(
+        self, source: Any, target: TargetPaths | None = None, without: TargetPaths = ()
+    ) -> Any:
         """Records as tensors, one for each part that is not left out.
 
         Args:
             source: as of `infer`; also linked tables, if the schema is of such.
-            target: path of what is to be predicted: a number, a boolean or a category that is in
-                no bag.
+            target: path of what is to be predicted: of a number, a boolean, a category or a bag of
+                categories, that is in no bag; or several paths, of booleans or of numbers.
+            without: path of what is not to be read, or several: of the target, where it is to be
+                predicted.
 
         Returns:
             x, or with a target `(x, y)`.
             - x: dict from paths to tensors which all lead with the records: [records], or ragged
               [records, (n₁), …] for what is in bags. Dtypes are in the table above; what is missing
-              is NaN, the text "\\0", or -2⁶³ in categories of integers. Parts that the records have
-              and the schema has not are left out.
-            - y: array [records], float32 of numbers, else int64: positions in `classes(target)`.
+              is NaN, the text "\\0", or -2⁶³ in categories of integers. A bag of which no part is
+              read has ones, for its size. Parts that the records have and the schema has not are
+              left out.
+            - y: array [records], float32 of numbers, else int64: positions in `classes(target)`. Of
+              several paths, or of a bag, [records, columns]: numbers, or 1 for each label that a
+              record has, in the order of `classes(target)`, else 0.
 
         Raises:
-            KeyError: if there is no such target.
+            KeyError: if there is no such part.
             ValueError: if a record is of another structure, such as a text where the schema has a
                 bag; it names the path and the number of the record.
 
         Warns:
             UserWarning: if values are of other types than the schema's; they are read as missing.
         """
-        expected = None if target is None else Target.of(self[target])
-        reader = Reader(self.root)
-        for batch in batches(self._linked(source), wanted(self.root.parts)):
+        root, expected = self._wanted(without), self._target(target)
+        reader = Reader(root)
+        for batch in batches(self._linked(source), wanted(root.parts)):
             reader.add(batch)
         x = reader.result()
         return x if expected is None else expected.split(x)
 
-    def classes(self, path: str) -> tuple[Any, ...]:
-        """The values of a category or boolean, in order: what the integers of targets stand for.
+    def classes(self, target: TargetPaths) -> tuple[Any, ...]:
+        """What the labels of a target stand for.
+
+        Args:
+            target: as of `read`.
+
+        Returns:
+            The values of a category or boolean, in order; of several paths, these; and the
+            categories in a bag. Nothing for numbers.
 
         Raises:
-            KeyError: if there is no such path.
-            ValueError: if it is neither.
+            KeyError, ValueError: as `read`.
         """
-        return Target.of(self[path]).classes
+        return Target.of(target, self.__getitem__).classes
 
     def dataset(
         self,
@@ -201,7 +215,8 @@ class Schema(Parts):
         batch_size: int,
         shuffle: int = 0,
         seed: int | None = None,
-        target: str | None = None,
+        target: TargetPaths | None = None,
+        without: TargetPaths = (),
     ) -> tf.data.Dataset:
         """What `read` gives, in batches that are streamed from the source.
 
@@ -210,7 +225,7 @@ class Schema(Parts):
             batch_size: records in a batch; the last one may have fewer.
             shuffle: so many records are held and mixed, anew in each epoch; 0 leaves them in order.
             seed: of the shuffling.
-            target: as of `read`.
+            target, without: as of `read`.
 
         Returns:
             Dataset of x, or of `(x, y)`. Errors of `read` are `tf.errors.InvalidArgumentError`
@@ -224,14 +239,15 @@ class Schema(Parts):
             raise TypeError(
                 f"Expected a source that can be read again. Received: a {type(source).__name__}"
             )
-        linked, columns = self._linked(source), wanted(self.root.parts)
+        linked, root = self._linked(source), self._wanted(without)
+        columns = wanted(root.parts)
         return streamed(
-            self.root,
+            root,
             lambda: batches(linked, columns),
             batch_size=batch_size,
             shuffle=shuffle,
             seed=seed,
-            target=None if target is None else Target.of(self[target]),
+            target=self._target(target),
         )
 
     def save(self, path: PathLike) -> None:
@@ -258,6 +274,15 @@ class Schema(Parts):
         if not self.n_records:
             raise ValueError(f"Expected at least one record. Received: none in {_shown(source)}")
         return self
+
+    def _target(self, paths: TargetPaths | None) -> Target | None:
+        return None if paths is None else Target.of(paths, self.__getitem__)
+
+    def _wanted(self, without: TargetPaths) -> Field:
+        """The records at the top, without some parts."""
+        paths = [without] if isinstance(without, str) else without
+        dropped = dict.fromkeys((self[path].path for path in paths), "dropped")
+        return tree(self._observed, self._choices | dropped) if dropped else self.root
 
     def _linked(self, source: Any) -> Any:
         """A source of records: of the tables, if it is of linked ones."""

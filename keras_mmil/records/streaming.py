@@ -52,12 +52,12 @@ def _read(root: Field, pieces: Iterable[Batch], target: Target | None) -> Any:
 
 
 def _signature(root: Field, target: Target | None) -> Any:
-    x = {path: _spec(tensor) for path, tensor in _read(root, (), None).items()}
     if target is None:
-        return x
-    if isinstance(x.pop(target.path), tf.RaggedTensorSpec):
-        raise ValueError(f"Expected a target that is in no bag. Received: {target.path!r}")
-    return x, tf.TensorSpec([None], target.dtype)
+        return {path: _spec(each) for path, each in _read(root, (), None).items()}
+    x, _ = _read(root, (), target)
+    return {path: _spec(each) for path, each in x.items()}, tf.TensorSpec(
+        [None, *target.shape], target.dtype
+    )
 
 
 def _spec(empty: tf.Tensor | tf.RaggedTensor) -> Any:

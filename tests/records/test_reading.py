@@ -59,6 +59,8 @@ def value_by_loop(field, value, others):
 def members_by_loop(field, members):
     parts = [part for part in field.parts if not part.is_left_out]
     found = {path: [] for part in parts for path in paths_in(part)}
+    if not found:  # only its size
+        return {field.path: [1.0] * len(members)}
     others = {part.type for part in field.parts if not part.name}
     for key, member in members:
         for part in parts:
@@ -74,7 +76,8 @@ def paths_in(field):
         return []
     if field.kind not in ("record", "bag"):
         return [field.path]
-    return [path for part in field.parts for path in paths_in(part)]
+    paths = [path for part in field.parts for path in paths_in(part)]
+    return [field.path] if field.kind == "bag" and not paths else paths
 
 
 def leaf_by_loop(field, value):
@@ -238,6 +241,34 @@ def test_a_wrong_structure_is_refused(record, message, n_before):
 def test_bags_share_their_row_splits():
     x = Schema.infer([{"a": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]}]).read([{"a": [{}]}])
     assert x["a.x"].row_splits is x["a.y"].row_splits
+
+
+def test_bags_of_which_no_part_is_read_have_their_size():
+    records = [{"a": [{}, {}], "b": [[1], []]}, {"a": None, "b": [[1, 1]]}, {"a": [{"x": 1}]}]
+    schema = Schema.infer(records)
+    schema.drop("a.x")
+    x = schema.read(records)
+    assert {path: each.to_list() for path, each in x.items()} == {
+        "a": [[1.0, 1.0], [], [1.0]],
+        "b[]": [[[1.0], []], [[1.0, 1.0]], []],
+    }
+    assert {path: each.dtype for path, each in x.items()} == {"a": tf.float32, "b[]": tf.float32}
+    (batch,) = schema.dataset(records, batch_size=3)
+    assert batch["a"].to_list() == x["a"].to_list()
+    schema.drop("a")
+    assert "a" not in schema.read(records)
+
+
+def test_what_is_not_to_be_read():
+    records = [{"a": 1.5, "b": [{"c": True}, {"c": False}], "d": "x y"}, {"a": 2, "d": "y z"}]
+    schema = Schema.infer(records)
+    assert list(schema.read(records, without="a")) == ["b.c", "d"]
+    assert list(schema.read(records, without=("b", "d"))) == ["a"]
+    assert list(schema.read(records)) == ["a", "b.c", "d"]
+    (batch,) = schema.dataset(records, 2, without=["a", "b.c"])
+    assert list(batch) == ["b", "d"]
+    with pytest.raises(KeyError, match="Received: 'e'"):
+        schema.read(records, without="e")
 
 
 def test_no_records():

@@ -110,7 +110,7 @@ def test_targets():
     (batch,) = schema.dataset(records, 8, target="c")
     assert (list(batch[0]), batch[1].numpy().tolist()) == (["n"], [1, 0, 1, 0])
     with pytest.raises(
-        ValueError, match=r"a known value of 'c' in each record.*b'd', b'' in 2 of 3"
+        ValueError, match=r"a known value of 'c' in each record.*b'd', nothing in 2 of 3"
     ):
         schema.read([{"c": "a"}, {"c": "d"}, {}], target="c")
     with pytest.raises(ValueError, match="nan in 1 of 1"):

@@ -56,7 +56,9 @@ class CategoryEncoder(FieldEncoder):
         order = np.argsort(known)
         self._sorted_keys, self._order = known.numpy()[order], order.astype(np.int32)
         if (same := self._sorted_keys[1:] == self._sorted_keys[:-1]).any():
-            shown = [self.vocabulary[order[i + j]] for i in np.flatnonzero(same)[:1] for j in (0, 1)]
+            shown = [
+                self.vocabulary[order[i + j]] for i in np.flatnonzero(same)[:1] for j in (0, 1)
+            ]
             raise ValueError(f"Expected categories of different hashes. Received: {shown}")
 
     @property

@@ -1,0 +1,146 @@
+"""Molecules of the TU collection as records of atoms, with the bonds of each.
+
+Reference: Debnath et al., Structure-activity relationship of mutagenic aromatic and heteroaromatic
+nitro compounds, 1991 (MUTAG); Kazius et al., Derivation and validation of toxicophores for
+mutagenicity prediction, 2005 (Mutagenicity); Wale and Karypis, Comparison of descriptor spaces for
+chemical compound retrieval and classification, 2006 (NCI1); Morris et al., TUDataset, 2020.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_mmil.datasets._io import tu
+from keras_mmil.datasets._io.documents import Document
+
+__all__ = ["NAMES", "TARGET", "load"]
+
+TARGET = "label"
+
+
+@dataclass(frozen=True)
+class _Meanings:
+    """What the numbers in an archive stand for.
+
+    Attributes:
+        elements: of the atoms.
+        bonds: kinds of bonds; None where the archive does not say them.
+        labels: of the molecules.
+    """
+
+    elements: Mapping[int, str]
+    bonds: Mapping[int, str] | None
+    labels: Mapping[int, str]
+
+
+def _numbered(names: str) -> dict[int, str]:
+    return dict(enumerate(names.split()))
+
+
+# As the archives' own README says, which that of NCI1 does not: its elements keep their numbers.
+_MEANINGS = {
+    "MUTAG": _Meanings(
+        elements=_numbered("C N O F I Cl Br"),
+        bonds=_numbered("aromatic single double triple"),
+        labels={1: "mutagen", -1: "nonmutagen"},
+    ),
+    "Mutagenicity": _Meanings(
+        elements=_numbered("C O Cl H N F Br S P I Na K Li Ca"),
+        bonds=_numbered("single double triple"),
+        labels={0: "mutagen", 1: "nonmutagen"},
+    ),
+    "NCI1": _Meanings(
+        elements={number: f"element {number}" for number in range(1, 38)},
+        bonds=None,
+        labels={0: "inactive", 1: "active"},
+    ),
+}
+NAMES = tuple(_MEANINGS)
+
+
+def load(name: str) -> list[Document]:
+    """The molecules of a data set.
+
+    Read are the elements of the atoms, the bonds, their kinds (which NCI1 lacks), and the labels.
+    The archive of NCI1 does not name its 37 elements: they are "element 1" to "element 37".
+
+    Args:
+        name: one of `NAMES`, in any case.
+
+    Returns:
+        List of dicts of `label`, "mutagen" or "nonmutagen", or for NCI1 "active" or "inactive"; and
+        `atoms`, each with `element` and `bonds`, each with `kind` ("single", "double", "triple" or
+        "aromatic") and `element`, that of the atom at its other end.
+
+    Raises:
+        FileNotFoundError: if the archive is not there and cannot be downloaded.
+        ValueError: if there is no such data set, or the archive is damaged, lacks a file, its
+            numbers do not fit together, or one of them stands for nothing known.
+    """
+    by_name = {known.upper(): known for known in NAMES}
+    if not isinstance(name, str) or name.upper() not in by_name:
+        raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
+    name = by_name[name.upper()]
+    archive, meanings = tu.find(name), _MEANINGS[name]
+    graphs = tu.read(archive, name)
+    given = tu.read_ints(archive, name, "node_labels")[:, 0]
+    if len(given) != graphs.sizes.sum():
+        raise ValueError(
+            f"Expected the elements of {graphs.sizes.sum()} atoms. "
+            f"Received: {archive} with {len(given)}"
+        )
+    elements = _names(given, meanings.elements, archive, "elements")
+    atoms: list[Document] = [{"element": element, "bonds": []} for element in elements]
+    for (atom, other), kind in _bonds(archive, name, graphs.edges, meanings).items():
+        bond = {"element": elements[other]}
+        atoms[atom]["bonds"].append({"kind": kind, **bond} if kind else bond)
+    labels = _names(graphs.labels, meanings.labels, archive, "labels")
+    ends = np.append(0, np.cumsum(graphs.sizes)).tolist()
+    return [
+        {TARGET: label, "atoms": atoms[start:end]}
+        for label, (start, end) in zip(labels, pairwise(ends), strict=True)
+    ]
+
+
+def _bonds(
+    archive: Path, name: str, edges: npt.NDArray[np.int64], meanings: _Meanings
+) -> dict[tuple[int, int], str]:
+    """The kinds of bonds, by the atoms at their ends in both orders; "" where none is given."""
+    kinds = [""] * len(edges)
+    if meanings.bonds is not None:
+        given = tu.read_ints(archive, name, "edge_labels")[:, 0]
+        if len(given) != len(edges):
+            raise ValueError(
+                f"Expected the kinds of {len(edges)} bonds. Received: {archive} with {len(given)}"
+            )
+        kinds = _names(given, meanings.bonds, archive, "bonds")
+    bonds: dict[tuple[int, int], str] = {}
+    for (atom, other), kind in zip(edges.tolist(), kinds, strict=True):
+        if atom == other or bonds.setdefault((atom, other), kind) != kind:
+            raise ValueError(
+                "Expected bonds between two atoms, each of one kind. "
+                f"Received: {archive} with another one of atoms {atom + 1} and {other + 1}"
+            )
+    for (atom, other), kind in bonds.items():
+        if bonds.get((other, atom)) != kind:
+            raise ValueError(
+                "Expected each bond in both directions, and of one kind. "
+                f"Received: {archive} with atoms {atom + 1} and {other + 1} in one"
+            )
+    return bonds
+
+
+def _names(
+    numbers: npt.NDArray[np.int64], names: Mapping[int, str], archive: Path, what: str
+) -> list[str]:
+    """What numbers stand for."""
+    unknown = sorted(set(numbers.tolist()) - names.keys())
+    if unknown:
+        raise ValueError(
+            f"Expected {what} {', '.join(map(str, names))}. Received: {archive} with {unknown[0]}"
+        )
+    return [names[number] for number in numbers.tolist()]

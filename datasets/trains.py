@@ -1,0 +1,102 @@
+"""Michalski's trains, ten eastbound and ten westbound: linked tables of trains and their cars.
+
+Reference: Michie et al., To the international computing community: a new East-West challenge, 1994.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from keras_mmil._support import text_files
+from keras_mmil.datasets._io import files
+from keras_mmil.datasets._io.linked import LinkedTables
+
+__all__ = ["TARGET", "load"]
+
+TARGET = "direction"
+_KEYS = (("cars.train_id", "trains.id"),)
+_COLUMNS = {
+    "trains": ("id", "direction"),
+    "cars": (
+        "id",
+        "train_id",
+        "position",
+        "shape",
+        "len",
+        "sides",
+        "roof",
+        "wheels",
+        "load_shape",
+        "load_num",
+    ),
+}
+_VALUE = r"(?:-?\d+|'[^'\\]*'|NULL)"
+_ROW = rf"\({_VALUE}(?:,{_VALUE})*\)"
+_INSERT = re.compile(rf"INSERT INTO `(\w+)` VALUES ({_ROW}(?:,{_ROW})*);\s*")
+
+Value: TypeAlias = int | str | None
+
+
+def load() -> LinkedTables:
+    """The 20 trains, and their 63 cars.
+
+    Only the lines of the MySQL dump that insert rows are read.
+
+    Returns:
+        `LinkedTables`: `trains` with `id` and `direction`, "east" or "west", and `cars` with `id`,
+        `train_id`, `position`, `shape`, `len`, `sides`, `roof`, `wheels`, `load_shape`, `load_num`.
+
+    Raises:
+        FileNotFoundError: if the file `records/trains.sql` is not there.
+        ValueError: if it is damaged, or of another form.
+
+    Example:
+
+    >>> schema = Schema.infer_tables(*trains.load())
+    """
+    path = files.find(
+        "records/trains.sql",
+        instructions="It is a MySQL dump of https://relational.fel.cvut.cz/dataset/Trains.",
+    )
+    tables: dict[str, dict[str, list[Value]]] = {
+        name: {column: [] for column in columns} for name, columns in _COLUMNS.items()
+    }
+    for name, row in _inserted(path):
+        for column, value in zip(_COLUMNS[name], row, strict=True):
+            tables[name][column].append(value)
+    if not set(tables["trains"][TARGET]) == {"east", "west"}:
+        raise ValueError(
+            f"Expected trains to east and west. Received: {path} with trains to "
+            f"{sorted(map(str, set(tables['trains'][TARGET])))}"
+        )
+    return LinkedTables(tables, top="trains", keys=_KEYS)
+
+
+def _inserted(path: Path) -> Iterator[tuple[str, tuple[Value, ...]]]:
+    """The rows that a dump inserts, each with the name of its table."""
+    with text_files.opened(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.lstrip().upper().startswith("INSERT"):
+                continue
+            found = _INSERT.fullmatch(line)
+            if not found:
+                raise ValueError(
+                    "Expected a line INSERT INTO `table` VALUES (...),(...); of ints, texts "
+                    f"without escapes and NULL. Received: {path}, line {number}"
+                )
+            name, rows = found.groups()
+            for row in re.findall(_ROW, rows):
+                values = tuple(map(_value, re.findall(_VALUE, row)))
+                if len(values) != len(_COLUMNS.get(name, ())):
+                    raise ValueError(
+                        f"Expected rows of {_COLUMNS}. "
+                        f"Received: {path}, line {number}, with a row {row} of {name}"
+                    )
+                yield name, values
+
+
+def _value(text: str) -> Value:
+    if text == "NULL":
+        return None
+    return text[1:-1] if text.startswith("'") else int(text)
