@@ -1,4 +1,4 @@
-"""Networks for records with fields and several bags, whose weights are set so that the rules are known.
+"""Networks for records with fields and several bags, whose weights compute known rules.
 
 Records are plain dicts and lists, None where a value is missing.
 """

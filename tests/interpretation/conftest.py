@@ -27,5 +27,5 @@ def customers():
 
 @pytest.fixture(scope="session")
 def churn_explainer(customers):
-    """Of records with fields and two branches of bags; clusters have the names of their meanings."""
+    """Of records with fields and two branches of bags; clusters are called by their meanings."""
     return fit_and_name(churn_model(), customers)
