@@ -76,7 +76,7 @@ def bag_of_prices():
 
 
 def turned_round(ids):
-    return keras.layers.Lambda(lambda x: x[::-1], output_shape=())(ids)
+    return keras.layers.Lambda(lambda x: x[::-1], output_shape=(), dtype="int32")(ids)
 
 
 def refused(inputs, outputs, match):
