@@ -108,7 +108,8 @@ def test_a_field_is_read_once():
     at = Columns(compress=False)
     column, encode = at.field("kind", 0, CategoryEncoder(["a", "b"], name="kind.encoder"))
     inputs, vectors, bags = bag_of_prices()
-    same, reverse = (Gather()([encode(column), ids]) for ids in (bags, turned_round(bags)))
+    vectors_of_kind = encode(column)
+    same, reverse = (Gather()([vectors_of_kind, ids]) for ids in (bags, turned_round(bags)))
     x = keras.layers.Concatenate()([Gather()([vectors, bags]), same, reverse])
     refused(
         {**inputs, **at.inputs}, Dense(1)(x), "the model's output reads 'kind.encoder' by several"

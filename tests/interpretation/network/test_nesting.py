@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from nested_rows import nesting_of
+from nested_rows import N_ROWS, PARENTS, TOP, nesting_of, nestings_of, random_tree
 
 from keras_mmil.interpretation.network.nesting import (
     above,
@@ -46,33 +46,9 @@ def test_concatenate_shifts_rows_and_members():
     np.testing.assert_array_equal(both.bag_ids, [0, 0, 2, 3, 3])
 
 
-# A tree: top-bags hold bags of 3 and of 4; the rows of 3 hold bags of 0 and 2, those of 2 of 1.
-PARENTS = (3, 2, 3, 5, 5)
-TOP = len(PARENTS)
-N_ROWS = (6, 5, 4, 7, 3, 8)  # the last: top-bags
-
-
 @pytest.fixture(params=[0, 1, 2])
 def bags(request):
-    """For each bag-layer the bags, lists of pairs (row, weight); some are empty."""
-    rng = np.random.default_rng(request.param)
-
-    def bag(n_rows):
-        rows = rng.integers(0, n_rows, rng.integers(0, 4)).tolist()
-        return [(row, float(rng.integers(1, 4))) for row in rows]
-
-    return [[bag(n) for _ in range(N_ROWS[p])] for n, p in zip(N_ROWS, PARENTS, strict=False)]
-
-
-def nestings_of(bags):
-    return [
-        nesting_of(
-            [[row for row, _ in bag] for bag in each],
-            n_rows,
-            [np.array([weight for _, weight in bag]) for bag in each],
-        )
-        for each, n_rows in zip(bags, N_ROWS, strict=False)
-    ]
+    return random_tree(np.random.default_rng(request.param))
 
 
 def occurrences(bags, layer, record=TOP, row=0, around=1.0):
