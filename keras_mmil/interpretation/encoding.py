@@ -25,7 +25,7 @@ __all__ = ["decode", "decode_target", "encode", "with_tuples"]
 
 _CLUSTER_ARRAYS = ("projection", "centroids", "sizes")
 _LEVEL = ("record", "word", "path")
-_CLUSTERS = ("level", "names", "path", "word")
+_CLUSTERS = ("level", "names", "members", "path", "word")
 _TREE_ARRAYS = ("feature", "threshold", "children", "label")
 _TARGETS: dict[str, tuple[str, ...]] = {  # what a target of each kind has
     "argmax": ("n_outputs",),

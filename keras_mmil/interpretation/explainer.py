@@ -90,6 +90,8 @@ class Explainer(RuleClassifier):
         classes_: names of the classes of top-bags.
         n_clusters_: the numbers of clusters.
         fidelity_: fidelity on the validation data.
+        fidelity_by_instances_: the best fidelity on the validation data with instances labelled by
+            "fields" and by "centroids", as far as these differ: a dict.
         majority_: share of the network's most frequent class there, the fidelity of constant rules.
         grid_: all combinations that were tried.
 
@@ -304,6 +306,7 @@ class Explainer(RuleClassifier):
             n_clusters=self.n_clusters_,
             fidelity=self.fidelity_,
             majority=self.majority_,
+            fidelity_by_instances=self.fidelity_by_instances_,
         )
         saved = storage.Saved(self.get_params(), fitted, self._target)
         storage.write(folder, saved, self._fingerprint)
@@ -331,6 +334,7 @@ class Explainer(RuleClassifier):
         self.levels_, self.classes_, self.grid_ = fitted.levels, fitted.classes, fitted.grid
         self.n_clusters_ = fitted.n_clusters
         self.fidelity_, self.majority_ = fitted.fidelity, fitted.majority
+        self.fidelity_by_instances_ = fitted.fidelity_by_instances
         self._network, self._target = network, target
         self._fingerprint = storage.fingerprint(network.model)
         return self

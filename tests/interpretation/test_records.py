@@ -16,17 +16,17 @@ from record_networks import (
 )
 
 CLAUSES = {
-    "record of orders.items": {
+    "items": {
         "hot ← returned, product.kind = 'electronics'.",
         "cold ← product.kind ≠ 'electronics'.",
         "cold ← not returned.",
     },
-    "record of orders": {
-        "bad ← some orders.items are hot, days_late > 3.5.",
-        "good ← no orders.items are hot.",
+    "orders": {
+        "bad ← some items are hot, days_late > 3.5.",
+        "good ← no items are hot.",
         "good ← days_late ≤ 3.5 or missing.",
     },
-    "record of visits": {
+    "visits": {
         "by phone ← channel = 'phone'.",
         "otherwise ← channel ≠ 'phone'.",
     },
@@ -60,7 +60,7 @@ def test_rules_are_those_of_the_weights(churn_explainer):
     ]
     text = str(churn_explainer.rules_)
     assert all(clause in text for clause in needed)
-    assert "tags" not in text.replace("by their orders.items.product.tags: none is needed", "")
+    assert "tags" not in text.replace("by their product.tags: none is needed", "")
 
 
 def test_rules_hold_for_other_customers(churn_explainer):
@@ -116,7 +116,7 @@ def like(parts, labels):
 def test_instances_by_centroids(customers):
     """Innermost records have no rules then; those that hold bags have, on their fields, too."""
     fit = fit_and_name(churn_model(), customers, instances="centroids")
-    expected = {word: rules for word, rules in CLAUSES.items() if word != "record of visits"}
+    expected = {word: rules for word, rules in CLAUSES.items() if word != "visits"}
     assert clauses(fit) == expected
     assert [level.word for level in fit.levels_] == list(expected)
     assert fit.fidelity_ == 1.0

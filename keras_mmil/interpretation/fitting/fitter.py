@@ -65,7 +65,7 @@ class Fitter:
             data = self._label(found, kept, data)
             names = self._class_names(data)
             if not self._network.is_chain:
-                trees = self._climb(data, possible)
+                trees = self._climb(data, data.plan, possible)
                 best = choose(trees, self._settings.tolerance)
                 break
             trees |= self._evaluate(data, numbers)
@@ -91,6 +91,7 @@ class Fitter:
             n_clusters=best.n_clusters,
             fidelity=best.fidelity,
             majority=majority(data.held_out.classes),
+            fidelity_by_instances=self._by_instances(data, possible, best),
         )
 
     # The steps of `fit`, in their order.
@@ -164,7 +165,7 @@ class Fitter:
     ) -> dict[GridPoint, Trees]:
         """Grow the trees of all combinations of some numbers of clusters, and rate them."""
         self._progress.expect(len(numbers[0]))
-        climber = self._climber(data)
+        climber = self._climber(data, data.plan)
 
         def rate_all(n_instance_clusters: int) -> list[tuple[GridPoint, Trees]]:
             own = climber.branch()
@@ -175,14 +176,14 @@ class Fitter:
         return {point: trees for pairs in results for point, trees in pairs}
 
     def _climb(
-        self, data: "_Labelled", possible: Sequence[Sequence[int]]
+        self, data: "_Labelled", plan: Plan, possible: Sequence[Sequence[int]]
     ) -> dict[GridPoint, Trees]:
         """Rate combinations by coordinate ascent, which takes few of them.
 
         All bag-layers begin with the same number of clusters, the best one. Then each in turn gets
         its best number, the others being as they are, until nothing changes.
         """
-        climber = self._climber(data)
+        climber = self._climber(data, plan)
         tried: dict[tuple[int, ...], tuple[GridPoint, Trees]] = {}
 
         def rate(wanted: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -207,10 +208,20 @@ class Fitter:
             if best == before:
                 return dict(tried.values())
 
-    def _climber(self, data: "_Labelled") -> Climber:
+    def _by_instances(
+        self, data: "_Labelled", possible: Sequence[Sequence[int]], best: GridPoint
+    ) -> dict[str, float]:
+        """The fidelity that was reached, and the one with the other labels of instances."""
+        other = data.plan.by_centroids()
+        if other.has_tree == data.plan.has_tree:
+            return {"centroids": best.fidelity}
+        found = choose(self._climb(data, other, possible), self._settings.tolerance)
+        return {"fields": best.fidelity, "centroids": found.fidelity}
+
+    def _climber(self, data: "_Labelled", plan: Plan) -> Climber:
         settings = self._settings
         return Climber(
-            data.plan,
+            plan,
             data.train,
             data.held_out,
             partial(

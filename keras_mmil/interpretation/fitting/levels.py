@@ -52,7 +52,7 @@ def make_levels(
         level = Level(
             record=record,
             word=_word(plan, record),
-            path=_path(plan, record),
+            path=plan.paths[record] if record < len(plan.paths) else "",
             space=space,
             tree=trees[index],
             rules=RuleSet(
@@ -80,6 +80,7 @@ def _clusters(
             level=i,
             feature=plan.features[i],
             names=_cluster_names(i, k),
+            members=plan.names[i],
             path=plan.paths[i],
             word=_word(plan, i),
             projection=projections[i],
@@ -95,13 +96,10 @@ def _cluster_names(level: int, k: int) -> tuple[str, ...]:
 
 
 def _word(plan: Plan, record: int) -> str:
+    """What one record of a kind is called."""
     if not any(plan.paths):
         return level_word(record, len(plan.parents))
-    return f"record of {_path(plan, record)}" if _path(plan, record) else "record"
-
-
-def _path(plan: Plan, record: int) -> str:
-    return plan.paths[record] if record < len(plan.paths) else ""
+    return plan.names[record] if record < len(plan.names) else "record"
 
 
 def _examples(

@@ -1,7 +1,9 @@
 """Which trees there are to grow, and what each of them knows of its records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.fitting import options
@@ -14,6 +16,8 @@ from keras_mmil.interpretation.rules.space import Bag, Space
 
 __all__ = ["Plan", "make_plan"]
 
+_MEASURED = ("number", "time")
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -24,6 +28,7 @@ class Plan:
         features: what is known of the members of its bags.
         fields: those of the rows of each bag-layer, and last of the top-bags.
         paths: what the bags of each bag-layer are called in the data.
+        names: what their members are called in rules.
         has_tree: whether a tree labels the rows of each bag-layer; last, the top-bags, for which
             one always does. Other rows are labelled by the nearest centroids.
         weights: how often each row of the training data occurs, and each top-bag.
@@ -33,6 +38,7 @@ class Plan:
     features: tuple[Feature, ...]
     fields: tuple[tuple[Field, ...], ...]
     paths: tuple[str, ...]
+    names: tuple[str, ...]
     has_tree: tuple[bool, ...]
     weights: tuple[Array, ...]
 
@@ -40,6 +46,11 @@ class Plan:
     def records(self) -> list[int]:
         """Indices of the bag-layers whose rows trees label, from below, and of the top-bags."""
         return [record for record, here in enumerate(self.has_tree) if here]
+
+    def by_centroids(self) -> "Plan":
+        """The same, but rows that hold no bags are labelled by the nearest centroids."""
+        has_tree = (record in self.parents for record in range(len(self.has_tree)))
+        return replace(self, has_tree=tuple(has_tree))
 
     def bags_of(self, record: int) -> list[int]:
         """The bag-layers whose bags a record holds."""
@@ -61,6 +72,13 @@ class Plan:
             for layer in self.bags_of(record)
         )
         return Space(tuple(bags), self.fields[record])
+
+    def is_measured(self, record: int, n_clusters: Sequence[int]) -> Array | None:
+        """Which columns of that are measured, so that thresholds may be rounded; None for none."""
+        if not self.fields[record]:
+            return None
+        columns = self.space(record, n_clusters).columns
+        return np.array([column.feature in _MEASURED for column in columns])
 
     def matrix(
         self, data: LabelledBags, record: int, labels: Sequence[Ints], n_clusters: Sequence[int]
@@ -110,6 +128,10 @@ def make_plan(network: Network, settings: options.Settings, train: LabelledBags)
         features=options.level_features(settings.features, network.aggregations, members),
         fields=fields,
         paths=network.paths,
+        names=tuple(
+            _name_in(_path(network, parent), path)
+            for path, parent in zip(network.paths, parents, strict=True)
+        ),
         has_tree=(*has_tree, True),
         weights=weights,
     )
@@ -117,13 +139,20 @@ def make_plan(network: Network, settings: options.Settings, train: LabelledBags)
 
 def _names(network: Network, record: int) -> list[str]:
     """What the fields of a kind of records are called in its rules."""
-    around = network.paths[record] if record < len(network.paths) else ""
-    names = []
-    for i, encoder in enumerate(network.encoders[record]):
-        name = encoder.field or f"field {i + 1}"
-        inner = name.removeprefix(around)
-        if not around or inner == name:
-            names.append(name)
-        else:
-            names.append(inner.removeprefix("[]").removeprefix(".") or "value")
-    return names if len(set(names)) == len(names) else [x.field for x in network.encoders[record]]
+    found = [
+        _name_in(_path(network, record), encoder.field) or f"field {i}"
+        for i, encoder in enumerate(network.encoders[record], 1)
+    ]
+    return found if len(set(found)) == len(found) else [f"{x}#{i}" for i, x in enumerate(found, 1)]
+
+
+def _path(network: Network, record: int) -> str:
+    return network.paths[record] if record < len(network.paths) else ""
+
+
+def _name_in(around: str, path: str) -> str:
+    """What a part of records is called in them: `price` for `orders.price` in `orders`."""
+    inner = path.removeprefix(around)
+    if not around or inner == path or not inner:
+        return path
+    return inner.removeprefix("[]").removeprefix(".") or "value"

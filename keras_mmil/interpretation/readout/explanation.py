@@ -74,6 +74,11 @@ class Part:
         """Whether the rule that fired on its bag requires its cluster."""
         return self.role == DECIDES
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether text about it names only its label: no rule, or a record that decides nothing."""
+        return self.rule is None or (bool(self.path) and self.role == CHECKED)
+
     def to_dict(self) -> Config:
         """As JSON knows it."""
         return {
@@ -89,10 +94,10 @@ class Part:
             yield ", ".join(f"{name} = {value}" for name, value in self.fields.items())
         for role in (DECIDES, LIMITED, CHECKED):
             members = [child for child in self.children if child.role == role]
-            for alike in _by_path([child for child in members if child.rule is None]):
+            for alike in _by_path([child for child in members if child.is_brief]):
                 yield f"{role}: {_listing(alike)}"
             for member in members:
-                if member.rule is not None:
+                if not member.is_brief:
                     yield f"{role}: {member.word} {member.sentence}"
                     yield from (_INDENT + line for line in member.lines())
         if self.absent:
@@ -313,5 +318,5 @@ def _number(part: Part) -> str:
 def _listing(parts: Sequence[Part]) -> str:
     shown = ", ".join(f"{_number(part)} ({part.name})" for part in parts[:_SHOWN])
     more = f", … and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-    plural = "s" if len(parts) > 1 else ""
-    return f"{parts[0].path or parts[0].word + plural} {shown}{more}"
+    plural = "s" if len(parts) > 1 and not parts[0].path else ""
+    return f"{parts[0].word}{plural} {shown}{more}"

@@ -42,14 +42,17 @@ class Clusters(Bag):
     """The clusters of the rows of one bag-layer.
 
     Attributes:
-        level, feature, names, path: see `Bag`.
-        word: what one of the rows is called: "instance", "sub-bag", ..., or `path`.
+        level, feature, names, members: see `Bag`.
+        path: what the rows are called in the data, such as "orders.items"; empty where they have no
+            name.
+        word: what one of the rows is called: "instance", "sub-bag", ..., or as in `members`.
         projection: matrix that rows are multiplied by before they are clustered, float32 [units,
             directions]; None where they are clustered as they are.
         centroids: float32 [k, units], or [k, directions].
         sizes: fraction of the training rows in each cluster, [k].
     """
 
+    path: str = ""
     word: str
     projection: Array | None
     centroids: Array
@@ -63,7 +66,7 @@ class Clusters(Bag):
     @property
     def words(self) -> str:
         """What several rows are called."""
-        return self.path or f"{self.word}s"
+        return self.members or f"{self.word}s"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,7 +75,8 @@ class Level:
 
     Attributes:
         record: index of the bag-layer whose rows these are; the number of bag-layers for top-bags.
-        word: what one of the records is called: "instance", "sub-bag", ..., "top-bag".
+        word: what one of the records is called: "instance", "sub-bag", ..., "top-bag"; where they
+            have a path, what several are called in the record around them.
         path: what they are called in the data; empty where they have no name.
         space: what is known of a record: the clusters of the members of its bags, and its fields.
         tree: maps that to its label.
@@ -94,7 +98,7 @@ class Level:
     @property
     def words(self) -> str:
         """What several of its records are called."""
-        return self.path or f"{self.word}s"
+        return self.word if self.path else f"{self.word}s"
 
     @property
     def needed(self) -> tuple[tuple[bool, ...], ...]:

@@ -24,22 +24,22 @@ class Bag:
         level: index of the bag-layer of its members.
         feature: what is known of them.
         names: of the clusters.
-        path: what it is called in the data; empty where it has no name.
+        members: what its members are called in rules; empty where they have no name.
     """
 
     level: int
     feature: Feature
     names: tuple[str, ...]
-    path: str = ""
+    members: str = ""
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """One for each cluster."""
-        return tuple(Column(self.feature.name, name, self.path) for name in self.names)
+        return tuple(Column(self.feature.name, name, self.members) for name in self.names)
 
-    def matrix(self, labels: Ints, members: Members) -> Array:
+    def matrix(self, labels: Ints, nesting: Members) -> Array:
         """What is known of bags whose rows have these labels: float32 [bags, clusters]."""
-        return bag_features(self.feature, labels, len(self.names), members)
+        return bag_features(self.feature, labels, len(self.names), nesting)
 
     def feasible(self, low: Array, high: Array) -> Array:
         """See `Feature`."""

@@ -95,7 +95,7 @@ def test_trees_are_those_of_each_combination_on_its_own():
     """Whatever was grown before: nothing that is remembered is of another combination."""
     (bags, train), (held_out_bags, held_out) = random_data(0), random_data(1)
     weights = multiplicities(train.nestings, PARENTS)
-    plan = Plan(PARENTS, FEATURES, FIELDS, ("",) * TOP, HAS_TREE, weights)
+    plan = Plan(PARENTS, FEATURES, FIELDS, ("",) * TOP, ("",) * TOP, HAS_TREE, weights)
     climber = Climber(plan, train, held_out, pruned)
     rng, fidelities = np.random.default_rng(0), set()
     order = rng.permutation(list(itertools.product(KS, repeat=TOP))).tolist()
