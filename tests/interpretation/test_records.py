@@ -22,9 +22,9 @@ CLAUSES = {
         "cold ← not returned.",
     },
     "orders": {
-        "bad ← some items are hot, days_late > 3.5.",
+        "bad ← some items are hot, days_late > 3.",
         "good ← no items are hot.",
-        "good ← days_late ≤ 3.5 or missing.",
+        "good ← days_late ≤ 3 or missing.",
     },
     "visits": {
         "by phone ← channel = 'phone'.",

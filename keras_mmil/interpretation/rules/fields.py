@@ -89,8 +89,10 @@ def field_of(name: str, kind: str, raw: Array, weights: Array) -> Field:
         raw: values, [n].
         weights: how often each occurs, [n].
     """
-    is_text = kind in ("category", "text")
-    is_missing = np.isin(raw, _MISSING[raw.dtype.kind]) if is_text else np.isnan(raw)
+    if kind in ("category", "text"):  # as an object, for NumPy's own strings end before "\0"
+        is_missing = np.equal(raw, np.array(_MISSING[raw.dtype.kind], object))
+    else:
+        is_missing = np.isnan(raw)
     field = Field(name, kind, is_optional=bool(is_missing[weights > 0].any()))
     if kind == "category":
         return replace(field, values=_most_frequent(_counted(raw, weights), _MOST_CATEGORIES))

@@ -58,6 +58,7 @@ def test_the_plan_of_a_network_of_records(network):
     assert plan.records == [0, 1, 2, 3, 4]
     assert [plan.bags_of(record) for record in plan.records] == [[], [0], [1], [], [2, 3]]
     assert [plan.inside(record) for record in (0, 2, 4)] == [[0], [0, 1, 2], [0, 1, 2, 3, 4]]
+    assert plan.names == ("product.tags", "items", "orders", "visits")  # in the records around them
     space = plan.space(4, (2, 2, 3, 2))
     assert [len(bag.names) for bag in space.bags] == [3, 2]
     assert space.fields == plan.fields[4]
@@ -116,7 +117,7 @@ def test_what_is_known_of_top_bags():
 
 
 def test_names_of_fields():
-    """They are relative to the bag; a bag of plain values has "value"; and some have no name."""
+    """Plain values are called as their bag is; and what has no name gets a number."""
     at = Columns(compress=True)
     tag = at.field("tags", 1, CategoryEncoder(["new", "old"]))
     tags = at.bag("tags", [tag], keras.layers.Dense(2), BagLayer(2))
@@ -128,5 +129,5 @@ def test_names_of_fields():
     customers = read(CUSTOMERS, ["visits.channel", "orders.days_late"])
     x = {"tags": customers["visits.channel"], "price": customers["orders.days_late"]}
     plan, _ = planned(model, x)
-    assert [[field.name for field in each] for each in plan.fields] == [["value"], ["field 1"], []]
+    assert [[field.name for field in each] for each in plan.fields] == [["tags"], ["field 1"], []]
     assert plan.paths == ("tags", "prices")

@@ -111,7 +111,10 @@ def test_trees_are_those_of_each_combination_on_its_own():
             held_out_known = by_loops(held_out_bags, held_out, held_out_labels, ks, record)
             is_there = weights[record] > 0
             truth = train.classes if record == TOP else train.labels[record][ks[record]]
-            expected = pruned(Examples(known[is_there], truth[is_there], weights[record][is_there]))
+            examples = Examples(known[is_there], truth[is_there], weights[record][is_there])
+            of_fields = [f.kind == "number" for f in FIELDS[record] for _ in f.columns]
+            is_measured = np.array([False] * (known.shape[1] - len(of_fields)) + of_fields)
+            expected = pruned(examples, is_measured=is_measured)
             for name in ("feature", "threshold", "children", "label"):
                 np.testing.assert_array_equal(getattr(tree, name), getattr(expected, name))
             n_leaves += expected.n_leaves

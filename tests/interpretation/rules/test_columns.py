@@ -80,6 +80,13 @@ def test_conditions_on_fields(column, low, high, text):
     assert column.text(low, high) == text
 
 
+def test_what_was_never_missing_is_not_said_to_be():
+    for feature, value, text in (("number", None, "x ≤ 2"), ("time", "month", "month of x ≤ 2")):
+        for is_optional, more in ((True, " or missing"), (False, "")):
+            column = Column(feature, "x", value=value, is_optional=is_optional)
+            assert column.text(-INF, 2.0) == text + more
+
+
 def test_days_as_dates():
     epoch = datetime.datetime(1970, 1, 1)
     for minutes in np.random.default_rng(0).integers(-(10**9), 10**9, 200).tolist():

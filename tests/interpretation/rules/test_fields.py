@@ -122,7 +122,26 @@ def test_the_most_frequent_tokens():
     raw = np.array([b"to be or not to be", b"be it", b"once", b"\0", b"twice"], object)
     field = field_of("x", "text", raw, np.array([1.0, 1, 1, 5, 2]))
     assert field.values == ("be", "twice")
-    assert field_of("x", "number", np.array([1.0, 2]), np.ones(2)) == Field("x", "number")
+
+
+@pytest.mark.parametrize(
+    ("kind", "there", "missing"),
+    [
+        ("number", 1.5, np.nan),
+        ("boolean", 0.0, np.nan),
+        ("time", 1e9, np.nan),
+        ("category", b"a", b"\0"),
+        ("category", 3, MISSING_INT),
+        ("text", b"a b", b"\0"),
+    ],
+)
+def test_fields_that_are_sometimes_missing(kind, there, missing):
+    """Rules say of no other that a condition holds for missing values, too."""
+    raw = np.array([there, there, missing], object if isinstance(there, bytes) else None)
+    for weights, expected in ((np.ones(3), True), (np.array([1.0, 1, 0]), False)):
+        field = field_of("x", kind, raw, weights)
+        assert field.is_optional is expected
+        assert {column.is_optional for column in field.columns} == {expected}
 
 
 @pytest.mark.parametrize(
