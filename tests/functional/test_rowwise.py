@@ -24,11 +24,7 @@ def check(model, x):
 
 @pytest.mark.parametrize("compress", [True, False])
 def test_networks_of_records_are_computed_record_by_record(compress):
-    check(churn_model(compress), as_tensors(read(CUSTOMERS)))
-
-
-def as_tensors(x):
-    return {name: x[name] if tf.is_tensor(x[name]) else tf.constant(x[name]) for name in x}
+    check(churn_model(compress), read(CUSTOMERS))
 
 
 class Mixed(keras.layers.Layer):
@@ -57,7 +53,7 @@ def visits_model(below=(), between=(), above=()):
 @pytest.mark.parametrize("place", ["between", "above"])
 def test_records_that_are_mixed_are_found(place):
     """Before they are gathered, and afterwards."""
-    x = as_tensors(read(CUSTOMERS, ["visits.channel"]))
+    x = read(CUSTOMERS, ["visits.channel"])
     check(visits_model(**{place: [Dense(3), keras.layers.LayerNormalization()]}), x)
     match = r"Received: \[.*'mixed'.*\] above bag-layer 'visits', by which bags change with others"
     with pytest.raises(ValueError, match=match):

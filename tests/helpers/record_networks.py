@@ -7,6 +7,7 @@ import math
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import ragged
@@ -28,7 +29,6 @@ Dense = keras.layers.Dense
 
 PLANS, KINDS, CHANNELS = ("basic", "gold"), ("books", "electronics", "toys"), ("phone", "web")
 
-# The path of each field, with the depth of the bags around it.
 FIELDS = {
     "plan": "category",
     "since": "time",
@@ -38,6 +38,23 @@ FIELDS = {
     "orders.items.product.kind": "category",
     "orders.items.product.tags.name": "category",
     "visits.channel": "category",
+}
+DEPTHS = {  # of the bags around it
+    "plan": 0,
+    "since": 0,
+    "orders.days_late": 1,
+    "orders.note": 1,
+    "orders.items.returned": 2,
+    "orders.items.product.kind": 2,
+    "orders.items.product.tags.name": 3,
+    "visits.channel": 1,
+}
+DTYPES = {
+    "number": "float32",
+    "boolean": "float32",
+    "time": "float64",
+    "category": "string",
+    "text": "string",
 }
 
 
@@ -130,7 +147,7 @@ def values_at(record, path):
 
 def read(records, names=tuple(FIELDS)):
     """The inputs of a network: a tensor for each field."""
-    return {name: _tensor(values_at(records, name.split(".")), FIELDS[name]) for name in names}
+    return {name: _tensor(values_at(records, name.split(".")), name) for name in names}
 
 
 def flattened(values):
@@ -147,23 +164,14 @@ def as_raw(value, kind):
     return math.nan if value is None else float(value)
 
 
-def _tensor(values, kind):
-    dtype = {"number": "float32", "boolean": "float32", "time": "float64"}.get(kind, "string")
-
-    def raw(x):
-        return [raw(each) for each in x] if isinstance(x, list) else as_raw(x, kind)
-
-    nested = raw(values)
-    if not any(isinstance(x, list) for x in nested):
-        return np.array(nested, object if dtype == "string" else dtype)
-    depth = 1
-    while any(isinstance(x, list) for x in nested):
-        nested, depth = [y for x in nested for y in x], depth + 1
-    sizes, level = [], raw(values)
-    while any(isinstance(x, list) for x in level):
-        sizes.append([len(x) for x in level])
-        level = [y for x in level for y in x]
-    return ragged.from_flat(np.array(level, object if dtype == "string" else dtype), sizes)
+def _tensor(values, name):
+    kind = FIELDS[name]
+    sizes = []
+    for _ in range(DEPTHS[name]):
+        sizes.append([len(part) for part in values])
+        values = [x for part in values for x in part]
+    raw = tf.constant([as_raw(x, kind) for x in values], DTYPES[kind], [len(values)])
+    return ragged.from_flat(raw, sizes) if sizes else raw
 
 
 class Columns:
@@ -175,8 +183,7 @@ class Columns:
     def field(self, path, depth, encoder):
         """The column of a field, and what encodes its rows."""
         kind, shape = encoder.kind, (None,) * depth
-        dtype = {"number": "float32", "boolean": "float32", "time": "float64"}.get(kind, "string")
-        self.inputs[path] = keras.Input(shape, dtype=dtype, ragged=depth > 0, name=path)
+        self.inputs[path] = keras.Input(shape, dtype=DTYPES[kind], ragged=depth > 0, name=path)
         encoder.field = path
         return self.inputs[path], encoder
 

@@ -98,10 +98,10 @@ def test_show_is_called_with_positions(fitted):
 TABLE = ClusterTable(
     {
         "instance": (
-            ClusterColumn("u1", 0.7512, True, ("a | b", "<unknown> c")),
-            ClusterColumn("u2", 0.2488, False, ("d", "e", "f & g")),
+            ClusterColumn("u1", "instances", 0.7512, True, ("a | b", "<unknown> c")),
+            ClusterColumn("u2", "instances", 0.2488, False, ("d", "e", "f & g")),
         ),
-        "sub-bag": (ClusterColumn("<v>", 1.0, True, ()),),
+        "sub-bag": (ClusterColumn("<v>", "sub-bags", 1.0, True, ()),),
     }
 )
 
