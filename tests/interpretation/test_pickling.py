@@ -9,6 +9,7 @@ import joblib
 import keras
 import numpy as np
 import pytest
+from record_networks import read as read_customers
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -183,3 +184,15 @@ def test_unfitted_and_clones(fitted):
         assert fresh.get_params() == fitted.get_params()
         with pytest.raises(NotFittedError):
             _ = fresh.rules_
+
+
+def test_rules_of_records_are_sent(churn_explainer, customers):
+    """Fields, paths and names are; the network goes with them."""
+    sent, x = pickle.loads(pickle.dumps(churn_explainer)), read_customers(customers[:40])
+    assert str(sent.rules_) == str(churn_explainer.rules_)
+    np.testing.assert_array_equal(sent.predict(x), churn_explainer.predict(x))
+    assert [str(e) for e in sent.explain(x)] == [str(e) for e in churn_explainer.explain(x)]
+    assert sent._network.paths == churn_explainer._network.paths
+    again = copy.deepcopy(churn_explainer).rename("visits", {"by phone": "called"})
+    assert "called" in str(again.rules_)
+    assert "called" not in str(churn_explainer.rules_)
