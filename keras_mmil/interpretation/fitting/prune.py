@@ -1,6 +1,6 @@
 """Pruning of all trees together, by what it costs in fidelity."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,9 @@ from keras_mmil.interpretation.fitting.search import Trees
 from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = ["prune"]
+
+_MOST = 1000  # top-bags that are looked at
+_ROWS = 50_000_000  # of all trials together
 
 
 def prune(
@@ -31,17 +34,22 @@ def prune(
             top-bags that is lower by more than this.
 
     Returns:
-        The trees that are left.
+        The trees that are left. Of many records not all splits may have been tried.
     """
+    if len(data.classes) > _MOST:
+        chosen = np.random.default_rng(0).permutation(len(data.classes))[:_MOST]
+        data = data.some(np.sort(chosen), plan.parents)
+    n_rows = len(data.classes) + sum(nesting.n_rows for nesting in data.nestings)
+    trials = iter(range(_ROWS // n_rows))
     state = _State.of(plan, data, trees, n_clusters)
     changed = True
     while changed:
         changed = False
         for index in range(len(plan.records)):
-            shorter = state.shorter(index, alpha)
+            shorter = state.shorter(index, alpha, trials)
             while shorter is not None:
                 state, changed = shorter, True
-                shorter = state.shorter(index, alpha)
+                shorter = state.shorter(index, alpha, trials)
     return state.trees
 
 
@@ -81,18 +89,19 @@ class _State:
         changed = _State(self.plan, self.data, self.n_clusters, trees, self.labels, self.agreement)
         return changed._relabelled(path)
 
-    def shorter(self, index: int, alpha: float) -> "_State | None":
+    def shorter(self, index: int, alpha: float, trials: Iterator[int]) -> "_State | None":
         """The state with one tree shorter by as much as can be, or None if that cannot be.
 
         Args:
             index: of the tree.
             alpha: by how much the agreement may be lower for each leaf that is left out.
+            trials: yields something for each that may be made.
         """
         tree = self.trees[index]
         sizes = tree.sizes()
         for split in np.lexsort((np.arange(len(sizes)), -sizes)):
             if sizes[split] > 1:
-                for option in tree.without(int(split)):
+                for option, _ in zip(tree.without(int(split)), trials, strict=False):
                     n_less = tree.n_leaves - option.n_leaves
                     found = self.with_tree(index, option)
                     if found.agreement >= self.agreement - alpha * n_less - 1e-12:

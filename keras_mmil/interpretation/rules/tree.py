@@ -209,9 +209,11 @@ def _rounded(threshold: float, values: Array) -> float:
     low, high = values[values <= threshold].max(), values[values > threshold].min()
     if low < ABSENT:  # it parts what is missing from what is there
         return threshold
+    if low <= 0 < high:
+        return 0.0
     for digits in range(1, 17):
-        for candidate in (float(f"{threshold:.{digits}g}"), float(f"{high:.{digits}g}")):
-            if low <= candidate < high:
+        for value in (threshold, low, high):
+            if low <= (candidate := float(f"{value:.{digits}g}")) < high:
                 return candidate
     return threshold
 
