@@ -38,7 +38,11 @@ def split_batches(texts: Iterable[str | bytes], splitter: str) -> Iterator[Batch
             errors.append(error)
 
     dataset = tf.data.Dataset.from_generator(checked, output_signature=tf.TensorSpec((), tf.string))
-    dataset = dataset.batch(_TEXTS).map(_splitting(splitter), num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
+    dataset = (
+        dataset.batch(_TEXTS)
+        .map(_splitting(splitter), num_parallel_calls=tf.data.AUTOTUNE)
+        .prefetch(2)
+    )
     for arrays in dataset.as_numpy_iterator():
         yield Batch(*arrays)
     if errors:

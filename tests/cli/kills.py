@@ -13,6 +13,7 @@ such runs do.
 """
 
 import functools
+import itertools
 import json
 import os
 import random
@@ -33,7 +34,7 @@ from keras_mmil_cli.main import main
 _SIDE_BY_SIDE = 2
 _TIME_LIMIT = 600  # seconds
 _EVENTS = {"open", "os.rename", "os.remove", "os.mkdir"}
-_CPU_TIME = 0.1  # seconds between copies
+_CPU_TIME = 0.05  # seconds between copies
 _N_EVENTS = 3  # between copies
 
 
@@ -45,7 +46,7 @@ def run(arguments, out, copies=None):
         out: the run's folder.
         copies: the folder for copies of `out`, if any. They are made before every third time that
             the run opens, renames, removes or makes something in it, and wherever else it is after
-            every tenth of a second of CPU time.
+            every twentieth of a second of CPU time.
 
     Returns:
         The exit code; that of a signal is negative.
@@ -121,23 +122,27 @@ def _copy(out, copies, kind, moment):
     shutil.copytree(out, f"{copies}/{moment:09.4f}-{kind}", copy_function=shutil.copyfile)
 
 
-def chosen(copies, rng, n):
-    """Random copies, spread over the whole run: half of them by its time, half by its files.
+def phase(folder):
+    """What a run was at, by the files in its folder."""
+    names = {path.name for path in Path(folder).iterdir()}
+    if "rules" in names:
+        return "saving"
+    if "model.keras" in names:
+        return "reading"
+    if any(name.startswith("epoch-") for name in names):
+        return "training"
+    return "cross-validation" if "cross_validation.json" in names else "start"
 
-    One of them is while rules are read, which takes so little of the run that others may miss it.
-    """
-    names = sorted(os.listdir(copies))
-    reading = [
-        name
-        for name in names
-        if os.path.exists(f"{copies}/{name}/model.keras")
-        and not os.path.exists(f"{copies}/{name}/rules")
-    ]
-    found = [rng.choice([name for name in reading if name.endswith("cpu")])]
-    for i in range(n - 1):
-        of_kind = [name for name in names if name.endswith(("cpu", "files")[i % 2])]
-        share = (i // 2 + rng.random()) / (n // 2)
-        found.append(of_kind[int(share * len(of_kind))])
+
+def chosen(copies, rng, n):
+    """Random copies, by turns of each phase, and by turns of those by time and those by files."""
+    of_phases = {}
+    for name in sorted(os.listdir(copies)):
+        of_phases.setdefault(phase(f"{copies}/{name}"), []).append(name)
+    found = []
+    for i, names in zip(range(n), itertools.cycle(of_phases.values()), strict=False):
+        kind = ("cpu", "files")[(i + i // len(of_phases)) % 2]
+        found.append(rng.choice([name for name in names if name.endswith(kind)] or names))
     return found
 
 
@@ -165,7 +170,7 @@ def resumed(arguments, copy, out):
     """A run that is resumed from a copy: a dict of what became of it."""
     shutil.copytree(copy, out)
     code = run([*arguments, "--resume"], out)
-    return {"out": out, "left": sorted(contents(copy)), "code": code}
+    return {"out": out, "phase": phase(copy), "code": code}
 
 
 def kill(folder, seed, n, arguments):

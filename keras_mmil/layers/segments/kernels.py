@@ -208,7 +208,11 @@ def _reduce(
     row_ids: tf.Tensor,
     num_segments: tf.Tensor | int,
 ) -> tf.Tensor:
-    """A sorted segment reduction of TensorFlow's, each of which runs on one core, on several."""
+    """A sorted segment reduction of TensorFlow's, each of which runs on one core, on several.
+
+    It has no gradient: those who call it define theirs.
+    """
+    values = tf.stop_gradient(values)  # else a cond under two tapes is traced several times
     n = tf.size(row_ids, tf.int64)
 
     def in_shards() -> tf.Tensor:
