@@ -28,7 +28,6 @@ class Batch(NamedTuple):
 
 def split_batches(texts: Iterable[str | bytes], splitter: str) -> Iterator[Batch]:
     """Yields some texts at a time, split."""
-
     errors: list[Exception] = []
 
     def checked() -> Iterator[bytes]:
@@ -38,11 +37,8 @@ def split_batches(texts: Iterable[str | bytes], splitter: str) -> Iterator[Batch
             errors.append(error)
 
     dataset = tf.data.Dataset.from_generator(checked, output_signature=tf.TensorSpec((), tf.string))
-    dataset = (
-        dataset.batch(_TEXTS)
-        .map(_splitting(splitter), num_parallel_calls=tf.data.AUTOTUNE)
-        .prefetch(2)
-    )
+    split = _splitting(splitter)
+    dataset = dataset.batch(_TEXTS).map(split, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
     for arrays in dataset.as_numpy_iterator():
         yield Batch(*arrays)
     if errors:
@@ -58,7 +54,8 @@ def _splitting(splitter: str) -> Callable[[tf.Tensor], tuple[tf.Tensor, ...]]:
         distinct, index = tf.unique(tokens.flat_values)
         return distinct, index, tokens.values.row_lengths(), tokens.row_lengths()
 
-    traced = tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)])
+    types = [tf.TensorSpec([None], tf.string)]
+    traced = tf.function(split, input_signature=types, autograph=False)
     return lambda texts: traced.get_concrete_function()(texts)
 
 

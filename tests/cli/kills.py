@@ -72,10 +72,10 @@ def _child(arguments, out, copies):
         # Else epochs as short as these would be saved together.
         resumable.Checkpoint = functools.partial(Checkpoint, seconds=0.0)
         code = main([*arguments, "--out", out])
+        sys.stdout.flush()
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
         os._exit(code)
 
 
@@ -154,16 +154,11 @@ def contents(folder):
 
 def by_contents(copies, names):
     """Lists of the names of copies that are equal."""
-    groups = []
+    groups = {}
     for name in names:
-        found = contents(f"{copies}/{name}")
-        same = (group for group, first in groups if first == found)
-        group = next(same, None)
-        if group is None:
-            groups.append(([name], found))
-        else:
-            group.append(name)
-    return [group for group, _ in groups]
+        found = tuple(sorted(contents(f"{copies}/{name}").items()))
+        groups.setdefault(found, []).append(name)
+    return list(groups.values())
 
 
 def resumed(arguments, copy, out):

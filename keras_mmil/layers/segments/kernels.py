@@ -245,8 +245,9 @@ def _reduction_in_shards(reduce: _Reduction, dtype: tf.DType, id_dtype: tf.DType
             shards.append(complete(reduced, first_bags[i + 1] - first_bags[i]))
         return tf.concat(shards, axis=0)
 
-    types = tf.TensorSpec([None, None], dtype), tf.TensorSpec([None], id_dtype)
-    return tf.function(reduction, input_signature=[*types, tf.TensorSpec([], id_dtype)])
+    types = [tf.TensorSpec([None, None], dtype), tf.TensorSpec([None], id_dtype)]
+    types.append(tf.TensorSpec([], id_dtype))
+    return tf.function(reduction, input_signature=types, autograph=False)
 
 
 def _count_not_empty(row_ids: tf.Tensor) -> tf.Tensor:
