@@ -28,6 +28,10 @@ class DistinctBags(RawInputs):
         field: path of the bags in nested records, such as "orders.items"; read by explanations
             only.
 
+    Call arguments:
+        ids: bags of row ids.
+        compress: as above, for this call; None as it was constructed.
+
     Input shape:
         Integers [batch, (n₁), …, (n_K)], K ≥ 1, ragged or dense.
 
@@ -54,17 +58,19 @@ class DistinctBags(RawInputs):
     def build(self, ids_shape: Shape | None = None) -> None:
         """Nothing to create."""
 
-    def call(self, ids: Nested) -> list[Nested]:
+    def call(self, ids: Nested, compress: bool | None = None) -> list[Nested]:
         self._check(ids)
         rows, bags, wrap = group(ids, 0)
-        read = _distinct if self.compress else _apart
+        read = _distinct if (self.compress if compress is None else compress) else _apart
         members, weights, row_splits, bags = read(tf.cast(rows, tf.int64), bags.row_splits)
         members = tf.RaggedTensor.from_row_splits(
             tf.cast(members, tf.int32), row_splits, validate=False
         )
         return [members, members.with_values(tf.cast(weights, tf.float32)), wrap(bags)]
 
-    def compute_output_spec(self, ids: keras.KerasTensor) -> list[keras.KerasTensor]:
+    def compute_output_spec(
+        self, ids: keras.KerasTensor, compress: bool | None = None
+    ) -> list[keras.KerasTensor]:
         self._check(ids)
         outer = ids.shape[:-1]
         return [
