@@ -1,7 +1,6 @@
 """The explainer: a trained network of bag-layers, read as symbolic rules."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
@@ -20,21 +19,12 @@ from keras_mmil.interpretation.network.data import TopBags
 from keras_mmil.interpretation.network.targets import Target, TargetChoice, TargetFunction
 from keras_mmil.interpretation.readout.cluster_table import ClusterTable, cluster_table
 from keras_mmil.interpretation.readout.description import Description, describe
-from keras_mmil.interpretation.readout.explanation import Explanation, Show, explain
+from keras_mmil.interpretation.readout.explanation import Explanation, explain
+from keras_mmil.interpretation.readout.part import Show
 from keras_mmil.interpretation.readout.representatives import Representative, representatives
 from keras_mmil.interpretation.readout.text_explanation import annotate
 from keras_mmil.interpretation.rule_classifier import RuleClassifier
-from keras_mmil.interpretation.rules.level import (
-    Clusters,
-    all_clusters,
-    find_cluster,
-    find_clusters,
-    rename,
-)
-from keras_mmil.interpretation.rules.rule_book import RuleBook
-
-if TYPE_CHECKING:
-    import pandas as pd
+from keras_mmil.interpretation.rules.level import find_cluster, find_clusters
 
 __all__ = ["Explainer"]
 
@@ -178,39 +168,6 @@ class Explainer(RuleClassifier):
             model, x, x_valid: as for `fit`.
         """
         check_data(prepare(self, model, x, x_valid))
-
-    @property
-    def rules_(self) -> RuleBook:
-        """The rules of all levels."""
-        check_is_fitted(self, "levels_")
-        return RuleBook(self.levels_)
-
-    @property
-    def clusters_(self) -> tuple[Clusters, ...]:
-        """The clusters of the rows of each bag-layer, from the instances upwards."""
-        check_is_fitted(self, "levels_")
-        return all_clusters(self.levels_)
-
-    def to_dataframe(self) -> "pd.DataFrame":
-        """The rules as a pandas DataFrame."""
-        return self.rules_.to_dataframe()
-
-    def rename(self, level: int | str, names: Mapping[int, str] | Mapping[str, str]) -> "Explainer":
-        """Name clusters; the names appear wherever clusters do.
-
-        Args:
-            level: index of the level, 0 for instances, or its symbol, "u".
-            names: dict from clusters (index, or name up to now) to names.
-
-        Returns:
-            The explainer itself.
-
-        Raises:
-            ValueError: if there is no such level or cluster, or two clusters would share a name.
-        """
-        check_is_fitted(self, "levels_")
-        self.levels_ = rename(self.levels_, level, names)
-        return self
 
     def explain(self, x: TopBags | str | bytes, show: Show | None = None) -> Sequence[Explanation]:
         """Why each top-bag got its class: a list of explanations, which can be printed.

@@ -1,6 +1,7 @@
 """Rules as a classifier of top-bags, and how good it is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Self
 
 import numpy.typing as npt
 import tensorflow as tf
@@ -13,8 +14,12 @@ from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.readout.reading import Reading, classify, read
-from keras_mmil.interpretation.rules.level import Level, all_clusters
+from keras_mmil.interpretation.rules.level import Clusters, Level, all_clusters, rename
+from keras_mmil.interpretation.rules.rule_book import RuleBook
 from keras_mmil.interpretation.storage import fingerprint
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["RuleClassifier"]
 
@@ -32,6 +37,39 @@ class RuleClassifier(BaseEstimator):
     _network: Network
     _target: Target
     _fingerprint: str
+
+    @property
+    def rules_(self) -> RuleBook:
+        """The rules of all levels."""
+        check_is_fitted(self, "levels_")
+        return RuleBook(self.levels_)
+
+    @property
+    def clusters_(self) -> tuple[Clusters, ...]:
+        """The clusters of the rows of each bag-layer, from the instances upwards."""
+        check_is_fitted(self, "levels_")
+        return all_clusters(self.levels_)
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """The rules as a pandas DataFrame."""
+        return self.rules_.to_dataframe()
+
+    def rename(self, level: int | str, names: Mapping[int, str] | Mapping[str, str]) -> Self:
+        """Name clusters; the names appear wherever clusters do.
+
+        Args:
+            level: index of the level, 0 for instances, or its symbol, "u".
+            names: dict from clusters (index, or name up to now) to names.
+
+        Returns:
+            The classifier itself.
+
+        Raises:
+            ValueError: if there is no such level or cluster, or two clusters would share a name.
+        """
+        check_is_fitted(self, "levels_")
+        self.levels_ = rename(self.levels_, level, names)
+        return self
 
     def predict(self, x: TopBags) -> Ints:
         """The classes of top-bags by the rules: int [top-bags].

@@ -1,38 +1,30 @@
 """From what a network computes on training and validation data to the levels of an explainer."""
 
-import itertools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
 
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.types import Array, Tensors
-from keras_mmil.interpretation.fitting import options, parallel, refine
+from keras_mmil.interpretation.fitting import options, refine
 from keras_mmil.interpretation.fitting.cluster import Centroids, cluster, count_distinct
+from keras_mmil.interpretation.fitting.combinations import Combinations, Labelled
 from keras_mmil.interpretation.fitting.fitted import Fitted
-from keras_mmil.interpretation.fitting.label import LabelledBags, label
+from keras_mmil.interpretation.fitting.label import label
 from keras_mmil.interpretation.fitting.levels import make_levels
-from keras_mmil.interpretation.fitting.plan import Plan, make_plan
+from keras_mmil.interpretation.fitting.plan import make_plan
 from keras_mmil.interpretation.fitting.preparation import Task
 from keras_mmil.interpretation.fitting.progress import Progress
-from keras_mmil.interpretation.fitting.prune import prune
 from keras_mmil.interpretation.fitting.sample import WeightedRows, sample_rows
-from keras_mmil.interpretation.fitting.search import Climber, GridPoint, Trees, choose
+from keras_mmil.interpretation.fitting.search import GridPoint, Trees, choose
 from keras_mmil.interpretation.network import sensitivity
 from keras_mmil.interpretation.network.capture import Observation
 from keras_mmil.interpretation.network.data import Source
 from keras_mmil.interpretation.rules.level import Level, level_symbol
-from keras_mmil.interpretation.rules.tree import grow
 
 __all__ = ["Fitter"]
 
 # Warnings in what `Fitter.fit` calls point to the line that calls `Explainer.fit`.
 _STACK_LEVEL = 4
-
-_N_PRUNED = 8  # combinations
-_Result = TypeVar("_Result")
 
 
 class Fitter:
@@ -56,7 +48,7 @@ class Fitter:
         samples, kept = self._sample()
         possible = self._possible(samples)
         centroids: Sequence[Centroids] = [{} for _ in possible]
-        data: _Labelled | None = None
+        data: Labelled | None = None
         trees: dict[GridPoint, Trees] = {}
         numbers = refine.coarse(possible) if self._network.is_chain else possible
         while True:
@@ -66,9 +58,10 @@ class Fitter:
             centroids = _joined(centroids, found)
             data = self._label(found, kept, data)
             names = self._class_names(data)
+            combinations = Combinations(data, self._settings, self._progress)
             if not self._network.is_chain:
-                trees = self._climb(data, data.plan, possible)
-                pruned = self._prune(data, data.plan, trees)
+                trees = combinations.ascend(possible)
+                pruned = combinations.prune(trees)
                 trees |= pruned
                 levels_of = {
                     point: self._levels(data, centroids, point, pruned[point], names)
@@ -76,14 +69,14 @@ class Fitter:
                 }
                 best = min(levels_of, key=lambda point: _n_conditions(levels_of[point]))
                 break
-            trees |= self._evaluate(data, numbers)
+            trees |= combinations.all(numbers)
             best = choose(trees, self._settings.tolerance)
             finer = refine.around(best.n_clusters, possible, centroids)
             if finer is None:
                 break
             numbers = finer
         levels = self._levels(data, centroids, best, trees[best], names)
-        _warn_of_collapse(levels)
+        _warn_of_collapse(levels if self._network.is_chain else levels[-1:])
         self._progress.finish()
         return Fitted(
             levels=levels,
@@ -92,12 +85,12 @@ class Fitter:
             n_clusters=best.n_clusters,
             fidelity=best.fidelity,
             majority=majority(data.held_out.classes),
-            fidelity_by_instances=self._by_instances(data, possible, best),
+            fidelity_by_instances=combinations.by_instances(possible, best),
         )
 
     def _levels(
         self,
-        data: "_Labelled",
+        data: Labelled,
         centroids: Sequence[Centroids],
         point: GridPoint,
         trees: Trees,
@@ -163,117 +156,23 @@ class Fitter:
         self,
         found: Sequence[Centroids],
         kept: list[Observation] | None,
-        known: "_Labelled | None",
-    ) -> "_Labelled":
+        known: Labelled | None,
+    ) -> Labelled:
         """Label training and validation data by further centroids, if there are any."""
         if known is not None and not any(found):
             return known
         train = label(self._observe(self._x) if kept is None else kept, found, self._target)
         held_out = label(self._observe(self._x_valid), found, self._target)
         if known is None:
-            return _Labelled(train, held_out, make_plan(self._network, self._settings, train))
+            return Labelled(train, held_out, make_plan(self._network, self._settings, train))
         train = known.train.with_labels_of(train)
-        return _Labelled(train, known.held_out.with_labels_of(held_out), known.plan)
+        return Labelled(train, known.held_out.with_labels_of(held_out), known.plan)
 
-    def _class_names(self, data: "_Labelled") -> tuple[str, ...]:
+    def _class_names(self, data: Labelled) -> tuple[str, ...]:
         n_classes = self._target.n_classes(data.train.classes, data.held_out.classes)
         return options.class_names(self._settings.class_names, n_classes)
 
-    def _evaluate(
-        self, data: "_Labelled", numbers: Sequence[Sequence[int]]
-    ) -> dict[GridPoint, Trees]:
-        """Grow the trees of all combinations of some numbers of clusters, and rate them."""
-        self._progress.expect(len(numbers[0]))
-        climber = self._climber(data, data.plan)
-
-        def rate_all(n_instance_clusters: int) -> list[tuple[GridPoint, Trees]]:
-            own = climber.branch()
-            rest = itertools.product(*numbers[1:])
-            return [own.rate((n_instance_clusters, *ks)) for ks in rest]
-
-        results = self._run([partial(rate_all, k) for k in numbers[0]])
-        return {point: trees for pairs in results for point, trees in pairs}
-
-    def _climb(
-        self, data: "_Labelled", plan: Plan, possible: Sequence[Sequence[int]]
-    ) -> dict[GridPoint, Trees]:
-        """Rate combinations by coordinate ascent, which takes few of them.
-
-        All bag-layers begin with the same number of clusters, the best one. Then each in turn gets
-        its best number, the others being as they are, until nothing changes.
-        """
-        climber = self._climber(data, plan)
-        tried: dict[tuple[int, ...], tuple[GridPoint, Trees]] = {}
-
-        def rate(wanted: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-            new = list(dict.fromkeys(ks for ks in wanted if ks not in tried))
-            self._progress.expect(len(new))
-            if tried:
-                climber.rate(best)  # most of the trees of the others are among these
-            pairs = self._run([partial(climber.branch().rate, ks) for ks in new])
-            tried.update(zip(new, pairs, strict=True))
-            points = (point for point, _ in tried.values())
-            return choose(points, self._settings.tolerance).n_clusters
-
-        best: tuple[int, ...] = ()
-        longest = max(possible, key=len)
-        best = rate(
-            tuple(min(max(k, numbers[0]), numbers[-1]) for numbers in possible) for k in longest
-        )
-        while True:
-            before = best
-            for layer in reversed(range(len(possible))):
-                best = rate((*best[:layer], k, *best[layer + 1 :]) for k in possible[layer])
-            if best == before:
-                return dict(tried.values())
-
-    def _prune(
-        self, data: "_Labelled", plan: Plan, trees: dict[GridPoint, Trees]
-    ) -> dict[GridPoint, Trees]:
-        """Prune the trees of the best combinations, and leave out those of the others."""
-        together = data.train.joined(data.held_out)
-        climber = self._climber(data, plan)
-        best = sorted(trees, key=lambda point: (-point.fidelity, point.n_leaves))[:_N_PRUNED]
-        self._progress.expect(len(best))
-        alpha = self._settings.ccp_alpha
-        found = self._run(
-            [partial(prune, plan, together, trees[each], each.n_clusters, alpha) for each in best]
-        )
-        pairs = zip(best, found, strict=True)
-        return {climber.point(point.n_clusters, pruned): pruned for point, pruned in pairs}
-
-    def _by_instances(
-        self, data: "_Labelled", possible: Sequence[Sequence[int]], best: GridPoint
-    ) -> dict[str, float]:
-        """The fidelity that was reached, and the one with the other labels of instances."""
-        other = data.plan.by_centroids()
-        if other.has_tree == data.plan.has_tree:
-            return {"centroids": best.fidelity}
-        found = choose(self._climb(data, other, possible), self._settings.tolerance)
-        return {"fields": best.fidelity, "centroids": found.fidelity}
-
-    def _climber(self, data: "_Labelled", plan: Plan) -> Climber:
-        settings = self._settings
-        return Climber(
-            plan,
-            data.train,
-            data.held_out,
-            partial(
-                grow,
-                max_depth=settings.max_depth,
-                ccp_alpha=settings.ccp_alpha,
-                seed=settings.seed,
-            ),
-        )
-
     # What the steps share.
-
-    def _run(self, tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
-        """Results of functions that grow trees, which run side by side."""
-        with warnings.catch_warnings():  # here and not in a task: filters are those of all threads
-            # Equal bags are merged: of many clusters, there may be hardly more that differ.
-            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
-            return parallel.run(tasks, self._settings.n_jobs, self._progress.step)
 
     def _in_batches(self, source: Source) -> tuple[Iterator[Tensors], Callable[[], None]]:
         """The batches of some top-bags, and what to call after each, for the progress bar."""
@@ -284,15 +183,6 @@ class Fitter:
         """What the network computes on some top-bags, in the directions that matter."""
         batches = self._network.batches(*self._in_batches(source))
         return (batch.projected(self._projections) for batch in batches)
-
-
-@dataclass(frozen=True, eq=False)
-class _Labelled:
-    """The training and the validation data, labelled, and what to grow on them."""
-
-    train: LabelledBags
-    held_out: LabelledBags
-    plan: Plan
 
 
 def _untried(

@@ -17,7 +17,7 @@ from keras_mmil.interpretation.plots.figures import (
     wrap_clause,
 )
 from keras_mmil.interpretation.plots.protocols import FittedExplainer
-from keras_mmil.interpretation.readout.explanation import CHECKED, DECIDES, LIMITED, Part
+from keras_mmil.interpretation.readout.part import CHECKED, DECIDES, LIMITED, Part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from keras_mmil._support.percent import percent
 from keras_mmil.interpretation.network.capture import Observation
-from keras_mmil.interpretation.readout.explanation import Show
+from keras_mmil.interpretation.readout.part import Show
 from keras_mmil.interpretation.readout.representatives import representatives
 from keras_mmil.interpretation.rules.level import Level, all_clusters, titles
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from keras_mmil._support.types import Config
-from keras_mmil.interpretation.readout.explanation import DECIDES, LIMITED, Explanation, Part
+from keras_mmil.interpretation.readout.explanation import Explanation
+from keras_mmil.interpretation.readout.part import DECIDES, LIMITED, Part
 from keras_mmil.interpretation.readout.text_spans import (
     as_str,
     sentence_spans,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from keras_mmil import ragged, text
-from keras_mmil.interpretation.readout.explanation import Show
+from keras_mmil.interpretation.readout.part import Show
 
 __all__ = ["as_str", "sentence_spans", "window_centres", "window_words", "without_breaks"]
 

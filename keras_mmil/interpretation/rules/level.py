@@ -148,7 +148,7 @@ def listing(levels: Sequence[Level], all: bool = False) -> str:
     constant = [
         f"# CONSTANT: the rules put every {level.word} into one class, {name!r}."
         for level, name in found
-        if name is not None
+        if name is not None and not level.path  # a bag that decides nothing is constant
     ]
     blocks = [constant, *(level.lines(all) for level in levels if all or level.rules.n_needed)]
     if not all:

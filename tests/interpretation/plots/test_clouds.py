@@ -10,7 +10,8 @@ from keras_mmil import zoo
 from keras_mmil.builders import clouds
 from keras_mmil.datasets import synthetic
 from keras_mmil.interpretation import Explainer, plot_clouds
-from keras_mmil.interpretation.readout.explanation import Explanation, Part
+from keras_mmil.interpretation.readout.explanation import Explanation
+from keras_mmil.interpretation.readout.part import Part
 from keras_mmil.interpretation.rules.columns import Column
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 

@@ -12,14 +12,8 @@ import tensorflow as tf
 from keras_mmil import Explainer, text, zoo
 from keras_mmil.builders.corpus import Corpus
 from keras_mmil.datasets import synthetic
-from keras_mmil.interpretation.readout.explanation import (
-    CHECKED,
-    DECIDES,
-    IDLE,
-    LIMITED,
-    Explanation,
-    Part,
-)
+from keras_mmil.interpretation.readout.explanation import Explanation
+from keras_mmil.interpretation.readout.part import CHECKED, DECIDES, IDLE, LIMITED, Part
 from keras_mmil.interpretation.readout.text_explanation import annotate, side_by_side
 from keras_mmil.interpretation.readout.text_spans import window_words
 from keras_mmil.layers import TextBags
