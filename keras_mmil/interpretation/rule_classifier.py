@@ -111,17 +111,18 @@ class RuleClassifier(BaseEstimator):
         Args:
             data: what `top_bags` returned.
         """
-        return read(self.levels_, self._target, self._observe(data.batches()))
+        return read(self.levels_, self._target, self._observe(data.batches(), by_place=True))
 
-    def _observe(self, batches: Iterable[Tensors]) -> Iterator[Observation]:
-        """What the network computes on batches of checked top-bags."""
+    def _observe(self, batches: Iterable[Tensors], by_place: bool = False) -> Iterator[Observation]:
+        """What the network computes on batches of checked top-bags: see `Network.batches`."""
         if fingerprint(self._network.model) != self._fingerprint:
             raise ValueError(
                 "Expected the weights that the model had when its rules were learned: fit again. "
                 f"Received: model={self._network.model.name!r} with other weights"
             )
         projections = [clusters.projection for clusters in all_clusters(self.levels_)]
-        return (batch.projected(projections) for batch in self._network.batches(batches))
+        seen = self._network.batches(batches, by_place=by_place)
+        return (batch.projected(projections) for batch in seen)
 
     def _accuracy(self, by_rules: Ints, y: npt.ArrayLike) -> dict[str, float]:
         truth = self._target.true_labels(y, len(by_rules), len(self.classes_))

@@ -1,6 +1,7 @@
 """What a trained network computes at its bag-layers. The one place where the network runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from keras_mmil.interpretation.network.data import Source, TopBags, top_bags
 from keras_mmil.interpretation.network.nesting import Nesting, Occurrences, take_bags
 from keras_mmil.interpretation.network.single import as_batch
 from keras_mmil.interpretation.network.targets import Outputs
-from keras_mmil.layers import BagLayer, FieldEncoder, TextBags
+from keras_mmil.layers import BagLayer, DistinctBags, DistinctRows, FieldEncoder, TextBags
 from keras_mmil.layers._types import Nested
 
 __all__ = ["Network", "Observation", "nest"]
@@ -57,6 +58,19 @@ def nest(values: Array, occurrences: Sequence[Occurrences]) -> tf.RaggedTensor:
     """
     splits = [level.row_splits for level in reversed(occurrences)]
     return tf.RaggedTensor.from_nested_row_splits(values, splits)
+
+
+@contextmanager
+def _uncompressed(model: keras.Model) -> Iterator[None]:
+    """While it is open, the model computes equal records apart."""
+    layers = [x for x in model.layers if isinstance(x, (DistinctRows, DistinctBags)) and x.compress]
+    for layer in layers:
+        layer.compress = False
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.compress = True
 
 
 class Network:
@@ -146,16 +160,23 @@ class Network:
         return as_batch(x, self.model.input)
 
     def batches(
-        self, batches: Iterable[Tensors], on_batch: Callable[[], None] | None = None
+        self,
+        batches: Iterable[Tensors],
+        on_batch: Callable[[], None] | None = None,
+        by_place: bool = False,
     ) -> Iterator[Observation]:
         """Run the network batch by batch, and yield what it computed on each.
 
         Args:
             batches: checked inputs, such as `data(...).batches()`.
             on_batch: called without arguments after each batch.
+            by_place: whether the records of a bag are to be those of the data, one after the other,
+                even if some are equal, and the network would compute these once.
         """
         for batch in batches:
-            yield self._observe(self.complete(batch))
+            with _uncompressed(self.model) if by_place else nullcontext():
+                seen = self._observe(self.complete(batch))
+            yield seen
             if on_batch:
                 on_batch()
 
