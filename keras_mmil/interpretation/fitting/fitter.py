@@ -83,7 +83,8 @@ class Fitter:
                 break
             numbers = finer
         levels = self._levels(data, centroids, best, trees[best], names)
-        _warn_of_collapse(levels)
+        # Pruned are those trees of records that make no difference.
+        _warn_of_collapse(levels if self._network.is_chain else levels[-1:])
         self._progress.finish()
         return Fitted(
             levels=levels,
