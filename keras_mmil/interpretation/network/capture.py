@@ -1,7 +1,6 @@
 """What a trained network computes at its bag-layers. The one place where the network runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,13 +12,14 @@ from keras_mmil.functional.cut import rows_of
 from keras_mmil.functional.graph import call_arguments, operation_of
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.rowwise import boundaries, check_rowwise, row_index
+from keras_mmil.functional.run import run_in_order
 from keras_mmil.functional.tree import Read, bag_tree, functional
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.interpretation.network.data import Source, TopBags, top_bags
 from keras_mmil.interpretation.network.nesting import Nesting, Occurrences, take_bags
 from keras_mmil.interpretation.network.single import as_batch
 from keras_mmil.interpretation.network.targets import Outputs
-from keras_mmil.layers import BagLayer, DistinctBags, DistinctRows, FieldEncoder, TextBags
+from keras_mmil.layers import BagLayer, FieldEncoder, TextBags
 from keras_mmil.layers._types import Nested
 
 __all__ = ["Network", "Observation", "nest"]
@@ -58,19 +58,6 @@ def nest(values: Array, occurrences: Sequence[Occurrences]) -> tf.RaggedTensor:
     """
     splits = [level.row_splits for level in reversed(occurrences)]
     return tf.RaggedTensor.from_nested_row_splits(values, splits)
-
-
-@contextmanager
-def _uncompressed(model: keras.Model) -> Iterator[None]:
-    """While it is open, the model computes equal records apart."""
-    layers = [x for x in model.layers if isinstance(x, (DistinctRows, DistinctBags)) and x.compress]
-    for layer in layers:
-        layer.compress = False
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.compress = True
 
 
 class Network:
@@ -163,20 +150,18 @@ class Network:
         self,
         batches: Iterable[Tensors],
         on_batch: Callable[[], None] | None = None,
-        by_place: bool = False,
+        in_order: bool = False,
     ) -> Iterator[Observation]:
         """Run the network batch by batch, and yield what it computed on each.
 
         Args:
             batches: checked inputs, such as `data(...).batches()`.
             on_batch: called without arguments after each batch.
-            by_place: whether the records of a bag are to be those of the data, one after the other,
-                even if some are equal, and the network would compute these once.
+            in_order: whether bags that `DistinctBags` merges, and members in them, have to be apart
+                and in the order in which they are given.
         """
         for batch in batches:
-            with _uncompressed(self.model) if by_place else nullcontext():
-                seen = self._observe(self.complete(batch))
-            yield seen
+            yield self._observe(self.complete(batch), in_order)
             if on_batch:
                 on_batch()
 
@@ -184,8 +169,11 @@ class Network:
         """A batch of checked inputs with all inputs that the model itself takes."""
         return complete_inputs(batch, self.model.input)
 
-    def _observe(self, batch: Tensors) -> Observation:
-        seen = self._capture(batch, training=False)
+    def _observe(self, batch: Tensors, in_order: bool) -> Observation:
+        if in_order:
+            seen = run_in_order(self._capture, batch)
+        else:
+            seen = self._capture(batch, training=False)
         found = {id(x): y for x, y in zip(self._boundaries, seen["boundaries"], strict=True)}
         pairs = zip(self.layers, seen["arguments"], strict=True)
         captured = [layer.capture(**tensors) for layer, tensors in pairs]
