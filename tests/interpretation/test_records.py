@@ -1,9 +1,14 @@
 """Rules of a network for records with fields and several bags, whose weights are known."""
 
+import copy
+
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from digit_networks import explainer as new_explainer
 from digit_networks import vectors
+from random_networks import make_data, quick_explainer
 from record_networks import (
     MEANINGS,
     churn_model,
@@ -14,6 +19,9 @@ from record_networks import (
     read,
     values_at,
 )
+
+from keras_mmil.interpretation.fitting.search import choose
+from keras_mmil.layers import BagLayer
 
 CLAUSES = {
     "items": {
@@ -51,16 +59,13 @@ def clauses(explainer):
 def test_rules_are_those_of_the_weights(churn_explainer):
     assert clauses(churn_explainer) == CLAUSES
     assert churn_explainer.fidelity_ == 1.0
-    assert all(rule.precision == 1.0 for rule in churn_explainer.rules_)
-    needed = [
-        level.rules.clause(rule)
-        for level in churn_explainer.levels_
-        for rule in level.rules
-        if level.rules.needed[rule.conclusion]
-    ]
     text = str(churn_explainer.rules_)
-    assert all(clause in text for clause in needed)
-    assert "tags" not in text.replace("by their product.tags: none is needed", "")
+    for level in churn_explainer.levels_:
+        for rule in level.rules:
+            if level.rules.needed[rule.conclusion]:
+                assert rule.precision == 1.0
+                assert level.rules.clause(rule) in text
+    assert not any(churn_explainer.levels_[1].needed[0])  # of the tags
 
 
 def test_rules_hold_for_other_customers(churn_explainer):
@@ -90,17 +95,28 @@ def parts_at(customers, path):
 def test_each_record_once_gives_the_same_rules(churn_explainer, customers):
     plain = fit_and_name(churn_model(compress=False), customers)
     assert clauses(plain) == clauses(churn_explainer)
-    assert plain.grid_ == churn_explainer.grid_
+    grids = [{p.n_clusters: p.fidelity for p in fit.grid_} for fit in (plain, churn_explainer)]
+    assert grids[0] == grids[1]
     x = read(customers)
     np.testing.assert_array_equal(plain.predict(x), churn_explainer.predict(x))
-    # And with each record at its place, its label can be compared with what it stands for.
-    for clusters, labels in zip(plain.clusters_, plain.labels(x), strict=True):
-        if clusters.path not in MEANINGS:
-            continue
-        holds, name, _ = MEANINGS[clusters.path]
-        found = [clusters.names[label] == name for label in labels.flat_values.numpy()]
-        assert found == [holds(part) for part in parts_at(customers, clusters.path)]
-        assert labels.to_list() == like(values_at(customers, clusters.path.split(".")), labels)
+    customers, x = customers[:50], read(customers[:50])
+    # Labels are of the records at their places, even if equal ones are computed once.
+    for fit in (plain, churn_explainer):
+        for clusters, labels in zip(fit.clusters_, fit.labels(x), strict=True):
+            parts = values_at(customers, clusters.path.split("."))
+            assert labels.to_list() == like(parts, labels)
+            if clusters.path in MEANINGS:
+                holds, name, _ = MEANINGS[clusters.path]
+                found = [clusters.names[label] == name for label in labels.flat_values.numpy()]
+                assert found == [holds(part) for part in flattened(parts)]
+    x = read(customers[:10])
+    assert explained(plain, x) == explained(churn_explainer, x)
+
+
+def explained(fit, x):
+    """The lines of explanations but those on tags, which make no difference."""
+    lines = (line for each in fit.explain(x) for line in str(each).splitlines())
+    return [line for line in lines if "product.tags" not in line]
 
 
 def like(parts, labels):
@@ -127,6 +143,42 @@ def test_instances_by_centroids(customers):
 def test_instances_by_fields_need_fields(digit_model, digit_ids):
     with pytest.raises(ValueError, match="computed from fields alone, for instances='fields'"):
         new_explainer(instances="fields").fit(digit_model, vectors(digit_ids))
+
+
+def test_batches_and_streams_are_read_alike(churn_explainer, customers):
+    """What is equal in a batch is computed once; rules do not depend on what else is in it."""
+    x, some = read(customers[:30]), copy.copy(churn_explainer).set_params(batch_size=11)
+    expected = churn_explainer.predict(x)
+    np.testing.assert_array_equal(some.predict(x), expected)
+    stream = tf.data.Dataset.from_tensor_slices(x).batch(20)
+    np.testing.assert_array_equal(churn_explainer.predict(stream), expected)
+    assert str(some.describe(x)) == str(churn_explainer.describe(x))
+
+
+def test_numbers_of_clusters_are_chosen_one_by_one():
+    """No other number of one bag-layer is better; and not all combinations are tried."""
+    x, x_valid = make_data(60), make_data(60, seed=1)
+    inputs = keras.Input((None, 2), ragged=True)
+    names = ("max", "mean", "sum")
+    parts = [BagLayer(3, aggregation=name, name=name)(inputs) for name in names]
+    model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Concatenate()(parts)))
+    arguments = {"target": (0, float(np.median(model(x)))), "max_clusters": 5, "n_init": 1}
+    fit = quick_explainer(**arguments).fit(model, x, x_valid)
+    tried = {}
+    for point in fit.grid_:  # as grown, then as pruned
+        tried.setdefault(point.n_clusters, point)
+    assert len(tried) < 4**3
+    best = choose(tried.values())
+    for layer in range(3):
+        for k in range(2, 6):
+            ks = (*best.n_clusters[:layer], k, *best.n_clusters[layer + 1 :])
+            assert choose([tried[ks], best]) == best
+    fixed = quick_explainer(**arguments, n_clusters=fit.n_clusters_).fit(model, x, x_valid)
+    assert fixed.fidelity_ == fit.fidelity_
+    assert str(fixed.rules_) == str(fit.rules_)
+    one_thread = quick_explainer(**arguments, n_jobs=1).fit(model, x, x_valid)
+    assert one_thread.grid_ == fit.grid_
+    assert str(one_thread.rules_) == str(fit.rules_)
 
 
 def test_few_combinations_are_tried(churn_explainer):

@@ -76,6 +76,7 @@ class Fitter:
                 break
             numbers = finer
         levels = self._levels(data, centroids, best, trees[best], names)
+        # Pruned are those trees of records that make no difference.
         _warn_of_collapse(levels if self._network.is_chain else levels[-1:])
         self._progress.finish()
         return Fitted(

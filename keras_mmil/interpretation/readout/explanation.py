@@ -192,12 +192,7 @@ class _Builder:
         start, stop = occurrences.row_splits[index : index + 2]
         labels = self._reading.labels[clusters.level][occurrences.rows[start:stop]]
         return [
-            self._member(
-                clusters,
-                start + i,
-                (*around, i),
-                _role(conditions, int(labels[i])),
-            )
+            self._member(clusters, start + i, (*around, i), _role(conditions, int(labels[i])))
             for i in range(stop - start)
             if occurrences.weights[start + i] > 0
         ]

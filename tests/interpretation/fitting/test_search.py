@@ -4,10 +4,12 @@ import itertools
 from functools import partial
 
 import numpy as np
+import pytest
 from nested_rows import PARENTS, TOP, nestings_of, random_tree
 
 from keras_mmil.interpretation.fitting.label import LabelledBags
 from keras_mmil.interpretation.fitting.plan import Plan
+from keras_mmil.interpretation.fitting.prune import prune
 from keras_mmil.interpretation.fitting.search import Climber, GridPoint, choose, merge, tally
 from keras_mmil.interpretation.network.nesting import multiplicities
 from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE
@@ -89,6 +91,24 @@ def by_loops(bags, data, labels, ks, record):
             known += [raw[row] == b"\0", raw[row] == b"a"] if is_kind else [raw[row]]
         rows.append(known)
     return np.array(rows, np.float32)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.01])
+def test_pruned_trees_agree_as_much_but_for_what_each_leaf_may_cost(alpha):
+    (_, train), (_, held_out) = random_data(0), random_data(1)
+    together, ks = train.joined(held_out), (2, 3, 2, 3, 2)
+    np.testing.assert_array_equal(together.classes, [*train.classes, *held_out.classes])
+    weights = multiplicities(train.nestings, PARENTS)
+    plan = Plan(PARENTS, FEATURES, FIELDS, ("",) * TOP, ("",) * TOP, HAS_TREE, weights)
+    _, trees = Climber(plan, train, held_out, pruned).rate(ks)
+    rated = Climber(plan, train, together, pruned)  # on all that pruning looks at
+    shorter = prune(plan, together, trees, ks, alpha)
+    before, after = (rated.point(ks, each) for each in (trees, shorter))
+    n_less = before.n_leaves - after.n_leaves
+    assert n_less > 0
+    assert after.fidelity >= before.fidelity - alpha * n_less - 1e-9
+    for tree, names in zip(shorter, (3, 2, 3, 2), strict=True):
+        tree.check(names)
 
 
 def test_trees_are_those_of_each_combination_on_its_own():

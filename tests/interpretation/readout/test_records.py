@@ -45,9 +45,9 @@ def test_explanations_lead_to_the_deciding_parts(churn_explainer):
         by_path.setdefault(child.path, []).append(child)
     assert [child.name for child in by_path["orders"]] == ["good", "bad"]
     assert [child.role for child in by_path["orders"]] == ["does not matter", "decides"]
-    assert sorted((child.name, child.role) for child in by_path["visits"]) == [
-        ("by phone", "limited"),
+    assert [(child.name, child.role) for child in by_path["visits"]] == [
         ("otherwise", "checked"),
+        ("by phone", "limited"),
     ]
     bad = by_path["orders"][1]
     assert bad.clause == "bad ← some items are hot, days_late > 3."
@@ -55,13 +55,15 @@ def test_explanations_lead_to_the_deciding_parts(churn_explainer):
     (hot,) = (child for child in bad.children if child.deciding)
     assert hot.fields == {"returned": "true", "product.kind": "'electronics'"}
     assert hot.clause == "hot ← returned, product.kind = 'electronics'."
-    assert (hot.path, hot.position[:2], hot.level) == ("orders.items", (0, 1), 1)
+    assert (hot.path, hot.position, hot.level) == ("orders.items", (0, 1, 1), 1)
     assert [(tag.path, tag.fields) for tag in hot.children] == [
         ("orders.items.product.tags", {"name": "'new'"})
     ]
     assert leaving.top_bag.fields == {"plan": "'basic'", "since": "1971-01-01"}
     assert staying.top_bag.fields == {"plan": "missing", "since": "missing"}
     assert staying.top_bag.absent == ("bad",)
+    assert [child.position for child in staying.top_bag.children] == [(1, 0), (1, 1), (1, 2)]
+    assert all(child.weight == 1 for child in staying.top_bag.children)
     text = str(leaving)
     for line in (
         "record 0 is positive, because positive ← some orders are bad, at most 1 visits are by",
@@ -133,8 +135,9 @@ def _visits_explainer(x):
 
 
 def test_representatives_of_each_branch(churn_explainer, customers):
-    """Their positions are those of such records in the data, where no bag has equal members."""
-    few = [LEAVING, STAYING, {**LEAVING, "visits": [{"channel": "phone"}]}]
+    """Their positions are those of such records in the data."""
+    assert STAYING["visits"][0] == STAYING["visits"][1]  # the network computes it once
+    few = [STAYING, LEAVING, {**LEAVING, "visits": [{"channel": "phone"}]}]
     x = read(few)
     table = churn_explainer.cluster_table(x, n=3)
     assert list(table.levels) == [each.path for each in churn_explainer.clusters_]
