@@ -16,6 +16,7 @@ from sklearn.utils import estimator_checks as checks
 
 import keras_mmil
 from keras_mmil import NestedClassifier, NestedRegressor
+from keras_mmil.estimators import base
 from keras_mmil.records import Schema
 
 pytestmark = pytest.mark.eager
@@ -312,6 +313,71 @@ def test_generators_and_files(tmp_path):
     np.testing.assert_array_equal(streamed.predict_proba(iter(RECORDS)), expected)
 
 
+class Recorder:
+    """In place of the explainer: what it is given."""
+
+    def __init__(self, **arguments):
+        self.arguments = arguments
+
+    def fit(self, model, x, x_valid):
+        self.fitted = model, x, x_valid
+        return self
+
+
+@pytest.fixture
+def recorder(monkeypatch):
+    monkeypatch.setattr(base, "Explainer", Recorder)
+
+
+def test_what_the_explainer_is_given(recorder):
+    estimator = NestedClassifier(explainer={"max_clusters": 3}, **QUICK).fit(PLAIN, LATE)
+    given = estimator.explainer_
+    names = {"class_names": ["False", "True"], "max_clusters": 3, "verbose": 0}
+    assert given.arguments == names
+    model, x, x_valid = given.fitted
+    assert model is estimator.model_
+    whole = estimator.schema_.read(PLAIN)
+    assert {path: each.dtype for path, each in x.items()} == {
+        path: each.dtype for path, each in whole.items()
+    }
+    for path, each in whole.items():
+        rows = [*each.numpy().tolist()] if path == "note" else each.to_list()
+        parts = [part[path] for part in (x, x_valid)]
+        found = [
+            row
+            for part in parts
+            for row in (part.numpy().tolist() if path == "note" else part.to_list())
+        ]
+        assert sorted(map(str, found)) == sorted(map(str, rows))
+    assert len(x_valid["note"]) == 4
+    assert estimator.explainer_ is given
+    assert pickle.loads(pickle.dumps(estimator._kept))[0].tensors().keys() == x.keys()
+
+
+def test_what_the_explainer_is_given_of_labels_and_numbers(recorder):
+    labels = NestedClassifier(**QUICK).fit(RECORDS, ("late", "paid"))
+    assert labels.explainer_of("paid").arguments == {
+        "target": (1, 0.5),
+        "class_names": ["not paid", "paid"],
+        "verbose": 0,
+    }
+    numbers = NestedRegressor(bins=[5, 10.5], **QUICK).fit(PLAIN, SPENT)
+    arguments = numbers.explainer_.arguments
+    assert arguments["class_names"] == ["below 5", "5 to 10.5", "from 10.5"]
+    assert arguments["target"](np.array([[4.9], [5], [10], [10.5], [99]])).tolist() == [
+        0,
+        1,
+        1,
+        2,
+        2,
+    ]
+    assert pickle.loads(pickle.dumps(arguments["target"]))(np.array([[7]])).tolist() == [1]
+
+
+CHAINS_ONLY = pytest.mark.xfail(raises=ValueError, reason="rules are read of chains only")
+
+
+@CHAINS_ONLY
 def test_rules(tmp_path):
     records = [{"items": record["items"]} for record in RECORDS]
     arguments = {**QUICK, "epochs": 30, "learning_rate": 0.05}
@@ -330,6 +396,7 @@ def test_rules(tmp_path):
     assert str(loaded.rules_) == str(estimator.rules_)
 
 
+@CHAINS_ONLY
 def test_rules_of_numbers_and_of_several_labels():
     records = [{"items": record["items"]} for record in RECORDS]
     explainer = {"n_clusters": 2, "verbose": 0}
