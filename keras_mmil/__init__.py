@@ -17,10 +17,13 @@ from keras_mmil.model import Model
 
 _LAZY = {
     "Explainer": "keras_mmil.interpretation",
+    "NestedClassifier": "keras_mmil.estimators",
+    "NestedRegressor": "keras_mmil.estimators",
     "RuleExtractor": "keras_mmil.interpretation",
     "batches": None,
     "builders": None,
     "datasets": None,
+    "estimators": None,
     "interpretation": None,
     "ragged": None,
     "records": None,

@@ -398,7 +398,7 @@ def test_nothing_to_predict_from():
     schema = Schema.infer([{"a": 1.5, "b": 3}, {"a": 2.5, "b": 3}])
     with pytest.raises(ValueError, match="nothing that is read but 'a'"):
         records_model(schema, "a")
-    with pytest.raises(ValueError, match="Expected an int ≥ 2. Received: n=1"):
+    with pytest.raises(ValueError, match=r"Expected an int ≥ 2\. Received: n=1"):
         Labels("classes", 1)
     with pytest.raises(ValueError, match="Received: kind='sets'"):
         Labels("sets", 2)

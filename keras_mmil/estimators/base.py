@@ -1,0 +1,281 @@
+"""What both estimators share."""
+
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeAlias
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import train_test_split
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from keras_mmil import ragged
+from keras_mmil._support.checks import check_number, positive_int
+from keras_mmil._support.types import Array, Ints, PathLike
+from keras_mmil.estimators import _storage
+from keras_mmil.estimators._kept import Kept
+from keras_mmil.functional.seeds import seeded
+from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.readout.explanation import Explanation
+from keras_mmil.interpretation.rules.rule_book import RuleBook
+from keras_mmil.records import Schema
+from keras_mmil.zoo.records import Labels, records_model
+
+__all__ = ["NestedEstimator", "Target"]
+
+# Labels of the records: an array, or the path of a field in them, or a tuple of several.
+Target: TypeAlias = str | tuple[str, ...] | npt.ArrayLike
+
+
+class NestedEstimator(BaseEstimator):
+    """Base of `NestedClassifier` and `NestedRegressor`: see there."""
+
+    fitted: ClassVar[tuple[str, ...]] = ()  # what a child has of the labels, for files
+
+    def __init__(
+        self,
+        *,
+        schema: Schema | None = None,
+        units: int = 32,
+        aggregation: Any = ("max", "mean"),
+        dropout: float = 0.0,
+        weight_decay: float = 0.0,
+        min_count: int = 2,
+        n_edges: int = 0,
+        compress: Any = "auto",
+        learning_rate: Any = 1e-3,
+        epochs: int = 100,
+        batch_size: int = 32,
+        validation_split: float = 0.1,
+        patience: int | None = 10,
+        explainer: Mapping[str, Any] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.schema = schema
+        self.units = units
+        self.aggregation = aggregation
+        self.dropout = dropout
+        self.weight_decay = weight_decay
+        self.min_count = min_count
+        self.n_edges = n_edges
+        self.compress = compress
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.validation_split = validation_split
+        self.patience = patience
+        self.explainer = explainer
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Target) -> Self:
+        """Infer the schema, build the network, and train it.
+
+        Args:
+            X: records: a list of dicts, a path, a DataFrame, or whatever `Schema.infer` takes.
+            y: a label for each record, as an array; or the path of a field of the records, which
+                then is not read as one of their parts; or a tuple of several paths.
+
+        Raises:
+            KeyError, TypeError, ValueError: as `Schema.infer`, `Schema.read` and `records_model`;
+                and if the labels are not as many as the records.
+        """
+        X = list(X) if isinstance(X, Iterator) else X
+        self.target_: str | list[str] | None = _path_of(y)
+        self.schema_ = Schema.infer(X) if self.schema is None else copy.deepcopy(self.schema)
+        if self.target_ is None:
+            x, given = self.schema_.read(X), np.asarray(y)
+            n = ragged.n_top_bags(x)
+            if given.ndim == 0 or len(given) != n:
+                found = f"{len(given)} labels" if given.ndim else repr(y)
+                raise ValueError(f"Expected one label for each of {n} records. Received: {found}")
+        else:
+            self._choose_kinds()
+            x, given = self.schema_.read(X, self.target_)
+        labels, targets = self._encode(given)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        train, valid = self._split(labels, targets, seed)
+        x_train = ragged.take(x, train)
+        x_valid = None if valid is None else ragged.take(x, valid)
+        with contextlib.nullcontext() if self.random_state is None else seeded(seed):
+            self.model_ = self._build(labels)
+            validation = None if valid is None else (x_valid, targets[valid])
+            self.history_ = self._train(x_train, targets[train], validation)
+        # Compressed, and None in an estimator from a file.
+        self._kept: tuple[Kept, Kept | None] | None
+        self._kept = Kept.of(x_train), None if x_valid is None else Kept.of(x_valid)
+        self._explainers: dict[str | None, Explainer] = {}
+        return self
+
+    @property
+    def explainer_(self) -> Explainer:
+        """The `Explainer` of the network, fitted on the training data when it is first asked for.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: for several labels, each of which has one: see `explainer_of`.
+        """
+        return self.explainer_of(None)
+
+    @property
+    def rules_(self) -> RuleBook:
+        """The rules of `explainer_`."""
+        return self.explainer_.rules_
+
+    def explainer_of(self, label: str | None) -> Explainer:
+        """The `Explainer` for one of several labels.
+
+        Args:
+            label: one of `classes_`; None where there is but one.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if there is no such label; or if the estimator is from a file, and had not
+                been asked for rules when it was saved.
+        """
+        check_is_fitted(self, "model_")
+        if label not in self._explainers:
+            arguments = self._explained(label)
+            if self._kept is None:
+                raise ValueError(
+                    "Expected an estimator that had been asked for its rules before it was saved: "
+                    "the training data are not in its files. Received: one without rules"
+                )
+            arguments |= {"verbose": self.verbose, **(self.explainer or {})}
+            x, x_valid = (None if part is None else part.tensors() for part in self._kept)
+            self._explainers[label] = Explainer(**arguments).fit(self.model_, x, x_valid)
+        return self._explainers[label]
+
+    def rules_of(self, label: str | None) -> RuleBook:
+        """The rules for one of several labels: those of `explainer_of`."""
+        return self.explainer_of(label).rules_
+
+    def explain(self, X: Any, label: str | None = None) -> Sequence[Explanation]:
+        """Why the rules say of each record what they say.
+
+        Args:
+            X: records.
+            label: one of several labels; None where there is but one.
+        """
+        return self.explainer_of(label).explain(self._read(X))
+
+    def save(self, folder: PathLike) -> None:
+        """Write the estimator to a folder: its schema and its parameters as JSON, its network as
+        Keras does, and its rules, if it has been asked for them.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if a parameter is an object that JSON does not know.
+        """
+        check_is_fitted(self, "model_")
+        _storage.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: PathLike) -> Self:
+        """Read an estimator that was saved.
+
+        Raises:
+            ValueError: if the folder holds none of this class.
+        """
+        return _storage.load(cls, folder)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.dict = True
+        tags.input_tags.allow_nan = True
+        tags.no_validation = True
+        tags.target_tags.required = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _read(self, X: Any) -> Any:
+        """Records as the network takes them."""
+        check_is_fitted(self, "model_")
+        X = list(X) if isinstance(X, Iterator) else X
+        return self.schema_.read(X, without=self.target_ or ())
+
+    def _outputs(self, X: Any) -> Array:
+        x = self._read(X)
+        return np.asarray(self.model_.predict(x, verbose=0))
+
+    def _true_labels(self, X: Any, y: Target) -> Any:
+        """Labels for a score: as given, or as the records hold them at a path."""
+        path = _path_of(y)
+        return np.asarray(y) if path is None else self._decode(self.schema_.read(X, path)[1])
+
+    def _split(self, labels: Labels, y: Array, seed: int) -> tuple[Ints, Ints | None]:
+        """Positions of the records to train on, and of those to stop by, if any are."""
+        share = check_number("validation_split", self.validation_split, 0, 1)
+        n_valid = int(np.ceil(share * len(y)))
+        if not n_valid:
+            return np.arange(len(y)), None
+        classes, counts = np.unique(y, return_counts=True)
+        can_stratify = labels.kind == "classes" and counts.min() > 1
+        can_stratify = can_stratify and len(classes) <= min(n_valid, len(y) - n_valid)
+        train, valid = train_test_split(
+            np.arange(len(y)),
+            test_size=n_valid,
+            random_state=seed,
+            stratify=y if can_stratify else None,
+        )
+        return np.sort(train), np.sort(valid)
+
+    def _build(self, labels: Labels) -> keras.Model:
+        schema = self.schema_
+        if self.target_ is not None:
+            schema = copy.deepcopy(schema)
+            for path in [self.target_] if isinstance(self.target_, str) else self.target_:
+                schema.drop(path)
+        names = ("units", "aggregation", "dropout", "weight_decay", "min_count", "n_edges")
+        others = ("compress", "learning_rate")
+        arguments = {name: getattr(self, name) for name in (*names, *others)}
+        return records_model(schema, labels, **arguments)
+
+    def _train(self, x: Any, y: Array, validation: tuple[Any, Array] | None) -> dict[str, Any]:
+        callbacks = []
+        if validation is not None and self.patience is not None:
+            patience = positive_int("patience", self.patience)
+            callbacks.append(
+                keras.callbacks.EarlyStopping(
+                    monitor="val_loss", patience=patience, restore_best_weights=True
+                )
+            )
+        history = self.model_.fit(
+            x,
+            y,
+            epochs=positive_int("epochs", self.epochs),
+            batch_size=positive_int("batch_size", self.batch_size),
+            validation_data=validation,
+            callbacks=callbacks,
+            verbose=self.verbose,
+        )
+        return {name: [float(each) for each in values] for name, values in history.history.items()}
+
+    def _choose_kinds(self) -> None:
+        """Have the fields that are the target taken for what can be predicted."""
+        raise NotImplementedError
+
+    def _encode(self, y: Array) -> tuple[Labels, Array]:
+        """What is to be predicted, and the labels as the network takes them."""
+        raise NotImplementedError
+
+    def _decode(self, y: Array) -> Array:
+        """Labels that were read from records, as `predict` gives them."""
+        raise NotImplementedError
+
+    def _explained(self, label: str | None) -> dict[str, Any]:
+        """Arguments of the explainer that say what the classes are."""
+        raise NotImplementedError
+
+
+def _path_of(y: Target) -> str | list[str] | None:
+    """The path or the paths that labels are at; None for labels themselves."""
+    if isinstance(y, tuple) and y and all(isinstance(path, str) for path in y):
+        return list(y)
+    return y if isinstance(y, str) else None

@@ -1,0 +1,122 @@
+"""The classifier."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from keras_mmil._support.types import Array
+from keras_mmil.estimators.base import NestedEstimator, Target
+from keras_mmil.zoo.records import Labels
+
+__all__ = ["NestedClassifier"]
+
+
+class NestedClassifier(ClassifierMixin, NestedEstimator):
+    """Classify nested records, and say by which rules.
+
+    Infers the schema of the records, builds the network of `zoo.records_model`, and trains it until
+    the loss on a part of the records that is held out no longer falls.
+
+    Args:
+        schema: a `Schema`, with the kinds that were chosen; None to infer one from the records.
+        units, aggregation, dropout, weight_decay, min_count, n_edges, compress, learning_rate: as
+            of `zoo.records_model`.
+        epochs: at most.
+        batch_size: number of records in a batch.
+        validation_split: share of the records that is held out, by which training stops and rules
+            are chosen; 0 for none.
+        patience: epochs in which the loss on them may fail to fall; the weights of the best epoch
+            are then restored. None to train all epochs.
+        explainer: dict of arguments of the `Explainer`.
+        random_state: int or RandomState that all random numbers follow from; None for other ones
+            each time.
+        verbose: as of `keras.Model.fit`, and of the `Explainer`.
+
+    Attributes:
+        classes_: array of the classes, sorted; of several labels, their names, or their positions.
+        schema_: the `Schema`.
+        model_: the `keras_mmil.Model`.
+        history_: dict from the names of losses and metrics to a list of their values by epoch.
+        target_: the path, or the paths, that the labels are at; None where they were given.
+
+    Example:
+
+    >>> classifier = keras_mmil.NestedClassifier(random_state=0)
+    >>> classifier.fit(customers, "churned")  # or an array of labels
+    >>> classifier.predict(new_customers)
+    >>> print(classifier.rules_)
+    """
+
+    fitted: ClassVar[tuple[str, ...]] = ("classes_", "is_multilabel_")
+
+    def predict(self, X: Any) -> Array:
+        """The class of each record, [records]; of several labels 0 or 1, [records, labels]."""
+        probabilities = self.predict_proba(X)
+        if self.is_multilabel_:
+            return (probabilities > 0.5).astype(np.int64)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class or label, [records, classes]."""
+        outputs = self._outputs(X)
+        if outputs.shape[1] > 1 or self.is_multilabel_:
+            return outputs
+        return np.concatenate([1 - outputs, outputs], axis=1)
+
+    def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:
+        """Accuracy: the share of records of which the class, or all labels, are predicted right.
+
+        Args:
+            X: records.
+            y: their labels, or where they are, as of `fit`.
+            sample_weight: of the records.
+        """
+        check_is_fitted(self, "model_")
+        y_true = self._true_labels(X, y)
+        return float(accuracy_score(y_true, self.predict(X), sample_weight=sample_weight))
+
+    def _choose_kinds(self) -> None:
+        if isinstance(self.target_, str):
+            field = self.schema_[self.target_]
+            if field.kind in ("number", "text", "identifier"):
+                self.schema_[self.target_] = "category"
+
+    def _encode(self, y: Array) -> tuple[Labels, Array]:
+        self.is_multilabel_ = y.ndim == 2
+        if self.target_ is not None:
+            names = self.schema_.classes(self.target_)
+            self.classes_ = np.array(names)
+            return Labels("labels" if self.is_multilabel_ else "classes", len(names)), y
+        check_classification_targets(y)
+        if self.is_multilabel_:
+            if not np.isin(y, (0, 1)).all():
+                raise ValueError(
+                    "Expected labels 0 or 1 in the columns of y. "
+                    f"Received: {np.unique(y)[:5].tolist()}"
+                )
+            self.classes_ = np.arange(y.shape[1])
+            return Labels("labels", y.shape[1]), y.astype(np.int64)
+        self.classes_, positions = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"Expected at least two classes. Received: {self.classes_.tolist()} in y"
+            )
+        return Labels("classes", len(self.classes_)), positions
+
+    def _decode(self, y: Array) -> Array:
+        return y if self.is_multilabel_ else self.classes_[y]
+
+    def _explained(self, label: Any) -> dict[str, Any]:
+        names = self.classes_.tolist()
+        if not self.is_multilabel_:
+            if label is not None:
+                raise ValueError(f"Expected no label, for one of classes. Received: {label=}")
+            return {"class_names": [str(name) for name in names]}
+        if label not in names:
+            raise ValueError(f"Expected one of the labels {names}. Received: {label=}")
+        index = names.index(label)
+        return {"target": (index, 0.5), "class_names": [f"not {label}", str(label)]}

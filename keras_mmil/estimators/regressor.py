@@ -1,0 +1,142 @@
+"""The regressor."""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from keras_mmil._support.checks import check_int
+from keras_mmil._support.types import Array, Floats, Ints
+from keras_mmil.estimators.base import NestedEstimator, Target
+from keras_mmil.zoo.records import Labels
+
+__all__ = ["NestedRegressor"]
+
+
+class NestedRegressor(RegressorMixin, NestedEstimator):
+    """Predict a number for nested records, and say by which rules it is low or high.
+
+    Args:
+        bins: what the rules are about: between which numbers the prediction is. An int for so many
+            bins that hold equally many training records; or the numbers between them, increasing.
+        schema, units, aggregation, dropout, weight_decay, min_count, n_edges, compress,
+        learning_rate, epochs, batch_size, validation_split, patience, explainer, random_state,
+        verbose: as of `NestedClassifier`.
+
+    Attributes:
+        edges_: array of the numbers between the bins.
+        schema_, model_, history_, target_: as of `NestedClassifier`.
+
+    Example:
+
+    >>> regressor = keras_mmil.NestedRegressor(random_state=0).fit(customers, "spent")
+    >>> regressor.predict(new_customers)
+    >>> print(regressor.rules_)
+    """
+
+    fitted: ClassVar[tuple[str, ...]] = ("edges_",)
+
+    def __init__(
+        self,
+        *,
+        bins: int | Sequence[float] = 3,
+        schema: Any = None,
+        units: int = 32,
+        aggregation: Any = ("max", "mean"),
+        dropout: float = 0.0,
+        weight_decay: float = 0.0,
+        min_count: int = 2,
+        n_edges: int = 0,
+        compress: Any = "auto",
+        learning_rate: Any = 1e-3,
+        epochs: int = 100,
+        batch_size: int = 32,
+        validation_split: float = 0.1,
+        patience: int | None = 10,
+        explainer: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            schema=schema,
+            units=units,
+            aggregation=aggregation,
+            dropout=dropout,
+            weight_decay=weight_decay,
+            min_count=min_count,
+            n_edges=n_edges,
+            compress=compress,
+            learning_rate=learning_rate,
+            epochs=epochs,
+            batch_size=batch_size,
+            validation_split=validation_split,
+            patience=patience,
+            explainer=explainer,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.bins = bins
+
+    def predict(self, X: Any) -> Floats:
+        """The number of each record, [records]."""
+        return self._outputs(X)[:, 0]
+
+    def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:
+        """R²: the share of the variance that is explained.
+
+        Args:
+            X: records.
+            y: their numbers, or the path where they are.
+            sample_weight: of the records.
+        """
+        check_is_fitted(self, "model_")
+        y_true = self._true_labels(X, y)
+        return float(r2_score(y_true, self.predict(X), sample_weight=sample_weight))
+
+    def _choose_kinds(self) -> None:
+        if isinstance(self.target_, str) and self.schema_[self.target_].kind != "number":
+            self.schema_[self.target_] = "number"
+
+    def _encode(self, y: Array) -> tuple[Labels, Array]:
+        if y.ndim != 1 or y.dtype.kind not in "iuf" or not np.isfinite(y).all():
+            raise ValueError(
+                "Expected one finite number for each record. "
+                f"Received: y of shape {y.shape} and dtype {y.dtype}"
+            )
+        y = y.astype(np.float32)
+        self.edges_ = _edges(self.bins, y)
+        labels = Labels("numbers", 1, mean=(float(y.mean()),), scale=(float(y.std()),))
+        return labels, y
+
+    def _decode(self, y: Array) -> Array:
+        return y
+
+    def _explained(self, label: str | None) -> dict[str, Any]:
+        if label is not None:
+            raise ValueError(f"Expected no label, for a number. Received: {label=}")
+        texts = [f"{edge:.6g}" for edge in self.edges_]
+        between = [f"{a} to {b}" for a, b in itertools.pairwise(texts)]
+        names = [f"below {texts[0]}", *between, f"from {texts[-1]}"]
+        return {"target": functools.partial(_bin_of, self.edges_), "class_names": names}
+
+
+def _edges(bins: int | Sequence[float], y: Floats) -> Floats:
+    """The numbers between bins."""
+    if isinstance(bins, Sequence | np.ndarray):
+        edges = np.asarray(bins, np.float64)
+        if not len(edges) or (np.diff(edges) <= 0).any():
+            raise ValueError(f"Expected increasing numbers. Received: bins={bins!r}")
+        return edges
+    n = check_int("bins", bins, least=2)
+    edges = np.unique(np.quantile(y.astype(np.float64), np.arange(1, n) / n))
+    return edges
+
+
+def _bin_of(edges: Floats, outputs: Array) -> Ints:
+    """The bin of each output, int [records]."""
+    return np.digitize(np.asarray(outputs).reshape(-1), edges)
