@@ -139,7 +139,9 @@ def _orders(draw: _Draw, customer: Ints) -> Table:
 def _items(draw: _Draw, order: Ints) -> Table:
     n, rng = len(order), draw.rng
     parts = rng.choice(_ADJECTIVES, n), rng.choice(_NOUNS, n), rng.integers(100, 1000, n)
-    notes = [f"{adjective} {noun}, call {number}" for adjective, noun, number in zip(*parts, strict=True)]
+    notes = [
+        f"{adjective} {noun}, call {number}" for adjective, noun, number in zip(*parts, strict=True)
+    ]
     return {
         "id": list(range(1, n + 1)),
         "order": (order + 1).tolist(),

@@ -6,7 +6,14 @@ import pytest
 from keras_mmil.records import Schema
 
 RECORDS = [
-    {"n": 1.5, "late": True, "paid": False, "city": "Rome", "tags": ["new", "big"], "in": [{"c": 1}]},
+    {
+        "n": 1.5,
+        "late": True,
+        "paid": False,
+        "city": "Rome",
+        "tags": ["new", "big"],
+        "in": [{"c": 1}],
+    },
     {"n": 3, "late": False, "paid": False, "city": "", "tags": [], "in": [{"c": 2}]},
     {"n": -2, "late": True, "paid": True, "city": "Rome", "tags": None, "in": [{"c": 1}]},
     {"n": 0, "late": False, "paid": True, "city": "", "tags": ["big", None, "big"], "in": []},

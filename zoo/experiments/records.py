@@ -136,9 +136,7 @@ def _trains() -> pa.StructArray:
 
 
 def _customers(n_customers: int = 5000, share_without_orders: float = 0.0) -> pa.StructArray:
-    return link(
-        *synthetic.load_churn(n_customers, share_without_orders=share_without_orders)
-    )
+    return link(*synthetic.load_churn(n_customers, share_without_orders=share_without_orders))
 
 
 # Settings were chosen on parts of the training data; see docs/records.md.
