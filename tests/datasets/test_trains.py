@@ -23,7 +23,10 @@ def test_load(data_folder):
     data_folder.write(NAME, DUMP)
     tables, top, keys = trains.load()
     assert tables["trains"] == {"id": [1, 2], "direction": ["east", "west"]}
-    cars = [dict(zip(tables["cars"], row, strict=True)) for row in zip(*tables["cars"].values())]
+    cars = [
+        dict(zip(tables["cars"], row, strict=True))
+        for row in zip(*tables["cars"].values(), strict=True)
+    ]
     assert cars == [
         {
             **{"id": 1, "train_id": 1, "position": 1, "shape": "rectangle", "len": "short"},
