@@ -65,7 +65,7 @@ print(explainer.rules_)
 found = explainer.evaluate(x_test)
 fidelity, share = found["fidelity"], found["fidelity_majority"]
 print(f"fidelity {fidelity:.2%} (most frequent class: {share:.2%})\n")
-for name in explainer.levels_[0].names:
+for name in explainer.clusters_[0].names:
     found = explainer.representatives(x_test, "u", name, n=len(WORDS))
     words = [WORDS[x_test.bags[tuple(word.position)]] for word in found]
     print(f"{name}: {', '.join(words)}")

@@ -74,7 +74,7 @@ print(explainer.rules_, "\n")
 
 clusters = explainer.labels(valid[0])[0].flat_values.numpy()  # of each measurement
 measurements = valid[0].flat_values.numpy()
-for cluster, name in enumerate(explainer.levels_[0].names):
+for cluster, name in enumerate(explainer.clusters_[0].names):
     mean = measurements[clusters == cluster].mean(axis=0)
     means = ", ".join(f"{f} {m:.1f}" for f, m in zip(features, mean, strict=True))
     print(f"{name}: {np.mean(clusters == cluster):.0%} of the measurements, on average {means}")

@@ -48,7 +48,7 @@ def print_run(
     """
     where = f"\nEverything is in {folder}"
     if explainer is not None:
-        clusters = ", ".join(f"{level.n_clusters} of {level.word}s" for level in explainer.levels_)
+        clusters = ", ".join(f"{each.n_clusters} of {each.words}" for each in explainer.clusters_)
         fidelity, share = percent(explainer.fidelity_, 2), percent(explainer.majority_, 2)
         print(f"\n{explainer.rules_}\n\nClusters: {clusters}")
         print(f"Fidelity on validation data: {fidelity} (most frequent class: {share})\n")

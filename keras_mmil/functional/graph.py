@@ -15,6 +15,7 @@ __all__ = [
     "nodes_under",
     "operation_of",
     "ordered_nodes",
+    "producer_of",
     "seed_generators",
 ]
 
@@ -29,6 +30,12 @@ def is_functional(layer: Any) -> bool:
 def operation_of(tensor: keras.KerasTensor) -> Any:
     """The layer or operation whose output a symbolic tensor is."""
     return tensor._keras_history.operation
+
+
+def producer_of(tensor: keras.KerasTensor) -> Node:
+    """The node, a call of a layer or operation, whose result a symbolic tensor is."""
+    operation, index, _ = tensor._keras_history
+    return operation._inbound_nodes[index]
 
 
 def is_optional(tensor: keras.KerasTensor) -> bool:
@@ -66,8 +73,7 @@ def nodes_under(
     pending = list(tensors)
     while pending:
         tensor = pending.pop()
-        operation, node_index, _ = tensor._keras_history
-        node = operation._inbound_nodes[node_index]
+        node = producer_of(tensor)
         if id(tensor) not in stop and id(node) not in found:
             found[id(node)] = node
             pending += node.input_tensors

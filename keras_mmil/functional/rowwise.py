@@ -1,65 +1,115 @@
-"""Whether a network computes what is above a bag-layer from one bag at a time."""
+"""Whether a network computes each record from what is in it, and from nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.types import Array
-from keras_mmil.functional.chain import tensors_above
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.functional.cut import moved, rows_of
 from keras_mmil.functional.graph import Node, nodes_under, ordered_nodes
 from keras_mmil.functional.run import run_nodes
+from keras_mmil.functional.tree import BagTree, Record
 from keras_mmil.layers._types import Nested
 
-__all__ = ["check_rowwise"]
+__all__ = ["boundaries", "check_rowwise", "row_index"]
+
+
+def boundaries(tree: BagTree) -> list[keras.KerasTensor]:
+    """The tensors that `check_rowwise` needs the values of: what records are computed from."""
+    reads = [read for record in tree.records for read in (*record.bags, *record.fields)]
+    found = [x for read in reads for x in (*read.node.outputs, *read.ids)]
+    return list({id(x): x for x in found}.values())
+
+
+def row_index(ids: Sequence[keras.KerasTensor], values: Mapping[int, Nested]) -> Ints | None:
+    """Which row belongs to each record: see `Read.ids`; None where row i belongs to record i.
+
+    Args:
+        ids: symbolic indices.
+        values: dict from the ids of symbolic tensors to values.
+    """
+    index: Ints | None = None
+    for each in ids:
+        here = rows_of(values[id(each)]).numpy().reshape(-1)
+        index = here if index is None else index[here]
+    return index
+
 
 _NEGLIGIBLE = 1e-3  # change of a row, relative to the largest value
 
 
-def check_rowwise(model: keras.Model, nodes: Sequence[Node], outputs: Sequence[Nested]) -> None:
+def check_rowwise(model: keras.Model, tree: BagTree, values: Mapping[int, Nested]) -> None:
     """Move half the rows of a bag-layer's output at random, and see whether others change above it.
 
-    Rules label a bag by its members alone. What a network adds from the bags around it, such as by
-    attention between them, they do not know.
+    Rules label a record by what is in it. What a network adds from the records around it, such as
+    by attention between them, they do not know.
 
     Args:
         model: a functional Keras model.
-        nodes: the nodes of its bag-layers, from the instances upwards.
-        outputs: what each of them computed on a batch.
+        tree: its bag-layers.
+        values: dict from the ids of the `boundaries` to what they are for a batch.
 
     Raises:
         ValueError: if rows are mixed between a bag-layer and the next, or the model's outputs.
     """
-    for node, above, h in zip(nodes, tensors_above(model, nodes), outputs, strict=True):
-        under = nodes_under(above, node.outputs)
-        between = [each for each in ordered_nodes(model) if each in under]
-        rows = rows_of(h)
-        n = int(np.prod(rows.shape[:-1]))
-        rng = np.random.default_rng(0)
-        is_moved = rng.permutation(n) < n // 2
-        step = rng.normal(size=(n, rows.shape[-1])) * is_moved[:, None]
-        step = step * (1 + np.abs(tf.cast(rows, tf.float32)).max(initial=0))
-        before, after = (
-            _rows_above(between, node, above, x) for x in (h, moved(h, step.reshape(rows.shape)))
-        )
-        for old, new in zip(before, after, strict=True):
-            change = np.abs(new - old)[~is_moved].max(initial=0) if len(old) == n else 0
-            if change > _NEGLIGIBLE * np.abs(old).max(initial=0):
-                raise ValueError(
-                    "Expected each bag to be computed from its members alone, for rules read "
-                    f"nothing else. Received: {[each.operation.name for each in between]} above "
-                    f"bag-layer {node.operation.name!r}, by which bags change with others"
-                )
+    for record in tree.records:
+        between = _between(model, record)
+        known = [x for read in (*record.bags, *record.fields) for x in read.node.outputs]
+        known += [x for read in (*record.bags, *record.fields) for x in read.ids]
+        start = {id(x): values[id(x)] for x in known}
+        for read in record.bags:
+            (output,) = read.node.outputs
+            h = values[id(output)]
+            rows = rows_of(h)
+            n = int(np.prod(rows.shape[:-1]))
+            rng = np.random.default_rng(0)
+            is_moved = rng.permutation(n) < n // 2
+            step = rng.normal(size=(n, rows.shape[-1])) * is_moved[:, None]
+            step = step * (1 + np.abs(tf.cast(rows, tf.float32)).max(initial=0))
+            before, after = (
+                _rows_above(between, record, {**start, id(output): x})
+                for x in (h, moved(h, step.reshape(rows.shape)))
+            )
+            index = row_index(read.ids, values)
+            is_above = is_moved if index is None else is_moved[index]
+            for old, new in zip(before, after, strict=True):
+                n_above = len(is_above)
+                change = np.abs(new - old)[~is_above].max(initial=0) if len(old) == n_above else 0
+                if change > _NEGLIGIBLE * np.abs(old).max(initial=0):
+                    raise ValueError(
+                        "Expected each bag to be computed from its members alone, for rules read "
+                        f"nothing else. Received: {_above(between, read.node)} above bag-layer "
+                        f"{read.node.operation.name!r}, by which bags change with others"
+                    )
+
+
+def _between(model: keras.Model, record: Record) -> list[Node]:
+    """The nodes between what a record holds and its tensors, in an order they can be run in."""
+    reads = (*record.bags, *record.fields)
+    stop = [x for read in reads for x in (*read.node.outputs, *read.ids)]
+    under = nodes_under(record.tensors, stop)
+    return [each for each in ordered_nodes(model) if each in under]
+
+
+def _above(between: Sequence[Node], node: Node) -> list[str]:
+    """The names of those between, in their order, that depend on a node."""
+    dependent = {id(x) for x in node.outputs}
+    names = []
+    for each in between:
+        if any(id(x) in dependent for x in each.input_tensors):
+            dependent |= {id(x) for x in each.outputs}
+            names.append(each.operation.name)
+    return names
 
 
 def _rows_above(
-    between: Sequence[Node], node: Node, above: Sequence[keras.KerasTensor], h: Nested
+    between: Sequence[Node], record: Record, values: Mapping[int, Nested]
 ) -> list[Array]:
-    """Tensors above a bag-layer whose output is `h`, as float32 [rows, features]."""
-    values = {id(node.outputs[0]): h}
-    run_nodes(between, values, training=False)
-    parts = [tf.cast(rows_of(values[id(x)]), tf.float32).numpy() for x in above]
+    """The tensors of a record, as float32 [rows, features]."""
+    computed = dict(values)
+    run_nodes(between, computed, training=False)
+    parts = [tf.cast(rows_of(computed[id(x)]), tf.float32).numpy() for x in record.tensors]
     units = [part.shape[-1] if part.ndim > 1 else 1 for part in parts]
     return [part.reshape(-1, size) for part, size in zip(parts, units, strict=True)]

@@ -1,5 +1,6 @@
 """What fitting found as JSON and arrays; and back, where everything is checked."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -13,14 +14,18 @@ from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.fitting.search import GridPoint
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.rules import features
-from keras_mmil.interpretation.rules.level import Level
+from keras_mmil.interpretation.rules.fields import KINDS, Field
+from keras_mmil.interpretation.rules.level import Clusters, Level, all_clusters
 from keras_mmil.interpretation.rules.rule import Rule
 from keras_mmil.interpretation.rules.rule_set import RuleSet
+from keras_mmil.interpretation.rules.space import Space
 from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = ["decode", "decode_target", "encode", "with_tuples"]
 
-_LEVEL_ARRAYS = ("projection", "centroids", "sizes")
+_CLUSTER_ARRAYS = ("projection", "centroids", "sizes")
+_LEVEL = ("record", "word", "path")
+_CLUSTERS = ("level", "names", "members", "path", "word")
 _TREE_ARRAYS = ("feature", "threshold", "children", "label")
 _TARGETS: dict[str, tuple[str, ...]] = {  # what a target of each kind has
     "argmax": ("n_outputs",),
@@ -35,9 +40,10 @@ def encode(fitted: Fitted) -> tuple[Config, dict[str, Array]]:
     levels = fitted.levels
     arrays: dict[str, Array] = {}
     for index, level in enumerate(levels):
-        of_level = {name: getattr(level, name) for name in _LEVEL_ARRAYS}
-        of_level |= {f"tree_{name}": getattr(level.tree, name) for name in _TREE_ARRAYS}
-        arrays |= {f"{name}_{index}": x for name, x in of_level.items() if x is not None}
+        arrays |= {f"tree_{name}_{index}": getattr(level.tree, name) for name in _TREE_ARRAYS}
+    for clusters in all_clusters(levels):
+        found = {name: getattr(clusters, name) for name in _CLUSTER_ARRAYS}
+        arrays |= {f"{name}_{clusters.level}": x for name, x in found.items() if x is not None}
     coded = {"grid": list(map(asdict, fitted.grid)), "levels": list(map(_level_to_dict, levels))}
     return vars(fitted) | coded, arrays
 
@@ -86,21 +92,42 @@ def decode_target(data: Config, n_classes: int) -> Target:
 
 
 def _level_to_dict(level: Level) -> Config:
-    rules = {"rules": [rule.to_dict() for rule in level.rules]}
-    words = {"word": level.word, "bag_word": level.bag_word, "feature": level.feature.name}
-    return words | vars(level.rules) | rules
+    rules = vars(level.rules) | {"rules": [rule.to_dict() for rule in level.rules]}
+    del rules["columns"]  # which the space has
+    return {
+        **{name: getattr(level, name) for name in _LEVEL},
+        "bags": [_clusters_to_dict(clusters) for clusters in level.clusters],
+        "fields": list(map(asdict, level.space.fields)),
+        **rules,
+    }
+
+
+def _clusters_to_dict(clusters: Clusters) -> Config:
+    return {name: getattr(clusters, name) for name in _CLUSTERS} | {
+        "feature": clusters.feature.name
+    }
 
 
 def _level_from_dict(data: Config, arrays: dict[str, Array], index: int) -> Level:
     """One level; takes its arrays out of `arrays`."""
     data = with_tuples(data)
-    words = {name: data.pop(name) for name in ("word", "bag_word")}
-    feature = features.get(data.pop("feature"))
-    rules = RuleSet(**(data | {"rules": tuple(map(Rule.from_dict, data["rules"]))}))
-    of_level: dict[str, Any] = {name: arrays.pop(f"{name}_{index}", None) for name in _LEVEL_ARRAYS}
+    head = {name: data.pop(name) for name in _LEVEL}
+    bags = tuple(_clusters_from_dict(each, arrays) for each in data.pop("bags"))
+    space = Space(bags, tuple(Field(**with_tuples(each)) for each in data.pop("fields")))
+    _check_fields(space.fields)
+    columns = {"rules": tuple(map(Rule.from_dict, data["rules"])), "columns": space.columns}
+    rules = RuleSet(**(data | columns))
     of_tree = {name: arrays.pop(f"tree_{name}_{index}") for name in _TREE_ARRAYS}
-    tree = Tree(**of_tree, n_features=len(rules.member_names))
-    return Level(**words, **of_level, feature=feature, tree=tree, rules=rules)
+    tree = Tree(**of_tree, n_features=len(space.columns))
+    return Level(**head, space=space, tree=tree, rules=rules)
+
+
+def _clusters_from_dict(data: Config, arrays: dict[str, Array]) -> Clusters:
+    """The clusters of a bag-layer; takes their arrays out of `arrays`."""
+    data = with_tuples(data)
+    feature, layer = features.get(data.pop("feature")), data["level"]
+    found: dict[str, Any] = {name: arrays.pop(f"{name}_{layer}", None) for name in _CLUSTER_ARRAYS}
+    return Clusters(**data, **found, feature=feature)
 
 
 # What is in a file that was damaged, or written by hand -----------------------------------------
@@ -127,30 +154,33 @@ def _classes(hint: Any) -> tuple[type, ...]:
 
 def _check(fitted: Fitted) -> None:
     _check_types(fitted)
-    levels = fitted.levels
+    levels, clusters = fitted.levels, all_clusters(fitted.levels)
     _require(bool(levels), "there are no levels")
+    of_layers = [bag.level for bag in clusters]
+    _require(of_layers == list(range(len(clusters))), f"clusters are of bag-layers {of_layers}")
+    names = [*(bag.names for bag in clusters), fitted.classes]
+    records = [level.record for level in levels]
+    _require(records == sorted(set(records)), f"rules are of records {records}")
+    _require(records[-1:] == [len(clusters)], "there are no rules of top-bags")
     for index, level in enumerate(levels):
         try:
             _check_level(level, index)
-        except ValueError as error:
+            _require(level.rules.names == names[level.record], "names differ between levels")
+        except (IndexError, ValueError) as error:
             raise ValueError(f"level {index}: {error}") from error
-    above = [level.names for level in levels[1:]] + [fitted.classes]
-    _require([level.rules.names for level in levels] == above, "names differ between levels")
-    n_clusters = tuple(level.n_clusters for level in levels)
+    n_clusters = tuple(bag.n_clusters for bag in clusters)
     _require(fitted.n_clusters == n_clusters, "n_clusters is not the number of clusters")
     for point in fitted.grid:
         _check_types(point)
         ks = point.n_clusters
-        _require(all(map(is_int, ks)) and len(ks) == len(levels), f"a point of the grid is {ks}")
+        _require(all(map(is_int, ks)) and len(ks) == len(clusters), f"a point of the grid is {ks}")
 
 
 def _check_level(level: Level, index: int) -> None:
     _check_types(level)
-    _check_array("centroids", level.centroids, np.float32, (level.n_clusters, None))
-    _check_array("sizes", level.sizes, np.float64, (level.n_clusters,))
-    if level.projection is not None:
-        directions = level.centroids.shape[1]
-        _check_array("projection", level.projection, np.float32, (None, directions))
+    for bag in level.clusters:
+        _check_clusters(bag)
+        _require(bag.level < level.record, f"records hold bags of bag-layer {bag.level}")
     _check_rules(level, index)
     for name in _TREE_ARRAYS:
         dtype = np.float64 if name == "threshold" else np.int32
@@ -160,13 +190,35 @@ def _check_level(level: Level, index: int) -> None:
     level.tree.check(len(level.rules.names))
 
 
+def _check_clusters(clusters: Clusters) -> None:
+    _check_types(clusters)
+    k = clusters.n_clusters
+    _check_array("centroids", clusters.centroids, np.float32, (k, None))
+    _check_array("sizes", clusters.sizes, np.float64, (k,))
+    if clusters.projection is not None:
+        directions = clusters.centroids.shape[1]
+        _check_array("projection", clusters.projection, np.float32, (None, directions))
+    _check_names(clusters.names)
+    _require(len(clusters.names) == k, "there is not a name for each cluster")
+
+
+def _check_fields(found: Iterable[Field]) -> None:
+    for each in found:
+        _check_types(each)
+        _require(each.kind in KINDS, f"a field is of kind {each.kind!r}")
+        are_values = all(isinstance(value, str) or is_int(value) for value in each.values)
+        _require(are_values, f"values of a field are {each.values}")
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    are_texts = all(isinstance(name, str) for name in names)
+    _require(are_texts and len(set(names)) == len(names) > 0, f"names are {names}")
+
+
 def _check_rules(level: Level, index: int) -> None:
     rules = level.rules
     _check_types(rules)
-    for names in (rules.member_names, rules.names):
-        are_texts = all(isinstance(name, str) for name in names)
-        _require(are_texts and len(set(names)) == len(names) > 0, f"names are {names}")
-    _require(len(rules.member_names) == level.n_clusters, "there is not a name for each cluster")
+    _check_names(rules.names)
     are_bools = all(isinstance(each, bool) for each in rules.needed)
     _require(are_bools and len(rules.needed) == len(rules.names), f"needed is {rules.needed}")
     for rule in rules:
@@ -175,8 +227,7 @@ def _check_rules(level: Level, index: int) -> None:
         _require(0 <= rule.conclusion < len(rules.names), f"a rule concludes {rule.conclusion}")
         for condition in rule.conditions:
             _check_types(condition)
-            is_of_level = 0 <= condition.cluster < level.n_clusters
-            is_of_level &= condition.feature == level.feature.name
+            is_of_level = 0 <= condition.column < len(rules.columns)
             _require(is_of_level and condition.low < condition.high, f"a rule has {condition}")
 
 

@@ -24,7 +24,13 @@ from keras_mmil.interpretation.readout.explanation import Explanation, Show, exp
 from keras_mmil.interpretation.readout.representatives import Representative, representatives
 from keras_mmil.interpretation.readout.text_explanation import annotate
 from keras_mmil.interpretation.rule_classifier import RuleClassifier
-from keras_mmil.interpretation.rules.level import find_cluster, find_level, rename
+from keras_mmil.interpretation.rules.level import (
+    Clusters,
+    all_clusters,
+    find_cluster,
+    find_clusters,
+    rename,
+)
 from keras_mmil.interpretation.rules.rule_book import RuleBook
 
 if TYPE_CHECKING:
@@ -53,6 +59,9 @@ class Explainer(RuleClassifier):
         features: what rules test: "occurrence", "frequency" or "count" of clusters, a tuple with
             one for each level, or "auto": occurrence where the bag-layer only takes maxima, count
             where it takes sums, else frequency.
+        instances: how instances are labelled: "fields", by rules on their own fields, so that no
+            rule needs the network; "centroids", by the nearest centroid, as in the paper; or
+            "auto": by their fields where they have some, and read nothing else.
         target: what the classes of top-bags are. None: those of the output layer, one sigmoid unit
             or a softmax (or logits, as the loss says). An int: this output against the others.
             `(index, threshold)`: whether this output is above it. A function: maps the outputs of
@@ -74,11 +83,15 @@ class Explainer(RuleClassifier):
         verbose: 1 for a progress bar, 0 for none.
 
     Attributes:
-        levels_: clusters, tree and rules of each level, from the instances upwards.
+        levels_: tree and rules of each kind of records that rules label, from the instances
+            upwards; the last is that of the top-bags.
+        clusters_: the clusters of the rows of each bag-layer, from the instances upwards.
         rules_: the rules of all levels, which can be printed.
         classes_: names of the classes of top-bags.
         n_clusters_: the numbers of clusters.
         fidelity_: fidelity on the validation data.
+        fidelity_by_instances_: the best fidelity on the validation data with instances labelled by
+            "fields" and by "centroids", as far as these differ: a dict.
         majority_: share of the network's most frequent class there, the fidelity of constant rules.
         grid_: all combinations that were tried.
 
@@ -99,6 +112,7 @@ class Explainer(RuleClassifier):
         n_clusters: int | Sequence[int] | None = None,
         metric: str = "euclidean",
         features: str | Sequence[str] = "auto",
+        instances: str = "auto",
         target: TargetChoice = None,
         class_names: Sequence[str] | None = None,
         max_depth: int | None = None,
@@ -116,6 +130,7 @@ class Explainer(RuleClassifier):
         self.n_clusters = n_clusters
         self.metric = metric
         self.features = features
+        self.instances = instances
         self.target = target
         self.class_names = class_names
         self.max_depth = max_depth
@@ -170,6 +185,12 @@ class Explainer(RuleClassifier):
         check_is_fitted(self, "levels_")
         return RuleBook(self.levels_)
 
+    @property
+    def clusters_(self) -> tuple[Clusters, ...]:
+        """The clusters of the rows of each bag-layer, from the instances upwards."""
+        check_is_fitted(self, "levels_")
+        return all_clusters(self.levels_)
+
     def to_dataframe(self) -> "pd.DataFrame":
         """The rules as a pandas DataFrame."""
         return self.rules_.to_dataframe()
@@ -188,7 +209,7 @@ class Explainer(RuleClassifier):
             ValueError: if there is no such level or cluster, or two clusters would share a name.
         """
         check_is_fitted(self, "levels_")
-        self.levels_ = rename(self.levels_, find_level(self.levels_, level), names)
+        self.levels_ = rename(self.levels_, level, names)
         return self
 
     def explain(self, x: TopBags | str | bytes, show: Show | None = None) -> Sequence[Explanation]:
@@ -248,8 +269,8 @@ class Explainer(RuleClassifier):
         """
         check_is_fitted(self, "levels_")
         check_int("n", n, 1)
-        index = find_level(self.levels_, level)
-        key = index, find_cluster(self.levels_[index], cluster)
+        clusters = find_clusters(self.levels_, level)
+        key = clusters.level, find_cluster(clusters, cluster)
         seen = self._observe(self.top_bags(x).batches())
         return representatives(self.levels_, [key], seen, n=n, by=by)[key]
 
@@ -285,6 +306,7 @@ class Explainer(RuleClassifier):
             n_clusters=self.n_clusters_,
             fidelity=self.fidelity_,
             majority=self.majority_,
+            fidelity_by_instances=self.fidelity_by_instances_,
         )
         saved = storage.Saved(self.get_params(), fitted, self._target)
         storage.write(folder, saved, self._fingerprint)
@@ -312,6 +334,7 @@ class Explainer(RuleClassifier):
         self.levels_, self.classes_, self.grid_ = fitted.levels, fitted.classes, fitted.grid
         self.n_clusters_ = fitted.n_clusters
         self.fidelity_, self.majority_ = fitted.fidelity, fitted.majority
+        self.fidelity_by_instances_ = fitted.fidelity_by_instances
         self._network, self._target = network, target
         self._fingerprint = storage.fingerprint(network.model)
         return self

@@ -13,7 +13,7 @@ from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.readout.reading import Reading, classify, read
-from keras_mmil.interpretation.rules.level import Level
+from keras_mmil.interpretation.rules.level import Level, all_clusters
 from keras_mmil.interpretation.storage import fingerprint
 
 __all__ = ["RuleClassifier"]
@@ -120,7 +120,7 @@ class RuleClassifier(BaseEstimator):
                 "Expected the weights that the model had when its rules were learned: fit again. "
                 f"Received: model={self._network.model.name!r} with other weights"
             )
-        projections = [level.projection for level in self.levels_]
+        projections = [clusters.projection for clusters in all_clusters(self.levels_)]
         return (batch.projected(projections) for batch in self._network.batches(batches))
 
     def _accuracy(self, by_rules: Ints, y: npt.ArrayLike) -> dict[str, float]:

@@ -123,7 +123,7 @@ class Report:
         maps = Maps(self.explainer, inputs_of(x))
         clusters = maps.instances(len(np.asarray(of_instances)))
         self.draw("instance_clusters.png", plot_maps, of_instances, clusters)
-        if len(self.explainer.levels_) > 1:
+        if len(self.explainer.clusters_) > 1:
             self.draw("sub_bag_clusters.png", plot_maps, of_top_bags, maps.members())
         matches, balances = maps.rules(self.explainer.classes_[1])
         for name, by_rule in {"rules_match.png": matches, "rules_nearly.png": balances}.items():

@@ -50,7 +50,7 @@ def rules_match(
     >>> rules_match(explainer, majority_digits, rules, largest_bag=6)
     """
     levels = explainer.levels_
-    features = [level.feature.name for level in levels]
+    features = ["+".join(sorted({c.feature for c in level.rules.columns})) for level in levels]
     if features != ["occurrence"] * len(generating_rules):
         raise ValueError(
             f"Expected rules on the occurrence of clusters at {len(generating_rules)} levels. "
@@ -58,7 +58,7 @@ def rules_match(
         )
     meaning_of = dict(enumerate(meanings))  # of every cluster that a bag can hold
     for level, generating_rule in zip(levels, generating_rules, strict=True):
-        sets = _possible_sets(list(meaning_of), largest_bag, level.n_clusters)
+        sets = _possible_sets(list(meaning_of), largest_bag, len(level.rules.columns))
         contains = _Contains(sets, meaning_of)
         expected = np.asarray(generating_rule(contains)).astype(int)
         if contains.unknown:

@@ -1,5 +1,6 @@
 """What fitting yields."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from keras_mmil.interpretation.fitting.search import GridPoint
@@ -20,6 +21,8 @@ class Fitted:
         fidelity: of that one.
         majority: share of the network's most frequent class of the validation data: the fidelity of
             rules that predict it for every top-bag.
+        fidelity_by_instances: the best fidelity where instances are labelled by "fields", and where
+            they are labelled by "centroids", as far as these differ.
     """
 
     levels: tuple[Level, ...]
@@ -28,3 +31,4 @@ class Fitted:
     n_clusters: tuple[int, ...]
     fidelity: float
     majority: float
+    fidelity_by_instances: Mapping[str, float]

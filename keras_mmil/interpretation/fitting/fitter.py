@@ -1,9 +1,11 @@
 """From what a network computes on training and validation data to the levels of an explainer."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.types import Array, Tensors
@@ -12,22 +14,23 @@ from keras_mmil.interpretation.fitting.cluster import Centroids, cluster, count_
 from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.fitting.label import LabelledBags, label
 from keras_mmil.interpretation.fitting.levels import make_levels
+from keras_mmil.interpretation.fitting.plan import Plan, make_plan
 from keras_mmil.interpretation.fitting.preparation import Task
 from keras_mmil.interpretation.fitting.progress import Progress
 from keras_mmil.interpretation.fitting.sample import WeightedRows, sample_rows
-from keras_mmil.interpretation.fitting.search import GridPoint, choose, explore
+from keras_mmil.interpretation.fitting.search import Climber, GridPoint, Trees, choose
 from keras_mmil.interpretation.network import sensitivity
 from keras_mmil.interpretation.network.capture import Observation
 from keras_mmil.interpretation.network.data import Source
-from keras_mmil.interpretation.network.nesting import multiplicities
-from keras_mmil.interpretation.rules.features import Feature
 from keras_mmil.interpretation.rules.level import Level, level_symbol
-from keras_mmil.interpretation.rules.tree import Tree, grow
+from keras_mmil.interpretation.rules.tree import grow
 
 __all__ = ["Fitter"]
 
 # Warnings in what `Fitter.fit` calls point to the line that calls `Explainer.fit`.
 _STACK_LEVEL = 4
+
+_Result = TypeVar("_Result")
 
 
 class Fitter:
@@ -52,15 +55,19 @@ class Fitter:
         possible = self._possible(samples)
         centroids: Sequence[Centroids] = [{} for _ in possible]
         data: _Labelled | None = None
-        trees: dict[GridPoint, tuple[Tree, ...]] = {}
-        numbers = refine.coarse(possible)
+        trees: dict[GridPoint, Trees] = {}
+        numbers = refine.coarse(possible) if self._network.is_chain else possible
         while True:
             new = _untried(numbers, centroids)
-            self._progress.expect(sum(map(len, new)) + len(numbers[0]))
+            self._progress.expect(sum(map(len, new)))
             found = self._cluster(samples, new)
             centroids = _joined(centroids, found)
             data = self._label(found, kept, data)
             names = self._class_names(data)
+            if not self._network.is_chain:
+                trees = self._climb(data, data.plan, possible)
+                best = choose(trees, self._settings.tolerance)
+                break
             trees |= self._evaluate(data, numbers)
             best = choose(trees, self._settings.tolerance)
             finer = refine.around(best.n_clusters, possible, centroids)
@@ -69,7 +76,7 @@ class Fitter:
             numbers = finer
         levels = make_levels(
             data.train,
-            features=self._features(data.train),
+            data.plan,
             projections=self._projections,
             centroids=[known[k] for known, k in zip(centroids, best.n_clusters, strict=True)],
             trees=trees[best],
@@ -84,6 +91,7 @@ class Fitter:
             n_clusters=best.n_clusters,
             fidelity=best.fidelity,
             majority=majority(data.held_out.classes),
+            fidelity_by_instances=self._by_instances(data, possible, best),
         )
 
     # The steps of `fit`, in their order.
@@ -95,7 +103,12 @@ class Fitter:
 
     def _sample(self) -> tuple[list[WeightedRows], list[Observation] | None]:
         """Rows of each level to cluster, and all observations if they are few."""
-        return sample_rows(self._observe(self._x), self._settings.max_rows, self._settings.seed)
+        return sample_rows(
+            self._observe(self._x),
+            self._network,
+            self._settings.max_rows,
+            self._settings.seed,
+        )
 
     def _possible(self, samples: Sequence[WeightedRows]) -> list[Sequence[int]]:
         """The numbers of clusters of each level to try that the data allow."""
@@ -138,10 +151,10 @@ class Fitter:
             return known
         train = label(self._observe(self._x) if kept is None else kept, found, self._target)
         held_out = label(self._observe(self._x_valid), found, self._target)
-        if known is not None:
-            train = known.train.with_labels_of(train)
-            held_out = known.held_out.with_labels_of(held_out)
-        return _Labelled(train, held_out)
+        if known is None:
+            return _Labelled(train, held_out, make_plan(self._network, self._settings, train))
+        train = known.train.with_labels_of(train)
+        return _Labelled(train, known.held_out.with_labels_of(held_out), known.plan)
 
     def _class_names(self, data: "_Labelled") -> tuple[str, ...]:
         n_classes = self._target.n_classes(data.train.classes, data.held_out.classes)
@@ -149,34 +162,84 @@ class Fitter:
 
     def _evaluate(
         self, data: "_Labelled", numbers: Sequence[Sequence[int]]
-    ) -> dict[GridPoint, tuple[Tree, ...]]:
+    ) -> dict[GridPoint, Trees]:
         """Grow the trees of all combinations of some numbers of clusters, and rate them."""
+        self._progress.expect(len(numbers[0]))
+        climber = self._climber(data, data.plan)
+
+        def rate_all(n_instance_clusters: int) -> list[tuple[GridPoint, Trees]]:
+            own = climber.branch()
+            rest = itertools.product(*numbers[1:])
+            return [own.rate((n_instance_clusters, *ks)) for ks in rest]
+
+        results = self._run([partial(rate_all, k) for k in numbers[0]])
+        return {point: trees for pairs in results for point, trees in pairs}
+
+    def _climb(
+        self, data: "_Labelled", plan: Plan, possible: Sequence[Sequence[int]]
+    ) -> dict[GridPoint, Trees]:
+        """Rate combinations by coordinate ascent, which takes few of them.
+
+        All bag-layers begin with the same number of clusters, the best one. Then each in turn gets
+        its best number, the others being as they are, until nothing changes.
+        """
+        climber = self._climber(data, plan)
+        tried: dict[tuple[int, ...], tuple[GridPoint, Trees]] = {}
+
+        def rate(wanted: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+            new = list(dict.fromkeys(ks for ks in wanted if ks not in tried))
+            self._progress.expect(len(new))
+            if tried:
+                climber.rate(best)  # most of the trees of the others are among these
+            pairs = self._run([partial(climber.branch().rate, ks) for ks in new])
+            tried.update(zip(new, pairs, strict=True))
+            points = (point for point, _ in tried.values())
+            return choose(points, self._settings.tolerance).n_clusters
+
+        best: tuple[int, ...] = ()
+        longest = max(possible, key=len)
+        best = rate(
+            tuple(min(max(k, numbers[0]), numbers[-1]) for numbers in possible) for k in longest
+        )
+        while True:
+            before = best
+            for layer in reversed(range(len(possible))):
+                best = rate((*best[:layer], k, *best[layer + 1 :]) for k in possible[layer])
+            if best == before:
+                return dict(tried.values())
+
+    def _by_instances(
+        self, data: "_Labelled", possible: Sequence[Sequence[int]], best: GridPoint
+    ) -> dict[str, float]:
+        """The fidelity that was reached, and the one with the other labels of instances."""
+        other = data.plan.by_centroids()
+        if other.has_tree == data.plan.has_tree:
+            return {"centroids": best.fidelity}
+        found = choose(self._climb(data, other, possible), self._settings.tolerance)
+        return {"fields": best.fidelity, "centroids": found.fidelity}
+
+    def _climber(self, data: "_Labelled", plan: Plan) -> Climber:
         settings = self._settings
-        rate = partial(
-            explore,
-            data.train.only(numbers),
-            data.held_out.only(numbers),
-            features=self._features(data.train),
-            weights=multiplicities(data.train.nestings),
-            grow=partial(
+        return Climber(
+            plan,
+            data.train,
+            data.held_out,
+            partial(
                 grow,
                 max_depth=settings.max_depth,
                 ccp_alpha=settings.ccp_alpha,
                 seed=settings.seed,
             ),
         )
-        tasks = [partial(rate, n_instance_clusters=k) for k in numbers[0]]
-        with warnings.catch_warnings():  # here and not in a task: filters are those of all threads
-            # Equal bags are merged: of many clusters, there may be hardly more that differ.
-            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
-            results = parallel.run(tasks, settings.n_jobs, self._progress.step)
-        return {point: trees for pairs in results for point, trees in pairs}
 
     # What the steps share.
 
-    def _features(self, train: LabelledBags) -> tuple[Feature, ...]:
-        weights = [nesting.weights for nesting in train.nestings]
-        return options.level_features(self._settings.features, self._network.aggregations, weights)
+    def _run(self, tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
+        """Results of functions that grow trees, which run side by side."""
+        with warnings.catch_warnings():  # here and not in a task: filters are those of all threads
+            # Equal bags are merged: of many clusters, there may be hardly more that differ.
+            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
+            return parallel.run(tasks, self._settings.n_jobs, self._progress.step)
 
     def _in_batches(self, source: Source) -> tuple[Iterator[Tensors], Callable[[], None]]:
         """The batches of some top-bags, and what to call after each, for the progress bar."""
@@ -191,10 +254,11 @@ class Fitter:
 
 @dataclass(frozen=True, eq=False)
 class _Labelled:
-    """The training and the validation data, labelled."""
+    """The training and the validation data, labelled, and what to grow on them."""
 
     train: LabelledBags
     held_out: LabelledBags
+    plan: Plan
 
 
 def _untried(
@@ -212,7 +276,7 @@ def _warn_of_collapse(levels: Sequence[Level]) -> None:
     for level in levels:
         if level.tree.n_leaves == 1:
             warnings.warn(
-                f"The rules put every {level.bag_word} into one class, "
+                f"The rules put every {level.word} into one class, "
                 f"{level.rules.names[level.tree.label[0]]!r}.",
                 stacklevel=_STACK_LEVEL,
             )

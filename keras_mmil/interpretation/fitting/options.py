@@ -31,6 +31,7 @@ _RANGES: tuple[tuple[str, Callable[..., object], float, float], ...] = (
     ("batch_size", check_int, 1, np.inf),
 )
 _METRICS = ("euclidean", "sensitivity")
+_INSTANCES = ("auto", "fields", "centroids")
 _BINARY = ("negative", "positive")
 
 
@@ -41,6 +42,7 @@ class Arguments(Protocol):
     n_clusters: int | Sequence[int] | None
     metric: str
     features: str | Sequence[str]
+    instances: str
     target: TargetChoice
     class_names: Sequence[str] | None
     max_depth: int | None
@@ -63,7 +65,7 @@ class Settings:
             rows.
         fixed: whether the numbers of clusters were given, so that there is nothing to search.
         seed: decides all that is random.
-        metric, features, class_names, max_depth, ccp_alpha, tolerance, n_init, max_rows,
+        metric, features, instances, class_names, max_depth, ccp_alpha, tolerance, n_init, max_rows,
             batch_size, n_jobs: see `Explainer`.
     """
 
@@ -72,6 +74,7 @@ class Settings:
     seed: int
     metric: str
     features: str | Sequence[str]
+    instances: str
     class_names: Sequence[str] | None
     max_depth: int | None
     ccp_alpha: float
@@ -98,6 +101,10 @@ def check_arguments(explainer: Arguments) -> None:
         check(name, getattr(explainer, name), least, most)
     if explainer.metric not in _METRICS:
         raise ValueError(f"Expected one of {_METRICS}. Received: metric={explainer.metric!r}")
+    if explainer.instances not in _INSTANCES:
+        raise ValueError(
+            f"Expected one of {_INSTANCES}. Received: instances={explainer.instances!r}"
+        )
     for name in ("max_depth", "n_jobs", "random_state"):
         value = getattr(explainer, name)
         if value is not None and not is_int(value):
@@ -133,6 +140,7 @@ def make_settings(explainer: Arguments, n_levels: int) -> Settings:
         seed=seed,
         metric=explainer.metric,
         features=explainer.features,
+        instances=explainer.instances,
         class_names=explainer.class_names,
         max_depth=explainer.max_depth,
         ccp_alpha=explainer.ccp_alpha,

@@ -74,7 +74,10 @@ def check_data(task: Task) -> None:
     n_rows = np.zeros(len(network.layers), int)
     for batch in network.batches(task.x.batches()):
         target.labels(batch.outputs)
-        n_rows += [np.count_nonzero(weights) for weights in clustered_weights(batch.nestings)]
+        n_rows += [
+            np.count_nonzero(weights)
+            for weights in clustered_weights(batch.nestings, network.parents, network.has_fields)
+        ]
         if (n_rows >= [numbers[0] for numbers in settings.options]).all():
             return
     settings.check_rows(n_rows.tolist())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keras_mmil._support.types import Array, Seed
-from keras_mmil.interpretation.network.capture import Observation
+from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.nesting import clustered_weights
 
 __all__ = ["RowSample", "WeightedRows", "sample_rows"]
@@ -68,12 +68,13 @@ class RowSample:
 
 
 def sample_rows(
-    observations: Iterable[Observation], size: int, seed: int
+    observations: Iterable[Observation], network: Network, size: int, seed: int
 ) -> tuple[list[WeightedRows], list[Observation] | None]:
     """Draw rows of each level to cluster.
 
     Args:
         observations: what the network computes on the training data.
+        network: the network.
         size: greatest number of rows of a level.
         seed: decides which.
 
@@ -87,7 +88,7 @@ def sample_rows(
         if not samples:
             seeds = np.random.SeedSequence(seed).spawn(len(batch.nestings))
             samples = [RowSample(size, each) for each in seeds]
-        weights = clustered_weights(batch.nestings)
+        weights = clustered_weights(batch.nestings, network.parents, network.has_fields)
         for sample, rows, weight in zip(samples, batch.representations, weights, strict=True):
             sample.add(rows, weight)
         if any(sample.n_seen > size for sample in samples):

@@ -1,16 +1,20 @@
-"""The search for the numbers of clusters: algorithms 1 to 3 of the paper, for any depth."""
+"""The search for the numbers of clusters of the highest fidelity."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.fitting.label import LabelledBags
-from keras_mmil.interpretation.rules.features import Feature, bag_features
+from keras_mmil.interpretation.fitting.plan import Plan
 from keras_mmil.interpretation.rules.tree import Examples, Tree
 
-__all__ = ["GridPoint", "choose", "explore", "merge", "tally"]
+__all__ = ["Climber", "GridPoint", "Trees", "choose", "merge", "tally"]
+
+# One for each kind of records that a tree labels, from below; see `Plan.records`.
+Trees: TypeAlias = tuple[Tree, ...]
 
 
 @dataclass(frozen=True)
@@ -18,9 +22,9 @@ class GridPoint:
     """One combination of numbers of clusters.
 
     Attributes:
-        n_clusters: k of each level, from the instances upwards.
+        n_clusters: k of each bag-layer, from the instances upwards.
         fidelity: fraction of the validation top-bags on which rules and network agree.
-        n_leaves: of the trees of all levels.
+        n_leaves: of all trees.
     """
 
     n_clusters: tuple[int, ...]
@@ -47,54 +51,99 @@ def tally(distinct: Array, index: Ints, labels: Ints, weights: Array) -> Example
     return Examples(distinct[present // n_labels], present % n_labels, weights[present])
 
 
-def explore(
-    train: LabelledBags,
-    held_out: LabelledBags,
-    *,
-    features: Sequence[Feature],
-    weights: Sequence[Array],
-    n_instance_clusters: int,
-    grow: Callable[[Examples], Tree],
-) -> list[tuple[GridPoint, tuple[Tree, ...]]]:
-    """Evaluate every combination with one number of clusters of instances.
+@dataclass(frozen=True, eq=False)
+class _Grown:
+    """A tree, and how it labels the training and the validation data."""
 
-    The labels of instances are those of the nearest centroids, all labels above those that the
-    trees below predict: on validation data, as fidelity is of the rules as a whole, and on training
-    data, too, so that a tree learns from what it will be given.
+    tree: Tree
+    train: Ints
+    held_out: Ints
 
-    Args:
+
+@dataclass(eq=False)
+class Climber:
+    """Grows the trees of combinations of numbers of clusters, from below, and rates them.
+
+    Rows that no tree labels have the labels of the nearest centroids; those above have the labels
+    that the trees below predict: on validation data, as fidelity is of the rules as a whole, and on
+    training data, too, so that a tree learns from what it will be given.
+
+    Attributes:
+        plan: which trees there are.
         train, held_out: the training and validation data.
-        features: what describes the bags of each level.
-        weights: how often each row, and each top-bag, of the training data occurs; see
-            `multiplicities`.
-        n_instance_clusters: k of level 0.
         grow: grows a tree.
-
-    Returns:
-        The combinations, each with its trees, one for each level.
     """
-    top = len(train.nestings)
 
-    def climb(
-        chosen: tuple[int, ...], trees: tuple[Tree, ...], labels: Ints, held_out_labels: Ints
-    ) -> Iterator[tuple[GridPoint, tuple[Tree, ...]]]:
-        level = len(trees)
-        if level == top:
-            fidelity = np.mean(held_out_labels == held_out.classes)
-            n_leaves = sum(tree.n_leaves for tree in trees)
-            yield GridPoint(chosen, float(fidelity), n_leaves), trees
-            return
-        feature, k = features[level], chosen[level]
-        bags = bag_features(feature, labels, k, train.nestings[level])
-        held_out_bags = bag_features(feature, held_out_labels, k, held_out.nestings[level])
-        distinct, index = merge(bags)
-        for above, labels_above in train.above(level):
-            tree = grow(tally(distinct, index, labels_above, weights[level + 1]))
-            predicted = tree.predict(bags), tree.predict(held_out_bags)
-            yield from climb((*chosen, *above), (*trees, tree), *predicted)
+    plan: Plan
+    train: LabelledBags
+    held_out: LabelledBags
+    grow: Callable[[Examples], Tree]
+    # Of each kind of records the last tree, with the numbers of clusters that it depends on; and
+    # what is known of them, merged, which does not depend on their own number of clusters.
+    _last: dict[int, tuple[tuple[int, ...], _Grown]] = field(default_factory=dict)
+    _known: dict[int, tuple[tuple[int, ...], "_Known"]] = field(default_factory=dict)
 
-    k = n_instance_clusters
-    return list(climb((k,), (), train.labels[0][k], held_out.labels[0][k]))
+    def rate(self, n_clusters: tuple[int, ...]) -> tuple[GridPoint, Trees]:
+        """One combination, with its trees.
+
+        Args:
+            n_clusters: k of each bag-layer.
+        """
+        n_layers = len(self.plan.parents)
+        train = [self.train.labels[i][n_clusters[i]] for i in range(n_layers)]
+        held_out = [self.held_out.labels[i][n_clusters[i]] for i in range(n_layers)]
+        *inner, top = self.plan.records
+        trees: list[Tree] = []
+        for record in inner:
+            grown = self._grown(record, n_clusters, train, held_out)
+            trees.append(grown.tree)
+            train[record], held_out[record] = grown.train, grown.held_out
+        grown = self._grown(top, n_clusters, train, held_out)
+        trees.append(grown.tree)
+        fidelity = float(np.mean(grown.held_out == self.held_out.classes))
+        n_leaves = sum(tree.n_leaves for tree in trees)
+        return GridPoint(n_clusters, fidelity, n_leaves), tuple(trees)
+
+    def branch(self) -> "Climber":
+        """Another one, for another thread, which knows what this one knows now."""
+        return Climber(
+            self.plan, self.train, self.held_out, self.grow, dict(self._last), dict(self._known)
+        )
+
+    def _grown(
+        self, record: int, ks: tuple[int, ...], train: Sequence[Ints], held_out: Sequence[Ints]
+    ) -> _Grown:
+        inside = self.plan.inside(record)
+        key = tuple(ks[i] for i in inside if i < len(ks))
+        if record in self._last and self._last[record][0] == key:
+            return self._last[record][1]
+        below = tuple(ks[i] for i in inside[:-1])
+        if record not in self._known or self._known[record][0] != below:
+            bags = self.plan.matrix(self.train, record, train, ks)
+            held_out_bags = self.plan.matrix(self.held_out, record, held_out, ks)
+            self._known[record] = below, _Known(bags, held_out_bags, *merge(bags))
+        known = self._known[record][1]
+        labels = self.train.targets(record, ks)
+        weights = self.plan.weights[record]
+        tree = self.grow(tally(known.distinct, known.index, labels, weights))
+        grown = _Grown(tree, tree.predict(known.train), tree.predict(known.held_out))
+        self._last[record] = key, grown
+        return grown
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is known of the records of one kind.
+
+    Attributes:
+        train, held_out: of the training and validation data.
+        distinct, index: see `merge`, of the training data.
+    """
+
+    train: Array
+    held_out: Array
+    distinct: Array
+    index: Ints
 
 
 def choose(grid: Iterable[GridPoint], tolerance: float = 0.0) -> GridPoint:

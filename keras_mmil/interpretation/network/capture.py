@@ -1,6 +1,6 @@
 """What a trained network computes at its bag-layers. The one place where the network runs."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,16 +8,18 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.types import Array, Tensors
-from keras_mmil.functional.chain import bag_nodes, functional
-from keras_mmil.functional.graph import call_arguments
+from keras_mmil.functional.cut import rows_of
+from keras_mmil.functional.graph import call_arguments, operation_of
 from keras_mmil.functional.input_checks import InputChecks
-from keras_mmil.functional.rowwise import check_rowwise
+from keras_mmil.functional.rowwise import boundaries, check_rowwise, row_index
+from keras_mmil.functional.tree import Read, bag_tree, functional
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.interpretation.network.data import Source, TopBags, top_bags
-from keras_mmil.interpretation.network.nesting import Nesting, Occurrences
+from keras_mmil.interpretation.network.nesting import Nesting, Occurrences, take_bags
 from keras_mmil.interpretation.network.single import as_batch
 from keras_mmil.interpretation.network.targets import Outputs
-from keras_mmil.layers import BagLayer, TextBags
+from keras_mmil.layers import BagLayer, FieldEncoder, TextBags
+from keras_mmil.layers._types import Nested
 
 __all__ = ["Network", "Observation", "nest"]
 
@@ -30,11 +32,14 @@ class Observation:
         nestings: one for each bag-layer, from the instances upwards.
         representations: ρ of the rows, float32 [rows, units], one for each bag-layer.
         outputs: the model's outputs, float32 [top-bags, ...].
+        values: the raw values of the fields of the rows of each bag-layer, [rows] each, and last of
+            the top-bags; empty where nothing has fields.
     """
 
     nestings: tuple[Nesting, ...]
     representations: tuple[Array, ...]
     outputs: Outputs
+    values: tuple[tuple[Array, ...], ...] = ()
 
     def projected(self, projections: Iterable[Array | None]) -> "Observation":
         """The same with the rows of each level multiplied by a matrix, if there is one."""
@@ -58,23 +63,38 @@ class Network:
     """A trained model, opened at its bag-layers. The model itself is left as it is.
 
     Args:
-        model: a functional Keras model with bag-layers one above the other.
+        model: a functional Keras model with bag-layers.
+
+    Attributes:
+        model: the same, as a functional model.
+        layers: the bag-layers, each after those that are below it.
+        parents: for each of them the index of the one above it; their number for the top-bags.
+        encoders: of the fields of the rows of each bag-layer, and last of the top-bags.
+        has_other: whether these rows, or the top-bags, are also computed from what is no field.
 
     Raises:
         TypeError: if it is not a Keras model.
-        ValueError: if its bag-layers are none, or not a chain that all inputs go through.
+        ValueError: if its bag-layers are none, or not a tree that all inputs but fields go through.
     """
 
     def __init__(self, model: keras.Model) -> None:
         self.model = functional(model)
-        self._bag_nodes = bag_nodes(self.model)
-        self.layers: tuple[BagLayer, ...] = tuple(node.operation for node in self._bag_nodes)
+        self._tree = bag_tree(self.model)
+        self.layers: tuple[BagLayer, ...] = tuple(node.operation for node in self._tree.nodes)
+        self.parents = self._tree.parents
+        self.encoders: tuple[tuple[FieldEncoder, ...], ...] = tuple(
+            tuple(read.node.operation for read in record.fields) for record in self._tree.records
+        )
+        self.has_other = tuple(record.has_other for record in self._tree.records)
         self._checks = InputChecks(self.model)
+        self._boundaries = boundaries(self._tree)
+        fields = [read.node for record in self._tree.records for read in record.fields]
         self._capture = keras.Model(
             self.model.input,
             {
-                "arguments": [call_arguments(node) for node in self._bag_nodes],
-                "above": [node.outputs[0] for node in self._bag_nodes],
+                "arguments": [call_arguments(node) for node in self._tree.nodes],
+                "boundaries": self._boundaries,
+                "fields": [call_arguments(node)["values"] for node in fields],
                 "outputs": self.model.output,
             },
         )
@@ -89,6 +109,28 @@ class Network:
         """The `TextBags` layer of a model that reads texts, else None."""
         layers = [layer for layer in self.model.layers if isinstance(layer, TextBags)]
         return layers[0] if layers else None
+
+    @property
+    def has_fields(self) -> tuple[bool, ...]:
+        """Whether the rows of each bag-layer have fields, and last the top-bags."""
+        return tuple(map(bool, self.encoders))
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each bag-layer is above the one before, and nothing has fields."""
+        in_a_row = tuple(range(1, len(self.layers) + 1))
+        return self.parents == in_a_row and not any(self.encoders)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What the bags of each bag-layer are called in the data; empty where it has no name."""
+        producers = [
+            operation_of(members)
+            if (members := call_arguments(node).get("members")) is not None
+            else None
+            for node in self._tree.nodes
+        ]
+        return tuple(getattr(producer, "field", "") for producer in producers)
 
     @property
     def aggregations(self) -> tuple[set[str], ...]:
@@ -123,24 +165,51 @@ class Network:
 
     def _observe(self, batch: Tensors) -> Observation:
         seen = self._capture(batch, training=False)
+        found = {id(x): y for x, y in zip(self._boundaries, seen["boundaries"], strict=True)}
         pairs = zip(self.layers, seen["arguments"], strict=True)
         captured = [layer.capture(**tensors) for layer, tensors in pairs]
         representations = tuple(tf.cast(rows, tf.float32).numpy() for rows, _ in captured)
-        nestings = tuple(grouping.numpy() for _, grouping in captured)
+        nestings = self._of_records([grouping.numpy() for _, grouping in captured], found)
         outputs = keras.tree.map_structure(
             lambda y: tf.cast(y, tf.float32).numpy(), seen["outputs"]
         )
-        self._check_chain(nestings, len(keras.tree.flatten(outputs)[0]))
+        self._check_rows(nestings, len(keras.tree.flatten(outputs)[0]))
         if not self._is_checked:
-            check_rowwise(self.model, self._bag_nodes, seen["above"])
+            check_rowwise(self.model, self._tree, found)
             self._is_checked = True
-        return Observation(nestings, representations, outputs)
+        return Observation(nestings, representations, outputs, self._values(seen["fields"], found))
 
-    def _check_chain(self, nestings: Sequence[Nesting], n_top_bags: int) -> None:
-        above = [nesting.n_rows for nesting in nestings[1:]] + [n_top_bags]
-        for layer, nesting, n_rows in zip(self.layers, nestings, above, strict=True):
-            if nesting.n_bags != n_rows:
+    def _of_records(
+        self, nestings: Sequence[Nesting], found: Mapping[int, Nested]
+    ) -> tuple[Nesting, ...]:
+        """The bags of each bag-layer, one for each record that holds one."""
+        reads: dict[int, Read] = {
+            id(read.node): read for record in self._tree.records for read in record.bags
+        }
+        index = [row_index(reads[id(node)].ids, found) for node in self._tree.nodes]
+        pairs = zip(nestings, index, strict=True)
+        return tuple(each if bags is None else take_bags(each, bags) for each, bags in pairs)
+
+    def _values(
+        self, raw: Sequence[Nested], found: Mapping[int, Nested]
+    ) -> tuple[tuple[Array, ...], ...]:
+        """The raw values of the fields of all records."""
+        if not raw:
+            return ()
+        flat = iter([rows_of(x).numpy().reshape(-1) for x in raw])
+        values = []
+        for record in self._tree.records:
+            index = [row_index(read.ids, found) for read in record.fields]
+            of_record = ((next(flat), bags) for bags in index)
+            values.append(tuple(x if bags is None else x[bags] for x, bags in of_record))
+        return tuple(values)
+
+    def _check_rows(self, nestings: Sequence[Nesting], n_top_bags: int) -> None:
+        n_rows = [*(nesting.n_rows for nesting in nestings), n_top_bags]
+        for layer, nesting, parent in zip(self.layers, nestings, self.parents, strict=True):
+            if nesting.n_bags != n_rows[parent]:
                 raise ValueError(
                     "Expected each bag of a bag-layer to be one row of the next, or one top-bag. "
-                    f"Received: layer={layer.name!r} with {nesting.n_bags} bags, {n_rows} above"
+                    f"Received: layer={layer.name!r} with {nesting.n_bags} bags, {n_rows[parent]} "
+                    "above"
                 )

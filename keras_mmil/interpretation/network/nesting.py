@@ -1,7 +1,8 @@
-"""How bags are made of rows, level by level.
+"""How bags are made of rows, bag-layer by bag-layer.
 
-There is a `Grouping` for each bag-layer, from the instances upwards: the bags of one level are, in
-the same order, the rows of the next, and those of the last level are the top-bags.
+There is a `Grouping` for each bag-layer, from the instances upwards. Its bags are, in the same
+order, the rows of the bag-layer above it, or the top-bags. In a chain of K bag-layers that is the
+next one; in a tree the `parents` tell: index of the bag-layer above each, K for the top-bags.
 """
 
 from collections.abc import Sequence
@@ -17,10 +18,12 @@ from keras_mmil.layers._bags import Grouping
 __all__ = [
     "Nesting",
     "Occurrences",
+    "above",
     "clustered_weights",
     "concatenate",
     "expand",
     "multiplicities",
+    "take_bags",
 ]
 
 # What one bag-layer reads: bags of rows, in arrays.
@@ -59,39 +62,90 @@ def concatenate(parts: Sequence[Nesting]) -> Nesting:
     )
 
 
-def multiplicities(nestings: Sequence[Nesting]) -> tuple[Array, ...]:
-    """How often each row occurs in the data: float64 [rows] for each level, and for top-bags.
+def take_bags(nesting: Nesting, bags: Ints) -> Nesting:
+    """Some of the bags, which may be repeated, in another order."""
+    index, row_splits = members_of(nesting.row_splits, bags)
+    return Grouping(nesting.members[index], row_splits, nesting.weights[index], nesting.n_rows)
+
+
+def above(level: int, parents: Sequence[int]) -> list[int]:
+    """The indices of a bag-layer and of all above it."""
+    path = [level]
+    while parents[path[-1]] < len(parents):
+        path.append(parents[path[-1]])
+    return path
+
+
+def multiplicities(
+    nestings: Sequence[Nesting], parents: Sequence[int] | None = None
+) -> tuple[Array, ...]:
+    """How often each row occurs in the data: float64 [rows] for each bag-layer, and for top-bags.
 
     A top-bag counts 1; a row counts the sum, over the bags it is in, of its weight there times how
     often that bag occurs.
+
+    Args:
+        nestings: one for each bag-layer.
+        parents: see above; None for a chain.
     """
-    counts: list[Array] = [np.ones(nestings[-1].n_bags)]
-    for nesting in reversed(nestings):
-        weights = nesting.weights * counts[0][nesting.bag_ids]
-        counts.insert(0, np.bincount(nesting.members, weights, minlength=nesting.n_rows))
+    parents = _parents(nestings, parents)
+    counts: list[Array] = [np.empty(0)] * len(nestings) + [np.ones(nestings[-1].n_bags)]
+    for i in reversed(range(len(nestings))):
+        nesting = nestings[i]
+        weights = nesting.weights * counts[parents[i]][nesting.bag_ids]
+        counts[i] = np.bincount(nesting.members, weights, minlength=nesting.n_rows)
     return tuple(counts)
 
 
-def clustered_weights(nestings: Sequence[Nesting]) -> list[Array]:
-    """The weights of rows in clustering, [rows] for each level.
+def clustered_weights(
+    nestings: Sequence[Nesting],
+    parents: Sequence[int] | None = None,
+    has_fields: Sequence[bool] | None = None,
+) -> list[Array]:
+    """The weights of rows in clustering, [rows] for each bag-layer.
 
-    They are their multiplicities; but that of an empty bag, a learned vector, is left out.
+    They are their multiplicities; but a row that is nothing but an empty bag, a learned vector, is
+    left out.
+
+    Args:
+        nestings, parents: as for `multiplicities`.
+        has_fields: of the rows of each bag-layer, whether they have fields besides bags; None where
+            none have.
     """
-    not_empty = [1.0, *(~nesting.is_empty for nesting in nestings[:-1])]
-    return [w * n for w, n in zip(multiplicities(nestings)[:-1], not_empty, strict=True)]
+    parents = _parents(nestings, parents)
+    weights = list(multiplicities(nestings, parents)[:-1])
+    for i, parent in enumerate(parents):
+        is_alone = parents.count(parent) == 1 and not (has_fields and has_fields[parent])
+        if parent < len(nestings) and is_alone:
+            weights[parent] = weights[parent] * ~nestings[i].is_empty
+    return weights
 
 
-def expand(nestings: Sequence[Nesting]) -> tuple[Occurrences, ...]:
-    """Walk down from the top-bags: one `Occurrences` a level, from the instances upwards.
+def expand(
+    nestings: Sequence[Nesting], parents: Sequence[int] | None = None
+) -> tuple[Occurrences, ...]:
+    """Walk down from the top-bags: one `Occurrences` a bag-layer, from the instances upwards.
 
     Rows which bags share are repeated, so that the result has the shape of the data as it was
     given, whatever the network stores once.
+
+    Args:
+        nestings, parents: as for `multiplicities`.
     """
+    parents = _parents(nestings, parents)
+    n_top_bags = nestings[-1].n_bags
+    rows = {len(nestings): np.arange(n_top_bags)}
+    around = {len(nestings): np.ones(n_top_bags)}
     levels: list[Occurrences] = []
-    bags, around = np.arange(nestings[-1].n_bags), np.ones(nestings[-1].n_bags)
-    for nesting in reversed(nestings):
-        index, row_splits = members_of(nesting.row_splits, bags)  # (occurrences,) into members
+    for i in reversed(range(len(nestings))):
+        nesting, parent = nestings[i], parents[i]
+        index, row_splits = members_of(nesting.row_splits, rows[parent])  # (occurrences,)
         weights = nesting.weights[index]
-        bags, around = nesting.members[index], np.repeat(around, np.diff(row_splits)) * weights
-        levels.insert(0, Occurrences(bags, row_splits, weights, around))
+        rows[i] = nesting.members[index]
+        around[i] = np.repeat(around[parent], np.diff(row_splits)) * weights
+        levels.insert(0, Occurrences(rows[i], row_splits, weights, around[i]))
     return tuple(levels)
+
+
+def _parents(nestings: Sequence[Nesting], parents: Sequence[int] | None) -> tuple[int, ...]:
+    return tuple(range(1, len(nestings) + 1)) if parents is None else tuple(parents)

@@ -61,7 +61,7 @@ def plot_clouds(
         raise ValueError(f"Expected points in space. Received: x.shape={tuple(x.shape)}")
     places = around.flat_values.numpy()
     cluster_of = explainer.labels(around)[0].flat_values.numpy()
-    names = explainer.levels_[0].rules.member_names
+    names = explainer.clusters_[0].names
     paths = [_shown(explanation.top_bag) for explanation in explainer.explain(x)]
     titles = titles or list(map(str, range(len(paths))))
     texts = [_reasons(path, title) for path, title in zip(paths, titles, strict=True)]

@@ -89,7 +89,7 @@ class Maps:
     """
 
     def __init__(self, explainer: FittedExplainer, x: TopBags) -> None:
-        self._levels = explainer.levels_
+        self._levels, self._clusters = explainer.levels_, explainer.clusters_
         data = explainer.top_bags(x)
         self._seen = explainer.read(data)
         self._instances = ragged.concat([instances_of(batch) for batch in data.batches()])
@@ -106,7 +106,7 @@ class Maps:
         """
         cluster_of = np.full(n_places, -1)
         cluster_of[self._instances.flat_values.numpy()] = self._labels[0].flat_values.numpy()
-        names = self._levels[0].names
+        names = self._clusters[0].names
         return {name: cluster_of == cluster for cluster, name in enumerate(names)}
 
     def members(self) -> dict[str, Ints]:
@@ -115,7 +115,7 @@ class Maps:
         Returns:
             Dict from the name of each cluster to int [top-bags].
         """
-        members, names = self._labels[-1], self._levels[-1].names
+        members, names = self._labels[-1], self._clusters[-1].names
         counts = np.zeros((int(members.nrows()), len(names)), int)
         np.add.at(counts, (members.value_rowids().numpy(), members.values.numpy()), 1)
         return dict(zip(names, counts.T, strict=True))
@@ -136,7 +136,8 @@ class Maps:
         level = self._levels[-1]
         if conclusion not in level.rules.names:
             raise ValueError(f"Expected one of {level.rules.names}. Received: {conclusion=}")
-        bags = level.bags(self._seen.labels[-2], self._seen.nestings[-1])
+        seen = self._seen
+        bags = level.space.matrix(seen.labels, seen.nestings, seen.values[level.record])
         matches, balances = {}, {}
         for rule in level.rules:
             if level.rules.names[rule.conclusion] == conclusion:

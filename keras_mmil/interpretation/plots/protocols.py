@@ -9,7 +9,7 @@ from keras_mmil.interpretation.fitting.search import GridPoint
 from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.readout.explanation import Explanation
 from keras_mmil.interpretation.readout.reading import Reading
-from keras_mmil.interpretation.rules.level import Level
+from keras_mmil.interpretation.rules.level import Clusters, Level
 
 __all__ = ["FittedExplainer"]
 
@@ -22,6 +22,10 @@ class FittedExplainer(Protocol):
     grid_: tuple[GridPoint, ...]
     fidelity_: float
     majority_: float
+
+    @property
+    def clusters_(self) -> tuple[Clusters, ...]:
+        """The clusters of the rows of each bag-layer."""
 
     def labels(self, x: TopBags) -> tuple[tf.RaggedTensor, ...]:
         """The labels by the rules of all instances, sub-bags and so on."""

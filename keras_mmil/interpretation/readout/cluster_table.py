@@ -8,7 +8,7 @@ from keras_mmil._support.percent import percent
 from keras_mmil.interpretation.network.capture import Observation
 from keras_mmil.interpretation.readout.explanation import Show
 from keras_mmil.interpretation.readout.representatives import representatives
-from keras_mmil.interpretation.rules.level import Level
+from keras_mmil.interpretation.rules.level import Level, all_clusters
 
 __all__ = ["ClusterColumn", "ClusterTable", "cluster_table"]
 
@@ -109,20 +109,26 @@ def cluster_table(
         levels, observations, n, by: as for `representatives`.
         show: function from the position of a row to its text.
     """
-    keys = [(i, cluster) for i, level in enumerate(levels) for cluster in range(level.n_clusters)]
+    clusters = all_clusters(levels)
+    needed = {
+        bag.level: here
+        for level in levels
+        for bag, here in zip(level.clusters, level.needed, strict=True)
+    }
+    keys = [(bag.level, cluster) for bag in clusters for cluster in range(bag.n_clusters)]
     best = representatives(levels, keys, observations, n=n, by=by)
     return ClusterTable(
         {
-            level.word: tuple(
+            bag.word: tuple(
                 ClusterColumn(
-                    name=level.names[cluster],
-                    size=float(level.sizes[cluster]),
-                    needed=bool(level.needed[cluster]),
-                    entries=tuple(show(row.position) for row in best[index, cluster]),
+                    name=bag.names[cluster],
+                    size=float(bag.sizes[cluster]),
+                    needed=needed[bag.level][cluster],
+                    entries=tuple(show(row.position) for row in best[bag.level, cluster]),
                 )
-                for cluster in range(level.n_clusters)
+                for cluster in range(bag.n_clusters)
             )
-            for index, level in enumerate(levels)
+            for bag in clusters
         }
     )
 

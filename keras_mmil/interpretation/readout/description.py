@@ -10,7 +10,7 @@ from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.reading import Reading
-from keras_mmil.interpretation.rules.level import Level
+from keras_mmil.interpretation.rules.level import Level, all_clusters
 
 __all__ = ["Description", "LevelDescription", "describe"]
 
@@ -130,40 +130,44 @@ def describe(
     Raises:
         ValueError: if labels are not as many as rows, or not integers ≥ 0, or of nothing.
     """
+    clusters = all_clusters(levels)
+    needed = {
+        bag.level: here
+        for level in levels
+        for bag, here in zip(level.clusters, level.needed, strict=True)
+    }
     if reading is None:
         if any(truth is not None for truth in truths.values()):
             raise ValueError("Expected x, the top-bags that the labels are of. Received: x=None")
         return Description(
             tuple(
                 LevelDescription(
-                    level=index,
-                    word=level.word,
-                    names=level.names,
-                    sizes=level.sizes,
-                    needed=level.needed,
+                    level=bag.level,
+                    word=bag.word,
+                    names=bag.names,
+                    sizes=bag.sizes,
+                    needed=needed[bag.level],
                 )
-                for index, level in enumerate(levels)
+                for bag in clusters
             )
         )
     described = []
-    for index, (level, here) in enumerate(zip(levels, expand(reading.nestings), strict=True)):
-        clusters = reading.nearest[index][here.rows]
-        truth, names = truths.get(index), label_names.get(level.word)
+    for bag, here in zip(clusters, expand(reading.nestings, reading.parents), strict=True):
+        labels = reading.nearest[bag.level][here.rows]
+        truth, names = truths.get(bag.level), label_names.get(bag.word)
         table = None
         if truth is not None:
-            truth = _flat_labels(truth, len(clusters), level.word)
+            truth = _flat_labels(truth, len(labels), bag.word)
             names = names or tuple(map(str, range(truth.max(initial=0) + 1)))
-            table = _table(
-                clusters, truth, here.total_weights, shape=(level.n_clusters, len(names))
-            )
-        sizes = np.bincount(clusters, here.total_weights, minlength=level.n_clusters)
+            table = _table(labels, truth, here.total_weights, shape=(bag.n_clusters, len(names)))
+        sizes = np.bincount(labels, here.total_weights, minlength=bag.n_clusters)
         described.append(
             LevelDescription(
-                level=index,
-                word=level.word,
-                names=level.names,
+                level=bag.level,
+                word=bag.word,
+                names=bag.names,
                 sizes=sizes / (sizes.sum() or 1.0),
-                needed=level.needed,
+                needed=needed[bag.level],
                 table=table,
                 label_names=tuple(names or ()),
             )

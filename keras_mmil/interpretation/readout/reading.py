@@ -6,12 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.types import Ints
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.fitting.cluster import nearest
 from keras_mmil.interpretation.network.capture import Observation, nest
-from keras_mmil.interpretation.network.nesting import Nesting, concatenate, expand
+from keras_mmil.interpretation.network.nesting import (
+    Nesting,
+    above,
+    concatenate,
+    expand,
+)
 from keras_mmil.interpretation.network.targets import Target
-from keras_mmil.interpretation.rules.level import Level
+from keras_mmil.interpretation.rules.level import Level, all_clusters
 
 __all__ = ["Reading", "classify", "read"]
 
@@ -21,17 +26,21 @@ class Reading:
     """The labels of everything in some top-bags.
 
     Attributes:
-        nestings: one for each level, from the instances upwards.
-        nearest: cluster of the nearest centroid of each row, int [rows], one array a level.
-        labels: labels by the rules, F̂: one array more, the last for the top-bags. Those of
-            instances are of the nearest centroids, those above of the rules below.
+        nestings: one for each bag-layer, from the instances upwards.
+        parents: for each, the index of the one above it.
+        nearest: cluster of the nearest centroid of each row, int [rows], an array a bag-layer.
+        labels: labels by the rules, F̂: one array more, the last for the top-bags. Rows that no
+            rules are about have the labels of the nearest centroids.
         network: classes of the top-bags by the network, int [top-bags].
+        values: raw values of the fields of the rows of each bag-layer, and last of the top-bags.
     """
 
     nestings: tuple[Nesting, ...]
+    parents: tuple[int, ...]
     nearest: tuple[Ints, ...]
     labels: tuple[Ints, ...]
     network: Ints
+    values: tuple[tuple[Array, ...], ...]
 
     def nested_labels(self) -> tuple[tf.RaggedTensor, ...]:
         """The labels by the rules of all but the top-bags, nested like the data.
@@ -39,27 +48,39 @@ class Reading:
         Returns:
             int32 RaggedTensors, from the instances upwards.
         """
-        levels = expand(self.nestings)
-        return tuple(nest(self.labels[i][here.rows], levels[i:]) for i, here in enumerate(levels))
+        found = expand(self.nestings, self.parents)
+        return tuple(
+            nest(self.labels[i][here.rows], [found[j] for j in above(i, self.parents)])
+            for i, here in enumerate(found)
+        )
 
 
-def read(levels: Sequence[Level], target: Target, observations: Iterable[Observation]) -> Reading:
+def read(
+    levels: Sequence[Level],
+    target: Target,
+    observations: Iterable[Observation],
+) -> Reading:
     """Label what a network computed.
 
     Args:
         levels: from the instances upwards.
         target: what the classes of top-bags are.
-        observations: what the network computed, of which only labels are kept.
+        observations: what the network computed, of which only labels and fields are kept.
     """
     parts = [_read_batch(levels, target, batch) for batch in observations]
     nestings = zip(*(part.nestings for part in parts), strict=True)
     nearest_labels = zip(*(part.nearest for part in parts), strict=True)
     labels = zip(*(part.labels for part in parts), strict=True)
+    values = zip(*(part.values for part in parts), strict=True)
     return Reading(
         nestings=tuple(map(concatenate, nestings)),
+        parents=parts[0].parents,
         nearest=tuple(map(np.concatenate, nearest_labels)),
         labels=tuple(map(np.concatenate, labels)),
         network=np.concatenate([part.network for part in parts]),
+        values=tuple(
+            tuple(map(np.concatenate, zip(*of_record, strict=True))) for of_record in values
+        ),
     )
 
 
@@ -83,9 +104,20 @@ def classify(
 
 
 def _read_batch(levels: Sequence[Level], target: Target, batch: Observation) -> Reading:
-    pairs = zip(batch.representations, levels, strict=True)
-    nearest_labels = tuple(nearest(rows, level.centroids) for rows, level in pairs)
-    labels = [nearest_labels[0]]
-    for level, nesting in zip(levels, batch.nestings, strict=True):
-        labels.append(level.tree.predict(level.bags(labels[-1], nesting)))
-    return Reading(batch.nestings, nearest_labels, tuple(labels), target.labels(batch.outputs))
+    clusters = all_clusters(levels)
+    parents = {bag.level: level.record for level in levels for bag in level.clusters}
+    pairs = zip(batch.representations, clusters, strict=True)
+    nearest_labels = tuple(nearest(rows, each.centroids) for rows, each in pairs)
+    labels: list[Ints] = list(nearest_labels)
+    values = batch.values or ((),) * (len(clusters) + 1)
+    for level in levels:
+        known = level.space.matrix(labels, batch.nestings, values[level.record])
+        labels[level.record : level.record + 1] = [level.tree.predict(known)]
+    return Reading(
+        nestings=batch.nestings,
+        parents=tuple(parents[bag.level] for bag in clusters),
+        nearest=nearest_labels,
+        labels=tuple(labels),
+        network=target.labels(batch.outputs),
+        values=values,
+    )

@@ -9,8 +9,8 @@ from sklearn.metrics import pairwise_distances
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.fitting.cluster import nearest
 from keras_mmil.interpretation.network.capture import Observation
-from keras_mmil.interpretation.network.nesting import Occurrences, expand
-from keras_mmil.interpretation.rules.level import Level
+from keras_mmil.interpretation.network.nesting import Occurrences, above, expand
+from keras_mmil.interpretation.rules.level import Level, all_clusters
 
 __all__ = ["Representative", "representatives"]
 
@@ -57,29 +57,33 @@ def representatives(
 
     Args:
         levels: from the instances upwards.
-        chosen: pairs (level, cluster), both indices.
+        chosen: pairs (bag-layer, cluster), both indices.
         observations: what the network computed, of which only the best rows are kept.
         n: how many at most for each cluster.
         by: "separation" from other clusters, decreasing, or "closeness" to the own centroid.
 
     Returns:
-        Dict from (level, cluster) to its representatives, the best first.
+        Dict from (bag-layer, cluster) to its representatives, the best first.
 
     Raises:
         ValueError: if `by` is neither.
     """
     if by not in ("separation", "closeness"):
         raise ValueError(f"Expected 'separation' or 'closeness'. Received: by={by!r}")
+    clusters = all_clusters(levels)
+    parents = {bag.level: level.record for level in levels for bag in level.clusters}
+    path_of = [above(bag.level, [parents[each.level] for each in clusters]) for bag in clusters]
     best: dict[tuple[int, int], _Best] = {}
     n_top_bags = 0
     for batch in observations:
-        occurrences = expand(batch.nestings)
+        occurrences = expand(batch.nestings, [parents[bag.level] for bag in clusters])
         for level in sorted({level for level, _ in chosen}):
-            rows, centroids = batch.representations[level], levels[level].centroids
+            rows, centroids = batch.representations[level], clusters[level].centroids
+            around = [occurrences[each] for each in path_of[level]]
             present, first = np.unique(occurrences[level].rows, return_index=True)
-            clusters = nearest(rows[present], centroids)
+            labels = nearest(rows[present], centroids)
             for key in (key for key in chosen if key[0] == level):
-                is_in = clusters == key[1]
+                is_in = labels == key[1]
                 if not is_in.any():
                     continue
                 here, index = rows[present[is_in]], first[is_in]
@@ -88,7 +92,7 @@ def representatives(
                 kept = _best(scores, here, n)
                 found = [
                     Representative(
-                        _position(occurrences, level, index[i], n_top_bags),
+                        _position(around, index[i], n_top_bags),
                         float(separation[i]),
                         float(own[i]),
                     )
@@ -132,12 +136,16 @@ def _first_of_equals(rows: Array, n: int) -> Ints:
     return np.sort(first)[:n]
 
 
-def _position(
-    occurrences: Sequence[Occurrences], level: int, index: int, n_before: int
-) -> tuple[int, ...]:
-    """Indices of the bags around an occurrence, the top-bag's first, and its own."""
+def _position(around: Sequence[Occurrences], index: int, n_before: int) -> tuple[int, ...]:
+    """Indices of the bags around an occurrence, the top-bag's first, and its own.
+
+    Args:
+        around: those of the bag-layer of the occurrence, and of all above it.
+        index: of the occurrence.
+        n_before: number of top-bags before.
+    """
     path: list[int] = []
-    for here in occurrences[level:]:
+    for here in around:
         bag = np.searchsorted(here.row_splits, index, side="right") - 1
         path.insert(0, int(index - here.row_splits[bag]))
         index = int(bag)

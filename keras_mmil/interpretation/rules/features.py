@@ -54,13 +54,11 @@ class Feature:
         of_weights: maps the summed weights of each cluster in each bag [bags, k] to the features.
         feasible: whether boxes `(low, high]`, each [..., k], hold the features of any bag at all:
             bool [...]; true where rounding makes it doubtful.
-        text: writes a condition, given the name of the cluster, low and high.
     """
 
     name: str
     of_weights: Callable[[Array], Array]
     feasible: Callable[[Array, Array], Array]
-    text: Callable[[str, float, float], str]
 
 
 def bag_features(feature: Feature, labels: Ints, n_clusters: int, nesting: Members) -> Array:
@@ -118,44 +116,10 @@ def _some_weights(low: Array, high: Array) -> Array:
     return np.all((low < high) & (high >= 0), axis=-1)
 
 
-# Wording ----------------------------------------------------------------------------------------
-
-
-def _occurrence_text(name: str, low: float, high: float) -> str:
-    return f"o_{name}={int(low >= 0)}"
-
-
-def _frequency_text(name: str, low: float, high: float) -> str:
-    return _interval_text(f"f_{name}", 100 * low, 100 * high) + " %"
-
-
-def _weight_text(name: str, low: float, high: float) -> str:
-    return _interval_text(f"c_{name}", low, high)
-
-
-def _count_text(name: str, low: float, high: float) -> str:
-    least, most = np.floor(low) + 1, np.floor(high)
-    if least == most:
-        return f"c_{name} = {least:.0f}"
-    if most == np.inf:
-        return f"c_{name} ≥ {least:.0f}"
-    if least <= 0:
-        return f"c_{name} ≤ {most:.0f}"
-    return f"c_{name} ∈ [{least:.0f}, {most:.0f}]"
-
-
-def _interval_text(symbol: str, low: float, high: float) -> str:
-    if high == np.inf:
-        return f"{symbol} > {low:.4g}"
-    if low < 0:
-        return f"{symbol} ≤ {high:.4g}"
-    return f"{symbol} ∈ ({low:.4g}, {high:.4g}]"
-
-
-OCCURRENCE = Feature("occurrence", _occurrences, _some_occurrences, _occurrence_text)
-FREQUENCY = Feature("frequency", _frequencies, _some_frequencies, _frequency_text)
-COUNT = Feature("count", _weights, _some_weights, _count_text)
-WEIGHT = Feature("weight", _weights, _some_weights, _weight_text)
+OCCURRENCE = Feature("occurrence", _occurrences, _some_occurrences)
+FREQUENCY = Feature("frequency", _frequencies, _some_frequencies)
+COUNT = Feature("count", _weights, _some_weights)
+WEIGHT = Feature("weight", _weights, _some_weights)
 
 _FEATURES = {feature.name: feature for feature in (OCCURRENCE, FREQUENCY, COUNT, WEIGHT)}
 

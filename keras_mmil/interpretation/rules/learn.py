@@ -4,22 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from keras_mmil.interpretation.rules.features import Feature
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 from keras_mmil.interpretation.rules.simplify import simplify
+from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Examples, Tree
 
 __all__ = ["learn_rules"]
 
 
-def learn_rules(
-    tree: Tree, feature: Feature, *, level: int, examples: Examples
-) -> tuple[Rule, ...]:
+def learn_rules(tree: Tree, space: Space[Bag], *, level: int, examples: Examples) -> tuple[Rule, ...]:
     """Turn a tree into simplified rules.
 
     Args:
         tree: the tree.
-        feature: what it tests.
+        space: what it knows of a record.
         level: index of the level.
         examples: the training bags, labelled by the network.
 
@@ -27,12 +25,10 @@ def learn_rules(
         The rules, ordered by conclusion, then the shortest and best supported first.
     """
     rules = []
-    clauses = simplify(tree.boxes(), feature.feasible)
+    clauses = simplify(tree.boxes(), space.feasible)
     for (low, high), label in zip(clauses.bounds, clauses.labels, strict=True):
         bounded = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
-        conditions = tuple(
-            Condition(feature.name, int(c), float(low[c]), float(high[c])) for c in bounded
-        )
+        conditions = tuple(Condition(int(c), float(low[c]), float(high[c])) for c in bounded)
         rules.append(_make_rule(level, int(label), conditions, examples))
     return tuple(sorted(rules, key=lambda r: (r.conclusion, len(r.conditions), -r.support)))
 

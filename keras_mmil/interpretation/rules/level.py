@@ -5,15 +5,17 @@ from dataclasses import dataclass, replace
 
 from keras_mmil._support.checks import is_int
 from keras_mmil._support.percent import percent
-from keras_mmil._support.types import Array, Ints
-from keras_mmil.interpretation.rules.features import Feature, Members, bag_features
+from keras_mmil._support.types import Array
 from keras_mmil.interpretation.rules.rule_set import RuleSet, left_out
+from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = [
+    "Clusters",
     "Level",
+    "all_clusters",
     "find_cluster",
-    "find_level",
+    "find_clusters",
     "level_symbol",
     "level_word",
     "listing",
@@ -29,36 +31,32 @@ def level_symbol(level: int) -> str:
 
 
 def level_word(level: int, n_levels: int) -> str:
-    """What the rows of a level are called."""
+    """What the rows of a level are called, in a chain of bag-layers."""
     if level == n_levels:
         return "top-bag"
     return ("instance", "sub-bag")[level] if level < 2 else f"level-{level} bag"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Level:
-    """The clusters of one level, and the rules from them to the labels of the bags above.
+class Clusters(Bag):
+    """The clusters of the rows of one bag-layer.
 
     Attributes:
-        word: what its rows are called: "instance", "sub-bag", ...
-        bag_word: what its bags are called: "sub-bag", ..., "top-bag".
+        level, feature, names, members: see `Bag`.
+        path: what the rows are called in the data, such as "orders.items"; empty where they have no
+            name.
+        word: what one of the rows is called: "instance", "sub-bag", ..., or as in `members`.
         projection: matrix that rows are multiplied by before they are clustered, float32 [units,
             directions]; None where they are clustered as they are.
         centroids: float32 [k, units], or [k, directions].
         sizes: fraction of the training rows in each cluster, [k].
-        feature: what describes a bag.
-        tree: maps the features of a bag to its label.
-        rules: the same as a `RuleSet`.
     """
 
+    path: str = ""
     word: str
-    bag_word: str
     projection: Array | None
     centroids: Array
     sizes: Array
-    feature: Feature
-    tree: Tree
-    rules: RuleSet
 
     @property
     def n_clusters(self) -> int:
@@ -66,24 +64,51 @@ class Level:
         return len(self.centroids)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the clusters."""
-        return self.rules.member_names
+    def words(self) -> str:
+        """What several rows are called."""
+        return self.members or f"{self.word}s"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Level:
+    """The rules that label one kind of records: the rows of a bag-layer, or the top-bags.
+
+    Attributes:
+        record: index of the bag-layer whose rows these are; the number of bag-layers for top-bags.
+        word: what one of the records is called: "instance", "sub-bag", ..., "top-bag"; where they
+            have a path, what several are called in the record around them.
+        path: what they are called in the data; empty where they have no name.
+        space: what is known of a record: the clusters of the members of its bags, and its fields.
+        tree: maps that to its label.
+        rules: the same as a `RuleSet`.
+    """
+
+    record: int
+    word: str
+    path: str = ""
+    space: Space[Clusters]
+    tree: Tree
+    rules: RuleSet
 
     @property
-    def needed(self) -> tuple[bool, ...]:
-        """Which clusters the class of any top-bag can depend on; see `RuleSet`."""
-        return self.rules.needed_members
+    def clusters(self) -> tuple[Clusters, ...]:
+        """Those of the members of each of its bags."""
+        return self.space.bags
+
+    @property
+    def words(self) -> str:
+        """What several of its records are called."""
+        return self.word if self.path else f"{self.word}s"
+
+    @property
+    def needed(self) -> tuple[tuple[bool, ...], ...]:
+        """For each bag, which clusters the class of any top-bag can depend on; see `RuleSet`."""
+        columns = self.rules.needed_columns
+        return tuple(columns[at] for _, at in self.space.of_bags)
 
     def lines(self, all: bool = False) -> list[str]:
         """The shares of clusters, and the rules: of those that are needed, or of all."""
-        shares = ", ".join(
-            f"{name} {percent(size)}" + ("" if needed else " (not used)")
-            for name, size, needed in zip(self.names, self.sizes, self.needed, strict=True)
-            if all or needed
-        )
-        heading = f"{self.bag_word}s, by their {self.word}s: {shares or 'none is needed'}"
-        return [heading, *self.rules.lines(all)]
+        return [self._heading(all), *self.rules.lines(all)]
 
     def text(self, all: bool = False) -> str:
         """The clusters and rules that are needed, and the number of others; or all."""
@@ -92,9 +117,18 @@ class Level:
     def __str__(self) -> str:
         return self.text()
 
-    def bags(self, labels: Ints, nesting: Members) -> Array:
-        """The features of the bags of labelled rows: float32 [bags, k]."""
-        return bag_features(self.feature, labels, self.n_clusters, nesting)
+    def _heading(self, all: bool) -> str:
+        seen = []
+        for bag, needed in zip(self.clusters, self.needed, strict=True):
+            shares = ", ".join(
+                f"{name} {percent(size)}" + ("" if here else " (not used)")
+                for name, size, here in zip(bag.names, bag.sizes, needed, strict=True)
+                if all or here
+            )
+            seen.append(f"{bag.words}: {shares or 'none is needed'}")
+        if self.space.fields:
+            seen.append("fields")
+        return f"{self.words}, by their {'; by their '.join(seen)}"
 
 
 def listing(levels: Sequence[Level], all: bool = False) -> str:
@@ -109,74 +143,85 @@ def listing(levels: Sequence[Level], all: bool = False) -> str:
         Text. Levels whose rules are constant are named first; levels without a needed rule are left
         out.
     """
-    found = [(level.bag_word, level.rules.constant) for level in levels]
+    found = [(level, level.rules.constant) for level in levels]
     constant = [
-        f"# CONSTANT: the rules put every {word} into one class, {name!r}."
-        for word, name in found
+        f"# CONSTANT: the rules put every {level.word} into one class, {name!r}."
+        for level, name in found
         if name is not None
     ]
     blocks = [constant, *(level.lines(all) for level in levels if all or level.rules.n_needed)]
     if not all:
         n_rules = sum(len(level.rules) - level.rules.n_needed for level in levels)
-        n_clusters = sum(level.n_clusters - sum(level.needed) for level in levels)
+        n_clusters = sum(needed.count(False) for level in levels for needed in level.needed)
         blocks.append(left_out(n_rules, n_clusters))
     return "\n\n".join("\n".join(lines) for lines in blocks if lines)
 
 
-def find_level(levels: Sequence[Level], level: int | str) -> int:
-    """The index of a level given by index or symbol.
+def all_clusters(levels: Sequence[Level]) -> tuple[Clusters, ...]:
+    """The clusters of each bag-layer, in the order of these."""
+    found = (clusters for level in levels for clusters in level.clusters)
+    return tuple(sorted(found, key=lambda clusters: clusters.level))
+
+
+def find_clusters(levels: Sequence[Level], level: int | str) -> Clusters:
+    """The clusters of a bag-layer given by index, by symbol, or by what the data call its bags.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there are none.
     """
-    symbols = [level_symbol(index) for index in range(len(levels))]
-    if isinstance(level, str) and level in symbols:
-        return symbols.index(level)
-    if isinstance(level, str) or not is_int(level) or not 0 <= level < len(levels):
+    found = all_clusters(levels)
+    names = [level_symbol(clusters.level) for clusters in found]
+    names += [clusters.path for clusters in found if clusters.path]
+    if isinstance(level, str) and level in names:
+        return found[names.index(level) % len(found)]
+    if isinstance(level, str) or not is_int(level) or not 0 <= level < len(found):
         raise ValueError(
-            f"Expected a level from 0 to {len(levels) - 1}, or one of {symbols}. "
+            f"Expected a level from 0 to {len(found) - 1}, or one of {names}. "
             f"Received: level={level!r}"
         )
-    return int(level)
+    return found[int(level)]
 
 
-def find_cluster(level: Level, cluster: int | str) -> int:
-    """The index of a cluster of a `Level` given by index or name.
+def find_cluster(clusters: Clusters, cluster: int | str) -> int:
+    """The index of a cluster given by index or name.
 
     Raises:
         ValueError: if there is none.
     """
-    if isinstance(cluster, str) and cluster in level.names:
-        return level.names.index(cluster)
-    if isinstance(cluster, str) or not is_int(cluster) or not 0 <= cluster < level.n_clusters:
+    if isinstance(cluster, str) and cluster in clusters.names:
+        return clusters.names.index(cluster)
+    if isinstance(cluster, str) or not is_int(cluster) or not 0 <= cluster < clusters.n_clusters:
         raise ValueError(
-            f"Expected a cluster from 0 to {level.n_clusters - 1}, or one of {level.names}. "
+            f"Expected a cluster from 0 to {clusters.n_clusters - 1}, or one of {clusters.names}. "
             f"Received: cluster={cluster!r}"
         )
     return int(cluster)
 
 
 def rename(
-    levels: Sequence[Level], level: int, changes: Mapping[int, str] | Mapping[str, str]
+    levels: Sequence[Level], level: int | str, changes: Mapping[int, str] | Mapping[str, str]
 ) -> tuple[Level, ...]:
-    """The levels with other names for some clusters of one.
+    """The levels with other names for some clusters of one bag-layer.
 
     Args:
         levels: from the instances upwards.
-        level: index of the level.
+        level: see `find_clusters`.
         changes: dict from clusters, by index or name, to new names.
 
     Raises:
         ValueError: if two clusters would share a name, or one would have none.
     """
-    levels = list(levels)
-    here = levels[level]
-    found = {find_cluster(here, cluster): name for cluster, name in changes.items()}
-    names = tuple(found.get(cluster, name) for cluster, name in enumerate(here.names))
+    renamed = find_clusters(levels, level)
+    found = {find_cluster(renamed, cluster): name for cluster, name in changes.items()}
+    names = tuple(found.get(cluster, name) for cluster, name in enumerate(renamed.names))
     if len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"Expected a name of its own for each cluster. Received: names={names}")
-    levels[level] = replace(here, rules=replace(here.rules, member_names=names))
-    if level:
-        below = levels[level - 1]
-        levels[level - 1] = replace(below, rules=replace(below.rules, names=names))
-    return tuple(levels)
+    return tuple(_renamed(each, renamed.level, names) for each in levels)
+
+
+def _renamed(level: Level, layer: int, names: tuple[str, ...]) -> Level:
+    bags = tuple(replace(bag, names=names) if bag.level == layer else bag for bag in level.clusters)
+    space = replace(level.space, bags=bags)
+    conclusions = names if level.record == layer else level.rules.names
+    rules = replace(level.rules, columns=space.columns, names=conclusions)
+    return replace(level, space=space, rules=rules)

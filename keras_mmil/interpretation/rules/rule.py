@@ -6,24 +6,22 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from keras_mmil._support.types import Array, Config
-from keras_mmil.interpretation.rules import features
+from keras_mmil.interpretation.rules.columns import Column
 
 __all__ = ["Condition", "Rule"]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """`low < x ≤ high` for how much of one cluster is in a bag.
+    """`low < x ≤ high` for one number that is known of a record.
 
     Attributes:
-        feature: name of what is measured, see `features.get`.
-        cluster: index of the cluster.
+        column: index of the `Column`: of bags without names, that of the cluster.
         low: -inf for none.
         high: inf for none.
     """
 
-    feature: str
-    cluster: int
+    column: int
     low: float = -np.inf
     high: float = np.inf
 
@@ -33,26 +31,26 @@ class Condition:
         return self.low >= 0
 
     def holds(self, bags: Array) -> Array:
-        """Whether the condition holds for feature vectors [bags, k]: bool [bags]."""
-        x = bags[:, self.cluster]
+        """Whether the condition holds for feature vectors [bags, columns]: bool [bags]."""
+        x = bags[:, self.column]
         # As float64, because NumPy would round a Python float to the dtype of x.
         return (x > np.float64(self.low)) & (x <= np.float64(self.high))
 
-    def text(self, names: Sequence[str]) -> str:
-        """The condition in the syntax of the paper, with the names of the clusters."""
-        return features.get(self.feature).text(names[self.cluster], self.low, self.high)
+    def text(self, columns: Sequence[Column]) -> str:
+        """The condition in words, or in the syntax of the paper."""
+        return columns[self.column].text(self.low, self.high)
 
     def to_dict(self) -> Config:
         """As JSON knows it: None for infinity."""
         low, high = (bound if np.isfinite(bound) else None for bound in (self.low, self.high))
-        return {"feature": self.feature, "cluster": self.cluster, "low": low, "high": high}
+        return {"column": self.column, "low": low, "high": high}
 
     @classmethod
     def from_dict(cls, data: Config) -> "Condition":
         """The inverse of `to_dict`."""
         low = -np.inf if data["low"] is None else data["low"]
         high = np.inf if data["high"] is None else data["high"]
-        return cls(data["feature"], data["cluster"], low, high)
+        return cls(data["column"], low, high)
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,9 @@ class Rule:
     """Bags for which all conditions hold are of the class `conclusion`.
 
     Attributes:
-        level: index of the level whose clusters the conditions are about: 0 for instances.
-        conclusion: index of the cluster of the level above, or of the class of top-bags.
-        conditions: at most one a cluster.
+        level: index of the level whose rule it is.
+        conclusion: index of the cluster of the bags, or of the class of top-bags.
+        conditions: at most one a column.
         support: fraction of the training bags that the rule matches.
         precision: fraction of those which the network puts into the class.
         coverage: fraction of the training bags which the network puts into the class that the rule
@@ -78,15 +76,15 @@ class Rule:
     coverage: float
 
     def matches(self, bags: Array) -> Array:
-        """Whether all conditions hold for feature vectors [bags, k]: bool [bags]."""
+        """Whether all conditions hold for feature vectors [bags, columns]: bool [bags]."""
         holds = [np.ones(len(bags), bool), *(c.holds(bags) for c in self.conditions)]
         return np.logical_and.reduce(holds)
 
-    def clause(self, member_names: Sequence[str], names: Sequence[str]) -> str:
-        """The rule in the syntax of the paper: "v1 ← o_u1=1, o_u3=0."."""
+    def clause(self, columns: Sequence[Column], names: Sequence[str]) -> str:
+        """The rule as a clause: "v1 ← o_u1=1, o_u3=0."."""
         if not self.conditions:
             return f"{names[self.conclusion]}."
-        body = ", ".join(condition.text(member_names) for condition in self.conditions)
+        body = ", ".join(condition.text(columns) for condition in self.conditions)
         return f"{names[self.conclusion]} ← {body}."
 
     def to_dict(self) -> Config:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from keras_mmil._support.types import Config
@@ -55,10 +55,10 @@ class RuleBook:
             for number, rule in enumerate(rules, 1):
                 yield {
                     "level": rule.level,
-                    "bags": level.bag_word,
+                    "bags": level.word,
                     "number": number,
                     "conclusion": rules.names[rule.conclusion],
-                    "conditions": [c.text(rules.member_names) for c in rule.conditions],
+                    "conditions": [c.text(rules.columns) for c in rule.conditions],
                     "precision": rule.precision,
                     "support": rule.support,
                     "coverage": rule.coverage,
@@ -71,10 +71,18 @@ class RuleBook:
         return {
             "levels": [
                 {
-                    "rows": level.word,
-                    "bags": level.bag_word,
-                    "clusters": list(level.names),
-                    "needed": list(level.needed),
+                    "bags": level.word,
+                    "path": level.path,
+                    "members": [
+                        {
+                            "rows": clusters.word,
+                            "path": clusters.path,
+                            "clusters": list(clusters.names),
+                            "needed": list(needed),
+                        }
+                        for clusters, needed in zip(level.clusters, level.needed, strict=True)
+                    ],
+                    "columns": list(map(asdict, level.rules.columns)),
                     "conclusions": list(level.rules.names),
                     "rules": [
                         {**rule.to_dict(), "clause": level.rules.clause(rule)}

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Ints
+from keras_mmil.interpretation.rules.columns import Column
 from keras_mmil.interpretation.rules.rule import Rule
 
 __all__ = ["RuleSet", "left_out"]
@@ -16,20 +17,20 @@ _WIDEST = 80  # longest clause that the figures of all others are aligned with
 
 @dataclass(frozen=True)
 class RuleSet:
-    """The rules of one level: from the labels of its members to the label of a bag.
+    """The rules of one level: from what is in a bag to its label.
 
     Rules that match the same bag agree, and every bag is matched.
 
     Attributes:
         rules: the rules.
-        member_names: names of the clusters that the conditions are about.
+        columns: what the conditions are about.
         names: names of the conclusions.
         needed: whether the class of any top-bag can depend on each conclusion. The classes of
             top-bags are needed; a cluster is if a rule with a needed conclusion tests it.
     """
 
     rules: tuple[Rule, ...]
-    member_names: tuple[str, ...]
+    columns: tuple[Column, ...]
     names: tuple[str, ...]
     needed: tuple[bool, ...]
 
@@ -40,13 +41,13 @@ class RuleSet:
         return len(self.rules)
 
     @property
-    def needed_members(self) -> tuple[bool, ...]:
-        """Which clusters a rule with a needed conclusion tests."""
-        used = {c.cluster for r in self.rules if self.needed[r.conclusion] for c in r.conditions}
-        return tuple(cluster in used for cluster in range(len(self.member_names)))
+    def needed_columns(self) -> tuple[bool, ...]:
+        """Which columns a rule with a needed conclusion tests."""
+        used = {c.column for r in self.rules if self.needed[r.conclusion] for c in r.conditions}
+        return tuple(column in used for column in range(len(self.columns)))
 
     def predict(self, bags: Array) -> Ints:
-        """The conclusion for feature vectors [bags, k]: int [bags].
+        """The conclusion for feature vectors [bags, columns]: int [bags].
 
         Raises:
             ValueError: if no rule matches, which no bag's features do.
@@ -73,8 +74,8 @@ class RuleSet:
         return sum(self.needed[rule.conclusion] for rule in self.rules)
 
     def clause(self, rule: Rule) -> str:
-        """A rule of this set in the syntax of the paper."""
-        return rule.clause(self.member_names, self.names)
+        """A rule of this set as a clause."""
+        return rule.clause(self.columns, self.names)
 
     def lines(self, all: bool = False) -> list[str]:
         """A line for each rule with a needed conclusion, or for all; numbered as in the set."""

@@ -1,0 +1,147 @@
+"""Which trees there are to grow, and what each of them knows of its records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from keras_mmil._support.types import Array, Ints
+from keras_mmil.interpretation.fitting import options
+from keras_mmil.interpretation.fitting.label import LabelledBags
+from keras_mmil.interpretation.network.capture import Network
+from keras_mmil.interpretation.network.nesting import multiplicities
+from keras_mmil.interpretation.rules.features import Feature
+from keras_mmil.interpretation.rules.fields import Field, field_of
+from keras_mmil.interpretation.rules.space import Bag, Space
+
+__all__ = ["Plan", "make_plan"]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What there is to fit, whatever the numbers of clusters.
+
+    Attributes:
+        parents: for each bag-layer, the index of the one above it.
+        features: what is known of the members of its bags.
+        fields: those of the rows of each bag-layer, and last of the top-bags.
+        paths: what the bags of each bag-layer are called in the data.
+        names: what their members are called in rules.
+        has_tree: whether a tree labels the rows of each bag-layer; last, the top-bags, for which
+            one always does. Other rows are labelled by the nearest centroids.
+        weights: how often each row of the training data occurs, and each top-bag.
+    """
+
+    parents: tuple[int, ...]
+    features: tuple[Feature, ...]
+    fields: tuple[tuple[Field, ...], ...]
+    paths: tuple[str, ...]
+    names: tuple[str, ...]
+    has_tree: tuple[bool, ...]
+    weights: tuple[Array, ...]
+
+    @property
+    def records(self) -> list[int]:
+        """Indices of the bag-layers whose rows trees label, from below, and of the top-bags."""
+        return [record for record, here in enumerate(self.has_tree) if here]
+
+    def by_centroids(self) -> "Plan":
+        """The same, but rows that hold no bags are labelled by the nearest centroids."""
+        has_tree = (record in self.parents for record in range(len(self.has_tree)))
+        return replace(self, has_tree=tuple(has_tree))
+
+    def bags_of(self, record: int) -> list[int]:
+        """The bag-layers whose bags a record holds."""
+        return [layer for layer, parent in enumerate(self.parents) if parent == record]
+
+    def inside(self, record: int) -> list[int]:
+        """A kind of records, after all that are in it."""
+        return [*(x for layer in self.bags_of(record) for x in self.inside(layer)), record]
+
+    def space(self, record: int, n_clusters: Sequence[int]) -> Space[Bag]:
+        """What is known of a kind of records.
+
+        Args:
+            record: index of the bag-layer whose rows they are, or the last for the top-bags.
+            n_clusters: number of clusters of each bag-layer.
+        """
+        bags = (
+            Bag(layer, self.features[layer], tuple(map(str, range(n_clusters[layer]))))
+            for layer in self.bags_of(record)
+        )
+        return Space(tuple(bags), self.fields[record])
+
+    def matrix(
+        self, data: LabelledBags, record: int, labels: Sequence[Ints], n_clusters: Sequence[int]
+    ) -> Array:
+        """What is known of all records of a kind: float32 [records, columns].
+
+        Args:
+            data: the bags.
+            record, n_clusters: as for `space`.
+            labels: of the rows of each bag-layer.
+        """
+        return self.space(record, n_clusters).matrix(labels, data.nestings, data.values[record])
+
+
+def make_plan(network: Network, settings: options.Settings, train: LabelledBags) -> Plan:
+    """The plan for a network and the training data.
+
+    Raises:
+        ValueError: for `instances="fields"` where instances have no fields, or not only these.
+    """
+    parents, n_layers = network.parents, len(network.layers)
+    members = [nesting.weights for nesting in train.nestings]
+    weights = multiplicities(train.nestings, parents)
+    fields = tuple(
+        tuple(
+            field_of(name, encoder.kind, raw, weight)
+            for name, encoder, raw in zip(
+                _names(network, record), network.encoders[record], train.values[record], strict=True
+            )
+        )
+        for record, weight in enumerate(weights)
+    )
+    has_tree = []
+    for record in range(n_layers):
+        has_fields = bool(fields[record]) and not network.has_other[record]
+        if record in parents:
+            has_tree.append(True)
+        elif settings.instances == "fields" and not has_fields:
+            raise ValueError(
+                "Expected instances that are computed from fields alone, for instances='fields'. "
+                f"Received: bag-layer {network.layers[record].name!r}, which reads other inputs"
+            )
+        else:
+            has_tree.append(has_fields and settings.instances != "centroids")
+    return Plan(
+        parents=parents,
+        features=options.level_features(settings.features, network.aggregations, members),
+        fields=fields,
+        paths=network.paths,
+        names=tuple(
+            _name_in(_path(network, parent), path)
+            for path, parent in zip(network.paths, parents, strict=True)
+        ),
+        has_tree=(*has_tree, True),
+        weights=weights,
+    )
+
+
+def _names(network: Network, record: int) -> list[str]:
+    """What the fields of a kind of records are called in its rules."""
+    found = [
+        _name_in(_path(network, record), encoder.field) or f"field {i}"
+        for i, encoder in enumerate(network.encoders[record], 1)
+    ]
+    return found if len(set(found)) == len(found) else [f"{x}#{i}" for i, x in enumerate(found, 1)]
+
+
+def _path(network: Network, record: int) -> str:
+    return network.paths[record] if record < len(network.paths) else ""
+
+
+def _name_in(around: str, path: str) -> str:
+    """What a part of records is called in them: `price` for `orders.price` in `orders`."""
+    inner = path.removeprefix(around)
+    if not around or inner == path or not inner:
+        return path
+    return inner.removeprefix("[]").removeprefix(".") or "value"

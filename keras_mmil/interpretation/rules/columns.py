@@ -1,0 +1,187 @@
+"""What a tree compares with thresholds: one number of a record, and how to say that it is there."""
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+__all__ = ["ABSENT", "MISSING", "Column", "date_text"]
+
+MISSING = -3e38  # of numbers, which a missing one is below; float32 holds it
+ABSENT = MISSING / 4  # between what is missing and what is there, wherever a tree may split
+
+_Say: TypeAlias = Callable[["Column", float, float], str]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number that is known of a record.
+
+    Attributes:
+        feature: what it measures: "occurrence", "frequency", "count" or "weight" of a cluster among
+            the members of a bag; "number", "boolean" or a part of a "time" of a field; whether a
+            field is a "category", or holds a "token".
+        name: of the cluster, or of the field.
+        bag: of a cluster, what its bag is called in the data; empty where it has no name.
+        value: the category or the token; of a time, which part of it.
+    """
+
+    feature: str
+    name: str
+    bag: str = ""
+    value: str | int | None = None
+
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether it is about the members of a bag, not about a field."""
+        return self.feature in _PAPER
+
+    def text(self, low: float, high: float) -> str:
+        """The condition that it is above `low`, and at most `high`.
+
+        Conditions on bags without a name are in the syntax of the paper, such as "o_u1=1".
+        """
+        table = _PAPER if self.is_of_cluster and not self.bag else _WORDS
+        return table[self.feature](self, low, high)
+
+
+# In the syntax of the paper ---------------------------------------------------------------------
+
+
+def _occurrence(column: Column, low: float, high: float) -> str:
+    return f"o_{column.name}={int(low >= 0)}"
+
+
+def _frequency(column: Column, low: float, high: float) -> str:
+    return _interval(f"f_{column.name}", 100 * low, 100 * high) + " %"
+
+
+def _weight(column: Column, low: float, high: float) -> str:
+    return _interval(f"c_{column.name}", low, high)
+
+
+def _count(column: Column, low: float, high: float) -> str:
+    least, most = np.floor(low) + 1, np.floor(high)
+    if least == most:
+        return f"c_{column.name} = {least:.0f}"
+    if most == np.inf:
+        return f"c_{column.name} ≥ {least:.0f}"
+    if least <= 0:
+        return f"c_{column.name} ≤ {most:.0f}"
+    return f"c_{column.name} ∈ [{least:.0f}, {most:.0f}]"
+
+
+def _interval(symbol: str, low: float, high: float) -> str:
+    if high == np.inf:
+        return f"{symbol} > {low:.4g}"
+    if low < 0:
+        return f"{symbol} ≤ {high:.4g}"
+    return f"{symbol} ∈ ({low:.4g}, {high:.4g}]"
+
+
+# In words ---------------------------------------------------------------------------------------
+
+
+def _some(column: Column, low: float, high: float) -> str:
+    return f"{'some' if low >= 0 else 'no'} {column.bag} are {column.name}"
+
+
+def _share(column: Column, low: float, high: float) -> str:
+    what = f"of {column.bag} are {column.name}"
+    if high == np.inf or high >= 1:
+        return f"more than {100 * low:.3g} % {what}"
+    if low < 0:
+        return f"at most {100 * high:.3g} % {what}"
+    return f"{100 * low:.3g} to {100 * high:.3g} % {what}"
+
+
+def _how_many(column: Column, low: float, high: float) -> str:
+    least, most = max(np.floor(low) + 1, 0), np.floor(high)
+    what = f"{column.bag} are {column.name}"
+    if most == 0:
+        return f"no {what}"
+    if least == most:
+        return f"{least:.0f} {what}"
+    if most == np.inf:
+        return f"some {what}" if least == 1 else f"at least {least:.0f} {what}"
+    return f"at most {most:.0f} {what}" if least == 0 else f"{least:.0f} to {most:.0f} {what}"
+
+
+def _how_much(column: Column, low: float, high: float) -> str:
+    return _interval(f"weight of {column.bag} that are {column.name}", low, high)
+
+
+def _number(column: Column, low: float, high: float) -> str:
+    return _ordered(column.name, low, high, lambda x: f"{x:.4g}")
+
+
+def _boolean(column: Column, low: float, high: float) -> str:
+    if low >= 0:
+        return column.name
+    if high < ABSENT:
+        return f"{column.name} is missing"
+    if high == np.inf:
+        return f"{column.name} is present"
+    return f"{column.name} is false" if low > MISSING else f"not {column.name}"
+
+
+def _category(column: Column, low: float, high: float) -> str:
+    if column.value is None:
+        return f"{column.name} is {'missing' if low >= 0 else 'present'}"
+    return f"{column.name} {'=' if low >= 0 else '≠'} {column.value!r}"
+
+
+def _token(column: Column, low: float, high: float) -> str:
+    if column.value is None:
+        return f"{column.name} is {'missing' if low >= 0 else 'present'}"
+    verb = "contains" if low >= 0 else "does not contain"
+    return f"{column.name} {verb} {column.value!r}"
+
+
+def _time(column: Column, low: float, high: float) -> str:
+    if column.value == "day":
+        return _ordered(column.name, low, high, date_text)
+    return _ordered(f"{column.value} of {column.name}", low, high, lambda x: f"{np.floor(x):.0f}")
+
+
+def date_text(days: float) -> str:
+    """A time, in days since 1970 (UTC), as ISO 8601."""
+    try:
+        time = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(days=days)
+    except OverflowError:
+        return f"{days:.6g} days after 1970-01-01"
+    return f"{time:%Y-%m-%d}" if time.hour == time.minute == 0 else f"{time:%Y-%m-%dT%H:%M}"
+
+
+def _ordered(name: str, low: float, high: float, show: Callable[[float], str]) -> str:
+    """A condition on what may be missing, which is below all that is there."""
+    if high < ABSENT:
+        return f"{name} is missing"
+    if low == -np.inf:
+        return f"{name} ≤ {show(high)} or missing"
+    if low < ABSENT:
+        return f"{name} is present" if high == np.inf else f"{name} ≤ {show(high)}"
+    if high == np.inf:
+        return f"{name} > {show(low)}"
+    return f"{name} ∈ ({show(low)}, {show(high)}]"
+
+
+_PAPER: Mapping[str, _Say] = {
+    "occurrence": _occurrence,
+    "frequency": _frequency,
+    "count": _count,
+    "weight": _weight,
+}
+_WORDS: Mapping[str, _Say] = {
+    "occurrence": _some,
+    "frequency": _share,
+    "count": _how_many,
+    "weight": _how_much,
+    "number": _number,
+    "boolean": _boolean,
+    "category": _category,
+    "token": _token,
+    "time": _time,
+}

@@ -1,0 +1,185 @@
+"""The fields of records, as numbers that a tree compares with thresholds."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
+from keras_mmil._support.types import Array
+from keras_mmil.interpretation.rules.columns import MISSING, Column, date_text
+
+__all__ = ["KINDS", "Field", "field_of"]
+
+_MOST_CATEGORIES, _MOST_TOKENS = 100, 200
+_LEAST_TEXTS = 2  # that a token is in, if a condition may be about it
+_TOKEN = re.compile(r"[^\W_]+")
+_DAY = 86_400.0  # seconds
+_WIDEST = 60  # characters of a text
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field, and which conditions there may be on it.
+
+    Attributes:
+        name: what it is called in rules.
+        kind: "number", "boolean", "category", "text" or "time".
+        values: the categories, or the tokens of texts, that conditions may be about.
+    """
+
+    name: str
+    kind: str
+    values: tuple[str | int, ...] = ()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """One for each number that is known of a value."""
+        feature, parts = _COLUMNS[self.kind]
+        if parts is not None:
+            return tuple(Column(feature, self.name, value=part) for part in parts)
+        values = (None, *self.values)
+        return tuple(Column(feature, self.name, value=value) for value in values)
+
+    def matrix(self, raw: Array) -> Array:
+        """What is known of raw values [n]: float32 [n, columns]."""
+        return _MATRIX[self.kind](self, raw)
+
+    def shown(self, value: Any) -> str:
+        """A raw value as text."""
+        if self.kind in ("category", "text"):
+            return "missing" if _is_missing(value) else _shortened(repr(_plain(value)))
+        if np.isnan(value):
+            return "missing"
+        if self.kind == "boolean":
+            return str(bool(value)).lower()
+        if self.kind == "time":
+            return date_text(float(value) / _DAY)
+        return f"{value:.6g}"
+
+    def feasible(self, low: Array, high: Array) -> Array:
+        """Whether boxes `(low, high]`, each [..., columns], hold a value: bool [...].
+
+        True where it is not known.
+        """
+        if self.kind != "category":
+            return np.all(low < high, axis=-1)
+        allows_0, allows_1 = (low < 0) & (high >= 0), (low < 1) & (high >= 1)
+        n_others = (~allows_0).sum(axis=-1)  # that have to be 1, of which one may be
+        return np.all(allows_0 | allows_1, axis=-1) & (n_others <= 1)
+
+
+def field_of(name: str, kind: str, raw: Array, weights: Array) -> Field:
+    """The field whose conditions are about the most frequent of some values.
+
+    Args:
+        name: what it is called in rules.
+        kind: one of `KINDS`.
+        raw: values, [n].
+        weights: how often each occurs, [n].
+    """
+    field = Field(name, kind)
+    if kind == "category":
+        return replace(field, values=_most_frequent(_counted(raw, weights), _MOST_CATEGORIES))
+    if kind != "text":
+        return field
+    counts: Counter[str | int] = Counter()
+    for text, weight in _counted(raw, weights).items():
+        counts.update(dict.fromkeys(_tokens(str(text)), weight))
+    few = Counter({token: n for token, n in counts.items() if n >= _LEAST_TEXTS})
+    return replace(field, values=_most_frequent(few, _MOST_TOKENS))
+
+
+# Raw values to numbers --------------------------------------------------------------------------
+
+
+def _numbers(_: Field, raw: Array) -> Array:
+    return np.where(np.isnan(raw), MISSING, raw).astype(np.float32)[:, None]
+
+
+def _categories(field: Field, raw: Array) -> Array:
+    distinct, index = np.unique(raw, return_inverse=True)
+    known = {value: i + 1 for i, value in enumerate(field.values)}
+    columns = [0 if _is_missing(x) else known.get(_plain(x), -1) for x in distinct]
+    matrix = np.zeros((len(distinct), len(field.columns)), np.float32)
+    rows = np.flatnonzero(np.array(columns, int) >= 0)
+    matrix[rows, np.array(columns, int)[rows]] = 1
+    return matrix[index.reshape(-1)]
+
+
+def _texts(field: Field, raw: Array) -> Array:
+    distinct, index = np.unique(raw, return_inverse=True)
+    known = {value: i + 1 for i, value in enumerate(field.values)}
+    matrix = np.zeros((len(distinct), len(field.columns)), np.float32)
+    for row, text in enumerate(distinct):
+        if _is_missing(text):
+            matrix[row, 0] = 1
+        else:
+            matrix[row, [known[x] for x in _tokens(str(_plain(text))) if x in known]] = 1
+    return matrix[index.reshape(-1)]
+
+
+def _times(field: Field, raw: Array) -> Array:
+    is_there = np.isfinite(raw)
+    seconds = np.where(is_there, raw, 0.0)
+    days = np.floor(seconds / _DAY)
+    dates = days.astype("datetime64[D]")
+    months = dates.astype("datetime64[M]").astype(int)
+    parts = {
+        "day": seconds / _DAY,
+        "year": months // 12 + 1970,
+        "month": months % 12 + 1,
+        "weekday": (days + 3) % 7 + 1,  # 1970-01-01 was a Thursday; Monday is 1
+        "hour": np.floor(seconds % _DAY / 3600),
+    }
+    matrix = np.stack([parts[str(column.value)] for column in field.columns], axis=1)
+    return np.where(is_there[:, None], matrix, MISSING).astype(np.float32)
+
+
+def _tokens(text: str) -> set[str]:
+    return set(_TOKEN.findall(text.lower()))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+def _plain(value: object) -> str | int:
+    return value.decode(errors="replace") if isinstance(value, bytes) else int(value)  # type: ignore[call-overload] # NumPy's int
+
+
+def _is_missing(value: object) -> bool:
+    return value in (MISSING_TEXT.encode(), MISSING_INT)
+
+
+def _counted(raw: Array, weights: Array) -> Counter[str | int]:
+    distinct, index = np.unique(raw, return_inverse=True)
+    counts = np.bincount(index.reshape(-1), weights, minlength=len(distinct))
+    pairs = zip(distinct, counts, strict=True)
+    return Counter({_plain(x): n for x, n in pairs if n > 0 and not _is_missing(x)})
+
+
+def _most_frequent(counts: Mapping[str | int, float], n: int) -> tuple[str | int, ...]:
+    order: Iterable[str | int] = sorted(counts, key=lambda value: (-counts[value], str(value)))
+    return tuple(order)[:n]
+
+
+_COLUMNS: Mapping[str, tuple[str, tuple[str | None, ...] | None]] = {
+    "number": ("number", (None,)),
+    "boolean": ("boolean", (None,)),
+    "time": ("time", ("day", "year", "month", "weekday", "hour")),
+    "category": ("category", None),
+    "text": ("token", None),
+}
+_MATRIX: Mapping[str, Callable[[Field, Array], Array]] = {
+    "number": _numbers,
+    "boolean": _numbers,
+    "category": _categories,
+    "text": _texts,
+    "time": _times,
+}
+KINDS = tuple(_COLUMNS)
