@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +74,10 @@ class Model(KerasHooks):
                 "that builds the model, or a keras.Layer that is called on a keras.Input. "
                 f"Received: {type(self).__name__} with inputs={inputs!r}, outputs={outputs!r}"
             )
-        super().__init__(inputs, outputs, name=name, **kwargs)
+        with warnings.catch_warnings():
+            # Keras wants a dict's keys for the names of the inputs, but allows no slash in names.
+            warnings.filterwarnings("ignore", "When providing `inputs` as a dict.*key '[^']*/")
+            super().__init__(inputs, outputs, name=name, **kwargs)
         check_normalisation(self)
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:

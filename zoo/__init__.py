@@ -3,6 +3,9 @@
 if __name__ == "zoo":
     raise ImportError("Import `keras_mmil.zoo`, not `zoo`: its classes would be registered twice.")
 
+import importlib
+from typing import Any
+
 from keras_mmil.zoo import imdb
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
@@ -25,7 +28,14 @@ __all__ = [
     "plants_mmil",
     "pointcloud_mil",
     "pointcloud_mmil",
+    "records_model",
     "registry",
     "representation_level_mil",
     "social_mmil",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "records_model":  # needs pyarrow, which others do not
+        return importlib.import_module("keras_mmil.zoo.records").records_model
+    raise AttributeError(f"module 'keras_mmil.zoo' has no attribute {name!r}")

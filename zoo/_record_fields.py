@@ -1,29 +1,28 @@
-"""What the statistics of a schema say about a network: encoders, and where equal things are likely."""
+"""What the statistics of a schema say about a network: encoders, and where equals are likely."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from keras_mmil.layers import (
     BooleanEncoder,
     CategoryEncoder,
+    FieldEncoder,
     NumberEncoder,
     TextEncoder,
     TimeEncoder,
 )
-from keras_mmil.layers.encoders import FieldEncoder
 from keras_mmil.records.fields import Field
 from keras_mmil.records.leaves import DTYPES, seconds
 from keras_mmil.records.statistics import Bags, Records, Values
 
-__all__ = ["dtype_of", "encoder_of", "mean_size", "n_rows_likely"]
+__all__ = ["dtype_of", "encoder_of", "mean_size", "moments", "n_distinct"]
 
 _ONE_HOT = 64  # categories, at most, of one-hot vectors
 
 
 def dtype_of(field: Field) -> str:
-    """The dtype that values are read as."""
+    """The dtype that the values of a field are read as."""
     if field.kind == "category":
         return "string" if field.type == "text" else "int64"
     return DTYPES[field.kind]
@@ -38,45 +37,47 @@ def encoder_of(
         field: of a kind of values.
         units: of learned vectors, of words and of many categories.
         min_count: how often a category has been seen that is not to be unknown.
-        n_edges: of numbers; 0 for none.
+        n_edges: of numbers, at most; 0 for none.
         name: of the layer.
     """
     seen = _values(field)
-    common = {"field": field.path, "name": name}
     if field.kind == "boolean":
-        return BooleanEncoder(**common)
+        return BooleanEncoder(field.path, name=name)
     if field.kind == "number":
-        edges = _quantiles(seen, n_edges)
-        return NumberEncoder(seen.mean, seen.squares / seen.count, edges, **common)
+        return NumberEncoder(*moments(field), _quantiles(seen, n_edges), field.path, name=name)
     if field.kind == "time":
-        return TimeEncoder(*_moments_of_times(seen), **common)
+        return TimeEncoder(*moments(field), field.path, name=name)
     if field.kind == "text":
-        return TextEncoder(units=units, **common)
+        return TextEncoder(units=units, field=field.path, name=name)
     counts = seen.counts or {}
-    vocabulary = [x for x, n in counts.items() if n >= min_count] or list(counts)
-    if not vocabulary:
-        raise ValueError(
-            f"Expected a category whose values are counted. Received: {field.path!r}, which has too "
-            "many; choose text"
-        )
-    return CategoryEncoder(
-        sorted(vocabulary), None if len(vocabulary) <= _ONE_HOT else units, **common
-    )
+    known = [value for value, n in counts.items() if n >= min_count] or list(counts)
+    learned = None if len(known) <= _ONE_HOT else units
+    return CategoryEncoder(sorted(known), learned, field.path, name=name)
+
+
+def moments(field: Field) -> tuple[float, float]:
+    """Mean and variance of numbers or times; of texts that are times, of the different ones."""
+    seen = _values(field)
+    if field.kind == "time" and field.type == "text":
+        some = [*seen.smallest, seen.largest]
+        x = np.array([seconds(text) for text in seen.counts or some])
+        return float(x.mean()), float(x.var())
+    return seen.mean, seen.squares / seen.count
 
 
 def mean_size(bag: Field) -> float:
     """Number of members of a bag, on average."""
-    members = bag.seen
-    if isinstance(members, Bags):
-        return members.members.count / members.count
-    assert isinstance(members, Records)
-    return members.entries().each.count / members.count
+    if isinstance(bag.seen, Bags):
+        return bag.seen.members.count / bag.seen.count
+    if isinstance(bag.seen, Records):
+        return bag.seen.entries().each.count / bag.seen.count
+    raise TypeError(f"Expected a bag. Received: {bag.path!r}, a {bag.kind}")
 
 
-def n_rows_likely(fields: Sequence[Field]) -> float:
-    """How many different rows of some fields there are at least, infinite if many or unknown."""
-    n = [_values(field).n_distinct for field in fields]
-    return max((math.inf if each is None else each + 1 for each in n), default=1)
+def n_distinct(field: Field) -> float:
+    """How many different values there are, missing counted; infinite if they are not counted."""
+    n = _values(field).n_distinct
+    return math.inf if n is None else n + (field.share_missing > 0)
 
 
 def _values(field: Field) -> Values:
@@ -86,21 +87,11 @@ def _values(field: Field) -> Values:
 
 
 def _quantiles(seen: Values, n_edges: int) -> list[float]:
-    """Different edges with about as many values between each two; none where too few are known."""
+    """Edges with about as many values between each two; none where values are not counted."""
     if n_edges < 2 or not seen.counts:
         return []
-    order = sorted(seen.counts.items())
-    values = np.array([float(value) for value, _ in order])
-    below = np.cumsum([n for _, n in order]) / seen.count
+    values, counts = np.array(sorted(seen.counts.items()), np.float64).T
+    below = np.cumsum(counts) / seen.count
     places = np.searchsorted(below, np.linspace(0, 1, n_edges)).clip(max=len(values) - 1)
     edges = np.unique(values[places].astype(np.float32))
     return edges.tolist() if len(edges) > 1 else []
-
-
-def _moments_of_times(seen: Values) -> tuple[float, float]:
-    """Mean and variance in seconds since 1970; for texts, those of the different ones."""
-    if seen.squares or not isinstance(seen.largest, str):
-        return seen.mean, seen.squares / seen.count
-    texts = [*(seen.counts or (*seen.smallest, seen.largest))]
-    x = np.array([seconds(text) for text in texts])
-    return float(x.mean()), float(x.var())

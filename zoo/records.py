@@ -1,32 +1,53 @@
 """A network for nested records, built along their schema."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import keras
 
 from keras_mmil._support.checks import check_int, check_number, positive_int
-from keras_mmil._support.types import Shape
 from keras_mmil.functional.seeds import seeded
-from keras_mmil.layers import BagLayer, DistinctBags, DistinctRows, Gather, aggregations
-from keras_mmil.layers.aggregations import Aggregation
+from keras_mmil.layers import aggregations
 from keras_mmil.model import Model
 from keras_mmil.records import Schema
-from keras_mmil.records.fields import Field
-from keras_mmil.zoo import _record_fields as known
+from keras_mmil.records.targets import Target
+from keras_mmil.zoo._record_fields import moments
+from keras_mmil.zoo._record_network import Compress, RecordNetwork
 from keras_mmil.zoo._types import Aggregations, LearningRate
 
-__all__ = ["records_model"]
+__all__ = ["Labels", "records_model"]
 
-Compress: TypeAlias = bool | Literal["auto"]
 
-_BATCH = 32  # records of a batch, Keras's default, in which equal things are looked for
+@dataclass(frozen=True)
+class Labels:
+    """What a network predicts.
+
+    Attributes:
+        kind: "classes": one of `n` classes for each record; "labels": for each of `n` labels,
+            whether it is given to a record; "numbers": `n` numbers.
+        n: how many.
+        mean, scale: of numbers, one each: what they are about, and how far they are from it.
+    """
+
+    kind: Literal["classes", "labels", "numbers"]
+    n: int
+    mean: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        least = 2 if self.kind == "classes" else 1
+        if self.kind not in ("classes", "labels", "numbers"):
+            raise ValueError(
+                f"Expected kind 'classes', 'labels' or 'numbers'. Received: kind={self.kind!r}"
+            )
+        check_int("n", self.n, least)
 
 
 def records_model(
     schema: Schema,
-    target: str,
+    target: str | Sequence[str] | Labels,
     *,
     units: int = 32,
     aggregation: Aggregations = ("max", "mean"),
@@ -39,169 +60,108 @@ def records_model(
     seed: int | None = None,
     name: str = "records",
 ) -> Model:
-    """First version."""
-    builder = _Builder(schema, target, units, aggregation, dropout, min_count, n_edges, compress)
-    outputs, loss, metric = builder.head(builder.top())
-    model = Model(builder.inputs, outputs, name=name)
-    optimizer = keras.optimizers.AdamW(learning_rate, weight_decay=weight_decay)
+    """Compiled network for nested records, built along their schema.
+
+    Each field is encoded: numbers are standardised, categories are one-hot or learned vectors,
+    texts the mean of learned vectors of their words, and times are seen with their year, month,
+    weekday and hour. What is missing has learned features, and one that says so. The vectors of a
+    record's fields and of the bags in it are put side by side and go through a dense layer; the
+    members of a bag then go through a bag-layer. What is in a record within a record counts as in
+    the record itself; rows of linked tables that others share have a dense layer of their own.
+
+    All this is in the network: it takes values as `schema.read` gives them, in a file or as a
+    SavedModel, too, without the schema.
+
+    Equal records in bags, and equal bags, are computed once in a batch, with the same results.
+
+    Args:
+        schema: of the training data. What it leaves out, and the target, are not read.
+        target: path of what is to be predicted, or several, as of `schema.read`; or `Labels`, where
+            the labels are not in the records.
+        units: of each dense layer, and of each aggregation of the bag-layers.
+        aggregation: of the bag-layers, as of `BagLayer`. Where nothing of a bag is read but its
+            size, it is "sum".
+        dropout: rate, behind each dense layer and bag-layer.
+        weight_decay: of AdamW, in units of the learning rate.
+        min_count: how often a category has been seen that is not to be taken for unknown.
+        n_edges: number of quantiles of each number that are edges of `NumberEncoder`, at most; 0
+            for none.
+        compress: whether equal records and bags are computed once; "auto" where the schema says
+            that a batch of 32 records has many. Weights and results are the same in all cases.
+        learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        seed: int from 0 to 2³² - 1 that all random numbers follow from with which the weights
+            start; None for other ones each time.
+        name: of the model.
+
+    Returns:
+        A compiled `keras_mmil.Model` of the dict of tensors that `schema.read` gives, and of labels
+        as it gives them. Outputs are [batch, 1] for two classes (the probability of the second) and
+        for one number; else [batch, n]: probabilities of the classes, or of each label, or the
+        numbers.
+
+    Raises:
+        KeyError: if the schema has no such part.
+        ValueError: if the target is none, nothing is left to predict from, or an argument is out of
+            range.
+
+    Example:
+
+    >>> schema = Schema.infer("train.jsonl")
+    >>> model = zoo.records_model(schema, target="is_late")
+    >>> model.fit(*schema.read("train.jsonl", target="is_late"), epochs=20)
+    >>> model.predict(schema.read("new.jsonl", without="is_late"))
+    """
+    labels, without = _labels_of(schema, target)
+    network = RecordNetwork(
+        units=positive_int("units", units),
+        aggregation=[aggregations.serialize(each) for each in aggregations.get_all(aggregation)],
+        dropout=check_number("dropout", dropout, 0, 1),
+        min_count=positive_int("min_count", min_count),
+        n_edges=check_int("n_edges", n_edges),
+        compress=_checked(compress),
+        without=without,
+    )
+    with contextlib.nullcontext() if seed is None else seeded(seed):
+        top = network.top(schema.root)
+        outputs, loss, metric = _head(labels, top)
+        model = Model(network.inputs, outputs, name=name)
+    weight_decay = check_number("weight_decay", weight_decay, least=0)
+    optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
     model.compile(optimizer, loss, metrics=[metric])
     return model
 
 
-class _Part(NamedTuple):
-    """A part of some records.
-
-    Attributes:
-        column: its value at each place where such a record is: of a field what was read, of bags
-            and shared records which of the distinct ones it is.
-        encode: from values [n] to vectors [n, width].
-        n_rows: how many different values there are at least, as far as the schema knows.
-    """
-
-    column: keras.KerasTensor
-    encode: Callable[[keras.KerasTensor], keras.KerasTensor]
-    n_rows: float
-
-
-class _Rows(NamedTuple):
-    """The distinct rows of some records.
-
-    Attributes:
-        vectors: of the rows, [rows, units].
-        ids: the row at each place.
-        n_rows: how many different ones there are at least, infinite where few are equal.
-    """
-
-    vectors: keras.KerasTensor
-    ids: keras.KerasTensor
-    n_rows: float
+def _labels_of(
+    schema: Schema, target: str | Sequence[str] | Labels
+) -> tuple[Labels, tuple[str, ...]]:
+    """What is to be predicted, and the paths of parts that are therefore not read."""
+    if isinstance(target, Labels):
+        return target, ()
+    found = Target.of(target, schema.__getitem__)
+    paths = tuple(part.path for part in found.parts)
+    if found.kind != "numbers":
+        return Labels(found.kind, len(found.classes)), paths
+    means, variances = zip(*map(moments, found.parts), strict=True)
+    return Labels("numbers", len(paths), means, tuple(x**0.5 for x in variances)), paths
 
 
-class _Builder:
-    def __init__(
-        self, schema, target, units, aggregation, dropout, min_count, n_edges, compress
-    ) -> None:
-        self.inputs: dict[str, keras.KerasTensor] = {}
-        self._schema, self._target = schema, schema[target]
-        self._units = positive_int("units", units)
-        self._aggregations = aggregations.get_all(aggregation)
-        self._dropout = dropout
-        self._min_count = check_int("min_count", min_count, least=1)
-        self._n_edges = n_edges
-        self._compress = compress
-        self._names = set()
+def _head(labels: Labels, x: keras.KerasTensor) -> tuple[keras.KerasTensor, str, str]:
+    """The output, its loss and its metric."""
+    if labels.kind == "classes" and labels.n > 2:
+        outputs = keras.layers.Dense(labels.n, activation="softmax", name="target")(x)
+        return outputs, "sparse_categorical_crossentropy", "accuracy"
+    if labels.kind == "numbers":
+        outputs = keras.layers.Dense(labels.n, name="standardized_target")(x)
+        if labels.scale:
+            scale = [each or 1.0 for each in labels.scale]
+            outputs = keras.layers.Rescaling(scale, list(labels.mean), name="target")(outputs)
+        return outputs, "mean_squared_error", "mean_absolute_error"
+    n = 1 if labels.kind == "classes" else labels.n
+    outputs = keras.layers.Dense(n, activation="sigmoid", name="target")(x)
+    return outputs, "binary_crossentropy", "accuracy" if n == 1 else "binary_accuracy"
 
-    def top(self) -> keras.KerasTensor:
-        parts = self._parts(self._schema.root.parts, 0, float(_BATCH))
-        if not parts:
-            raise ValueError("nothing")
-        x = self._joined([part.encode(part.column) for part in parts])
-        return self._dense(x, "top")
 
-    def head(self, x):
-        kind = self._target.kind
-        if kind == "number":
-            return keras.layers.Dense(1, name="target")(x), "mse", "mae"
-        if kind == "boolean" or self._target.n_distinct == 2:
-            y = keras.layers.Dense(1, activation="sigmoid", name="target")(x)
-            return y, "binary_crossentropy", "accuracy"
-        dense = keras.layers.Dense(self._target.n_distinct, "softmax", name="target")
-        return dense(x), "sparse_categorical_crossentropy", "accuracy"
-
-    def _parts(self, fields: Iterable[Field], depth: int, n_places: float) -> list[_Part]:
-        return [
-            part
-            for each in fields
-            if each.is_read and each is not self._target
-            for part in self._parts_of(each, depth, n_places)
-        ]
-
-    def _parts_of(self, part: Field, depth: int, n_places: float) -> list[_Part]:
-        if part.kind == "record" and part.is_shared:
-            rows = self._rows(part.parts, part.path, depth, n_places, is_shared=True)
-            return [_Part(rows.ids, self._gathered(rows.vectors, part.path), rows.n_rows)]
-        if part.kind == "record":
-            return self._parts(part.parts, depth, n_places)
-        if part.kind == "bag":
-            return [self._bag(part, depth, n_places)]
-        encoder = known.encoder_of(
-            part,
-            units=self._units,
-            min_count=self._min_count,
-            n_edges=self._n_edges,
-            name=self._name(part.path, "encoder"),
-        )
-        return [
-            _Part(
-                self._input(part.path, known.dtype_of(part), depth),
-                encoder,
-                known.n_rows_likely([part]),
-            )
-        ]
-
-    def _rows(self, fields, path, depth, n_places, is_shared=False) -> _Rows:
-        parts = self._parts(fields, depth, n_places)
-        n_rows = max(part.n_rows for part in parts)
-        compress = self._compress
-        if compress == "auto":
-            compress = is_shared or 2 * n_rows <= n_places
-        *values, ids = DistinctRows(compress, name=self._name(path, "distinct_rows"))(
-            [part.column for part in parts]
-        )
-        pairs = zip(parts, values, strict=True)
-        x = self._joined([part.encode(x) for part, x in pairs])
-        return _Rows(self._dense(x, path), ids, n_rows if compress else float("inf"))
-
-    def _bag(self, bag: Field, depth: int, n_places: float) -> _Part:
-        size = known.mean_size(bag)
-        n_members = n_places * size
-        fields = [
-            part
-            for each in bag.parts
-            for part in (each.parts if each.kind == "record" and each.path == bag.path else [each])
-        ]
-        aggregation = self._aggregations
-        if any(each.is_read for each in fields):
-            rows = self._rows(fields, bag.path, depth + 1, n_members)
-        else:
-            ones = self._input(bag.path, "float32", depth + 1)
-            value, ids = DistinctRows(name=self._name(bag.path, "distinct_rows"))([ones])
-            x = keras.layers.Reshape((1,))(value)
-            rows = _Rows(self._dense(x, bag.path), ids, 1)
-            aggregation = aggregations.get_all("sum")
-        n_bags = rows.n_rows ** max(size, 1)
-        compress = self._compress
-        if compress == "auto":
-            compress = rows.n_rows <= size or 2 * n_bags <= n_places
-        layer = DistinctBags(compress, field=bag.path, name=self._name(bag.path, "distinct_bags"))
-        members, weights, bags = layer(rows.ids)
-        vectors = BagLayer(
-            self._units * len(aggregation),
-            aggregation=aggregation,
-            name=self._name(bag.path, "bag"),
-        )(rows.vectors, members, weights)
-        vectors = self._dropped(vectors)
-        return _Part(bags, self._gathered(vectors, bag.path), n_bags if compress else float("inf"))
-
-    def _gathered(self, vectors, path):
-        layer = Gather(name=self._name(path, "gather"))
-        return lambda ids: layer([vectors, ids])
-
-    def _joined(self, vectors):
-        return vectors[0] if len(vectors) == 1 else keras.layers.Concatenate()(vectors)
-
-    def _dense(self, x, path):
-        return self._dropped(
-            keras.layers.Dense(self._units, activation="relu", name=self._name(path, "dense"))(x)
-        )
-
-    def _dropped(self, x):
-        return keras.layers.Dropout(self._dropout)(x) if self._dropout else x
-
-    def _input(self, path, dtype, depth):
-        x = keras.Input((None,) * depth, dtype=dtype, ragged=depth > 0, name=path)
-        self.inputs[path] = x
-        return x
-
-    def _name(self, path, role):
-        return f"{path}.{role}"
+def _checked(compress: Compress) -> Compress:
+    if isinstance(compress, bool) or compress == "auto":
+        return compress
+    raise ValueError(f"Expected True, False or 'auto'. Received: compress={compress!r}")

@@ -81,8 +81,8 @@ def id_limits(model: keras.Model) -> dict[int, IdLimit]:
 def alike_inputs(model: keras.Model) -> list[AlikeInputs]:
     """Find the inputs of a functional model whose bags have to be of the same sizes.
 
-    These are the parts of `Bags` that go into a `Distinct`, the columns of a `DistinctRows`, and the
-    weights of a `BagLayer`.
+    These are the parts of `Bags` that go into a `Distinct`, the columns of a `DistinctRows`, and
+    the weights of a `BagLayer`.
 
     Args:
         model: a functional Keras model.

@@ -25,7 +25,8 @@ class DistinctBags(RawInputs):
 
     Args:
         compress: False for all bags with all members as they are.
-        field: path of the bags in nested records, such as "orders.items"; read by explanations only.
+        field: path of the bags in nested records, such as "orders.items"; read by explanations
+            only.
 
     Input shape:
         Integers [batch, (n₁), …, (n_K)], K ≥ 1, ragged or dense.

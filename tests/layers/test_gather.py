@@ -1,10 +1,10 @@
 """Rows by their ids."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras
 import keras_mmil
 from keras_mmil.layers import Gather
 

@@ -113,7 +113,7 @@ def test_targets():
         ValueError, match=r"a known value of 'c' in each record.*b'd', nothing in 2 of 3"
     ):
         schema.read([{"c": "a"}, {"c": "d"}, {}], target="c")
-    with pytest.raises(ValueError, match="nan in 1 of 1"):
+    with pytest.raises(ValueError, match="nothing in 1 of 1"):
         schema.read([{}], target="n")
     with pytest.raises(KeyError, match="Received: 'm'"):
         schema.read(records, target="m")

@@ -107,7 +107,7 @@ class CategoryEncoder(FieldEncoder):
             )
 
 
-def _checked(vocabulary: Sequence[str] | Sequence[int]) -> list[str] | list[int]:
+def _checked(vocabulary: Sequence[str] | Sequence[int]) -> list[Any]:
     """A vocabulary as a list of str, or of Python's int, which JSON knows."""
     categories = [x.item() if isinstance(x, np.generic) else x for x in vocabulary]
     for kind in (str, int):

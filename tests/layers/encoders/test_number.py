@@ -1,5 +1,6 @@
 """Numbers and booleans as vectors."""
 
+import itertools
 import math
 
 import numpy as np
@@ -17,7 +18,7 @@ def number(value, mean, variance, edges):
     if math.isnan(value):
         return [0.0] * max(len(edges), 1) + [1.0]
     x = (value - mean) / (math.sqrt(variance) or 1.0)
-    steps = zip(edges, edges[1:], strict=False)
+    steps = itertools.pairwise(edges)
     curve = [min(max((value - a) / (b - a), 0.0), 1.0) for a, b in steps]
     return [min(max(x, -8.0), 8.0), *curve, 0.0]
 
