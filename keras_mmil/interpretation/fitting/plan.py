@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.fitting import options
 from keras_mmil.interpretation.fitting.label import LabelledBags
@@ -13,6 +15,8 @@ from keras_mmil.interpretation.rules.fields import Field, field_of
 from keras_mmil.interpretation.rules.space import Bag, Space
 
 __all__ = ["Plan", "make_plan"]
+
+_MEASURED = ("number", "time")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,13 @@ class Plan:
             for layer in self.bags_of(record)
         )
         return Space(tuple(bags), self.fields[record])
+
+    def is_measured(self, record: int, n_clusters: Sequence[int]) -> Array | None:
+        """Which columns of that are measured, so that thresholds may be rounded; None for none."""
+        if not self.fields[record]:
+            return None
+        columns = self.space(record, n_clusters).columns
+        return np.array([column.feature in _MEASURED for column in columns])
 
     def matrix(
         self, data: LabelledBags, record: int, labels: Sequence[Ints], n_clusters: Sequence[int]

@@ -71,13 +71,13 @@ class Climber:
     Attributes:
         plan: which trees there are.
         train, held_out: the training and validation data.
-        grow: grows a tree.
+        grow: grows a tree of `Examples`, and the argument `is_measured` of `tree.grow`.
     """
 
     plan: Plan
     train: LabelledBags
     held_out: LabelledBags
-    grow: Callable[[Examples], Tree]
+    grow: Callable[..., Tree]
     # Of each kind of records the last tree, with the numbers of clusters that it depends on; and
     # what is known of them, merged, which does not depend on their own number of clusters.
     _last: dict[int, tuple[tuple[int, ...], _Grown]] = field(default_factory=dict)
@@ -125,7 +125,8 @@ class Climber:
         known = self._known[record][1]
         labels = self.train.targets(record, ks)
         weights = self.plan.weights[record]
-        tree = self.grow(tally(known.distinct, known.index, labels, weights))
+        examples = tally(known.distinct, known.index, labels, weights)
+        tree = self.grow(examples, is_measured=self.plan.is_measured(record, ks))
         grown = _Grown(tree, tree.predict(known.train), tree.predict(known.held_out))
         self._last[record] = key, grown
         return grown

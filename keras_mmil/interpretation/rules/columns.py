@@ -26,12 +26,15 @@ class Column:
         name: of the cluster, or of the field.
         bag: of a cluster, what its bag is called in the data; empty where it has no name.
         value: the category or the token; of a time, which part of it.
+        is_optional: whether the field was missing in some of the training data. Where it was not, a
+            condition that also holds for missing values does not say so.
     """
 
     feature: str
     name: str
     bag: str = ""
     value: str | int | None = None
+    is_optional: bool = True
 
     @property
     def is_of_cluster(self) -> bool:
@@ -114,7 +117,7 @@ def _how_much(column: Column, low: float, high: float) -> str:
 
 
 def _number(column: Column, low: float, high: float) -> str:
-    return _ordered(column.name, low, high, lambda x: f"{x:.4g}")
+    return _ordered(column, column.name, low, high, lambda x: f"{x:.6g}")
 
 
 def _boolean(column: Column, low: float, high: float) -> str:
@@ -142,8 +145,9 @@ def _token(column: Column, low: float, high: float) -> str:
 
 def _time(column: Column, low: float, high: float) -> str:
     if column.value == "day":
-        return _ordered(column.name, low, high, date_text)
-    return _ordered(f"{column.value} of {column.name}", low, high, lambda x: f"{np.floor(x):.0f}")
+        return _ordered(column, column.name, low, high, date_text)
+    name = f"{column.value} of {column.name}"
+    return _ordered(column, name, low, high, lambda x: f"{np.floor(x):.0f}")
 
 
 def date_text(days: float) -> str:
@@ -155,12 +159,14 @@ def date_text(days: float) -> str:
     return f"{time:%Y-%m-%d}" if time.hour == time.minute == 0 else f"{time:%Y-%m-%dT%H:%M}"
 
 
-def _ordered(name: str, low: float, high: float, show: Callable[[float], str]) -> str:
+def _ordered(
+    column: Column, name: str, low: float, high: float, show: Callable[[float], str]
+) -> str:
     """A condition on what may be missing, which is below all that is there."""
     if high < ABSENT:
         return f"{name} is missing"
     if low == -np.inf:
-        return f"{name} ≤ {show(high)} or missing"
+        return f"{name} ≤ {show(high)}" + (" or missing" if column.is_optional else "")
     if low < ABSENT:
         return f"{name} is present" if high == np.inf else f"{name} ≤ {show(high)}"
     if high == np.inf:

@@ -19,6 +19,7 @@ _MOST_CATEGORIES, _MOST_TOKENS = 100, 200
 _LEAST_TEXTS = 2  # that a token is in, if a condition may be about it
 _TOKEN = re.compile(r"[^\W_]+")
 _DAY = 86_400.0  # seconds
+_MISSING: Mapping[str, bytes | int] = {"O": MISSING_TEXT.encode(), "i": MISSING_INT}  # by the kind of array
 _WIDEST = 60  # characters of a text
 
 
@@ -30,20 +31,23 @@ class Field:
         name: what it is called in rules.
         kind: "number", "boolean", "category", "text" or "time".
         values: the categories, or the tokens of texts, that conditions may be about.
+        is_optional: whether it was missing in some of the training data.
     """
 
     name: str
     kind: str
     values: tuple[str | int, ...] = ()
+    is_optional: bool = True
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """One for each number that is known of a value."""
         feature, parts = _COLUMNS[self.kind]
-        if parts is not None:
-            return tuple(Column(feature, self.name, value=part) for part in parts)
-        values = (None, *self.values)
-        return tuple(Column(feature, self.name, value=value) for value in values)
+        values = (None, *self.values) if parts is None else parts
+        return tuple(
+            Column(feature, self.name, value=value, is_optional=self.is_optional)
+            for value in values
+        )
 
     def matrix(self, raw: Array) -> Array:
         """What is known of raw values [n]: float32 [n, columns]."""
@@ -82,7 +86,9 @@ def field_of(name: str, kind: str, raw: Array, weights: Array) -> Field:
         raw: values, [n].
         weights: how often each occurs, [n].
     """
-    field = Field(name, kind)
+    is_text = kind in ("category", "text")
+    is_missing = np.isin(raw, _MISSING[raw.dtype.kind]) if is_text else np.isnan(raw)
+    field = Field(name, kind, is_optional=bool(is_missing[weights > 0].any()))
     if kind == "category":
         return replace(field, values=_most_frequent(_counted(raw, weights), _MOST_CATEGORIES))
     if kind != "text":
@@ -153,7 +159,7 @@ def _plain(value: object) -> str | int:
 
 
 def _is_missing(value: object) -> bool:
-    return value in (MISSING_TEXT.encode(), MISSING_INT)
+    return value in _MISSING.values()
 
 
 def _counted(raw: Array, weights: Array) -> Counter[str | int]:

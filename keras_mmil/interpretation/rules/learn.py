@@ -12,7 +12,9 @@ from keras_mmil.interpretation.rules.tree import Examples, Tree
 __all__ = ["learn_rules"]
 
 
-def learn_rules(tree: Tree, space: Space[Bag], *, level: int, examples: Examples) -> tuple[Rule, ...]:
+def learn_rules(
+    tree: Tree, space: Space[Bag], *, level: int, examples: Examples
+) -> tuple[Rule, ...]:
     """Turn a tree into simplified rules.
 
     Args:

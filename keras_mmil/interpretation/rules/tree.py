@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from keras_mmil._support.types import Array, Ints
+from keras_mmil.interpretation.rules.columns import ABSENT
 
 __all__ = ["Boxes", "Examples", "Tree", "grow"]
 
@@ -116,12 +117,19 @@ class Tree:
 
 
 def grow(
-    examples: Examples, *, max_depth: int | None = None, ccp_alpha: float = 0.0, seed: int = 0
+    examples: Examples,
+    *,
+    is_measured: Array | None = None,
+    max_depth: int | None = None,
+    ccp_alpha: float = 0.0,
+    seed: int = 0,
 ) -> Tree:
     """Fit a decision tree (CART, Gini impurity) to weighted examples.
 
     Args:
         examples: what to learn from.
+        is_measured: which features are measured, bool [features]: the thresholds on these are as
+            round as the examples allow. None for no such ones.
         max_depth: greatest number of splits on a path.
         ccp_alpha: minimal cost-complexity pruning: a split must lower the impurity, weighed by the
             share of the examples it concerns, by this much for each leaf that it adds.
@@ -146,8 +154,26 @@ def grow(
         left, right = children[node]
         if not is_leaf[node] and is_leaf[left] and is_leaf[right] and label[left] == label[right]:
             is_leaf[node], label[node] = True, label[left]
-    whole = Tree(tree.feature, tree.threshold, children, label, examples.bags.shape[1])
+    threshold = tree.threshold.copy()
+    if is_measured is not None:
+        for split in np.flatnonzero(~is_leaf):
+            if is_measured[tree.feature[split]]:
+                values = examples.bags[:, tree.feature[split]]
+                threshold[split] = _rounded(threshold[split], values.astype(float))
+    whole = Tree(tree.feature, threshold, children, label, examples.bags.shape[1])
     return _pruned(whole, is_leaf)
+
+
+def _rounded(threshold: float, values: Array) -> float:
+    """The number of fewest digits that parts the values as a threshold does."""
+    low, high = values[values <= threshold].max(), values[values > threshold].min()
+    if low < ABSENT:  # it parts what is missing from what is there
+        return threshold
+    for digits in range(1, 17):
+        for candidate in (float(f"{threshold:.{digits}g}"), float(f"{high:.{digits}g}")):
+            if low <= candidate < high:
+                return candidate
+    return threshold
 
 
 def _pruned(tree: Tree, is_leaf: Array) -> Tree:
