@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_mmil._support.checks import check_int, check_number
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.datasets._io.linked import LinkedTables
+from keras_mmil.datasets._linked import LinkedTables
 
 __all__ = ["TARGET", "load_churn"]
 

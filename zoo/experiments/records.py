@@ -1,5 +1,6 @@
 """Experiments on nested records, which are not the paper's: documents, linked tables, molecules."""
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -7,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from keras_mmil._support.types import Ints
 from keras_mmil.datasets import molecules, mutagenesis, recipes, synthetic, trains
-from keras_mmil.records import Schema, link
+from keras_mmil.model import Model
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part
-from keras_mmil.zoo.records import records_model
 
 __all__ = ["records_experiment"]
 
@@ -29,7 +28,7 @@ class _Records:
     """What an experiment is about, and how its network is trained.
 
     Attributes:
-        load: function of a seed that returns the records: a list or an array.
+        load: function of a seed that returns the records: a list or an Arrow array.
         target: path of the labels.
         divide: function of labels and a seed that returns the records for training and validation,
             and those for test.
@@ -53,12 +52,17 @@ def records_experiment(entry: Entry) -> Experiment:
     records = _RECORDS[entry.key]
     return Experiment(
         **vars(entry),
-        build=partial(records_model, **records.model),
+        build=partial(_build, **records.model),
         load=partial(_load, records),
         class_names=None,
         explainer=records.explainer,
         **{"batch_size": 32, "schedule": None, **records.training},
     )
+
+
+# The zoo loads without pyarrow, which only records need.
+def _build(**arguments: Any) -> Model:
+    return importlib.import_module("keras_mmil.zoo.records").records_model(**arguments)
 
 
 def _load(
@@ -81,7 +85,7 @@ def _load(
             known, test_size=records.share_valid, random_state=seed, stratify=labels[known]
         )
     parts = [_take(found, part[:limit]) for part in (train, valid, test)]
-    schema = Schema.infer(parts[0])
+    schema = importlib.import_module("keras_mmil.records").Schema.infer(parts[0])
     read = [Part(*schema.read(part, target=target)) for part in parts]
     return Data(
         train=read[0],
@@ -93,15 +97,13 @@ def _load(
 
 
 def _take(records: Any, chosen: Ints) -> Any:
-    if isinstance(records, pa.Array):
-        return records.take(pa.array(chosen))
-    return [records[i] for i in chosen]
+    return [records[i] for i in chosen] if isinstance(records, list) else records.take(chosen)
 
 
 def _labels(records: Any, target: str) -> npt.NDArray[Any]:
-    if isinstance(records, pa.Array):
-        return np.asarray(records.field(target).to_pylist())
-    return np.asarray([record[target] for record in records])
+    if isinstance(records, list):
+        return np.asarray([record[target] for record in records])
+    return np.asarray(records.field(target).to_pylist())
 
 
 def _first(n_test: int, labels: npt.NDArray[Any], seed: int) -> tuple[Ints, Ints]:
@@ -144,14 +146,19 @@ def _molecules(name: str, radius: int, seed: int) -> list[dict[str, Any]]:
     return molecules.load(name, radius)
 
 
-def _trains(seed: int) -> pa.StructArray:
-    return link(*trains.load())
+def _trains(seed: int) -> Any:
+    return _linked(*trains.load())
 
 
-def _customers(
-    seed: int, n_customers: int = 5000, share_without_orders: float = 0.0
-) -> pa.StructArray:
-    return link(*synthetic.load_churn(n_customers, seed, share_without_orders=share_without_orders))
+def _customers(seed: int, n_customers: int = 5000, share_without_orders: float = 0.0) -> Any:
+    return _linked(
+        *synthetic.load_churn(n_customers, seed, share_without_orders=share_without_orders)
+    )
+
+
+def _linked(*tables: Any) -> Any:
+    """Linked tables as an Arrow array of records."""
+    return importlib.import_module("keras_mmil.records").link(*tables)
 
 
 # Settings were chosen on parts of the training data; see docs/records.md.

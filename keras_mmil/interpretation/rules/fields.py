@@ -19,7 +19,10 @@ _MOST_CATEGORIES, _MOST_TOKENS = 100, 200
 _LEAST_TEXTS = 2  # that a token is in, if a condition may be about it
 _TOKEN = re.compile(r"[^\W_]+")
 _DAY = 86_400.0  # seconds
-_MISSING: Mapping[str, bytes | int] = {"O": MISSING_TEXT.encode(), "i": MISSING_INT}  # by the kind of array
+_MISSING: Mapping[str, bytes | int] = {
+    "O": MISSING_TEXT.encode(),
+    "i": MISSING_INT,
+}  # by the kind of array
 _WIDEST = 60  # characters of a text
 
 

@@ -1,6 +1,5 @@
 """Experiments on records: who is in which part, and what the schema has seen."""
 
-import numpy as np
 import pytest
 
 from keras_mmil import zoo
