@@ -36,6 +36,9 @@ def missing_data() -> str | None:
 
 
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("nightly") and not item.get_closest_marker("slow"):
+            raise pytest.UsageError(f"a nightly test must be marked slow, too: {item.nodeid}")
     if reason := missing_data():
         for item in items:
             if item.get_closest_marker("data"):

@@ -139,11 +139,12 @@ class RecordNetwork:
         compress = self._is_worth(rows.n_distinct <= size or 2 * n_distinct <= n_places)
         layer = DistinctBags(compress, bag.path, name=self._name(bag.path, "distinct_bags"))
         members, weights, bags = layer(rows.ids)
+        bag_of_rows = (members, weights) if compress else (members,)
         vectors = BagLayer(
             self.units * len(aggregations.get_all(aggregation)),
             aggregation=aggregation,
             name=self._name(bag.path, "bag"),
-        )(rows.vectors, members, weights)
+        )(rows.vectors, *bag_of_rows)
         gathered = self._gathered(self._dropped(vectors), bag)
         return _Part(bags, gathered, n_distinct if compress else math.inf)
 

@@ -1,6 +1,7 @@
 """Texts split into tokens, and tokens numbered by frequency."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,12 +28,6 @@ class Batch(NamedTuple):
 
 def split_batches(texts: Iterable[str | bytes], splitter: str) -> Iterator[Batch]:
     """Yields some texts at a time, split."""
-
-    def split(batch: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        tokens = text.tokenize(batch, splitter)  # (texts, (sentences), (tokens))
-        distinct, index = tf.unique(tokens.flat_values)
-        return distinct, index, tokens.values.row_lengths(), tokens.row_lengths()
-
     errors: list[Exception] = []
 
     def checked() -> Iterator[bytes]:
@@ -42,11 +37,26 @@ def split_batches(texts: Iterable[str | bytes], splitter: str) -> Iterator[Batch
             errors.append(error)
 
     dataset = tf.data.Dataset.from_generator(checked, output_signature=tf.TensorSpec((), tf.string))
+    split = _splitting(splitter)
     dataset = dataset.batch(_TEXTS).map(split, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
     for arrays in dataset.as_numpy_iterator():
         yield Batch(*arrays)
     if errors:
         raise errors[0]
+
+
+@functools.cache
+def _splitting(splitter: str) -> Callable[[tf.Tensor], tuple[tf.Tensor, ...]]:
+    """What makes a `Batch` of strings [texts], traced once and not for every `Dataset`."""
+
+    def split(texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        tokens = text.tokenize(texts, splitter)  # (texts, (sentences), (tokens))
+        distinct, index = tf.unique(tokens.flat_values)
+        return distinct, index, tokens.values.row_lengths(), tokens.row_lengths()
+
+    types = [tf.TensorSpec([None], tf.string)]
+    traced = tf.function(split, input_signature=types, autograph=False)
+    return lambda texts: traced.get_concrete_function()(texts)
 
 
 def number_tokens(

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_mmil._support.types import Array
 from keras_mmil.functional.graph import Node, ordered_nodes
-from keras_mmil.functional.run import run_nodes
+from keras_mmil.functional.run import input_values, run_nodes
 from keras_mmil.layers._types import Nested
 
 __all__ = ["Cut", "moved", "rows_of"]
@@ -54,8 +54,7 @@ class Cut:
         Returns:
             The output h of the layer, and all values that `above` needs besides.
         """
-        inputs = keras.tree.flatten(self._model._standardize_inputs(inputs))
-        values = {id(x): value for x, value in zip(self._model.inputs, inputs, strict=True)}
+        values = input_values(self._model, inputs)
         run_nodes(self._below, values, training)
         return values[id(self._output)], values
 

@@ -241,9 +241,10 @@ def _output_names(model: keras.Model) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """A name as that of an argument."""
+    """A name as that of an argument: TensorFlow's are of English letters, the first one, too."""
+    name = re.sub(r"[^\x00-\x7f]", lambda letter: f"u{ord(letter[0]):x}", name)
     name = re.sub(r"\W", "_", name)
-    return name if not name[:1].isdigit() else f"_{name}"
+    return name if name[:1].isalpha() else f"x{name}"
 
 
 def _check_distinct(names: Sequence[str], what: str) -> None:

@@ -160,8 +160,9 @@ def _check(fitted: Fitted) -> None:
     _require(of_layers == list(range(len(clusters))), f"clusters are of bag-layers {of_layers}")
     names = [*(bag.names for bag in clusters), fitted.classes]
     records = [level.record for level in levels]
-    _require(records == sorted(set(records)), f"rules are of records {records}")
-    _require(records[-1:] == [len(clusters)], "there are no rules of top-bags")
+    are_records = records == sorted(set(records)) and records[0] >= 0
+    _require(are_records, f"rules are of records {records}")
+    _require(records[-1] == len(clusters), "there are no rules of top-bags")
     for index, level in enumerate(levels):
         try:
             _check_level(level, index)
@@ -207,6 +208,7 @@ def _check_fields(found: Iterable[Field]) -> None:
         _check_types(each)
         _require(each.kind in KINDS, f"a field is of kind {each.kind!r}")
         are_values = all(isinstance(value, str) or is_int(value) for value in each.values)
+        are_values = are_values and len(set(each.values)) == len(each.values)
         _require(are_values, f"values of a field are {each.values}")
 
 

@@ -271,7 +271,7 @@ class Explainer(RuleClassifier):
         check_int("n", n, 1)
         clusters = find_clusters(self.levels_, level)
         key = clusters.level, find_cluster(clusters, cluster)
-        seen = self._observe(self.top_bags(x).batches())
+        seen = self._observe(self.top_bags(x).batches(), in_order=True)
         return representatives(self.levels_, [key], seen, n=n, by=by)[key]
 
     def cluster_table(
@@ -284,7 +284,7 @@ class Explainer(RuleClassifier):
             show: function from the position of a row in `x` to its text; by default the position.
         """
         check_int("n", n, 1)
-        seen = self._observe(self.top_bags(x).batches())
+        seen = self._observe(self.top_bags(x).batches(), in_order=True)
         return cluster_table(self.levels_, seen, n=n, by=by, show=show or str)
 
     def save(self, folder: PathLike) -> None:

@@ -111,17 +111,24 @@ class RuleClassifier(BaseEstimator):
         Args:
             data: what `top_bags` returned.
         """
-        return read(self.levels_, self._target, self._observe(data.batches()))
+        observations = self._observe(data.batches(), in_order=True)
+        return read(self.levels_, self._target, observations)
 
-    def _observe(self, batches: Iterable[Tensors]) -> Iterator[Observation]:
-        """What the network computes on batches of checked top-bags."""
+    def _observe(self, batches: Iterable[Tensors], in_order: bool = False) -> Iterator[Observation]:
+        """What the network computes on batches of checked top-bags.
+
+        Args:
+            batches: of checked top-bags.
+            in_order: whether positions in bags matter, see `Network.batches`.
+        """
         if fingerprint(self._network.model) != self._fingerprint:
             raise ValueError(
                 "Expected the weights that the model had when its rules were learned: fit again. "
                 f"Received: model={self._network.model.name!r} with other weights"
             )
         projections = [clusters.projection for clusters in all_clusters(self.levels_)]
-        return (batch.projected(projections) for batch in self._network.batches(batches))
+        observations = self._network.batches(batches, in_order=in_order)
+        return (batch.projected(projections) for batch in observations)
 
     def _accuracy(self, by_rules: Ints, y: npt.ArrayLike) -> dict[str, float]:
         truth = self._target.true_labels(y, len(by_rules), len(self.classes_))

@@ -1,10 +1,10 @@
 """Hashes of rows and of bags, by which equal ones are found; what was found is then compared."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-__all__ = ["are_equal", "first_of_each", "hash_bags", "hash_rows", "mix"]
+__all__ = ["are_equal", "hash_bags", "hash_rows", "keep_distinct", "mix", "stack_alike"]
 
 
 def mix(x: tf.Tensor) -> tf.Tensor:
@@ -15,11 +15,19 @@ def mix(x: tf.Tensor) -> tf.Tensor:
 
 
 def hash_rows(columns: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Hashes int64 [n] of rows, given as columns [n] of any dtype; equal for equal rows."""
-    hashes = tf.ones_like(columns[0], tf.int64)
-    for column in columns:
-        hashes = mix(hashes + _bits(column))
-    return hashes
+    """Hashes int64 [n] of rows, given as columns [n] of any dtype; equal for equal rows.
+
+    Columns of one dtype are stacked, for what a graph costs is the number of its operations.
+    """
+    bits = tf.concat([_bits(stacked) for stacked in stack_alike(columns)], axis=0)  # (columns, n)
+    salts = mix(tf.range(1, len(columns) + 1, dtype=tf.int64))
+    return tf.reduce_sum(mix(bits + salts[:, None]), axis=0)
+
+
+def stack_alike(columns: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Columns [n] of the same dtype as one tensor [columns, n]."""
+    dtypes = dict.fromkeys(column.dtype for column in columns)
+    return [tf.stack([x for x in columns if x.dtype == dtype]) for dtype in dtypes]
 
 
 def hash_bags(
@@ -44,9 +52,30 @@ def are_equal(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     return equal
 
 
-def first_of_each(groups: tf.Tensor, n_groups: tf.Tensor) -> tf.Tensor:
-    """The first place of each group, int32 [n_groups], from the group at each place."""
-    return tf.math.unsorted_segment_min(tf.range(tf.size(groups)), groups, n_groups)
+def keep_distinct(
+    hashes: tf.Tensor, are_right: Callable[[tf.Tensor], tf.Tensor]
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The distinct things, found by their hashes and then compared.
+
+    Args:
+        hashes: int64 [n].
+        are_right: from the place of the first thing of equal hash, for each thing, int32 [n], to
+            whether all are equal to these: a bool. Where they are not, all things are kept.
+
+    Returns:
+        The place of each distinct thing, int32 [distinct]; the distinct thing at each place, int32
+        [n]; and whether each place is that of a distinct thing, bool [n].
+    """
+    distinct, ids = tf.unique(hashes)
+    n_distinct, n = tf.size(distinct), tf.size(ids)
+    order = tf.range(n)
+    first = tf.math.unsorted_segment_min(order, ids, n_distinct)
+    found = tf.gather(first, ids)
+    right = are_right(found)
+    # One or the other, without a conditional, which takes long to trace.
+    start, size = tf.where(right, 0, n_distinct), tf.where(right, n_distinct, n)
+    first = tf.slice(tf.concat([first, order], axis=0), [start], [size])
+    return first, tf.where(right, ids, order), tf.equal(found, order) | ~right
 
 
 def _folded(x: tf.Tensor) -> tf.Tensor:

@@ -9,7 +9,7 @@ from keras_mmil._support.types import Config, Shape
 from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._bags import bag_of_each, group
 from keras_mmil.layers._checks import check_ids
-from keras_mmil.layers._hashing import first_of_each, hash_bags
+from keras_mmil.layers._hashing import hash_bags, keep_distinct
 from keras_mmil.layers._types import Nested
 
 __all__ = ["DistinctBags"]
@@ -27,6 +27,10 @@ class DistinctBags(RawInputs):
         compress: False for all bags with all members as they are.
         field: path of the bags in nested records, such as "orders.items"; read by explanations
             only.
+
+    Call arguments:
+        ids: bags of row ids.
+        compress: as above, for this call; None as it was constructed.
 
     Input shape:
         Integers [batch, (n₁), …, (n_K)], K ≥ 1, ragged or dense.
@@ -54,17 +58,19 @@ class DistinctBags(RawInputs):
     def build(self, ids_shape: Shape | None = None) -> None:
         """Nothing to create."""
 
-    def call(self, ids: Nested) -> list[Nested]:
+    def call(self, ids: Nested, compress: bool | None = None) -> list[Nested]:
         self._check(ids)
         rows, bags, wrap = group(ids, 0)
-        read = _distinct if self.compress else _apart
+        read = _distinct if (self.compress if compress is None else compress) else _apart
         members, weights, row_splits, bags = read(tf.cast(rows, tf.int64), bags.row_splits)
         members = tf.RaggedTensor.from_row_splits(
             tf.cast(members, tf.int32), row_splits, validate=False
         )
         return [members, members.with_values(tf.cast(weights, tf.float32)), wrap(bags)]
 
-    def compute_output_spec(self, ids: keras.KerasTensor) -> list[keras.KerasTensor]:
+    def compute_output_spec(
+        self, ids: keras.KerasTensor, compress: bool | None = None
+    ) -> list[keras.KerasTensor]:
         self._check(ids)
         outer = ids.shape[:-1]
         return [
@@ -101,30 +107,22 @@ def _distinct(rows: tf.Tensor, row_splits: tf.Tensor) -> tuple[tf.Tensor, ...]:
     bag_of, members = pairs // n_rows, pairs % n_rows
     sizes = tf.math.unsorted_segment_sum(tf.ones_like(bag_of), bag_of, n_bags)
 
-    hashes, bags = tf.unique(hash_bags(members, counts, bag_of, n_bags))
-    first = first_of_each(bags, tf.size(hashes))
-    found = tf.gather(first, bags)  # an equal bag, unless hashes have collided
-    is_first = tf.equal(found, tf.range(n_bags))
+    def are_right(found: tf.Tensor) -> tf.Tensor:
+        # A bag equals the one found if it has as many different members, and each is there as
+        # often.
+        in_copy = tf.gather(tf.not_equal(found, tf.range(n_bags)), bag_of)
+        wanted = tf.cast(tf.gather(found, bag_of), tf.int64) * n_rows + members
+        _, places = tf.unique(tf.concat([pairs, wanted[in_copy]], axis=0))
+        places = places[tf.size(pairs) :]
+        is_there = places < tf.size(pairs)
+        counts_there = tf.gather(counts, tf.where(is_there, places, 0))
+        are_equal = tf.reduce_all(is_there & tf.equal(counts_there, counts[in_copy]))
+        return are_equal & tf.reduce_all(tf.equal(sizes, tf.gather(sizes, found)))
 
-    # A bag is equal to the one found if it has as many different members, and each of them is there
-    # as often.
-    in_copy = tf.gather(~is_first, bag_of)
-    wanted = tf.cast(tf.gather(found, bag_of), tf.int64) * n_rows + members
-    _, places = tf.unique(tf.concat([pairs, wanted[in_copy]], axis=0))
-    places = places[tf.size(pairs) :]
-    is_there = places < tf.size(pairs)
-    counts_there = tf.gather(counts, tf.where(is_there, places, 0))
-    are_right = tf.reduce_all(is_there & tf.equal(counts_there, counts[in_copy]))
-    are_right &= tf.reduce_all(tf.equal(sizes, tf.gather(sizes, found)))
-
-    def merged() -> tuple[tf.Tensor, ...]:
-        is_kept = ~in_copy
-        return members[is_kept], counts[is_kept], _splits(tf.gather(sizes, first)), bags
-
-    def apart() -> tuple[tf.Tensor, ...]:
-        return members, counts, _splits(sizes), tf.range(n_bags)
-
-    return tf.cond(are_right, merged, apart)
+    hashes = hash_bags(members, counts, bag_of, n_bags)
+    first, bags, is_kept = keep_distinct(hashes, are_right)
+    is_kept = tf.gather(is_kept, bag_of)
+    return members[is_kept], counts[is_kept], _splits(tf.gather(sizes, first)), bags
 
 
 def _splits(sizes: tf.Tensor) -> tf.Tensor:

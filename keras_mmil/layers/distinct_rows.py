@@ -10,7 +10,7 @@ from keras_mmil._support.types import Config, Shape
 from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._bags import with_rows
 from keras_mmil.layers._checks import assert_same_splits, splits_of
-from keras_mmil.layers._hashing import are_equal, first_of_each, hash_rows
+from keras_mmil.layers._hashing import are_equal, hash_rows, keep_distinct, stack_alike
 from keras_mmil.layers._types import Nested
 
 __all__ = ["DistinctRows"]
@@ -102,12 +102,11 @@ def _apart(columns: list[tf.Tensor]) -> list[tf.Tensor]:
 
 def _distinct(columns: list[tf.Tensor]) -> list[tf.Tensor]:
     """The columns at the distinct rows, and the distinct row at each place."""
-    hashes, ids = tf.unique(hash_rows(columns))
-    first = first_of_each(ids, tf.size(hashes))
-    found = tf.gather(first, ids)  # the place of an equal row, unless hashes have collided
-    are_right = [tf.reduce_all(are_equal(x, tf.gather(x, found))) for x in columns]
+    stacked = stack_alike(columns)
 
-    def merged() -> list[tf.Tensor]:
-        return [*(tf.gather(x, first) for x in columns), ids]
+    def are_right(found: tf.Tensor) -> tf.Tensor:
+        equal = [tf.reduce_all(are_equal(x, tf.gather(x, found, axis=1))) for x in stacked]
+        return tf.reduce_all(equal)
 
-    return tf.cond(tf.reduce_all(are_right), merged, lambda: _apart(columns))
+    first, ids, _ = keep_distinct(hash_rows(columns), are_right)
+    return [*(tf.gather(x, first) for x in columns), ids]

@@ -45,6 +45,7 @@ def test_all_start_with_the_same_losses(load_benchmark, name):
         np.testing.assert_allclose(both, losses["flat"], rtol=1e-4)
 
 
+@pytest.mark.eager  # the gradients of gradients take long to trace
 @pytest.mark.slow
 def test_adversarial_steps_start_with_the_same_supervised_loss(load_benchmark):
     workload = first_top_bags(load_benchmark("workloads").WORKLOADS["text"]())

@@ -1,14 +1,19 @@
-"""Kill a run of the command line at random moments, and resume it each time.
+"""Stop a run of the command line at random moments, and resume it from each of them.
 
     python tests/cli/kills.py FOLDER SEED N run mnist --source digits ...
 
-writes an undisturbed run to FOLDER/whole and resumed ones to FOLDER/0 ... FOLDER/N-1, and prints a
-line of JSON for each of them. Every run is a child of this process, which has imported everything,
-but has not started TensorFlow: a fork takes no time, and is safe. TensorFlow traces no functions in
-it, as that takes longer than such runs do.
+writes an undisturbed run to FOLDER/whole and resumed ones to FOLDER/0, FOLDER/1 ..., and prints a
+line of JSON for each of them. What a kill leaves is what is on the disk: so one run is stopped time
+and again, and each time its folder is copied. A run that is resumed from a copy cannot tell it from
+what a killed run has left.
+
+Every run is a child of this process, which has imported everything, but has not started TensorFlow:
+a fork takes no time, and is safe. TensorFlow traces no functions in it, as that takes longer than
+such runs do.
 """
 
 import functools
+import itertools
 import json
 import os
 import random
@@ -29,114 +34,163 @@ from keras_mmil_cli.main import main
 _SIDE_BY_SIDE = 2
 _TIME_LIMIT = 600  # seconds
 _EVENTS = {"open", "os.rename", "os.remove", "os.mkdir"}
+_CPU_TIME = 0.05  # seconds between copies
+_N_EVENTS = 3  # between copies
 
 
-def run(arguments, out, **moment):
+def run(arguments, out, copies=None):
     """One run, in a child.
 
     Args:
         arguments: of the command line.
         out: the run's folder.
-        moment: when it is killed, if at all. `cpu`: after so many seconds of CPU time; `reading`:
-            after so many since the trained model was written; `files`: before it opens, renames,
-            removes or makes something in its folder after so many times.
+        copies: the folder for copies of `out`, if any. They are made before every third time that
+            the run opens, renames, removes or makes something in it, and wherever else it is after
+            every twentieth of a second of CPU time.
 
     Returns:
-        Dict of the exit code (that of a signal is negative), and of the whole `cpu`, `reading` (the
-        time until rules are written) and `files`.
+        The exit code; that of a signal is negative.
     """
-    reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        _child(arguments, out, writer, **moment)
-    os.close(writer)
-    with open(reader) as pipe:
-        found = json.loads(pipe.read() or "{}")
-    _, status, usage = os.wait4(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    return {"code": code, "cpu": usage.ru_utime + usage.ru_stime, **found}
+        _child(arguments, out, copies)
+    if copies:
+        _stop_and_copy(child, out, copies)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _child(arguments, out, writer, cpu=None, reading=None, files=None):
+def _child(arguments, out, copies):
     code = 1
     try:
         log = os.open(f"{out}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         for stream in (1, 2):
             os.dup2(log, stream)
         signal.alarm(_TIME_LIMIT)
-        if cpu is not None:
-            signal.setitimer(signal.ITIMER_PROF, cpu)  # its signal ends a process as SIGKILL does
-        n_files, times = 0, {}
-
-        def count(event, event_arguments):
-            nonlocal n_files
-            if event not in _EVENTS or not str(event_arguments[0]).startswith(f"{out}/"):
-                return
-            if n_files == files:
-                os.kill(os.getpid(), signal.SIGKILL)
-            n_files += 1
-            if event == "os.rename" and str(event_arguments[1]) == f"{out}/model.keras":
-                times["trained"] = time.process_time()
-                if reading is not None:
-                    signal.setitimer(signal.ITIMER_PROF, reading)
-            if event == "os.mkdir" and str(event_arguments[0]) == f"{out}/rules":
-                times.setdefault("read", time.process_time())
-
-        sys.addaudithook(count)
+        if copies:
+            sys.addaudithook(_Copier(out, copies))
         tf.config.run_functions_eagerly(True)
         # Else epochs as short as these would be saved together.
         resumable.Checkpoint = functools.partial(Checkpoint, seconds=0.0)
         code = main([*arguments, "--out", out])
         sys.stdout.flush()
-        found = {"files": n_files, "reading": times["read"] - times["trained"]}
-        os.write(writer, json.dumps(found).encode())
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
-def killed_and_resumed(arguments, out, kind, moment):
-    """A run that is killed at a moment and then resumed: a dict of what became of it."""
-    while (killed := run(arguments, out, **{kind: moment}))["code"] == 0:
-        shutil.rmtree(out)  # it was over before: the time that a run takes varies
-        moment *= 0.8
-    left = sorted(str(path.relative_to(out)) for path in Path(out).rglob("*"))
-    resumed = run([*arguments, "--resume"], out)
-    codes = {"killed": killed["code"], "resumed": resumed["code"]}
-    return {"out": out, "kind": kind, "moment": moment, "left": left, **codes}
+class _Copier:
+    """Copies a folder before something in it is opened, renamed, removed or made."""
+
+    def __init__(self, out, copies):
+        self.out, self.copies = out, copies
+        self.n_events, self.copying = 0, False
+
+    def __call__(self, event, arguments):
+        if event not in _EVENTS or self.copying:
+            return
+        if str(arguments[0]).startswith(f"{self.out}/"):
+            self.n_events += 1
+            if self.n_events % _N_EVENTS == 0:
+                self.copying = True
+                _copy(self.out, self.copies, "files", time.process_time())
+                self.copying = False
 
 
-def moments(rng, n, whole):
-    """Random moments, spread over the whole run: half of them by its time, half by its files.
+def _stop_and_copy(child, out, copies):
+    """Stops a child time and again, wherever it is, until it ends."""
+    following = _CPU_TIME
+    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(0.005)
+        used = _cpu_time(child)
+        if used >= following:
+            os.kill(child, signal.SIGSTOP)
+            os.waitid(os.P_PID, child, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if os.path.isdir(out):
+                _copy(out, copies, "cpu", used)
+            os.kill(child, signal.SIGCONT)
+            following = used + _CPU_TIME
 
-    One of them is while rules are read, which takes so little of the run that others may miss it.
-    """
-    yield "reading", 0.7 * rng.random() * whole["reading"]
-    for i in range(n - 1):
-        kind = ("cpu", "files")[i % 2]
-        share = (i // 2 + rng.random()) / (n // 2)
-        yield (kind, share * whole[kind]) if kind == "cpu" else (kind, int(share * whole[kind]))
+
+def _cpu_time(process):
+    """Seconds of CPU time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _copy(out, copies, kind, moment):
+    shutil.copytree(out, f"{copies}/{moment:09.4f}-{kind}", copy_function=shutil.copyfile)
+
+
+def phase(folder):
+    """What a run was at, by the files in its folder."""
+    names = {path.name for path in Path(folder).iterdir()}
+    if "rules" in names:
+        return "saving"
+    if "model.keras" in names:
+        return "reading"
+    if any(name.startswith("epoch-") for name in names):
+        return "training"
+    return "cross-validation" if "cross_validation.json" in names else "start"
+
+
+def chosen(copies, rng, n):
+    """Random copies, by turns of each phase, and by turns of those by time and those by files."""
+    of_phases = {}
+    for name in sorted(os.listdir(copies)):
+        of_phases.setdefault(phase(f"{copies}/{name}"), []).append(name)
+    found = []
+    for i, names in zip(range(n), itertools.cycle(of_phases.values()), strict=False):
+        kind = ("cpu", "files")[(i + i // len(of_phases)) % 2]
+        found.append(rng.choice([name for name in names if name.endswith(kind)] or names))
+    return found
+
+
+def contents(folder):
+    """The bytes of the files in a folder, None for folders, by their paths in it."""
+    paths = {str(path.relative_to(folder)): path for path in Path(folder).rglob("*")}
+    return {name: None if path.is_dir() else path.read_bytes() for name, path in paths.items()}
+
+
+def by_contents(copies, names):
+    """Lists of the names of copies that are equal."""
+    groups = {}
+    for name in names:
+        found = tuple(sorted(contents(f"{copies}/{name}").items()))
+        groups.setdefault(found, []).append(name)
+    return list(groups.values())
+
+
+def resumed(arguments, copy, out):
+    """A run that is resumed from a copy: a dict of what became of it."""
+    shutil.copytree(copy, out)
+    code = run([*arguments, "--resume"], out)
+    return {"out": out, "phase": phase(copy), "code": code}
 
 
 def kill(folder, seed, n, arguments):
     """All of it, see above."""
     for part in ("Explainer", "zoo", "datasets"):
         getattr(keras_mmil, part)  # imported now, and not in every child
-    whole = run(arguments, f"{folder}/whole")
-    print(json.dumps({"out": f"{folder}/whole", **whole}), flush=True)
-    tasks = list(enumerate(moments(random.Random(seed), n, whole)))
+    copies = f"{folder}/copies"
+    os.mkdir(copies)
+    code = run(arguments, f"{folder}/whole", copies)
+    print(json.dumps({"out": f"{folder}/whole", "code": code}), flush=True)
+    names = chosen(copies, random.Random(seed), n)
+    tasks = list(enumerate(by_contents(copies, names)))  # what is equal needs one run only
     workers = []
     for first in range(_SIDE_BY_SIDE):
         worker = os.fork()
         if not worker:
-            for i, moment in tasks[first::_SIDE_BY_SIDE]:
-                found = killed_and_resumed(arguments, f"{folder}/{i}", *moment)
+            for i, same in tasks[first::_SIDE_BY_SIDE]:
+                found = resumed(arguments, f"{copies}/{same[0]}", f"{folder}/{i}")
+                found["moments"] = same
                 os.write(1, json.dumps(found).encode() + b"\n")  # a line at once
             os._exit(0)
         workers.append(worker)
     for worker in workers:
         os.waitpid(worker, 0)
+    shutil.rmtree(copies)
 
 
 if __name__ == "__main__":

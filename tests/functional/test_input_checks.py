@@ -1,6 +1,7 @@
 """What layers must not take without a word: masks, ids that are none, weights of other bags."""
 
 import json
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import Bags, ragged
-from keras_mmil.interpretation.rules.level import find_cluster, find_level
+from keras_mmil.interpretation.rules.level import find_cluster, find_clusters
 from keras_mmil.layers import (
     BagLayer,
     ConcatDense,
@@ -322,7 +323,7 @@ def test_what_is_no_int_is_refused(value):
         "depth": lambda: bag_inputs(value),
         "seed": lambda: MemberDropout(0.5, seed=value),
         "hidden_units": lambda: aggregations.Attention(value),
-        "level": lambda: find_level([None, None], value),
+        "level": lambda: find_clusters(levels_with_clusters(), value),
         "sizes": lambda: ragged.split(np.zeros(4), [value, 2]),
     }
     for name, make in makers.items():
@@ -330,11 +331,17 @@ def test_what_is_no_int_is_refused(value):
             make()
 
 
-def test_levels_and_clusters_are_found_by_numbers_of_numpy():
-    class Level:
-        names, n_clusters = ("u1", "u2"), 2
+def levels_with_clusters():
+    """What is searched for clusters: two levels, of one bag-layer each."""
+    clusters = [
+        SimpleNamespace(level=i, path="", names=("u1", "u2"), n_clusters=2) for i in range(2)
+    ]
+    return [SimpleNamespace(clusters=(each,)) for each in clusters]
 
-    assert find_level([None, None], np.int64(1)) == 1
-    assert find_cluster(Level, np.int64(1)) == 1
+
+def test_levels_and_clusters_are_found_by_numbers_of_numpy():
+    found = find_clusters(levels_with_clusters(), np.int64(1))
+    assert found.level == 1
+    assert find_cluster(found, np.int64(1)) == 1
     with pytest.raises(ValueError, match="cluster=True"):
-        find_cluster(Level, True)
+        find_cluster(found, True)

@@ -128,7 +128,7 @@ def test_explainers_depend_on_their_seed_alone():
 
     def read():
         explainer = keras_mmil.Explainer(max_clusters=3, random_state=1, verbose=0).fit(model, x)
-        found.append([level.centroids for level in explainer.levels_])
+        found.append([clusters.centroids for clusters in explainer.clusters_])
 
     for seed in (3, 4):
         assert draws_after(read, seed) == draws_after(lambda: None, seed)

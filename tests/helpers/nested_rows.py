@@ -32,3 +32,31 @@ def grid_vectors(feature, k, steps=8):
     if feature is FREQUENCY:
         counts = counts[(counts.sum(axis=1) == steps) | (counts.sum(axis=1) == 0)] / steps
     return counts
+
+
+# A tree: top-bags hold bags of 3 and of 4; the rows of 3 hold bags of 0 and 2, those of 2 of 1.
+PARENTS = (3, 2, 3, 5, 5)
+TOP = len(PARENTS)
+N_ROWS = (6, 5, 4, 7, 3, 8)  # the last: top-bags
+
+
+def random_tree(rng, n_rows=N_ROWS):
+    """For each bag-layer of this tree the bags, lists of pairs (row, weight); some are empty."""
+
+    def bag(n):
+        rows = rng.integers(0, n, rng.integers(0, 4)).tolist()
+        return [(row, float(rng.integers(1, 4))) for row in rows]
+
+    return [[bag(n) for _ in range(n_rows[p])] for n, p in zip(n_rows, PARENTS, strict=False)]
+
+
+def nestings_of(bags, n_rows=N_ROWS):
+    """The same as `Grouping`s."""
+    return [
+        nesting_of(
+            [[row for row, _ in bag] for bag in each],
+            n,
+            [np.array([weight for _, weight in bag]) for bag in each],
+        )
+        for each, n in zip(bags, n_rows, strict=False)
+    ]

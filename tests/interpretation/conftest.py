@@ -2,6 +2,7 @@
 
 import pytest
 from digit_networks import explainer, plain_model, random_ids, vectors
+from record_networks import churn_model, fit_and_name, random_customers
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +18,14 @@ def digit_ids():
 @pytest.fixture(scope="session")
 def digit_explainer(digit_model, digit_ids):
     return explainer().fit(digit_model, vectors(digit_ids), vectors(random_ids(60, seed=1)))
+
+
+@pytest.fixture(scope="session")
+def customers():
+    return random_customers(200)
+
+
+@pytest.fixture(scope="session")
+def churn_explainer(customers):
+    """Of records with fields and two branches of bags; clusters are called by their meanings."""
+    return fit_and_name(churn_model(), customers)

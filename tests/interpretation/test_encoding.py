@@ -5,14 +5,17 @@ import hashlib
 import io
 import json
 import warnings
+from dataclasses import replace
 
 import keras
 import numpy as np
 import pytest
+from record_networks import read as read_customers
 
 import keras_mmil
 from keras_mmil import ragged
 from keras_mmil.interpretation import Explainer, storage
+from keras_mmil.interpretation.rules.level import all_clusters
 from keras_mmil.layers import BagLayer
 
 CLASSES = ("cold", "mild", "hot")
@@ -53,14 +56,14 @@ def folder(fitted, tmp_path):
     return tmp_path
 
 
-def read(folder, model):
-    return storage.read(folder, model, DEFAULTS, classes)
+def read(folder, model, target=classes):
+    return storage.read(folder, model, DEFAULTS, target)
 
 
-def read_or_refuse(folder, model):
+def read_or_refuse(folder, model, target=classes):
     """What is read; None where it is refused, with the name of the file or folder."""
     try:
-        return read(folder, model).fitted
+        return read(folder, model, target).fitted
     except (ValueError, FileNotFoundError) as error:
         refusal = str(error)
     assert str(folder) in refusal
@@ -72,8 +75,7 @@ def content(explainer_or_fitted):
     levels = getattr(explainer_or_fitted, "levels", None) or explainer_or_fitted.levels_
     arrays = [
         values.tobytes()
-        for level in levels
-        for part in (level, level.tree)
+        for part in (*all_clusters(levels), *(level.tree for level in levels))
         for values in vars(part).values()
         if isinstance(values, np.ndarray)
     ]
@@ -122,7 +124,7 @@ def test_projections_are_saved(model, x, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # all of one class, perhaps
         fit.fit(model, x).save(tmp_path)
-    assert all(level.projection is not None for level in fit.levels_)
+    assert all(clusters.projection is not None for clusters in fit.clusters_)
     loaded = Explainer.load(tmp_path, model)
     assert content(loaded) == content(fit)
     np.testing.assert_array_equal(loaded.predict(x), fit.predict(x))
@@ -291,7 +293,7 @@ def superfluous(arrays):
         (empty, r"tree_feature is of shape \(0,\)"),
         (not_finite, "level 1: centroids is not finite"),
         (shared_child, "level 1: nodes of the tree have no parent, or several"),
-        (missing, "level 0: sizes of a Level is None"),
+        (missing, "level 0: sizes of a Clusters is None"),
         (superfluous, "no level has the arrays .*sizes_2"),
     ],
 )
@@ -299,3 +301,121 @@ def test_forged_arrays(model, folder, change, match):
     rewrite(folder, change_arrays=change)
     with pytest.raises(ValueError, match=f"manifest.json', damaged: .*{match}"):
         read(folder, model)
+
+
+# Trees of bag-layers, with fields
+
+
+@pytest.fixture
+def saved_records(churn_explainer, tmp_path):
+    churn_explainer.save(tmp_path)
+    return tmp_path
+
+
+def read_records(folder, explainer):
+    return read(folder, explainer._network.model, None)
+
+
+def test_records_are_saved(churn_explainer, customers, saved_records):
+    model = churn_explainer._network.model
+    loaded, x = Explainer.load(saved_records, model), read_customers(customers[:40])
+    assert content(loaded) == content(churn_explainer)
+    kinds = {field.kind for level in loaded.levels_ for field in level.space.fields}
+    assert kinds == {"number", "boolean", "category", "text", "time"}
+    for ours, theirs in zip(loaded.levels_, churn_explainer.levels_, strict=True):
+        assert ours.space.fields == theirs.space.fields
+        assert ours.space.columns == theirs.space.columns == ours.rules.columns
+        assert (ours.record, ours.word, ours.path) == (theirs.record, theirs.word, theirs.path)
+        for bag, other in zip(ours.clusters, theirs.clusters, strict=True):
+            assert (bag.level, bag.words, bag.path) == (other.level, other.words, other.path)
+    assert loaded.rules_.text(all=True) == churn_explainer.rules_.text(all=True)
+    assert loaded.fidelity_by_instances_ == churn_explainer.fidelity_by_instances_
+    np.testing.assert_array_equal(loaded.predict(x), churn_explainer.predict(x))
+    assert [str(e) for e in loaded.explain(x)] == [str(e) for e in churn_explainer.explain(x)]
+    loaded.rename("orders", {"bad": "wrong"})
+    assert "positive ← some orders are wrong" in str(loaded.rules_)
+
+
+def test_values_of_fields_that_are_ints_stay_so(churn_explainer, tmp_path):
+    """JSON knows ints and texts, and a category may be either."""
+    fit = copy.copy(churn_explainer)
+    top = fit.levels_[-1]
+    plan, since = top.space.fields
+    space = replace(top.space, fields=(replace(plan, values=(7, -1)), since))
+    rules = replace(top.rules, columns=space.columns)
+    fit.levels_ = (*fit.levels_[:-1], replace(top, space=space, rules=rules))
+    fit.save(tmp_path)
+    loaded = read_records(tmp_path, churn_explainer).fitted.levels[-1]
+    assert loaded.space.fields[0].values == (7, -1)
+    assert loaded.space.columns == space.columns
+
+
+def forged(*path):
+    """Sets what is at a path in the levels of a manifest."""
+    *path, key, value = path
+
+    def change(manifest):
+        parent_of(manifest["fitted"]["levels"], [*path, key])[key] = value
+
+    return change
+
+
+def without_top_bags(manifest):
+    del manifest["fitted"]["levels"][-1]
+
+
+def levels_turned_round(manifest):
+    manifest["fitted"]["levels"].reverse()
+
+
+def one_field_less(manifest):
+    del manifest["fitted"]["levels"][1]["fields"][-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (forged(0, "fields", 0, "kind", "colour"), "a field is of kind 'colour'"),
+        (forged(0, "fields", 0, "name", 3), "name of a Field is 3"),
+        (forged(0, "fields", 0, "values", [1.5]), r"values of a field are \(1.5,\)"),
+        (forged(0, "fields", 0, "values", ["a", "a"]), r"values of a field are \('a', 'a'\)"),
+        (forged(0, "fields", 0, "is_optional", 1), "is_optional of a Field is 1"),
+        (forged(0, "fields", 0, "more", 1), "more"),
+        (forged(-1, "bags", 1, "level", 2), "clusters is NoneType|centroids"),
+        (forged(-1, "bags", []), "arrays|bag-layers"),
+        (forged(1, "bags", 0, "level", 9), "centroids"),
+        (forged(0, "record", 7), r"rules are of records \[7, 1, 2, 3, 4\]"),
+        (forged(0, "record", 1), r"rules are of records \[1, 1, 2, 3, 4\]"),
+        (forged(0, "record", -1), r"rules are of records \[-1, 1, 2, 3, 4\]"),
+        (without_top_bags, "arrays"),
+        (levels_turned_round, r"rules are of records \[4, 3, 2, 1, 0\]"),
+        (one_field_less, "level 1"),
+        (forged(-1, "rules", 0, "conditions", 0, "column", 99), "level 4: a rule has"),
+        (forged(-1, "rules", 0, "conditions", 0, "column", -1), "level 4: a rule has"),
+        (forged(2, "bags", 0, "members", 1), "members of a Clusters is 1"),
+        (forged(2, "bags", 0, "feature", "colour"), "colour"),
+        (forged(2, "word", None), "word of a Level is None"),
+    ],
+)
+def test_forged_records(churn_explainer, saved_records, change, match):
+    rewrite(saved_records, change)
+    with pytest.raises(ValueError, match=f"manifest.json', damaged: .*({match})"):
+        read_records(saved_records, churn_explainer)
+
+
+def test_any_forged_entry_of_records_is_refused_or_can_be_used(churn_explainer, saved_records):
+    path, rng = files_of(saved_records)[0], np.random.default_rng(3)
+    text = path.read_text(encoding="utf-8")
+    paths = [p for p in leaves(json.loads(text)) if p[:2] == ("fitted", "levels")]
+    for i in rng.choice(len(paths), 150, replace=False):
+        p, wrong = paths[i], WRONG[rng.integers(len(WRONG))]
+
+        def change(manifest, p=p, wrong=wrong):
+            parent_of(manifest, p)[p[-1]] = wrong
+
+        path.write_text(text, encoding="utf-8")
+        rewrite(saved_records, change)
+        loaded = read_or_refuse(saved_records, churn_explainer._network.model, None)
+        for level in loaded.levels if loaded else ():
+            assert str(level)
+            assert level.text(all=True)

@@ -36,7 +36,7 @@ def test_rules_are_those_of_the_network(digit_model, digit_ids, digit_explainer)
         digit_explainer.levels_[0].rules.clause(rule) for rule in digit_explainer.levels_[0].rules
     ]
     v = digit_explainer.levels_[1].rules
-    positive = next(c.cluster for r in v for c in r.conditions if r.conclusion == 1)
+    positive = next(c.column for r in v for c in r.conditions if r.conclusion == 1)
     on, off = f"v{positive + 1}", f"v{2 - positive}"
     present, absent = f"o_{u[3]}=1", f"o_{u[2]}=0"
     body = ", ".join(sorted([present, absent], key=lambda text: text[2:4]))
@@ -52,9 +52,10 @@ def test_compressed_bags_give_the_rules_of_plain_ones(aggregation):
     plain = explainer(n_clusters=(4, 2), n_init=10).fit(model, ids, ids_valid)
     packed = explainer(n_clusters=(4, 2), n_init=10).fit(model, pack(ids), pack(ids_valid))
     assert packed.fidelity_ == plain.fidelity_
-    for a, b in zip(packed.levels_, plain.levels_, strict=True):
+    for a, b in zip(packed.clusters_, plain.clusters_, strict=True):
         np.testing.assert_allclose(a.centroids, b.centroids, atol=1e-5)
         np.testing.assert_allclose(a.sizes, b.sizes, atol=1e-6)
+    for a, b in zip(packed.levels_, plain.levels_, strict=True):
         assert [(r.conclusion, r.conditions) for r in a.rules] == [
             (r.conclusion, r.conditions) for r in b.rules
         ]
@@ -108,8 +109,8 @@ def test_empty_bags_have_labels_but_no_clusters_of_their_own(digit_model):
     )
     fit = explainer(n_clusters=(4, 2)).fit(far, x)
     assert fit.fidelity(x) == 1.0
-    np.testing.assert_allclose(sum(level.sizes.sum() for level in fit.levels_), 2)
-    assert fit.levels_[1].centroids.min() >= 0
+    np.testing.assert_allclose(sum(clusters.sizes.sum() for clusters in fit.clusters_), 2)
+    assert fit.clusters_[1].centroids.min() >= 0
     empty = ragged.from_flat(np.zeros((0, N_DIGITS), np.float32), [[2, 0], [0, 0]])
     assert fit.predict(empty).tolist() == [0, 0]
     text = str(fit.explain(empty)[0])
@@ -196,10 +197,10 @@ def test_names_appear_everywhere(digit_model, digit_ids, tmp_path):
     x = vectors(digit_ids)
     fit = explainer(n_clusters=(3, 2)).fit(digit_model, x)
     needed = [
-        name for name, n in zip(fit.levels_[0].names, fit.levels_[0].needed, strict=True) if n
+        name for name, n in zip(fit.clusters_[0].names, *fit.levels_[0].needed, strict=True) if n
     ]
-    fit.rename("u", {needed[0]: "first", fit.levels_[0].names.index(needed[1]): "second"})
-    yes = next(c.cluster for r in fit.levels_[1].rules for c in r.conditions)
+    fit.rename("u", {needed[0]: "first", fit.clusters_[0].names.index(needed[1]): "second"})
+    yes = next(c.column for r in fit.levels_[1].rules for c in r.conditions)
     fit.rename(1, {yes: "yes"})
     for text in (fit.rules_, fit.describe(x), "\n".join(map(str, fit.explain(x)))):
         assert all(name in str(text) for name in ("first", "second", "yes"))

@@ -9,6 +9,7 @@ import joblib
 import keras
 import numpy as np
 import pytest
+from record_networks import read as read_customers
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -101,7 +102,8 @@ def test_every_feature_is_sent(x, features):
     explainer = Explainer(n_clusters=3, target=low, features=features, verbose=0).fit(model, x)
     sent = pickle.loads(pickle.dumps(explainer))
     np.testing.assert_array_equal(sent.predict(x), explainer.predict(x))
-    assert [level.feature for level in sent.levels_] == [lv.feature for lv in explainer.levels_]
+    features = [clusters.feature for clusters in sent.clusters_]
+    assert features == [clusters.feature for clusters in explainer.clusters_]
 
 
 @pytest.mark.filterwarnings("ignore:The rules put every:UserWarning")
@@ -182,3 +184,15 @@ def test_unfitted_and_clones(fitted):
         assert fresh.get_params() == fitted.get_params()
         with pytest.raises(NotFittedError):
             _ = fresh.rules_
+
+
+def test_rules_of_records_are_sent(churn_explainer, customers):
+    """Fields, paths and names are; the network goes with them."""
+    sent, x = pickle.loads(pickle.dumps(churn_explainer)), read_customers(customers[:40])
+    assert str(sent.rules_) == str(churn_explainer.rules_)
+    np.testing.assert_array_equal(sent.predict(x), churn_explainer.predict(x))
+    assert [str(e) for e in sent.explain(x)] == [str(e) for e in churn_explainer.explain(x)]
+    assert sent._network.paths == churn_explainer._network.paths
+    again = copy.deepcopy(churn_explainer).rename("visits", {"by phone": "called"})
+    assert "called" in str(again.rules_)
+    assert "called" not in str(churn_explainer.rules_)

@@ -75,7 +75,7 @@ def look_for_group(number, seconds):
 @pytest.mark.slow
 def test_an_interrupted_run_says_how_to_continue(tmp_path):
     out = tmp_path / "a run"
-    arguments = ["run", "mnist", *TINY, "--epochs", "40", "--out", str(out)]
+    arguments = ["run", "mnist", *TINY, "--epochs", "25", "--out", str(out)]
     process = program(*arguments)
     said = interrupt(process, lambda: list(out.glob("epoch-*.keras")))
     assert process.returncode == 130
@@ -83,7 +83,7 @@ def test_an_interrupted_run_says_how_to_continue(tmp_path):
     assert said == f"\nkeras-mmil: interrupted. To continue: {command}\n"
     assert not (out / "metrics.json").exists()
     assert main(shlex.split(command)[1:]) == 0
-    assert len((out / "history.csv").read_text().splitlines()) == 1 + 40
+    assert len((out / "history.csv").read_text().splitlines()) == 1 + 25
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import doctest
 import functools
 import os
 import re
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -86,11 +87,21 @@ def test_links_of_page_lead_somewhere(page):
             assert heading in [each.lower().replace(" ", "-") for each in headings], heading
 
 
+@pytest.mark.eager  # two epochs are few: tracing would take longer
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_example_runs(example, tmp_path):
+def test_example_runs(example, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(example), "--quick"])
+    runpy.run_path(str(example), run_name="__main__")
+    assert capfd.readouterr().out
+
+
+@pytest.mark.slow
+def test_an_example_runs_in_a_process_of_its_own(tmp_path):
     result = subprocess.run(
-        [sys.executable, example, "--quick"],
+        [sys.executable, ROOT / "examples" / "mnist_picture.py", "--quick"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

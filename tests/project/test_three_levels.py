@@ -23,7 +23,8 @@ def test_three_levels_are_trained_saved_loaded_and_explained(tmp_path):
     assert model.evaluate(x_test, y_test, verbose=0, return_dict=True)["accuracy"] >= 0.95
 
     explainer = keras_mmil.Explainer(max_clusters=4, verbose=0).fit(model, x, x_valid)
-    assert [level.word for level in explainer.levels_] == ["instance", "sub-bag", "level-2 bag"]
+    assert [rows.word for rows in explainer.clusters_] == ["instance", "sub-bag", "level-2 bag"]
+    assert [level.word for level in explainer.levels_] == ["sub-bag", "level-2 bag", "top-bag"]
     assert explainer.fidelity(x_test) >= 0.95
 
     model.save(tmp_path / "model.keras")

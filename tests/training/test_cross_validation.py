@@ -46,6 +46,12 @@ def data(n=30):
     return x, (x.to_tensor().numpy()[..., 0].max(1) > 0.8).astype(int)
 
 
+@pytest.fixture(scope="module")
+def whole():
+    """An undisturbed cross-validation."""
+    return cross_validate(build, *data(), **SETTINGS)
+
+
 @pytest.mark.slow
 def test_figures_are_those_of_scikit_learn_where_the_model_is_the_same():
     """A model without anything random in it, trained until it is scikit-learn's."""
@@ -103,12 +109,11 @@ def test_every_top_bag_is_tested_once_a_round_and_never_trained_on_then():
 
 
 @pytest.mark.slow
-def test_same_seed_same_figures_and_in_processes_too():
+def test_same_seed_same_figures_and_in_processes_too(whole):
     x, y = data()
-    runs = [
-        cross_validate(build, x, y, **{**SETTINGS, **arguments})
-        for arguments in ({}, {"n_jobs": 2}, {"seed": 6})
-    ]
+    runs = [whole]
+    for arguments in ({"n_jobs": 2}, {"seed": 6}):
+        runs.append(cross_validate(build, x, y, **{**SETTINGS, **arguments}))
     losses = [run.scores["loss"] for run in runs]
     assert losses[0].shape == runs[0].seconds.shape == (2, 3)
     assert runs[0].majority == max(y.tolist().count(label) for label in set(y.tolist())) / len(y)
@@ -131,9 +136,9 @@ def build_for_ids():
 def test_compressed_bags_are_as_plain_ones(n_jobs):
     rng = np.random.default_rng(0)
     words = ragged.from_flat(rng.integers(0, 5, 80), (np.full(20, 2), np.full(40, 2)))
-    y = np.arange(20) % 2
+    y, settings = np.arange(20) % 2, {**SETTINGS, "rounds": 1}
     losses = [
-        cross_validate(build_for_ids, x, y, **SETTINGS, n_jobs=n_jobs).scores["loss"]
+        cross_validate(build_for_ids, x, y, **settings, n_jobs=n_jobs).scores["loss"]
         for x in (words, Bags.from_ragged(words))
     ]
     np.testing.assert_allclose(*losses, rtol=1e-5)
@@ -148,23 +153,22 @@ def constant(epoch):
 
 
 @pytest.mark.slow
-def test_schedule(tmp_path):
+def test_schedule(whole, tmp_path):
     x, y = data()
-    own = cross_validate(build, x, y, **SETTINGS)
     same = cross_validate(build, x, y, **SETTINGS, schedule=constant, n_jobs=2)
-    np.testing.assert_allclose(same.scores["loss"], own.scores["loss"], rtol=1e-5)
-    arguments = {**SETTINGS, "folder": tmp_path, "schedule": lambda epoch: 0.0 if epoch else 0.05}
+    np.testing.assert_allclose(same.scores["loss"], whole.scores["loss"], rtol=1e-5)
+    arguments = {**SETTINGS, "rounds": 1, "folder": tmp_path}
+    arguments["schedule"] = lambda epoch: 0.0 if epoch else 0.05
     other = cross_validate(build, x, y, **arguments)
-    one_epoch = cross_validate(build, x, y, **{**SETTINGS, "epochs": 1})
+    one_epoch = cross_validate(build, x, y, **{**SETTINGS, "rounds": 1, "epochs": 1})
     np.testing.assert_allclose(other.scores["loss"], one_epoch.scores["loss"], rtol=1e-5)
     with pytest.raises(ValueError, match="rates"):
         cross_validate(build, x, y, **{**arguments, "schedule": constant, "resume": True})
 
 
 @pytest.mark.slow
-def test_continues_after_an_interruption(tmp_path, capsys):
+def test_continues_after_an_interruption(whole, tmp_path, capsys):
     x, y = data()
-    whole = cross_validate(build, x, y, **SETTINGS)
     calls = []
 
     def build_until_killed():

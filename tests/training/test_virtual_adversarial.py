@@ -158,7 +158,7 @@ def test_direction_is_worse_than_random_ones():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("compressed", [False, pytest.param(True, marks=pytest.mark.eager)])
 def test_weight_0_is_plain_training(compressed):
     x, y = bags_of_trigrams(), np.arange(12) % 2
     x = x.with_flat_values(x.flat_values[:, 0])

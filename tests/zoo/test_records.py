@@ -225,7 +225,7 @@ def test_outputs_are_those_of_a_loop_over_the_records(aggregation, compress):
     aggregations = [aggregation] if isinstance(aggregation, str) else aggregation
     loop = Loop(model, SCHEMA, aggregations)
     expected = [loop.output(record) for record in RECORDS]
-    assert np.ptp(expected) > 0.2
+    assert np.ptp(expected) > 0.05
     np.testing.assert_allclose(model.predict(x, verbose=0), expected, rtol=1e-3, atol=1e-5)
 
 
@@ -301,7 +301,7 @@ KEYS = [("orders.customer", "customers.id"), ("orders.product", "products.id")]
 def test_rows_that_others_share():
     schema = Schema.infer_tables(TABLES, top="customers", keys=KEYS)
     model = shaken(records_model(schema, "churned", min_count=1, **SMALL))
-    x, y = schema.read(TABLES, "churned")
+    x = schema.read(TABLES, without="churned")
     layer = model.get_layer("orders.products.dense")
     assert len(keras.Model(model.input, layer.output)(x)) == 5
     plain = records_model(schema, "churned", min_count=1, compress=False, **SMALL)
@@ -398,7 +398,7 @@ def test_nothing_to_predict_from():
     schema = Schema.infer([{"a": 1.5, "b": 3}, {"a": 2.5, "b": 3}])
     with pytest.raises(ValueError, match="nothing that is read but 'a'"):
         records_model(schema, "a")
-    with pytest.raises(ValueError, match="'n', of labels|Expected an int ≥ 2. Received: n=1"):
+    with pytest.raises(ValueError, match="Expected an int ≥ 2. Received: n=1"):
         Labels("classes", 1)
     with pytest.raises(ValueError, match="Received: kind='sets'"):
         Labels("sets", 2)
@@ -456,14 +456,8 @@ def test_any_names_in_training_in_files_and_in_other_programs(tmp_path):
 # What a program without this package does with a SavedModel.
 SERVING = """
 import sys
+sys.modules["keras_mmil"] = sys.modules["keras"] = None  # to import them fails
 import tensorflow as tf
-assert "keras_mmil" not in sys.modules
-try:
-    import keras_mmil
-except ImportError:
-    pass
-else:
-    raise SystemExit("keras_mmil was found")
 x = tf.data.Dataset.load(sys.argv[1] + "/inputs").get_single_element()
 served = tf.saved_model.load(sys.argv[1] + "/saved")
 flat = {}
@@ -479,7 +473,7 @@ tf.data.Dataset.from_tensors((served.serve(x), outputs)).save(sys.argv[1] + "/ou
 @pytest.mark.slow
 def test_a_saved_model_takes_raw_values_without_this_package(tmp_path):
     schema = Schema.infer_tables(TABLES, top="customers", keys=KEYS)
-    x, y = schema.read(TABLES, "churned")
+    x = schema.read(TABLES, without="churned")
     model = shaken(records_model(schema, "churned", **SMALL))
     expected = model.predict(x, verbose=0)
     model.export(tmp_path / "saved", verbose=False)
@@ -494,7 +488,7 @@ def test_a_saved_model_takes_raw_values_without_this_package(tmp_path):
             splits = tf.io.serialize_tensor(tf.cast(splits, tf.int64))
             tf.io.write_file(f"{tmp_path}/{name}_row_splits_{i}", splits)
     result = subprocess.run(
-        [sys.executable, "-I", "-c", SERVING, str(tmp_path)], capture_output=True, text=True
+        [sys.executable, "-c", SERVING, str(tmp_path)], capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
     outputs = tf.data.Dataset.load(str(tmp_path / "outputs")).get_single_element()
@@ -514,13 +508,11 @@ def test_a_saved_model_of_raw_records_predicts_in_a_fresh_process():
 def test_streams_of_records(tmp_path):
     model = records_model(SCHEMA, "churned", **SMALL)
     dataset = SCHEMA.dataset(RECORDS, 16, shuffle=40, seed=0, target="churned")
-    history = model.fit(dataset, epochs=2, verbose=0).history
+    history = model.fit(dataset, epochs=2, shuffle=False, verbose=0).history
     assert np.isfinite(history["loss"]).all()
 
 
 @pytest.mark.data
-@pytest.mark.graphs
-@pytest.mark.slow
 def test_device_examples(data_dir):
     path = data_dir / "records" / "device_examples.json"
     schema = Schema.infer(path)

@@ -17,6 +17,7 @@ from keras_mmil.interpretation.fitting.levels import make_levels
 from keras_mmil.interpretation.fitting.plan import Plan, make_plan
 from keras_mmil.interpretation.fitting.preparation import Task
 from keras_mmil.interpretation.fitting.progress import Progress
+from keras_mmil.interpretation.fitting.prune import prune
 from keras_mmil.interpretation.fitting.sample import WeightedRows, sample_rows
 from keras_mmil.interpretation.fitting.search import Climber, GridPoint, Trees, choose
 from keras_mmil.interpretation.network import sensitivity
@@ -30,6 +31,7 @@ __all__ = ["Fitter"]
 # Warnings in what `Fitter.fit` calls point to the line that calls `Explainer.fit`.
 _STACK_LEVEL = 4
 
+_N_PRUNED = 8  # combinations
 _Result = TypeVar("_Result")
 
 
@@ -66,7 +68,13 @@ class Fitter:
             names = self._class_names(data)
             if not self._network.is_chain:
                 trees = self._climb(data, data.plan, possible)
-                best = choose(trees, self._settings.tolerance)
+                pruned = self._prune(data, data.plan, trees)
+                trees |= pruned
+                levels_of = {
+                    point: self._levels(data, centroids, point, pruned[point], names)
+                    for point in _best(pruned, self._settings.tolerance)
+                }
+                best = min(levels_of, key=lambda point: _n_conditions(levels_of[point]))
                 break
             trees |= self._evaluate(data, numbers)
             best = choose(trees, self._settings.tolerance)
@@ -74,14 +82,7 @@ class Fitter:
             if finer is None:
                 break
             numbers = finer
-        levels = make_levels(
-            data.train,
-            data.plan,
-            projections=self._projections,
-            centroids=[known[k] for known, k in zip(centroids, best.n_clusters, strict=True)],
-            trees=trees[best],
-            class_names=names,
-        )
+        levels = self._levels(data, centroids, best, trees[best], names)
         _warn_of_collapse(levels)
         self._progress.finish()
         return Fitted(
@@ -92,6 +93,24 @@ class Fitter:
             fidelity=best.fidelity,
             majority=majority(data.held_out.classes),
             fidelity_by_instances=self._by_instances(data, possible, best),
+        )
+
+    def _levels(
+        self,
+        data: "_Labelled",
+        centroids: Sequence[Centroids],
+        point: GridPoint,
+        trees: Trees,
+        class_names: tuple[str, ...],
+    ) -> tuple[Level, ...]:
+        """The levels of one combination, with its rules."""
+        return make_levels(
+            data.train,
+            data.plan,
+            projections=self._projections,
+            centroids=[known[k] for known, k in zip(centroids, point.n_clusters, strict=True)],
+            trees=trees,
+            class_names=class_names,
         )
 
     # The steps of `fit`, in their order.
@@ -208,6 +227,21 @@ class Fitter:
             if best == before:
                 return dict(tried.values())
 
+    def _prune(
+        self, data: "_Labelled", plan: Plan, trees: dict[GridPoint, Trees]
+    ) -> dict[GridPoint, Trees]:
+        """Prune the trees of the best combinations, and leave out those of the others."""
+        together = data.train.joined(data.held_out)
+        climber = self._climber(data, plan)
+        best = sorted(trees, key=lambda point: (-point.fidelity, point.n_leaves))[:_N_PRUNED]
+        self._progress.expect(len(best))
+        alpha = self._settings.ccp_alpha
+        found = self._run(
+            [partial(prune, plan, together, trees[each], each.n_clusters, alpha) for each in best]
+        )
+        pairs = zip(best, found, strict=True)
+        return {climber.point(point.n_clusters, pruned): pruned for point, pruned in pairs}
+
     def _by_instances(
         self, data: "_Labelled", possible: Sequence[Sequence[int]], best: GridPoint
     ) -> dict[str, float]:
@@ -270,6 +304,21 @@ def _untried(
 
 def _joined(known: Sequence[Centroids], found: Iterable[Centroids]) -> list[Centroids]:
     return [ours | theirs for ours, theirs in zip(known, found, strict=True)]
+
+
+def _best(grid: Iterable[GridPoint], tolerance: float) -> list[GridPoint]:
+    """The combinations of the highest fidelity, or at most so much below."""
+    grid = tuple(grid)
+    least = max(point.fidelity for point in grid) - tolerance - 1e-12
+    return [point for point in grid if point.fidelity >= least]
+
+
+def _n_conditions(levels: Sequence[Level]) -> tuple[int, int]:
+    """The number of conditions in all rules that are needed, and of these rules."""
+    rules = [
+        rule for level in levels for rule in level.rules if level.rules.needed[rule.conclusion]
+    ]
+    return sum(len(rule.conditions) for rule in rules), len(rules)
 
 
 def _warn_of_collapse(levels: Sequence[Level]) -> None:

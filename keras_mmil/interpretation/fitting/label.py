@@ -8,7 +8,7 @@ import numpy as np
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.fitting.cluster import Centroids, nearest_of_each
 from keras_mmil.interpretation.network.capture import Observation
-from keras_mmil.interpretation.network.nesting import Nesting, concatenate
+from keras_mmil.interpretation.network.nesting import Nesting, concatenate, take_bags
 from keras_mmil.interpretation.network.targets import Target
 
 __all__ = ["LabelledBags", "label"]
@@ -34,6 +34,47 @@ class LabelledBags:
         """The same bags with further labels, those of other numbers of clusters."""
         pairs = zip(self.labels, other.labels, strict=True)
         return replace(self, labels=tuple(ours | theirs for ours, theirs in pairs))
+
+    def joined(self, other: "LabelledBags") -> "LabelledBags":
+        """These top-bags and others."""
+        return LabelledBags(
+            nestings=tuple(map(concatenate, zip(self.nestings, other.nestings, strict=True))),
+            labels=tuple(
+                {k: np.concatenate([labels, theirs[k]]) for k, labels in ours.items()}
+                for ours, theirs in zip(self.labels, other.labels, strict=True)
+            ),
+            classes=np.concatenate([self.classes, other.classes]),
+            values=tuple(
+                tuple(map(np.concatenate, zip(ours, theirs, strict=True)))
+                for ours, theirs in zip(self.values, other.values, strict=True)
+            ),
+        )
+
+    def some(self, chosen: Ints, parents: Sequence[int]) -> "LabelledBags":
+        """Some of the top-bags, with the rows that are in them.
+
+        Args:
+            chosen: their indices.
+            parents: for each bag-layer, the index of the one above it.
+        """
+        top = len(self.nestings)
+        kept: dict[int, Ints] = {top: chosen}  # rows of each bag-layer, and top-bags
+        nestings: dict[int, Nesting] = {}
+        for i in reversed(range(top)):
+            taken = take_bags(self.nestings[i], kept[parents[i]])
+            kept[i], members = np.unique(taken.members, return_inverse=True)
+            nestings[i] = replace(taken, members=members.reshape(-1), n_rows=len(kept[i]))
+        return LabelledBags(
+            nestings=tuple(nestings[i] for i in range(top)),
+            labels=tuple(
+                {k: labels[kept[i]] for k, labels in known.items()}
+                for i, known in enumerate(self.labels)
+            ),
+            classes=self.classes[chosen],
+            values=tuple(
+                tuple(raw[kept[i]] for raw in of_record) for i, of_record in enumerate(self.values)
+            ),
+        )
 
     def targets(self, record: int, n_clusters: Sequence[int]) -> Ints:
         """What the rows of a bag-layer, or (last) the top-bags are labelled as.

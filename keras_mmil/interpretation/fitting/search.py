@@ -104,6 +104,15 @@ class Climber:
         n_leaves = sum(tree.n_leaves for tree in trees)
         return GridPoint(n_clusters, fidelity, n_leaves), tuple(trees)
 
+    def point(self, n_clusters: tuple[int, ...], trees: Trees) -> GridPoint:
+        """One combination with other trees, rated on the validation data."""
+        labels = [known[k] for known, k in zip(self.held_out.labels, n_clusters, strict=True)]
+        for record, tree in zip(self.plan.records, trees, strict=True):
+            matrix = self.plan.matrix(self.held_out, record, labels, n_clusters)
+            labels[record : record + 1] = [tree.predict(matrix)]
+        fidelity = float(np.mean(labels[-1] == self.held_out.classes))
+        return GridPoint(n_clusters, fidelity, sum(tree.n_leaves for tree in trees))
+
     def branch(self) -> "Climber":
         """Another one, for another thread, which knows what this one knows now."""
         return Climber(

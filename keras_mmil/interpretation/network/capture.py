@@ -12,6 +12,7 @@ from keras_mmil.functional.cut import rows_of
 from keras_mmil.functional.graph import call_arguments, operation_of
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.rowwise import boundaries, check_rowwise, row_index
+from keras_mmil.functional.run import run_in_order
 from keras_mmil.functional.tree import Read, bag_tree, functional
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.interpretation.network.data import Source, TopBags, top_bags
@@ -146,16 +147,21 @@ class Network:
         return as_batch(x, self.model.input)
 
     def batches(
-        self, batches: Iterable[Tensors], on_batch: Callable[[], None] | None = None
+        self,
+        batches: Iterable[Tensors],
+        on_batch: Callable[[], None] | None = None,
+        in_order: bool = False,
     ) -> Iterator[Observation]:
         """Run the network batch by batch, and yield what it computed on each.
 
         Args:
             batches: checked inputs, such as `data(...).batches()`.
             on_batch: called without arguments after each batch.
+            in_order: whether bags that `DistinctBags` merges, and members in them, have to be apart
+                and in the order in which they are given.
         """
         for batch in batches:
-            yield self._observe(self.complete(batch))
+            yield self._observe(self.complete(batch), in_order)
             if on_batch:
                 on_batch()
 
@@ -163,8 +169,11 @@ class Network:
         """A batch of checked inputs with all inputs that the model itself takes."""
         return complete_inputs(batch, self.model.input)
 
-    def _observe(self, batch: Tensors) -> Observation:
-        seen = self._capture(batch, training=False)
+    def _observe(self, batch: Tensors, in_order: bool) -> Observation:
+        if in_order:
+            seen = run_in_order(self._capture, batch)
+        else:
+            seen = self._capture(batch, training=False)
         found = {id(x): y for x, y in zip(self._boundaries, seen["boundaries"], strict=True)}
         pairs = zip(self.layers, seen["arguments"], strict=True)
         captured = [layer.capture(**tensors) for layer, tensors in pairs]

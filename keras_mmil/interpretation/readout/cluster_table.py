@@ -8,7 +8,7 @@ from keras_mmil._support.percent import percent
 from keras_mmil.interpretation.network.capture import Observation
 from keras_mmil.interpretation.readout.explanation import Show
 from keras_mmil.interpretation.readout.representatives import representatives
-from keras_mmil.interpretation.rules.level import Level, all_clusters
+from keras_mmil.interpretation.rules.level import Level, all_clusters, titles
 
 __all__ = ["ClusterColumn", "ClusterTable", "cluster_table"]
 
@@ -21,12 +21,14 @@ class ClusterColumn:
 
     Attributes:
         name: of the cluster.
+        words: what several of its rows are called.
         size: fraction of the training rows in it.
         needed: whether the class of any top-bag can depend on it.
         entries: what stands for it, the best first.
     """
 
     name: str
+    words: str
     size: float
     needed: bool
     entries: tuple[str, ...]
@@ -37,7 +39,8 @@ class ClusterTable:
     """The clusters of all levels, each with what stands for it best.
 
     Attributes:
-        levels: dict from the word for a level ("instance", "sub-bag") to its clusters.
+        levels: dict from what the rows of a level are called ("instance", "sub-bag", or their path)
+            to their clusters.
     """
 
     levels: dict[str, tuple[ClusterColumn, ...]]
@@ -52,7 +55,7 @@ class ClusterTable:
         return "\n\n".join(
             "\n".join(
                 [
-                    f"Clusters of {word}s:\n",
+                    f"Clusters of {columns[0].words}:\n",
                     "| " + " | ".join(cell(_head(c), c.needed) for c in columns) + " |",
                     "| " + " | ".join("---" for _ in columns) + " |",
                     *(
@@ -61,7 +64,7 @@ class ClusterTable:
                     ),
                 ]
             )
-            for word, columns in self.levels.items()
+            for columns in self.levels.values()
         )
 
     def to_html(self) -> str:
@@ -74,20 +77,20 @@ class ClusterTable:
             )
 
         return "".join(
-            f"<h3>Clusters of {word}s</h3><table><tr>"
+            f"<h3>Clusters of {html.escape(columns[0].words)}</h3><table><tr>"
             + row("th", [(_head(c), c.needed) for c in columns])
             + "</tr>"
             + "".join(f"<tr>{row('td', cells)}</tr>" for cells in _rows(columns))
             + "</table>"
-            for word, columns in self.levels.items()
+            for columns in self.levels.values()
         )
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{column.name} ({percent(column.size)} of {word}s"
+            f"{column.name} ({percent(column.size)} of {column.words}"
             + ("" if column.needed else ", not used")
             + f"): {'; '.join(column.entries)}"
-            for word, columns in self.levels.items()
+            for columns in self.levels.values()
             for column in columns
         )
 
@@ -119,16 +122,17 @@ def cluster_table(
     best = representatives(levels, keys, observations, n=n, by=by)
     return ClusterTable(
         {
-            bag.word: tuple(
+            title: tuple(
                 ClusterColumn(
                     name=bag.names[cluster],
+                    words=bag.words,
                     size=float(bag.sizes[cluster]),
                     needed=needed[bag.level][cluster],
                     entries=tuple(show(row.position) for row in best[bag.level, cluster]),
                 )
                 for cluster in range(bag.n_clusters)
             )
-            for bag in clusters
+            for title, bag in zip(titles(clusters), clusters, strict=True)
         }
     )
 

@@ -10,7 +10,7 @@ from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.reading import Reading
-from keras_mmil.interpretation.rules.level import Level, all_clusters
+from keras_mmil.interpretation.rules.level import Level, all_clusters, titles
 
 __all__ = ["Description", "LevelDescription", "describe"]
 
@@ -21,7 +21,9 @@ class LevelDescription:
 
     Attributes:
         level: 0 for instances.
-        word: what its rows are called.
+        word: what one of its rows is called.
+        words: what several are called.
+        title: "instance", "sub-bag", ..., or the path of the rows: no other level has it.
         names: names of the clusters.
         sizes: fraction of the rows in each cluster, [k].
         needed: whether the class of any top-bag can depend on it, [k].
@@ -31,6 +33,8 @@ class LevelDescription:
 
     level: int
     word: str
+    words: str
+    title: str
     names: tuple[str, ...]
     sizes: Array
     needed: tuple[bool, ...]
@@ -60,7 +64,7 @@ class LevelDescription:
         if self.table is None:
             raise ValueError(
                 "Expected the description of a level whose true labels were given. "
-                f"Received: description of {self.word}s without a table"
+                f"Received: description of {self.words} without a table"
             )
         return self.table
 
@@ -83,7 +87,7 @@ class LevelDescription:
             yield record
 
     def __str__(self) -> str:
-        lines = [f"clusters of {self.word}s"]
+        lines = [f"clusters of {self.words}"]
         width = max(map(len, self.names))
         for record in self.records():
             line = f"  {record['cluster']:<{width}}  {percent(record['size'], width=5)}"
@@ -107,7 +111,7 @@ class Description:
 
     def to_dict(self) -> Config:
         """As JSON knows it: a list of clusters for each level."""
-        return {level.word: list(level.records()) for level in self.levels}
+        return {level.title: list(level.records()) for level in self.levels}
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.levels))
@@ -144,20 +148,23 @@ def describe(
                 LevelDescription(
                     level=bag.level,
                     word=bag.word,
+                    words=bag.words,
+                    title=title,
                     names=bag.names,
                     sizes=bag.sizes,
                     needed=needed[bag.level],
                 )
-                for bag in clusters
+                for title, bag in zip(titles(clusters), clusters, strict=True)
             )
         )
     described = []
-    for bag, here in zip(clusters, expand(reading.nestings, reading.parents), strict=True):
+    occurrences = expand(reading.nestings, reading.parents)
+    for title, bag, here in zip(titles(clusters), clusters, occurrences, strict=True):
         labels = reading.nearest[bag.level][here.rows]
         truth, names = truths.get(bag.level), label_names.get(bag.word)
         table = None
         if truth is not None:
-            truth = _flat_labels(truth, len(labels), bag.word)
+            truth = _flat_labels(truth, len(labels), bag.words)
             names = names or tuple(map(str, range(truth.max(initial=0) + 1)))
             table = _table(labels, truth, here.total_weights, shape=(bag.n_clusters, len(names)))
         sizes = np.bincount(labels, here.total_weights, minlength=bag.n_clusters)
@@ -165,6 +172,8 @@ def describe(
             LevelDescription(
                 level=bag.level,
                 word=bag.word,
+                words=bag.words,
+                title=title,
                 names=bag.names,
                 sizes=sizes / (sizes.sum() or 1.0),
                 needed=needed[bag.level],
@@ -175,12 +184,12 @@ def describe(
     return Description(tuple(described))
 
 
-def _flat_labels(labels: Any, n_rows: int, word: str) -> Ints:
+def _flat_labels(labels: Any, n_rows: int, words: str) -> Ints:
     flat = np.asarray(getattr(labels, "flat_values", labels))
     if flat.shape != (n_rows,) or flat.dtype.kind not in "iu" or flat.min(initial=0) < 0:
         raise ValueError(
-            f"Expected an integer label ≥ 0 for each of {n_rows} {word}s, nested like x. "
-            f"Received: labels of {word}s, shape {flat.shape}, dtype {flat.dtype}"
+            f"Expected an integer label ≥ 0 for each of {n_rows} {words}, nested like x. "
+            f"Received: labels of {words}, shape {flat.shape}, dtype {flat.dtype}"
         )
     return flat
 

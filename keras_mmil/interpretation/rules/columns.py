@@ -153,10 +153,11 @@ def _time(column: Column, low: float, high: float) -> str:
 def date_text(days: float) -> str:
     """A time, in days since 1970 (UTC), as ISO 8601."""
     try:
-        time = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(days=days)
+        since = datetime.timedelta(seconds=round(days * 86_400))
+        time = datetime.datetime.fromtimestamp(0, datetime.UTC) + since
     except OverflowError:
         return f"{days:.6g} days after 1970-01-01"
-    return f"{time:%Y-%m-%d}" if time.hour == time.minute == 0 else f"{time:%Y-%m-%dT%H:%M}"
+    return time.isoformat()[: 10 if time.hour == time.minute == 0 else 16]
 
 
 def _ordered(

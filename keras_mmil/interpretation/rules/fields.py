@@ -18,11 +18,11 @@ __all__ = ["KINDS", "Field", "field_of"]
 _MOST_CATEGORIES, _MOST_TOKENS = 100, 200
 _LEAST_TEXTS = 2  # that a token is in, if a condition may be about it
 _TOKEN = re.compile(r"[^\W_]+")
+_LARGEST = 1e37  # number; what is larger is taken to be this, and is not below what is missing
 _DAY = 86_400.0  # seconds
-_MISSING: Mapping[str, bytes | int] = {
-    "O": MISSING_TEXT.encode(),
-    "i": MISSING_INT,
-}  # by the kind of array
+_FARTHEST = 3e11  # seconds from 1970, as in `TimeEncoder`
+# By the kind of array.
+_MISSING: Mapping[str, bytes | int] = {"O": MISSING_TEXT.encode(), "i": MISSING_INT}
 _WIDEST = 60  # characters of a text
 
 
@@ -89,8 +89,10 @@ def field_of(name: str, kind: str, raw: Array, weights: Array) -> Field:
         raw: values, [n].
         weights: how often each occurs, [n].
     """
-    is_text = kind in ("category", "text")
-    is_missing = np.isin(raw, _MISSING[raw.dtype.kind]) if is_text else np.isnan(raw)
+    if kind in ("category", "text"):  # as an object, for NumPy's own strings end before "\0"
+        is_missing = np.equal(raw, np.array(_MISSING[raw.dtype.kind], object))
+    else:
+        is_missing = np.isnan(raw)
     field = Field(name, kind, is_optional=bool(is_missing[weights > 0].any()))
     if kind == "category":
         return replace(field, values=_most_frequent(_counted(raw, weights), _MOST_CATEGORIES))
@@ -107,7 +109,8 @@ def field_of(name: str, kind: str, raw: Array, weights: Array) -> Field:
 
 
 def _numbers(_: Field, raw: Array) -> Array:
-    return np.where(np.isnan(raw), MISSING, raw).astype(np.float32)[:, None]
+    there = np.clip(raw, -_LARGEST, _LARGEST)
+    return np.where(np.isnan(raw), MISSING, there).astype(np.float32)[:, None]
 
 
 def _categories(field: Field, raw: Array) -> Array:
@@ -133,8 +136,8 @@ def _texts(field: Field, raw: Array) -> Array:
 
 
 def _times(field: Field, raw: Array) -> Array:
-    is_there = np.isfinite(raw)
-    seconds = np.where(is_there, raw, 0.0)
+    is_there = ~np.isnan(raw)
+    seconds = np.clip(np.where(is_there, raw, 0.0), -_FARTHEST, _FARTHEST)
     days = np.floor(seconds / _DAY)
     dates = days.astype("datetime64[D]")
     months = dates.astype("datetime64[M]").astype(int)

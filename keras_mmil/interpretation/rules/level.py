@@ -20,6 +20,7 @@ __all__ = [
     "level_word",
     "listing",
     "rename",
+    "titles",
 ]
 
 _SYMBOLS = "uvwxyz"
@@ -161,6 +162,19 @@ def all_clusters(levels: Sequence[Level]) -> tuple[Clusters, ...]:
     """The clusters of each bag-layer, in the order of these."""
     found = (clusters for level in levels for clusters in level.clusters)
     return tuple(sorted(found, key=lambda clusters: clusters.level))
+
+
+def titles(clusters: Sequence[Clusters]) -> list[str]:
+    """For the rows of each bag-layer what they are called, each otherwise.
+
+    "instance", "sub-bag", ..., or their path; where two bag-layers share that, with the symbol of
+    their clusters.
+    """
+    found = [each.path or each.word for each in clusters]
+    return [
+        f"{title} ({level_symbol(each.level)})" if found.count(title) > 1 else title
+        for title, each in zip(found, clusters, strict=True)
+    ]
 
 
 def find_clusters(levels: Sequence[Level], level: int | str) -> Clusters:

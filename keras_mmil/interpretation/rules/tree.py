@@ -1,6 +1,7 @@
 """Decision trees as arrays."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
@@ -11,6 +12,7 @@ from keras_mmil.interpretation.rules.columns import ABSENT
 __all__ = ["Boxes", "Examples", "Tree", "grow"]
 
 _LEAF = -1
+_NODES = ("feature", "threshold", "children", "label")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +103,39 @@ class Tree:
             active = active[self.feature[node[active]] != _LEAF]
         return self.label[node]
 
+    def sizes(self) -> Ints:
+        """The number of leaves below each node, 1 for a leaf: int [nodes]."""
+        sizes = np.ones(len(self.feature), int)
+        for node in np.flatnonzero(self.feature != _LEAF)[::-1]:
+            sizes[node] = sizes[self.children[node]].sum()
+        return sizes
+
+    def without(self, split: int) -> Iterator["Tree"]:
+        """The trees with a leaf, or one of the two subtrees, instead of all below a node.
+
+        Args:
+            split: index of the node.
+        """
+        is_leaf = self.feature == _LEAF
+        below = [split]
+        for node in below:
+            below += [] if is_leaf[node] else self.children[node].tolist()
+        labels = [self.label[node] for node in below if is_leaf[node]]
+        for label in dict.fromkeys(labels):
+            shorter, label_of = is_leaf.copy(), self.label.copy()
+            shorter[split], label_of[split] = True, label
+            shorter = _merged(self.children, shorter, label_of)
+            yield _pruned(replace(self, label=label_of), shorter)
+        for child in self.children[split]:
+            if not is_leaf[child]:
+                moved = {name: getattr(self, name).copy() for name in _NODES}
+                for name in _NODES:
+                    moved[name][split] = moved[name][child]
+                yield _pruned(
+                    replace(self, **moved),
+                    _merged(moved["children"], is_leaf.copy(), moved["label"]),
+                )
+
     def boxes(self) -> Boxes:
         """The leaves as `Boxes`, from left to right."""
         shape = (len(self.feature), 2, self.n_features)
@@ -149,11 +184,7 @@ def grow(
     tree = fitted.tree_
     label = fitted.classes_[tree.value[:, 0].argmax(axis=1)].astype(np.int32)
     children = np.stack([tree.children_left, tree.children_right], axis=1).astype(np.int32)
-    is_leaf = children[:, 0] == _LEAF
-    for node in range(len(children))[::-1]:  # children before their parents
-        left, right = children[node]
-        if not is_leaf[node] and is_leaf[left] and is_leaf[right] and label[left] == label[right]:
-            is_leaf[node], label[node] = True, label[left]
+    is_leaf = _merged(children, children[:, 0] == _LEAF, label)
     threshold = tree.threshold.copy()
     if is_measured is not None:
         for split in np.flatnonzero(~is_leaf):
@@ -164,14 +195,25 @@ def grow(
     return _pruned(whole, is_leaf)
 
 
+def _merged(children: Ints, is_leaf: Array, label: Ints) -> Array:
+    """Which nodes are leaves, where splits into equal leaves become leaves; changes `label`."""
+    for node in range(len(children))[::-1]:  # children before their parents
+        left, right = children[node]
+        if not is_leaf[node] and is_leaf[left] and is_leaf[right] and label[left] == label[right]:
+            is_leaf[node], label[node] = True, label[left]
+    return is_leaf
+
+
 def _rounded(threshold: float, values: Array) -> float:
     """The number of fewest digits that parts the values as a threshold does."""
     low, high = values[values <= threshold].max(), values[values > threshold].min()
     if low < ABSENT:  # it parts what is missing from what is there
         return threshold
+    if low <= 0 < high:
+        return 0.0
     for digits in range(1, 17):
-        for candidate in (float(f"{threshold:.{digits}g}"), float(f"{high:.{digits}g}")):
-            if low <= candidate < high:
+        for value in (threshold, low, high):
+            if low <= (candidate := float(f"{value:.{digits}g}")) < high:
                 return candidate
     return threshold
 

@@ -9,7 +9,6 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil._support.missing import MISSING_TEXT
 from keras_mmil._support.types import Config, Shape
 from keras_mmil.layers.encoders.base import FieldEncoder
-from keras_mmil.layers.segments import segment_mean
 
 __all__ = ["TextEncoder"]
 
@@ -66,7 +65,7 @@ class TextEncoder(FieldEncoder):
         words = self.words(values)
         buckets = tf.strings.to_hash_bucket_fast(words.flat_values, self.n_buckets)
         vectors = tf.gather(tf.cast(self.vectors, self.compute_dtype), buckets)
-        mean = segment_mean(vectors, words.value_rowids(), tf.size(values))
+        mean = tf.math.unsorted_segment_mean(vectors, words.value_rowids(), tf.size(values))
         n_words = tf.cast(words.row_lengths(), self.compute_dtype)
         return tf.concat([mean, tf.math.log1p(n_words)[:, None]], axis=1)
 

@@ -3,8 +3,9 @@
 The arguments are those of `keras_mmil.layers.segments.reductions`.
 """
 
+import functools
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -26,6 +27,8 @@ _WORTH_SHARDS = 2**17  # instances
 # What TensorFlow wants of a function with a gradient of its own: the result, and the gradient with
 # respect to the arguments, as a function of that with respect to the result.
 _Reduced: TypeAlias = tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor | tuple[tf.Tensor, ...]]]
+# A sorted segment reduction of TensorFlow's, of values and row ids.
+_Reduction: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 def gather_rows(values: tf.Tensor, members: tf.Tensor) -> tf.Tensor:
@@ -200,21 +203,41 @@ def _sum(values: tf.Tensor, row_ids: tf.Tensor, num_segments: tf.Tensor | int) -
 
 
 def _reduce(
-    reduce: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    reduce: _Reduction,
     values: tf.Tensor,
     row_ids: tf.Tensor,
     num_segments: tf.Tensor | int,
 ) -> tf.Tensor:
-    """A sorted segment reduction of TensorFlow's, each of which runs on one core, on several."""
+    """A sorted segment reduction of TensorFlow's, each of which runs on one core, on several.
+
+    It has no gradient: those who call it define theirs.
+    """
+    values = tf.stop_gradient(values)  # else a cond under two tapes is traced several times
     n = tf.size(row_ids, tf.int64)
 
     def in_shards() -> tf.Tensor:
+        rows = tf.reshape(values, [n, -1])
+        last = tf.cast(num_segments, row_ids.dtype)
+        reduced = _reduction_in_shards(reduce, values.dtype, row_ids.dtype)(rows, row_ids, last)
+        return tf.reshape(reduced, tf.concat([tf.shape(reduced)[:1], tf.shape(values)[1:]], axis=0))
+
+    def at_once() -> tf.Tensor:
+        return complete(reduce(values, row_ids), num_segments)
+
+    return tf.cond(n < _WORTH_SHARDS, at_once, in_shards)
+
+
+@functools.cache
+def _reduction_in_shards(reduce: _Reduction, dtype: tf.DType, id_dtype: tf.DType) -> Any:
+    """`reduce` of [instances, units], traced once and not for every layer that may need it."""
+
+    def reduction(values: tf.Tensor, row_ids: tf.Tensor, num_segments: tf.Tensor) -> tf.Tensor:
+        n = tf.size(row_ids, tf.int64)
         cuts = n * tf.range(1, _SHARDS, dtype=tf.int64) // _SHARDS
         first_bags = tf.gather(row_ids, cuts)  # a shard starts with the bag it would cut
         starts = tf.cast(tf.searchsorted(row_ids, first_bags), tf.int64)
         starts = tf.concat([[0], starts, [n]], axis=0)
-        last = tf.cast([num_segments], row_ids.dtype)
-        first_bags = tf.concat([tf.zeros([1], row_ids.dtype), first_bags, last], axis=0)
+        first_bags = tf.concat([tf.zeros([1], id_dtype), first_bags, [num_segments]], axis=0)
         shards = []
         for i in range(_SHARDS):
             shard = slice(starts[i], starts[i + 1])
@@ -222,10 +245,9 @@ def _reduce(
             shards.append(complete(reduced, first_bags[i + 1] - first_bags[i]))
         return tf.concat(shards, axis=0)
 
-    def at_once() -> tf.Tensor:
-        return complete(reduce(values, row_ids), num_segments)
-
-    return tf.cond(n < _WORTH_SHARDS, at_once, in_shards)
+    types = [tf.TensorSpec([None, None], dtype), tf.TensorSpec([None], id_dtype)]
+    types.append(tf.TensorSpec([], id_dtype))
+    return tf.function(reduction, input_signature=types, autograph=False)
 
 
 def _count_not_empty(row_ids: tf.Tensor) -> tf.Tensor:

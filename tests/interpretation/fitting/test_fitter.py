@@ -99,7 +99,7 @@ def test_same_result_whatever_the_number_of_threads(digit_model, digit_ids):
     for other in fits[1:]:
         assert other.grid_ == fits[0].grid_
         assert str(other.rules_) == str(fits[0].rules_)
-        for a, b in zip(other.levels_, fits[0].levels_, strict=True):
+        for a, b in zip(other.clusters_, fits[0].clusters_, strict=True):
             np.testing.assert_array_equal(a.centroids, b.centroids)
 
 
@@ -108,8 +108,8 @@ def test_clusters_of_a_sample_of_the_rows(digit_model, digit_ids):
     assert fit.fidelity_ == 1.0
     whole = explainer(max_rows=10**6).fit(digit_model, vectors(digit_ids))
     # The rows that were not clustered are labelled and counted all the same.
-    assert (fit.levels_[0].centroids != whole.levels_[0].centroids).any()
-    np.testing.assert_allclose(fit.levels_[0].sizes, whole.levels_[0].sizes)
+    assert (fit.clusters_[0].centroids != whole.clusters_[0].centroids).any()
+    np.testing.assert_allclose(fit.clusters_[0].sizes, whole.clusters_[0].sizes)
 
 
 def test_rules_of_one_class_are_a_warning(digit_model, digit_ids):

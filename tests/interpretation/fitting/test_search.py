@@ -1,8 +1,18 @@
 """The choice among combinations, and what trees learn from."""
 
-import numpy as np
+import itertools
+from functools import partial
 
-from keras_mmil.interpretation.fitting.search import GridPoint, choose, merge, tally
+import numpy as np
+from nested_rows import PARENTS, TOP, nestings_of, random_tree
+
+from keras_mmil.interpretation.fitting.label import LabelledBags
+from keras_mmil.interpretation.fitting.plan import Plan
+from keras_mmil.interpretation.fitting.search import Climber, GridPoint, choose, merge, tally
+from keras_mmil.interpretation.network.nesting import multiplicities
+from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE
+from keras_mmil.interpretation.rules.fields import Field
+from keras_mmil.interpretation.rules.tree import Examples, grow
 
 
 def test_choice_among_equals():
@@ -27,3 +37,91 @@ def test_tally_merges_equal_examples():
     triples = zip(found.bags.tolist(), found.labels, found.weights, strict=True)
     found = {(*bag, label): weight for bag, label, weight in triples}
     assert found == {(0, 1, 1): 4, (1, 0, 0): 2, (0, 1, 0): 4}
+
+
+N_MANY = (40, 30, 25, 60, 20, 80)  # rows
+KS = (2, 3)
+FEATURES = (OCCURRENCE, COUNT, FREQUENCY, OCCURRENCE, COUNT)
+PRICE, KIND, AGE = (
+    Field("price", "number"),
+    Field("kind", "category", ("a",)),
+    Field("age", "number"),
+)
+FIELDS = ((), (PRICE,), (KIND,), (), (), (AGE,))
+HAS_TREE = (False, True, True, True, False, True)
+pruned = partial(grow, ccp_alpha=1e-3, seed=3)
+
+
+def random_data(seed):
+    """The bags of a tree as lists, and the same labelled."""
+    rng = np.random.default_rng(seed)
+    bags = random_tree(rng, N_MANY)
+    values = tuple(
+        tuple(
+            rng.choice([b"a", b"b", b"\0"], n).astype(object)
+            if field.kind == "category"
+            else rng.integers(0, 5, n).astype(np.float32)
+            for field in fields
+        )
+        for fields, n in zip(FIELDS, N_MANY, strict=True)
+    )
+    labels = tuple({k: rng.integers(0, k, n) for k in KS} for n in N_MANY[:-1])
+    classes = rng.integers(0, 2, N_MANY[-1])
+    return bags, LabelledBags(tuple(nestings_of(bags, N_MANY)), labels, classes, values)
+
+
+def by_loops(bags, data, labels, ks, record):
+    """What is known of all records of a kind, row by row."""
+    rows = []
+    for row in range(N_MANY[record]):
+        known = []
+        for layer in [i for i, parent in enumerate(PARENTS) if parent == record]:
+            amounts = [0.0] * ks[layer]
+            for member, weight in bags[layer][row]:
+                amounts[labels[layer][member]] += weight
+            if FEATURES[layer] is OCCURRENCE:
+                amounts = [float(amount > 0) for amount in amounts]
+            elif FEATURES[layer] is FREQUENCY:
+                amounts = [amount / (sum(amounts) or 1) for amount in amounts]
+            known += amounts
+        for field, raw in zip(FIELDS[record], data.values[record], strict=True):
+            is_kind = field.kind == "category"
+            known += [raw[row] == b"\0", raw[row] == b"a"] if is_kind else [raw[row]]
+        rows.append(known)
+    return np.array(rows, np.float32)
+
+
+def test_trees_are_those_of_each_combination_on_its_own():
+    """Whatever was grown before: nothing that is remembered is of another combination."""
+    (bags, train), (held_out_bags, held_out) = random_data(0), random_data(1)
+    weights = multiplicities(train.nestings, PARENTS)
+    plan = Plan(PARENTS, FEATURES, FIELDS, ("",) * TOP, ("",) * TOP, HAS_TREE, weights)
+    climber = Climber(plan, train, held_out, pruned)
+    rng, fidelities = np.random.default_rng(0), set()
+    order = rng.permutation(list(itertools.product(KS, repeat=TOP))).tolist()
+    for n, ks in enumerate(map(tuple, order)):
+        if n % 5 == 0:
+            climber = climber.branch()
+        point, trees = climber.rate(ks)
+        labels = [known[k] for known, k in zip(train.labels, ks, strict=True)]
+        held_out_labels = [known[k] for known, k in zip(held_out.labels, ks, strict=True)]
+        n_leaves = 0
+        for record, tree in zip((1, 2, 3, TOP), trees, strict=True):
+            known = by_loops(bags, train, labels, ks, record)
+            held_out_known = by_loops(held_out_bags, held_out, held_out_labels, ks, record)
+            is_there = weights[record] > 0
+            truth = train.classes if record == TOP else train.labels[record][ks[record]]
+            examples = Examples(known[is_there], truth[is_there], weights[record][is_there])
+            of_fields = [f.kind == "number" for f in FIELDS[record] for _ in f.columns]
+            is_measured = np.array([False] * (known.shape[1] - len(of_fields)) + of_fields)
+            expected = pruned(examples, is_measured=is_measured)
+            for name in ("feature", "threshold", "children", "label"):
+                np.testing.assert_array_equal(getattr(tree, name), getattr(expected, name))
+            n_leaves += expected.n_leaves
+            predicted = expected.predict(held_out_known)
+            if record < TOP:
+                labels[record], held_out_labels[record] = expected.predict(known), predicted
+        agreeing = sum(map(int.__eq__, predicted.tolist(), held_out.classes.tolist()))
+        assert point == GridPoint(ks, agreeing / len(predicted), n_leaves)
+        fidelities.add(point.fidelity)
+    assert len(fidelities) > 5

@@ -1,17 +1,41 @@
 """What a network shows, and networks that cannot be read."""
 
+from collections import Counter
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from digit_networks import N_DIGITS, compressed_model
 from random_networks import Concatenated, make_data, quick_explainer
+from record_networks import (
+    FIELDS,
+    Columns,
+    as_raw,
+    churn_model,
+    flattened,
+    is_bad,
+    is_hot,
+    random_customers,
+    values_at,
+)
+from record_networks import read as read_records
 
 import keras_mmil
 from keras_mmil.interpretation import Explainer, RuleExtractor
 from keras_mmil.interpretation.network.capture import Network, Observation
-from keras_mmil.interpretation.network.nesting import concatenate, multiplicities
-from keras_mmil.layers import BagLayer, Distinct, EquivariantBagLayer, InstanceWise, bag_inputs
+from keras_mmil.interpretation.network.nesting import above, concatenate, expand, multiplicities
+from keras_mmil.layers import (
+    BagLayer,
+    Distinct,
+    DistinctBags,
+    DistinctRows,
+    EquivariantBagLayer,
+    Gather,
+    InstanceWise,
+    NumberEncoder,
+    bag_inputs,
+)
 
 Dense = keras.layers.Dense
 
@@ -83,10 +107,51 @@ def test_bag_layer_of_another_model_is_used_once_in_this_one():
     assert quick_explainer(target=target).fit(model, x).fidelity_ >= 0
 
 
-def test_parallel_bag_layers():
+def test_parallel_bag_layers_are_read():
+    """Two on the same bags: each has its own clusters, and the rules are about both."""
     inputs = keras.Input((None, 2), ragged=True)
-    x = keras.layers.Concatenate()([BagLayer(2, name="a")(inputs), BagLayer(2, name="b")(inputs)])
-    refused(keras.Model(inputs, Dense(1)(x)), "several aggregations. Received: layers 'b' and 'a'")
+    parts = [BagLayer(2, name="a")(inputs), BagLayer(3, aggregation="sum", name="b")(inputs)]
+    model = keras.Model(inputs, Dense(1)(keras.layers.Concatenate()(parts)))
+    x, x_test = make_data(80), make_data(60, seed=1)
+    target = (0, float(np.median(model(x))))
+    fit = quick_explainer(n_clusters=3, target=target).fit(model, x, x)
+    (level,) = fit.levels_
+    assert [bag.level for bag in level.clusters] == [0, 1]
+    assert [bag.feature.name for bag in level.clusters] == ["occurrence", "count"]
+    assert [column.name for column in level.rules.columns] == ["u1", "u2", "u3", "v1", "v2", "v3"]
+    layers = [model.get_layer(name) for name in "ab"]
+    predicted, labels = [], [[], []]
+    for bag in x_test.to_list():
+        known = []
+        for i, (layer, clusters) in enumerate(zip(layers, level.clusters, strict=True)):
+            kernel, bias, _ = layer.get_weights()
+            rows = np.maximum(np.array(bag) @ kernel + bias, 0)
+            distances = np.square(rows[:, None] - clusters.centroids).sum(axis=2)
+            nearest = distances.argmin(axis=1)
+            labels[i].append(nearest.tolist())
+            counts = [int((nearest == cluster).sum()) for cluster in range(3)]
+            known += [min(count, 1) for count in counts] if i == 0 else counts
+        fired = {
+            rule.conclusion
+            for rule in level.rules
+            if all(c.low < known[c.column] <= c.high for c in rule.conditions)
+        }
+        (conclusion,) = fired
+        predicted.append(conclusion)
+    assert fit.predict(x_test).tolist() == predicted
+    assert [each.to_list() for each in fit.labels(x_test)] == labels
+    by_network = (model(x_test).numpy()[:, 0] > target[1]).astype(int)
+    assert fit.fidelity(x_test) == np.mean(by_network == predicted)
+    assert fit.fidelity_ > fit.majority_
+
+
+def test_bag_layers_with_two_readers():
+    """In a tree, each bag is in one record."""
+    bags = keras.Input((None, None, 2), ragged=True)
+    lower = BagLayer(3, name="lower")(bags)
+    x = keras.layers.Add()([BagLayer(3, name=name)(lower) for name in ("left", "right")])
+    match = "each bag-layer to be read by one.*'lower', read by bag-layer '(left|right)' and anot"
+    unreadable(bags, Dense(1)(x), match)
 
 
 def test_hidden_bag_layers():
@@ -158,7 +223,7 @@ def test_bag_layers_that_are_skipped():
         lambda x: tf.reduce_sum(x, axis=1), output_shape=(3,), name="of_sub_bags"
     )(lower)
     x = keras.layers.Add(name="join")([BagLayer(3, name="upper")(lower), sums])
-    match = r"bag-layer 'upper' alone.*'join' reads 'of_sub_bags', computed from \['bags'\]"
+    match = r"each bag-layer to be read by one.*'lower', read by the model's output and another"
     unreadable(bags, Dense(1)(x), match)
 
 
@@ -175,7 +240,9 @@ def test_bag_layers_that_only_weigh():
     weigh = keras.layers.Lambda(lambda x: x[..., 0], output_shape=(None,))
     weights = weigh(BagLayer(1, name="lower")(bags))
     x = BagLayer(3, name="upper")(fields, weights=weights)
-    unreadable([bags, fields], Dense(1)(x), "Received: bag-layer 'upper' reads input 'fields'")
+    unreadable(
+        [bags, fields], Dense(1)(x), r"Received: \['lower'\], which only say .* how much it counts"
+    )
 
 
 def test_bags_that_are_mixed():
@@ -234,7 +301,105 @@ def test_weights_of_an_input_of_their_own_are_read():
     fit = quick_explainer(target=target, n_clusters=2, ccp_alpha=0).fit(
         model, [x, weights], [x, weights]
     )
-    assert fit.levels_[0].feature.name == "weight"
+    assert fit.clusters_[0].feature.name == "weight"
     assert np.mean(fit.predict([x, weights]) == (expected > target[1])) > 0.95
     ones = weights * 0 + 1
     assert np.mean(fit.predict([x, ones]) == (expected > target[1])) < 0.8
+
+
+# Records
+
+
+def test_a_network_of_records_is_a_tree():
+    network = Network(churn_model())
+    assert [layer.name for layer in network.layers] == ["tags", "items", "orders", "visits"]
+    assert network.parents == (1, 2, 4, 4)
+    assert network.paths == ("orders.items.product.tags", "orders.items", "orders", "visits")
+    assert [{encoder.field for encoder in each} for each in network.encoders] == [
+        {"orders.items.product.tags.name"},
+        {"orders.items.returned", "orders.items.product.kind"},
+        {"orders.days_late", "orders.note"},
+        {"visits.channel"},
+        {"plan", "since"},
+    ]
+    assert network.has_fields == (True,) * 5
+    assert network.has_other == (False,) * 5
+    assert not network.is_chain
+    assert Network(compressed_model()).is_chain
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_records_are_captured_as_a_loop_reads_them(compress):
+    """Of each customer, how often there is which record, by the values of its fields and by ρ."""
+    customers = random_customers(50, seed=3)
+    network = Network(churn_model(compress))
+    batches = network.data(read_records(customers), batch_size=16).batches()
+    start, n_rows, rho_of = 0, 0, {"orders.items": is_hot, "orders": is_bad}
+    for seen in network.batches(batches):
+        expanded = expand(seen.nestings, network.parents)
+        here = customers[start : start + 16]
+        for i, path in enumerate(network.paths):
+            names = [encoder.field for encoder in network.encoders[i]]
+            owner = np.arange(len(expanded[i].rows))  # of each occurrence, the top-bag
+            for level in above(i, network.parents):
+                owner = np.searchsorted(expanded[level].row_splits, owner, side="right") - 1
+            found = [Counter() for _ in here]
+            for row, top_bag, n in zip(
+                expanded[i].rows, owner, expanded[i].total_weights, strict=True
+            ):
+                values = [plain(column[row]) for column in seen.values[i]]
+                values += [seen.representations[i][row, 0]] if path in rho_of else []
+                found[top_bag][tuple(values)] += n
+            for customer, counts in zip(here, found, strict=True):
+                expected = Counter()
+                for part in flattened(values_at(customer, path.split("."))):
+                    inner = [name.removeprefix(f"{path}.").split(".") for name in names]
+                    kinds = [FIELDS[name] for name in names]
+                    values = [
+                        plain(as_raw(values_at(part, each), kind))
+                        for each, kind in zip(inner, kinds, strict=True)
+                    ]
+                    values += [float(rho_of[path](part))] if path in rho_of else []
+                    expected[tuple(values)] += 1
+                assert counts == expected
+        n_rows += sum(map(len, seen.representations))
+        for encoder, column in zip(network.encoders[-1], seen.values[-1], strict=True):
+            raw = [as_raw(customer[encoder.field], FIELDS[encoder.field]) for customer in here]
+            assert list(map(plain, column)) == list(map(plain, raw))
+        start += 16
+    n_records = sum(len(flattened(values_at(customers, p.split(".")))) for p in network.paths)
+    assert n_rows < 0.7 * n_records if compress else n_rows == n_records
+
+
+def plain(value):
+    """A raw value that equals its like, also where that is NaN."""
+    if isinstance(value, (bytes, str)):
+        return value if isinstance(value, str) else value.decode()
+    return "missing" if np.isnan(value) else float(value)
+
+
+def test_a_field_beside_what_is_no_field():
+    """A record with bags holds nothing else but fields; an instance may, and has no rules then."""
+    at = Columns(compress=True)
+    price = at.field("price", 1, NumberEncoder())
+    points = keras.Input((None,), ragged=True, name="points")
+    *values, ids = DistinctRows()([price[0], points])
+    x = keras.layers.Concatenate()([price[1](values[0]), keras.layers.Reshape((1,))(values[1])])
+    members, weights, bags = DistinctBags(field="items")(ids)
+    x = Gather()([BagLayer(3)(Dense(3)(x), members, weights), bags])
+    model = keras.Model({**at.inputs, "points": points}, Dense(1)(x))
+    assert Network(model).has_other == (True, False)
+    data = {
+        name: make_data(30).with_flat_values(make_data(30).flat_values[:, i])
+        for i, name in enumerate(model.input)
+    }
+    target = (0, float(np.median(model(data))))
+    fit = quick_explainer(target=target).fit(model, data)
+    assert [level.word for level in fit.levels_] == ["record"]
+    with pytest.raises(ValueError, match=r"instances='fields'.*which reads other inputs"):
+        quick_explainer(target=target, instances="fields").fit(model, data)
+    extra = keras.Input((2,), name="extra")
+    joined = keras.layers.Concatenate(name="join")([x, extra])
+    model = keras.Model({**model.input, "extra": extra}, Dense(1)(joined))
+    with pytest.raises(ValueError, match="'join' reads input 'extra'"):
+        Network(model)

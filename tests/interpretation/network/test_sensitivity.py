@@ -222,8 +222,8 @@ def test_clusters_are_of_what_the_network_tells_apart():
     assert ours.fidelity(x_test) == 1.0 > plain.fidelity(x_test) + 0.1
     found = ours.labels(x)[0].flat_values.numpy()  # the larger cluster, u1, is what does not count
     np.testing.assert_array_equal(found, counts.flat_values.numpy())
-    assert ours.levels_[0].projection.shape == (4, 1)
-    assert plain.levels_[0].projection is None
+    assert ours.clusters_[0].projection.shape == (4, 1)
+    assert plain.clusters_[0].projection is None
 
 
 def test_saved_and_loaded(tmp_path):
@@ -232,7 +232,7 @@ def test_saved_and_loaded(tmp_path):
     explainer.save(tmp_path / "rules")
     loaded = Explainer.load(tmp_path / "rules", model)
     assert loaded.metric == "sensitivity"
-    np.testing.assert_array_equal(loaded.levels_[0].projection, explainer.levels_[0].projection)
+    np.testing.assert_array_equal(loaded.clusters_[0].projection, explainer.clusters_[0].projection)
     np.testing.assert_array_equal(loaded.predict(x), explainer.predict(x))
     assert str(loaded.explain(x)[0]) == str(explainer.explain(x)[0])
     by_score = [e.representatives(x, "u", 0, n=3) for e in (explainer, loaded)]
@@ -244,9 +244,9 @@ def test_representatives_are_scored_by_the_metric():
     explainer = Explainer(n_clusters=2, metric="sensitivity", verbose=0).fit(model, x)
     best, *_ = explainer.representatives(x, "u", "u2", n=1)
     top_bag, index = best.position
-    counts = np.abs(explainer.levels_[0].projection[0, 0]) * x.flat_values.numpy()[:, 0]
+    counts = np.abs(explainer.clusters_[0].projection[0, 0]) * x.flat_values.numpy()[:, 0]
     assert x[top_bag][index].numpy()[0] == x.flat_values.numpy()[:, 0].max()
-    other = np.abs(explainer.levels_[0].centroids[0, 0])
+    other = np.abs(explainer.clusters_[0].centroids[0, 0])
     np.testing.assert_allclose(best.separation, counts.max() - other, rtol=1e-3)
 
 

@@ -57,7 +57,7 @@ def test_datasets_are_read_as_arrays_are(form):
     ours = new_explainer(model, x).fit(model, of_x, of_x_valid)
     assert (ours.grid_, ours.n_clusters_) == (theirs.grid_, theirs.n_clusters_)
     assert str(ours.rules_) == str(theirs.rules_)
-    for a, b in zip(ours.levels_, theirs.levels_, strict=True):
+    for a, b in zip(ours.clusters_, theirs.clusters_, strict=True):
         np.testing.assert_array_equal(a.centroids, b.centroids)
     np.testing.assert_array_equal(ours.predict(of_x), theirs.predict(x))
     assert ours.fidelity(of_x) == theirs.fidelity(x)
@@ -93,7 +93,7 @@ def test_sensitivity_of_datasets(monkeypatch):
             new_explainer(model, x, metric="sensitivity").fit(model, form, x)
             for form in (x, unknown(stream(x)))
         )
-        for a, b in zip(ours.levels_, theirs.levels_, strict=True):
+        for a, b in zip(ours.clusters_, theirs.clusters_, strict=True):
             np.testing.assert_allclose(a.projection, b.projection, atol=1e-6)
         assert str(ours.rules_) == str(theirs.rules_)
 

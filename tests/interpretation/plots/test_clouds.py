@@ -11,6 +11,7 @@ from keras_mmil.builders import clouds
 from keras_mmil.datasets import synthetic
 from keras_mmil.interpretation import Explainer, plot_clouds
 from keras_mmil.interpretation.readout.explanation import Explanation, Part
+from keras_mmil.interpretation.rules.columns import Column
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 
 
@@ -63,10 +64,11 @@ def test_reason_in_a_picture_of_clouds_is_the_rule_and_not_what_is_there():
     clouds_of = [[[0.0, 0, 0], [1, 1, 1]], [[2.0, 0, 0]]], []
     x = tf.ragged.constant(clouds_of, ragged_rank=2, inner_shape=(3,), dtype=tf.float32)
     figures = {"support": 1.0, "precision": 1.0, "coverage": 1.0}
-    absent = Condition("count", 1, high=0.5), Condition("count", 2, high=1.5)
+    absent = Condition(1, high=0.5), Condition(2, high=1.5)
     few = Rule(1, 1, absent, **figures)
-    some = Rule(0, 0, (Condition("occurrence", 0, low=0.5),), **figures)
+    some = Rule(0, 0, (Condition(0, low=0.5),), **figures)
     names = ("u1", "u2"), ("v1", "v2", "v3"), ("chair", "table")
+    columns = [[Column("occurrence", u) for u in names[0]], [Column("count", v) for v in names[1]]]
 
     def part(level, position, label, role, rule=None, children=()):
         return Part(
@@ -79,7 +81,7 @@ def test_reason_in_a_picture_of_clouds_is_the_rule_and_not_what_is_there():
             weight=1.0,
             role=role,
             rule=rule,
-            clause=rule and rule.clause(names[level - 1], names[level]),
+            clause=rule and rule.clause(columns[level - 1], names[level]),
             children=children,
             title=str(position[-1]),
         )
@@ -95,7 +97,7 @@ def test_reason_in_a_picture_of_clouds_is_the_rule_and_not_what_is_there():
     fit = SimpleNamespace(
         explain=lambda _: explanations,
         labels=lambda _: [tf.ragged.constant([[[0, 0], [0]], []], ragged_rank=2)],
-        levels_=[SimpleNamespace(rules=SimpleNamespace(member_names=names[0]))],
+        clusters_=[SimpleNamespace(names=names[0])],
     )
     figure = plot_clouds(fit, x, x)
     of_clouds, of_nothing = (panel.get_suptitle().replace("\xa0", " ") for panel in figure.subfigs)

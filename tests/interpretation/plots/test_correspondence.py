@@ -47,6 +47,8 @@ def test_correspondence_of_many_clusters_is_a_map(tmp_path):
     description = LevelDescription(
         level=0,
         word="instance",
+        words="instances",
+        title="instance",
         names=names,
         sizes=np.full(30, 1 / 30),
         needed=needed,

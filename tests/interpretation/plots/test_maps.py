@@ -32,7 +32,7 @@ def fitted(request):
 def test_places_of_clusters(fitted):
     explainer, x = fitted
     found = Maps(explainer, x).instances(N)
-    assert list(found) == list(explainer.levels_[0].names)
+    assert list(found) == list(explainer.clusters_[0].names)
     inside = np.stack(list(found.values()))
     ids = x.to_ragged() if isinstance(x, Bags) else x
     named = np.unique(ids.flat_values)
@@ -48,7 +48,7 @@ def test_places_of_clusters(fitted):
 def test_members_in_clusters(fitted):
     explainer, x = fitted
     found = Maps(explainer, x).members()
-    assert list(found) == list(explainer.levels_[-1].names)
+    assert list(found) == list(explainer.clusters_[-1].names)
     for i, explanation in enumerate(explainer.explain(x[:12])):
         names = [child.name for child in explanation.top_bag.children]
         assert {name: counts[i] for name, counts in found.items()} == {

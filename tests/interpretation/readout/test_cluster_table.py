@@ -33,7 +33,7 @@ def fitted():
 def ranked(explainer, rho, level, cluster, by):
     """(position, the paper's score) of all rows in a cluster, the best first, by plain loops."""
     found = []
-    centroids = explainer.levels_[level].centroids.astype("float64")
+    centroids = explainer.clusters_[level].centroids.astype("float64")
 
     def visit(part, position):
         if position and len(position) == 3 - level:
@@ -58,10 +58,10 @@ def test_entries_are_the_best_of_all_batches(fitted, batch_size, by):
     table = explainer.cluster_table(x, n=6, by=by)
     assert list(table.levels) == ["instance", "sub-bag"]
     for level, columns in enumerate(table.levels.values()):
-        here = explainer.levels_[level]
+        here, (needed,) = explainer.clusters_[level], explainer.levels_[level].needed
         assert [column.name for column in columns] == list(here.names)
         np.testing.assert_allclose([column.size for column in columns], here.sizes)
-        assert [column.needed for column in columns] == list(here.needed)
+        assert [column.needed for column in columns] == list(needed)
         for cluster, column in enumerate(columns):
             expected = ranked(explainer, rho, level, cluster, by)
             assert list(column.entries) == [str(position) for position, _ in expected[:6]]
@@ -98,10 +98,10 @@ def test_show_is_called_with_positions(fitted):
 TABLE = ClusterTable(
     {
         "instance": (
-            ClusterColumn("u1", 0.7512, True, ("a | b", "<unknown> c")),
-            ClusterColumn("u2", 0.2488, False, ("d", "e", "f & g")),
+            ClusterColumn("u1", "instances", 0.7512, True, ("a | b", "<unknown> c")),
+            ClusterColumn("u2", "instances", 0.2488, False, ("d", "e", "f & g")),
         ),
-        "sub-bag": (ClusterColumn("<v>", 1.0, True, ()),),
+        "sub-bag": (ClusterColumn("<v>", "sub-bags", 1.0, True, ()),),
     }
 )
 

@@ -24,7 +24,7 @@ def test_representatives(by):
     rho = model.layers[1].represent(x).flat_values.numpy()
     scores = []
     for index, row in enumerate(rho):
-        distances = [float(np.linalg.norm(row - c)) for c in fit.levels_[0].centroids]
+        distances = [float(np.linalg.norm(row - c)) for c in fit.clusters_[0].centroids]
         if int(np.argmin(distances)) == 1:
             others = min(d for c, d in enumerate(distances) if c != 1)
             position = (index // 3, index % 3)

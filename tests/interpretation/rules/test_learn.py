@@ -11,7 +11,13 @@ from nested_rows import grid_vectors, random_bags
 from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE
 from keras_mmil.interpretation.rules.learn import learn_rules
 from keras_mmil.interpretation.rules.rule_set import RuleSet
+from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Examples, grow
+
+
+def space_of(feature, k):
+    """What is known of bags of k clusters."""
+    return Space((Bag(0, feature, tuple(f"u{i + 1}" for i in range(k))),))
 
 
 @settings(max_examples=60)
@@ -26,10 +32,10 @@ def test_simplified_rules_are_the_tree(feature, k, n_classes, seed):
     bags = random_bags(rng, feature, 80, k)
     labels, weights = rng.integers(0, n_classes, 80), rng.random(80) + 0.1
     examples = Examples(bags, labels, weights)
-    tree = grow(examples)
-    rules = learn_rules(tree, feature, level=0, examples=examples)
+    tree, space = grow(examples), space_of(feature, k)
+    rules = learn_rules(tree, space, level=0, examples=examples)
     names = tuple(map(str, range(n_classes)))
-    rule_set = RuleSet(rules, tuple(map(str, range(k))), names, (True,) * n_classes)
+    rule_set = RuleSet(rules, space.columns, names, (True,) * n_classes)
     new = np.concatenate([bags, random_bags(rng, feature, 300, k), grid_vectors(feature, k, 4)])
     expected = tree.predict(new.astype(np.float32))
     for rule in rules:  # whatever matches agrees, not only the first
@@ -44,9 +50,9 @@ def test_paper_rules_of_mnist():
     positive = (bags[:, 0] == 1) & (bags[:, [2, 4, 5]] == 0).all(axis=1)
     labels, weights = np.where(positive, 0, 1), np.ones(len(bags))
     examples = Examples(bags, labels, weights)
-    rules = learn_rules(grow(examples), OCCURRENCE, level=0, examples=examples)
-    names = tuple(f"u{i}" for i in range(1, 7))
-    assert {rule.clause(names, ("v1", "v2")) for rule in rules} == {
+    rules = learn_rules(grow(examples), space_of(OCCURRENCE, 6), level=0, examples=examples)
+    columns = space_of(OCCURRENCE, 6).columns
+    assert {rule.clause(columns, ("v1", "v2")) for rule in rules} == {
         "v1 ← o_u1=1, o_u3=0, o_u5=0, o_u6=0.",
         "v2 ← o_u1=0.",
         "v2 ← o_u3=1.",
@@ -64,13 +70,13 @@ def test_figures_of_rules_are_those_of_a_loop_over_bags():
     bags = counts.astype(np.float32)
     examples = Examples(bags, labels, weights)
     tree = grow(examples, ccp_alpha=0.01)
-    rules = learn_rules(tree, COUNT, level=0, examples=examples)
+    rules = learn_rules(tree, space_of(COUNT, 3), level=0, examples=examples)
     assert len(rules) > 3
     for rule in rules:
         matched = right = of_class = 0.0
         for bag, label, weight in zip(counts.tolist(), labels, weights, strict=True):
             of_class += weight * (label == rule.conclusion)
-            if all(c.low < bag[c.cluster] <= c.high for c in rule.conditions):
+            if all(c.low < bag[c.column] <= c.high for c in rule.conditions):
                 matched += weight
                 right += weight * (label == rule.conclusion)
         found = rule.precision, rule.support, rule.coverage
@@ -83,7 +89,7 @@ def test_support_and_precision():
     bags = np.array([[0], [0], [1], [1]], np.float32)
     labels, weights = np.array([0, 1, 1, 0]), np.array([3.0, 1.0, 4.0, 2.0])
     examples = Examples(bags, labels, weights)
-    rules = learn_rules(grow(examples), OCCURRENCE, level=0, examples=examples)
+    rules = learn_rules(grow(examples), space_of(OCCURRENCE, 1), level=0, examples=examples)
     assert [(r.conclusion, r.support, r.precision, r.coverage) for r in rules] == [
         (0, pytest.approx(0.4), pytest.approx(0.75), pytest.approx(3 / 5)),
         (1, pytest.approx(0.6), pytest.approx(4 / 6), pytest.approx(4 / 5)),

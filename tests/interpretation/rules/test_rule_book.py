@@ -6,50 +6,52 @@ import sys
 import numpy as np
 import pytest
 
-from keras_mmil.interpretation.rules.level import Level
+from keras_mmil.interpretation.rules.features import OCCURRENCE
+from keras_mmil.interpretation.rules.level import Clusters, Level
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 from keras_mmil.interpretation.rules.rule_book import RuleBook
 from keras_mmil.interpretation.rules.rule_set import RuleSet
+from keras_mmil.interpretation.rules.space import Space
 
 
 @pytest.fixture
 def book():
     """Of three clusters of instances one is needed, of two of sub-bags one."""
     rules = (
-        Rule(
-            0, 0, (Condition("occurrence", 0, low=0.5),), support=0.25, precision=1.0, coverage=0.4
-        ),
-        Rule(
-            0, 1, (Condition("occurrence", 1, high=0.5),), support=0.75, precision=0.5, coverage=1.0
-        ),
+        Rule(0, 0, (Condition(0, low=0.5),), support=0.25, precision=1.0, coverage=0.4),
+        Rule(0, 1, (Condition(1, high=0.5),), support=0.75, precision=0.5, coverage=1.0),
     )
-    on_v1 = Condition("occurrence", 0, low=0.5), Condition("occurrence", 0, high=0.5)
+    on_v1 = Condition(0, low=0.5), Condition(0, high=0.5)
     top_rules = (
         Rule(1, 1, on_v1[:1], support=0.5, precision=1.0, coverage=1.0),
         Rule(1, 0, on_v1[1:], support=0.5, precision=1.0, coverage=1.0),
     )
 
-    def level(word, bag_word, sizes, rules):
-        return Level(
+    def clusters(level, word, sizes):
+        names = tuple(f"{'uv'[level]}{i + 1}" for i in range(len(sizes)))
+        return Clusters(
+            level=level,
+            feature=OCCURRENCE,
+            names=names,
             word=word,
-            bag_word=bag_word,
             projection=None,
             centroids=np.zeros((len(sizes), 2)),
             sizes=np.array(sizes),
-            feature=None,
-            tree=None,
-            rules=rules,
         )
 
+    def level(record, word, bag, rules, names, needed):
+        space = Space((bag,))
+        rules = RuleSet(rules, space.columns, names, needed)
+        return Level(record=record, word=word, space=space, tree=None, rules=rules)
+
+    of_instances = clusters(0, "instance", [0.6, 0.3004, 0.0996])
+    of_sub_bags = clusters(1, "sub-bag", [0.25, 0.75])
+
     def make(top_rules=top_rules):
-        top = RuleSet(top_rules, ("v1", "v2"), ("negative", "positive"), (True, True))
-        lower = RuleSet(rules, ("u1", "u2", "u3"), ("v1", "v2"), top.needed_members)
-        return RuleBook(
-            (
-                level("instance", "sub-bag", [0.6, 0.3004, 0.0996], lower),
-                level("sub-bag", "top-bag", [0.25, 0.75], top),
-            )
-        )
+        names = ("negative", "positive")
+        top = level(2, "top-bag", of_sub_bags, top_rules, names, (True, True))
+        (needed,) = top.needed
+        return RuleBook((level(1, "sub-bag", of_instances, rules, of_sub_bags.names, needed), top))
 
     return make
 
@@ -102,8 +104,8 @@ top-bags, by their sub-bags: none is needed
     )
     assert rules.text(all=True).startswith("# CONSTANT: the rules put every top-bag")
     assert str(rules.levels[-1]).startswith("# CONSTANT: the rules put every top-bag")
-    two = Rule(1, 0, (Condition("count", 0, high=2.5),), support=0.5, precision=0.8, coverage=0.5)
-    three = Rule(1, 0, (Condition("count", 0, low=1.5),), support=0.5, precision=0.8, coverage=0.5)
+    two = Rule(1, 0, (Condition(0, high=2.5),), support=0.5, precision=0.8, coverage=0.5)
+    three = Rule(1, 0, (Condition(0, low=1.5),), support=0.5, precision=0.8, coverage=0.5)
     assert book((two, three)).constant == "negative"  # of several rules, all the same
 
 
@@ -114,7 +116,7 @@ def test_rules_as_data(digit_explainer):
     assert len(digit_explainer.rules_) == len(list(digit_explainer.rules_)) == 5
     frame = digit_explainer.to_dataframe()
     assert list(frame["clause"]) == [
-        rule.clause(level.names, level.rules.names)
+        rule.clause(level.space.columns, level.rules.names)
         for level in digit_explainer.levels_
         for rule in level.rules
     ]

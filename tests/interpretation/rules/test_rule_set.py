@@ -3,18 +3,21 @@
 import numpy as np
 import pytest
 
+from keras_mmil.interpretation.rules.columns import Column
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 from keras_mmil.interpretation.rules.rule_set import RuleSet
 
+OF_U = (Column("occurrence", "u1"), Column("occurrence", "u2"))
+
 
 def test_rule_set_text_and_need():
-    conditions = (Condition("occurrence", 0, low=0.5),)
+    conditions = (Condition(0, low=0.5),)
     rules = (
         Rule(0, 0, conditions, support=0.25, precision=1.0, coverage=0.4),
         Rule(0, 1, (), support=0.75, precision=0.5, coverage=1.0),
     )
-    rule_set = RuleSet(rules, ("u1", "u2"), ("v1", "v2"), (True, False))
-    assert rule_set.needed_members == (True, False)
+    rule_set = RuleSet(rules, OF_U, ("v1", "v2"), (True, False))
+    assert rule_set.needed_columns == (True, False)
     needed = (
         "  1  v1 ← o_u1=1.  # precision 100.0 %, support  25.0 %, coverage of the class  40.0 %"
     )
@@ -31,10 +34,6 @@ def test_rule_set_text_and_need():
 
 
 def test_rule_set_refuses_what_is_no_bag():
-    rules = (
-        Rule(
-            0, 0, (Condition("occurrence", 0, low=0.5),), support=1.0, precision=1.0, coverage=1.0
-        ),
-    )
+    rules = (Rule(0, 0, (Condition(0, low=0.5),), support=1.0, precision=1.0, coverage=1.0),)
     with pytest.raises(ValueError, match=r"no bag has: \[0.0\]"):
-        RuleSet(rules, ("u1",), ("v1",), (True,)).predict(np.zeros((1, 1)))
+        RuleSet(rules, OF_U[:1], ("v1",), (True,)).predict(np.zeros((1, 1)))

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
+from keras_mmil.interpretation.rules.columns import MISSING
 from keras_mmil.interpretation.rules.tree import Examples, Tree, grow
 
 
@@ -54,3 +55,37 @@ def test_trees_are_checked():
     for wrong in ([[1, 2], [-1, -1], [1, 3], [-1, -1], [-1, -1]], children - 1, children + 1):
         with pytest.raises(ValueError, match="parent"):
             Tree(feature, threshold, np.array(wrong), label, 2).check(3)
+
+
+def digits_of(number):
+    """How many significant digits a number has."""
+    return len(f"{number:.15e}".split("e")[0].replace("-", "").replace(".", "").rstrip("0")) or 1
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from([0, 1, 3]), st.sampled_from([1.0, 40.0, 1e5]))
+def test_thresholds_on_what_is_measured_are_round(seed, decimals, scale):
+    """They part the examples as before, by numbers of as few digits as between two values."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(scale=scale, size=(40, 2)).round(decimals).astype(np.float32)
+    x[rng.random(40) < 0.1, 0] = MISSING
+    examples = Examples(x, rng.integers(0, 2, 40), np.ones(40))
+    exact, half = grow(examples), grow(examples, is_measured=np.array([True, False]))
+    np.testing.assert_array_equal(half.predict(x), exact.predict(x))
+    np.testing.assert_array_equal(half.feature, exact.feature)
+    np.testing.assert_array_equal(
+        half.threshold[half.feature != 0], exact.threshold[exact.feature != 0]
+    )
+    for threshold in half.threshold[half.feature == 0]:
+        values = np.unique(x[:, 0].astype(float))
+        low, high = values[values <= threshold].max(), values[values > threshold].min()
+        if low > MISSING / 2:
+            assert digits_of(threshold) <= min(digits_of(low), digits_of((low + high) / 2))
+
+
+def test_thresholds_between_whole_numbers_are_whole():
+    for low in range(12):
+        x = np.array([[low], [low + 1]], np.float32)
+        tree = grow(Examples(x, np.array([0, 1]), np.ones(2)), is_measured=np.array([True]))
+        assert low <= tree.threshold[0] < low + 1
+        assert tree.threshold[0] == int(tree.threshold[0])

@@ -37,6 +37,30 @@ def test_large_data_in_shards_equal_tensorflow(name, lengths, integers):
     np.testing.assert_allclose(a, tf.convert_to_tensor(b), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("id_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("shape", [(), (2,), (2, 0), (3, 2)])
+def test_shards_of_values_of_any_shape_in_a_graph(shape, dtype, id_dtype):
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(0, 40, 10_000)
+    row_ids = np.repeat(np.arange(len(lengths)), lengths).astype(id_dtype)
+    values = rng.normal(size=(len(row_ids), *shape)).astype(dtype)
+
+    @tf.function(
+        input_signature=[tf.TensorSpec((None, *shape), dtype), tf.TensorSpec([None], id_dtype)]
+    )
+    def reduced(values, row_ids):
+        found = segments.segment_max(values, row_ids, len(lengths))
+        assert found.shape[1:] == shape
+        return found
+
+    expected = np.zeros((len(lengths), *shape), dtype)
+    starts = np.cumsum(lengths) - lengths
+    expected[lengths > 0] = np.maximum.reduceat(values, starts[lengths > 0])
+    np.testing.assert_array_equal(reduced(values, row_ids), expected)
+    np.testing.assert_array_equal(reduced(values[:0], row_ids[:0]), np.zeros_like(expected))
+
+
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (5, 7), (1024, 1), (3, 1024), (999, 33)])
 @pytest.mark.parametrize("share", [0, 0.5, 1])
 def test_count_of_true_values(shape, share):

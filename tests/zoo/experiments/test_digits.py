@@ -5,15 +5,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from keras_mmil.interpretation.rules.columns import Column
 from keras_mmil.zoo.experiments import digits
+
+
+def columns_of(n_clusters):
+    return tuple(Column("occurrence", f"u{i + 1}") for i in range(n_clusters))
 
 
 def explainer_of(majority, sub_bag_rule, top_bag_rule, n_sub_bag_clusters=2):
     """What `matches_generating_rule` sees of an explainer with given rules."""
-    occurrence = SimpleNamespace(name="occurrence")
     sizes_and_rules = ((len(majority), sub_bag_rule), (n_sub_bag_clusters, top_bag_rule))
     levels = [
-        SimpleNamespace(feature=occurrence, n_clusters=n, rules=SimpleNamespace(predict=rule))
+        SimpleNamespace(rules=SimpleNamespace(predict=rule, columns=columns_of(n)))
         for n, rule in sizes_and_rules
     ]
     description = [SimpleNamespace(majority=np.array(majority))]

@@ -1,0 +1,118 @@
+"""Pruning of all trees together, by what it costs in fidelity."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_mmil._support.types import Ints
+from keras_mmil.interpretation.fitting.label import LabelledBags
+from keras_mmil.interpretation.fitting.plan import Plan
+from keras_mmil.interpretation.fitting.search import Trees
+from keras_mmil.interpretation.rules.tree import Tree
+
+__all__ = ["prune"]
+
+_MOST = 1000  # top-bags that are looked at
+_ROWS = 50_000_000  # of all trials together
+
+
+def prune(
+    plan: Plan, data: LabelledBags, trees: Trees, n_clusters: tuple[int, ...], alpha: float
+) -> Trees:
+    """Turn splits into leaves, where the rules as a whole then hardly agree less with the network.
+
+    A tree was grown to tell all clusters apart. Many of its splits make no difference, or very
+    little, to the class of any top-bag. Those of the fewest records are tried first.
+
+    Args:
+        plan: which trees there are.
+        data: the training and validation data.
+        trees: as they were grown.
+        n_clusters: k of each bag-layer.
+        alpha: a split is kept if without it the rules and the network agree on a share of the
+            top-bags that is lower by more than this.
+
+    Returns:
+        The trees that are left. Of many records not all splits may have been tried.
+    """
+    if len(data.classes) > _MOST:
+        chosen = np.random.default_rng(0).permutation(len(data.classes))[:_MOST]
+        data = data.some(np.sort(chosen), plan.parents)
+    n_rows = len(data.classes) + sum(nesting.n_rows for nesting in data.nestings)
+    trials = iter(range(_ROWS // n_rows))
+    state = _State.of(plan, data, trees, n_clusters)
+    changed = True
+    while changed:
+        changed = False
+        for index in range(len(plan.records)):
+            shorter = state.shorter(index, alpha, trials)
+            while shorter is not None:
+                state, changed = shorter, True
+                shorter = state.shorter(index, alpha, trials)
+    return state.trees
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Trees, and how they label the data.
+
+    Attributes:
+        trees: one for each kind of records that trees label.
+        labels: of the rows of each bag-layer, and of the top-bags.
+        agreement: share of the top-bags on which rules and network agree.
+    """
+
+    plan: Plan
+    data: LabelledBags
+    n_clusters: tuple[int, ...]
+    trees: Trees
+    labels: tuple[Ints, ...]
+    agreement: float
+
+    @classmethod
+    def of(
+        cls, plan: Plan, data: LabelledBags, trees: Trees, n_clusters: tuple[int, ...]
+    ) -> "_State":
+        """The state of some trees."""
+        labels = [known[k] for known, k in zip(data.labels, n_clusters, strict=True)]
+        state = cls(plan, data, n_clusters, trees, (*labels, data.classes), 0.0)
+        return state._relabelled(plan.records)
+
+    def with_tree(self, index: int, tree: Tree) -> "_State":
+        """The state with another tree for one kind of records."""
+        trees = (*self.trees[:index], tree, *self.trees[index + 1 :])
+        record = self.plan.records[index]
+        path = [record]
+        while path[-1] < len(self.plan.parents):
+            path.append(self.plan.parents[path[-1]])
+        changed = _State(self.plan, self.data, self.n_clusters, trees, self.labels, self.agreement)
+        return changed._relabelled(path)
+
+    def shorter(self, index: int, alpha: float, trials: Iterator[int]) -> "_State | None":
+        """The state with one tree shorter by as much as can be, or None if that cannot be.
+
+        Args:
+            index: of the tree.
+            alpha: by how much the agreement may be lower for each leaf that is left out.
+            trials: yields something for each that may be made.
+        """
+        tree = self.trees[index]
+        sizes = tree.sizes()
+        for split in np.lexsort((np.arange(len(sizes)), -sizes)):
+            if sizes[split] > 1:
+                for option, _ in zip(tree.without(int(split)), trials, strict=False):
+                    n_less = tree.n_leaves - option.n_leaves
+                    found = self.with_tree(index, option)
+                    if found.agreement >= self.agreement - alpha * n_less - 1e-12:
+                        return found
+        return None
+
+    def _relabelled(self, records: Sequence[int]) -> "_State":
+        labels = list(self.labels)
+        for record in records:
+            tree = self.trees[self.plan.records.index(record)]
+            matrix = self.plan.matrix(self.data, record, labels, self.n_clusters)
+            labels[record] = tree.predict(matrix)
+        agreement = float(np.mean(labels[-1] == self.data.classes))
+        return _State(self.plan, self.data, self.n_clusters, self.trees, tuple(labels), agreement)
