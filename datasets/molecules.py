@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from keras_mmil._support.checks import check_int
 from keras_mmil.datasets._io import tu
 from keras_mmil.datasets._io.documents import Document
 
@@ -62,7 +63,7 @@ _MEANINGS = {
 NAMES = tuple(_MEANINGS)
 
 
-def load(name: str) -> list[Document]:
+def load(name: str, radius: int = 1) -> list[Document]:
     """The molecules of a data set.
 
     Read are the elements of the atoms, the bonds, their kinds (which NCI1 lacks), and the labels.
@@ -70,17 +71,20 @@ def load(name: str) -> list[Document]:
 
     Args:
         name: one of `NAMES`, in any case.
+        radius: how many bonds far the surroundings of each atom are told, at least 1.
 
     Returns:
         List of dicts of `label`, "mutagen" or "nonmutagen", or for NCI1 "active" or "inactive"; and
         `atoms`, each with `element` and `bonds`, each with `kind` ("single", "double", "triple" or
-        "aromatic") and `element`, that of the atom at its other end.
+        "aromatic") and `element`, that of the atom at its other end; and with a larger radius also
+        `bonds`, the further bonds of that atom, and so on.
 
     Raises:
         FileNotFoundError: if the archive is not there and cannot be downloaded.
         ValueError: if there is no such data set, or the archive is damaged, lacks a file, its
             numbers do not fit together, or one of them stands for nothing known.
     """
+    radius = check_int("radius", radius, least=1)
     by_name = {known.upper(): known for known in NAMES}
     if not isinstance(name, str) or name.upper() not in by_name:
         raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
@@ -94,10 +98,26 @@ def load(name: str) -> list[Document]:
             f"Received: {archive} with {len(given)}"
         )
     elements = _names(given, meanings.elements, archive, "elements")
-    atoms: list[Document] = [{"element": element, "bonds": []} for element in elements]
+    others: list[list[tuple[int, str]]] = [[] for _ in elements]
     for (atom, other), kind in _bonds(archive, name, graphs.edges, meanings).items():
-        bond = {"element": elements[other]}
-        atoms[atom]["bonds"].append({"kind": kind, **bond} if kind else bond)
+        others[atom].append((other, kind))
+
+    def bonds(atom: int, without: int, radius: int) -> list[Document]:
+        """The bonds of an atom but for that to one other, and what is within a radius."""
+        return [
+            {
+                **({"kind": kind} if kind else {}),
+                "element": elements[other],
+                **({"bonds": bonds(other, atom, radius - 1)} if radius > 1 else {}),
+            }
+            for other, kind in others[atom]
+            if other != without
+        ]
+
+    atoms = [
+        {"element": element, "bonds": bonds(atom, -1, radius)}
+        for atom, element in enumerate(elements)
+    ]
     labels = _names(graphs.labels, meanings.labels, archive, "labels")
     ends = np.append(0, np.cumsum(graphs.sizes)).tolist()
     return [

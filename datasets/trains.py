@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from keras_mmil._support import text_files
 from keras_mmil.datasets._io import files
-from keras_mmil.datasets._io.linked import LinkedTables
+from keras_mmil.datasets._linked import LinkedTables
 
 __all__ = ["TARGET", "load"]
 

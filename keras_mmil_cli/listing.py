@@ -53,7 +53,8 @@ def _heading(name: str, entry: Entry) -> Iterator[str]:
     first, *others = entry.sources
     more = ["--vat"] if entry.adversarial is not None else []
     more += [f"cross-validated: {entry.rounds} x {entry.folds} folds"] if entry.folds else []
-    yield "; ".join([f"  --source {first} (default) | {' | '.join(others)}", *more])
+    sources = " | ".join([f"{first} (default)", *others])
+    yield "; ".join([f"  --source {sources}", *more])
 
 
 def _figures(entry: Entry) -> str:

@@ -80,7 +80,11 @@ def _places(tensor):
             records = np.repeat(records, np.diff(splits))
         tensor = tensor.flat_values
     values = tensor.numpy()
-    is_there = ~np.isnan(values) if _is_number(tensor) else ~np.isin(values, _missing(tensor))
+    if _is_number(tensor):
+        is_there = ~np.isnan(values)
+    else:  # one by one, as NumPy takes "\0" for an empty text
+        missing = _missing(tensor)
+        is_there = np.array([value != missing for value in values.tolist()], bool)
     return values[is_there], records[is_there]
 
 

@@ -67,9 +67,7 @@ def read(archive: Path, name: str) -> Graphs:
     return Graphs(edges, np.bincount(graph_of, minlength=n_graphs), labels)
 
 
-def read_ints(
-    archive: Path, name: str, part: str, *, n_columns: int = 1
-) -> npt.NDArray[np.int64]:
+def read_ints(archive: Path, name: str, part: str, *, n_columns: int = 1) -> npt.NDArray[np.int64]:
     """The ints of a text file `<name>_<part>.txt` of an archive: int64 [lines, n_columns].
 
     Raises:

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_mmil._support.checks import check_int, check_number
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.datasets._io.linked import LinkedTables
+from keras_mmil.datasets._linked import LinkedTables
 
 __all__ = ["TARGET", "load_churn"]
 
@@ -139,7 +139,9 @@ def _orders(draw: _Draw, customer: Ints) -> Table:
 def _items(draw: _Draw, order: Ints) -> Table:
     n, rng = len(order), draw.rng
     parts = rng.choice(_ADJECTIVES, n), rng.choice(_NOUNS, n), rng.integers(100, 1000, n)
-    notes = [f"{adjective} {noun}, call {number}" for adjective, noun, number in zip(*parts, strict=True)]
+    notes = [
+        f"{adjective} {noun}, call {number}" for adjective, noun, number in zip(*parts, strict=True)
+    ]
     return {
         "id": list(range(1, n + 1)),
         "order": (order + 1).tolist(),
