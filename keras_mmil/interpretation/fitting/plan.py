@@ -74,11 +74,14 @@ class Plan:
         return Space(tuple(bags), self.fields[record])
 
     def is_measured(self, record: int, n_clusters: Sequence[int]) -> Array | None:
-        """Which columns of that are measured, so that thresholds may be rounded; None for none."""
-        if not self.fields[record]:
-            return None
+        """Which columns of that are measured, so that thresholds may be rounded; None for none.
+
+        Shares of clusters are where the data have names: with the paper's syntax, they stay halfway
+        between those that occur.
+        """
+        measured = (*_MEASURED, "frequency") if any(self.paths) else _MEASURED
         columns = self.space(record, n_clusters).columns
-        return np.array([column.feature in _MEASURED for column in columns])
+        return np.array([column.feature in measured for column in columns])
 
     def matrix(
         self, data: LabelledBags, record: int, labels: Sequence[Ints], n_clusters: Sequence[int]

@@ -92,6 +92,8 @@ def _some(column: Column, low: float, high: float) -> str:
 
 
 def _share(column: Column, low: float, high: float) -> str:
+    if high == 0 or (low == 0 and high == np.inf):
+        return _some(column, low, high)
     what = f"of {column.bag} are {column.name}"
     if high == np.inf or high >= 1:
         return f"more than {100 * low:.3g} % {what}"
