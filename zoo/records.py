@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import keras
+import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, check_number, positive_int
 from keras_mmil.functional.seeds import seeded
@@ -128,6 +129,7 @@ def records_model(
     weight_decay = check_number("weight_decay", weight_decay, least=0)
     optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
     model.compile(optimizer, loss, metrics=[metric])
+    _make_variables(model, labels)
     return model
 
 
@@ -159,6 +161,20 @@ def _head(labels: Labels, x: keras.KerasTensor) -> tuple[keras.KerasTensor, str,
     n = 1 if labels.kind == "classes" else labels.n
     outputs = keras.layers.Dense(n, activation="sigmoid", name="target")(x)
     return outputs, "binary_crossentropy", "accuracy" if n == 1 else "binary_accuracy"
+
+
+def _make_variables(model: Model, labels: Labels) -> None:
+    """Make the variables of optimizer, loss and metrics.
+
+    Keras makes them in the first step, which TensorFlow then traces twice: of a network with many
+    parts that takes long.
+    """
+    outputs = tf.zeros([1, model.output_shape[-1]])
+    y = tf.zeros([1] if labels.kind == "classes" else outputs.shape)
+    with keras.StatelessScope():
+        model.compute_loss(None, y, outputs)
+        model.compute_metrics(None, y, outputs)
+    model.optimizer.build(model.trainable_variables)
 
 
 def _checked(compress: Compress) -> Compress:

@@ -200,7 +200,7 @@ class NestedEstimator(BaseEstimator):
         X = list(X) if isinstance(X, Iterator) else X
         return self.schema_.read(X, without=self.target_ or ())
 
-    def _outputs(self, X: Any) -> Array:
+    def _predicted(self, X: Any) -> Array:
         x = self._read(X)
         return np.asarray(self.model_.predict(x, verbose=0))
 

@@ -62,7 +62,7 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class or label, [records, classes]."""
-        outputs = self._outputs(X)
+        outputs = self._predicted(X)
         if outputs.shape[1] > 1 or self.is_multilabel_:
             return outputs
         return np.concatenate([1 - outputs, outputs], axis=1)

@@ -84,7 +84,7 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
 
     def predict(self, X: Any) -> Floats:
         """The number of each record, [records]."""
-        return self._outputs(X)[:, 0]
+        return self._predicted(X)[:, 0]
 
     def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:
         """R²: the share of the variance that is explained.

@@ -70,8 +70,7 @@ def make_records(n=40, seed=0):
 TARGETS = ("churned", "vip", "level", "spent")
 RECORDS = make_records()
 SCHEMA = Schema.infer(RECORDS)
-for _path in ("text",):
-    SCHEMA[_path] = "text"
+SCHEMA["text"] = "text"
 for _path in TARGETS[1:]:
     SCHEMA.drop(_path)
 
@@ -215,8 +214,9 @@ def test_the_records_are_of_all_kinds():
     }
 
 
-@pytest.mark.parametrize("aggregation", ["max", "mean", "sum", ("max", "mean")])
-@pytest.mark.parametrize("compress", [True, False])
+@pytest.mark.parametrize(
+    ("aggregation", "compress"), [("max", True), ("sum", False), (("mean", "max"), True)]
+)
 def test_outputs_are_those_of_a_loop_over_the_records(aggregation, compress):
     model = shaken(
         records_model(SCHEMA, "churned", aggregation=aggregation, compress=compress, **SMALL)
@@ -344,10 +344,10 @@ def test_numbers_start_at_their_mean():
     records = [{"a": i % 7, "y": 1e6 + 1e4 * (i % 7)} for i in range(70)]
     schema = Schema.infer(records)
     x, y = schema.read(records, "y")
-    model = records_model(schema, "y", seed=0, learning_rate=0.01)
+    model = records_model(schema, "y", seed=0, learning_rate=0.03)
     np.testing.assert_allclose(model.predict(x, verbose=0)[:, 0], y, atol=1e5)
-    model.fit(x, y, epochs=60, verbose=0)
-    np.testing.assert_allclose(model.predict(x, verbose=0)[:, 0], y, atol=5e3)
+    model.fit(x, y, epochs=30, batch_size=70, verbose=0)
+    np.testing.assert_allclose(model.predict(x, verbose=0)[:, 0], y, atol=1e4)
 
 
 def test_labels_beside_the_records():
@@ -505,6 +505,28 @@ def test_a_saved_model_of_raw_records_predicts_in_a_fresh_process():
 
 
 @pytest.mark.graphs
+def test_a_step_is_traced_once(monkeypatch):
+    """Which takes long: Keras makes variables in the first step, and TensorFlow starts anew."""
+    traced = []
+    call = keras_mmil.layers.Gather.call
+
+    def counted(self, inputs):
+        traced.append(not tf.executing_eagerly())
+        return call(self, inputs)
+
+    records = [{"a": [{"b": i}], "y": i % 2, "z": i % 3} for i in range(9)]
+    schema = Schema.infer(records)
+    for target in ("y", "z", ["y"]):
+        schema["z"] = "number" if target == "y" else "category"
+        model = records_model(schema, target, **SMALL)
+        traced.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(keras_mmil.layers.Gather, "call", counted)
+            model.fit(*schema.read(records, target), verbose=0)
+        assert sum(traced) == 1
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # as for all streams, in Keras
 def test_streams_of_records(tmp_path):
     model = records_model(SCHEMA, "churned", **SMALL)
     dataset = SCHEMA.dataset(RECORDS, 16, shuffle=40, seed=0, target="churned")
@@ -513,6 +535,7 @@ def test_streams_of_records(tmp_path):
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_device_examples(data_dir):
     path = data_dir / "records" / "device_examples.json"
     schema = Schema.infer(path)
