@@ -10,13 +10,9 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import Bags, ragged
-<<<<<<< HEAD
-from keras_mmil.interpretation.rules.level import find_cluster, find_clusters
-=======
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.input_uses import inputs_with_missing
-from keras_mmil.interpretation.rules.level import find_cluster, find_level
->>>>>>> w-model
+from keras_mmil.interpretation.rules.level import find_cluster, find_clusters
 from keras_mmil.layers import (
     BagLayer,
     CategoryEncoder,
@@ -355,10 +351,7 @@ def test_levels_and_clusters_are_found_by_numbers_of_numpy():
     assert found.level == 1
     assert find_cluster(found, np.int64(1)) == 1
     with pytest.raises(ValueError, match="cluster=True"):
-<<<<<<< HEAD
         find_cluster(found, True)
-=======
-        find_cluster(Level, True)
 
 
 def record_model():
@@ -432,4 +425,3 @@ def test_normalisation_over_distinct_rows_is_refused():
     members, weights, _ = DistinctBags()(ids)
     with pytest.raises(ValueError, match=r"no BatchNormalization.*layer='norm'"):
         keras_mmil.Model(x, BagLayer(2)(rows, members, weights))
->>>>>>> w-model
