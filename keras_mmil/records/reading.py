@@ -197,5 +197,5 @@ def _wanted_in(part: Field) -> bool | Wanted:
     if part.kind == "record":
         return wanted(part.parts)
     if part.kind == "bag" and not part.is_keyed and len(part.parts) == 1:
-        return _wanted_in(part.parts[0])
+        return _wanted_in(part.parts[0]) or True  # its size, at least
     return True

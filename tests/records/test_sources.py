@@ -95,10 +95,12 @@ def test_only_wanted_leaves_of_parquet_are_read(tmp_path):
     schema.drop("k.l")
     schema.drop('"b.c".d')
     x = schema.read(path)
-    assert list(x) == ["a", '"b.c".e.f', "h[][]"]
+    assert list(x) == ["a", '"b.c".e.f', "h[][]", "k.o", "q"]
     assert x["h[][]"].to_list() == [[[i], []] for i in range(3)]
     expected = schema.read(pyarrow.parquet.read_table(path))
     assert {p: str(t) for p, t in x.items()} == {p: str(t) for p, t in expected.items()}
+    schema.drop('"b.c".e.f')
+    assert schema.read(path)['"b.c".e'].to_list() == [[1.0] * i for i in range(3)]
 
 
 def test_data_frames_of_mixed_objects():

@@ -1,0 +1,40 @@
+"""Parts of records: which of them are read, and which are shared."""
+
+from keras_mmil.records import Schema
+from keras_mmil.records.fields import walk
+
+RECORDS = [
+    {"id": 1, "a": {"b": 1.5, "c": "same"}, "d": {"e": "same"}, "f": [{}], "g": [[]]},
+    {"id": 2, "a": {"b": 2.5, "c": "same"}, "d": {"e": "same"}, "f": [{}, {}], "g": [[], []]},
+]
+
+
+def test_what_is_read():
+    schema = Schema.infer(RECORDS)
+    read = {field.path for field in schema if field.is_read}
+    assert read == {"a", "a.b", "f", "g", "g[]"}
+    assert set(schema.read(RECORDS)) == {"a.b", "f", "g[]"}
+    schema.drop("a.b")
+    assert not schema["a"].is_read
+    assert not schema["a"].is_left_out
+
+
+def test_what_is_shared():
+    tables = {
+        "customers": [{"id": 1, "n": 1}, {"id": 2, "n": 5}],
+        "orders": [{"customer": 1, "product": 7}, {"customer": 2, "product": 7}],
+        "products": [{"id": 7, "price": 1.5, "maker": {"name": "Ada"}}],
+    }
+    keys = [("orders.customer", "customers.id"), ("orders.product", "products.id")]
+    schema = Schema.infer_tables(tables, "customers", keys)
+    shared = [f.path for f in schema if f.is_shared and f.kind == "record"]
+    assert shared == ["orders.products"]
+
+
+def test_walking():
+    schema = Schema.infer(RECORDS)
+    schema.drop("a")
+    paths = [field.path for field in walk(schema.root)]
+    assert "a" in paths
+    assert "a.b" not in paths
+    assert "a.b" in [field.path for field in walk(schema.root, also_left_out=True)]
