@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
+from keras_mmil import ragged
 from keras_mmil._support.types import Ints
 from keras_mmil.datasets import molecules, mutagenesis, recipes, synthetic, trains
 from keras_mmil.model import Model
+from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
 
 __all__ = ["records_experiment"]
 
@@ -32,9 +34,13 @@ class _Records:
         target: path of the labels.
         divide: function of labels and a seed that returns the records for training and validation,
             and those for test.
-        share_valid: of the former, how many are for validation; 0 for all of both.
+        share_valid: of the former, how many are for validation; 0 for all of them.
+        trains_on_all: whether the network is trained on those for validation, too, which then are
+            for the rules alone.
+        kinds: those of some paths that are not to be inferred.
         model: arguments of `records_model`.
-        training: of the `Experiment`.
+        learning_rate: at the start; it falls to 0 along a cosine.
+        batch_size: of the training.
         explainer: arguments of the `Explainer`.
     """
 
@@ -42,8 +48,11 @@ class _Records:
     target: str
     divide: Callable[[npt.NDArray[Any], int], tuple[Ints, Ints]]
     share_valid: float = 0.2
+    trains_on_all: bool = False
+    kinds: Mapping[str, str] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
+    learning_rate: float = 0.001
+    batch_size: int = 32
     explainer: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -55,8 +64,9 @@ def records_experiment(entry: Entry) -> Experiment:
         build=partial(_build, **records.model),
         load=partial(_load, records),
         class_names=None,
-        explainer=records.explainer,
-        **{"batch_size": 32, "schedule": None, **records.training},
+        schedule=partial(cosine_decay, records.learning_rate),
+        batch_size=records.batch_size,
+        keeps_best=not records.trains_on_all and records.share_valid > 0,
     )
 
 
@@ -73,10 +83,11 @@ def _load(
     source: str = "",
     unlabelled: bool = False,
 ) -> Data:
-    load, target = records.load, records.target
-    if source == _SYNTHETIC and target != synthetic.churn.TARGET:
-        load, target = partial(_customers, n_customers=_N_SYNTHETIC), synthetic.churn.TARGET
-    found = load(seed)
+    if source == _SYNTHETIC and records.target != synthetic.churn.TARGET:
+        records = _Records(
+            partial(_customers, n_customers=_N_SYNTHETIC), synthetic.churn.TARGET, records.divide
+        )
+    found, target = records.load(seed), records.target
     labels = _labels(found, target)
     known, test = records.divide(labels, seed)
     train = valid = known
@@ -84,15 +95,26 @@ def _load(
         train, valid = train_test_split(
             known, test_size=records.share_valid, random_state=seed, stratify=labels[known]
         )
-    parts = [_take(found, part[:limit]) for part in (train, valid, test)]
-    schema = importlib.import_module("keras_mmil.records").Schema.infer(parts[0])
-    read = [Part(*schema.read(part, target=target)) for part in parts]
+    train, valid, test = train[:limit], valid[:limit], test[:limit]
+    schema = importlib.import_module("keras_mmil.records").Schema.infer(
+        _take(found, np.append(train, valid) if records.trains_on_all else train)
+    )
+    for path, kind in records.kinds.items():
+        schema[path] = kind
+    for_rules, *others = (
+        Part(*schema.read(_take(found, chosen), target=target)) for chosen in (train, valid, test)
+    )
+    for_training = for_rules
+    if records.trains_on_all:
+        for_training = Part(*ragged.concat([for_rules[:2], others[0][:2]]))
     return Data(
-        train=read[0],
-        valid=read[1],
-        test=read[2],
+        train=for_training,
+        valid=others[0],
+        test=others[1],
         build_arguments={"schema": schema, "target": target},
         class_names=tuple(map(str, schema.classes(target))),
+        rule_data=lambda: RuleData(for_rules.x, others[0].x),
+        explainer=records.explainer,
     )
 
 
@@ -162,17 +184,38 @@ def _linked(*tables: Any) -> Any:
 
 
 # Settings were chosen on parts of the training data; see docs/records.md.
-_RADIUS = {"MUTAG": 1, "Mutagenicity": 2, "NCI1": 2}  # bonds around each atom
-_MUTAGENESIS = partial(_Records, _mutagenesis, mutagenesis.TARGET)
-_CHURN = partial(_Records, target=synthetic.churn.TARGET, divide=partial(_first, 1000))
+_MUTAGENESIS = partial(
+    _Records, _mutagenesis, mutagenesis.TARGET, trains_on_all=True, batch_size=20
+)
+_CHURN = partial(
+    _Records,
+    target=synthetic.churn.TARGET,
+    divide=partial(_first, 1000),
+    model={"aggregation": "max"},
+    explainer={"max_clusters": 6},
+)
+# A number of clusters of bonds, and of atoms.
+_CLUSTERS = {"MUTAG": (12, 30), "Mutagenicity": (12, 30), "NCI1": (20, 30)}
 _RECORDS: Mapping[str, _Records] = {
     "mutagenesis-first-100": _MUTAGENESIS(divide=partial(_first, 88)),
     "mutagenesis-folds": _MUTAGENESIS(divide=_fold),
-    "recipes": _Records(_recipes, recipes.TARGET, partial(_first, 500)),
+    "recipes": _Records(
+        _recipes,
+        recipes.TARGET,
+        partial(_first, 500),
+        kinds={"ingredients[]": "text"},
+        model={"units": 128, "aggregation": "sum", "weight_decay": 0.1},
+        learning_rate=0.003,
+    ),
     "trains": _Records(_trains, trains.TARGET, _all, share_valid=0),
     **{
-        name.lower(): _Records(partial(_molecules, name, radius), molecules.TARGET, _at_random)
-        for name, radius in _RADIUS.items()
+        name.lower(): _Records(
+            partial(_molecules, name, 1),
+            molecules.TARGET,
+            _at_random,
+            explainer={"n_clusters": n_clusters, "ccp_alpha": 5e-4},
+        )
+        for name, n_clusters in _CLUSTERS.items()
     },
     "churn-with-orders": _CHURN(load=_customers),
     "churn-some-without": _CHURN(load=partial(_customers, share_without_orders=0.3)),

@@ -22,6 +22,7 @@ KEYS = [
 def test_made_up_customers_for_all(key):
     data = zoo.registry[key].load(seed=1, limit=20, source="synthetic")
     assert [len(part.y) for part in (data.train, data.valid, data.test)] == [20] * 3
+    assert not data.explainer or key.startswith("churn")
     assert data.class_names == ("False", "True")
     assert "orders.items.price" in data.train.x
     assert "churned" not in data.train.x
@@ -48,7 +49,12 @@ def test_the_first_100_and_the_last_88(monkeypatch):
         data = experiment.load(seed=seed)
         train, valid, test = (numbers(part) for part in (data.train, data.valid, data.test))
         assert test == list(range(100, 188))
-        assert sorted({*train, *valid}) == list(range(100))
+        assert sorted(train) == list(range(100))
+        assert len(valid) == 20
+        rule_data = data.rule_data()
+        of_rules = rule_data.x["lumo"].numpy().astype(int).tolist()
+        assert sorted([*of_rules, *valid]) == list(range(100))  # nothing in both
+        assert rule_data.x_valid["lumo"].numpy().astype(int).tolist() == valid
         assert data.test.y.tolist() == [i % 2 for i in test]
         seen.append(valid)
     assert set(seen[0]) != set(seen[1])
@@ -79,6 +85,7 @@ def test_no_schema_has_seen_the_test_records(monkeypatch):
     assert len(data.test.y) == 20  # half of so few
     known = set(schema["ingredients[]"].seen.counts)
     assert not known & {f"spice {i}" for i in range(20, 40)}
+    assert schema["ingredients[]"].kind == "text"
     assert "salt" in known
 
 
