@@ -19,6 +19,7 @@ __all__ = ["Compress", "RecordNetwork"]
 Compress: TypeAlias = bool | Literal["auto"]
 
 _BATCH = 32  # records in a batch, Keras's default, among which equal things are looked for
+_WORTH = 500  # places in it from which on it takes less time to look for equal ones than to compute
 
 
 class _Part(NamedTuple):
@@ -122,7 +123,8 @@ class RecordNetwork:
     ) -> _Rows:
         parts = self._parts(fields, depth, n_places)
         n_distinct = max(part.n_distinct for part in parts)
-        compress = self._is_worth(is_shared or 2 * n_distinct <= n_places)
+        are_likely = n_places >= _WORTH and 2 * n_distinct <= n_places
+        compress = self._is_worth(is_shared or are_likely)
         layer = DistinctRows(compress, name=self._name(path, "distinct_rows"))
         *values, ids = layer([part.column for part in parts])
         vectors = [part.encode(x) for part, x in zip(parts, values, strict=True)]
@@ -136,7 +138,8 @@ class RecordNetwork:
         else:
             rows, aggregation = self._alike_rows(bag.path, depth + 1), "sum"
         n_distinct = _power(rows.n_distinct, max(size, 1))
-        compress = self._is_worth(rows.n_distinct <= size or 2 * n_distinct <= n_places)
+        are_likely = rows.n_distinct <= size or 2 * n_distinct <= n_places
+        compress = self._is_worth(n_places * size >= _WORTH and are_likely)
         layer = DistinctBags(compress, bag.path, name=self._name(bag.path, "distinct_bags"))
         members, weights, bags = layer(rows.ids)
         bag_of_rows = (members, weights) if compress else (members,)

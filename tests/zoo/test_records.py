@@ -269,9 +269,9 @@ def test_where_equal_things_are_looked_for():
     records = [
         {
             "some": [
-                {"a": int(rng.integers(3)), "b": ["x", "y"][rng.integers(2)]} for _ in range(9)
+                {"a": int(rng.integers(3)), "b": ["x", "y"][rng.integers(2)]} for _ in range(20)
             ],
-            "all": [{"a": float(rng.normal()), "b": "x"} for _ in range(9)],
+            "all": [{"a": float(rng.normal()), "b": "x"} for _ in range(20)],
             "one": [{"a": int(rng.integers(4))}],
             "y": bool(rng.integers(2)),
         }
@@ -281,8 +281,6 @@ def test_where_equal_things_are_looked_for():
     assert compressed_layers(records_model(schema, "y")) == {
         "some.distinct_rows",
         "some.distinct_bags",
-        "one.distinct_rows",
-        "one.distinct_bags",
     }
     assert len(compressed_layers(records_model(schema, "y", compress=True))) == 6
     assert not compressed_layers(records_model(schema, "y", compress=False))
