@@ -23,8 +23,8 @@ def test_list_agrees_with_the_registry(capsys):
             name = experiment.name
             assert next(line for line in rest if line.startswith(f"{name}: "))
             sources = next(line for line in rest if line.startswith("  --source "))
-            named = re.match(r"  --source (.*) \(default\) \| ([^;]*)", sources).groups()
-            assert named == experiment.sources
+            named = re.match(r"  --source ([^;]*)", sources)[1].split(" | ")
+            assert named == [f"{experiment.sources[0]} (default)", *experiment.sources[1:]]
             assert ("--vat" in sources) == (experiment.adversarial is not None)
             folds = f"{experiment.rounds} x {experiment.folds} folds"
             assert (folds in sources) == bool(experiment.folds)

@@ -1,5 +1,6 @@
 """Decision trees as arrays."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -205,17 +206,20 @@ def _merged(children: Ints, is_leaf: Array, label: Ints) -> Array:
 
 
 def _rounded(threshold: float, values: Array) -> float:
-    """The number of fewest digits that parts the values as a threshold does."""
+    """The roundest number that parts the values as a threshold does; of several the nearest."""
     low, high = values[values <= threshold].max(), values[values > threshold].min()
     if low < ABSENT:  # it parts what is missing from what is there
         return threshold
-    if low <= 0 < high:
-        return 0.0
-    for digits in range(1, 17):
-        for value in (threshold, low, high):
-            if low <= (candidate := float(f"{value:.{digits}g}")) < high:
-                return candidate
+    largest = math.ceil(math.log10(max(abs(low), abs(high)))) + 1
+    for exponent in range(largest, largest - 18, -1):
+        step = 10.0**exponent
+        least, most = math.ceil(low / step), math.ceil(high / step) - 1
+        if least <= most:
+            found = float(f"{min(max(round(threshold / step), least), most)}e{exponent}")
+            if low <= found < high:  # also after rounding
+                return found
     return threshold
+
 
 
 def _pruned(tree: Tree, is_leaf: Array) -> Tree:
