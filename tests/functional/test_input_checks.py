@@ -10,14 +10,21 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import Bags, ragged
+from keras_mmil.functional.input_checks import InputChecks
+from keras_mmil.functional.input_uses import inputs_with_missing
 from keras_mmil.interpretation.rules.level import find_cluster, find_clusters
 from keras_mmil.layers import (
     BagLayer,
+    CategoryEncoder,
     ConcatDense,
     Distinct,
+    DistinctBags,
+    DistinctRows,
     EquivariantBagLayer,
+    Gather,
     InstanceWise,
     MemberDropout,
+    NumberEncoder,
     RandomPose,
     TextBags,
     aggregations,
@@ -345,3 +352,76 @@ def test_levels_and_clusters_are_found_by_numbers_of_numpy():
     assert find_cluster(found, np.int64(1)) == 1
     with pytest.raises(ValueError, match="cluster=True"):
         find_cluster(found, True)
+
+
+def record_model():
+    """Of a number, and two fields in bags, where NaN stands for missing."""
+    inputs = {
+        "age": keras.Input((), name="age"),
+        "price": keras.Input((None,), ragged=True, name="price"),
+        "kind": keras.Input((None,), dtype="int64", ragged=True, name="kind"),
+        "size": keras.Input((1,), name="size"),
+    }
+    price, kind, ids = DistinctRows()([inputs["price"], inputs["kind"]])
+    rows = [NumberEncoder()(price), CategoryEncoder([1, 2])(kind)]
+    members, weights, bags = DistinctBags()(ids)
+    x = BagLayer(3)(keras.layers.Concatenate()(rows), members, weights)
+    x = [NumberEncoder()(inputs["age"]), Gather()([x, bags]), inputs["size"]]
+    return keras_mmil.Model(inputs, keras.layers.Dense(1)(keras.layers.Concatenate()(x)))
+
+
+def some_records(n=2, **others):
+    splits = np.arange(n + 1) * 2
+    x = {
+        "age": tf.constant([np.nan] * n),
+        "price": tf.RaggedTensor.from_row_splits(tf.fill([2 * n], np.float32(np.nan)), splits),
+        "kind": tf.RaggedTensor.from_row_splits(tf.ones([2 * n], tf.int64), splits),
+        "size": tf.ones([n, 1]),
+    }
+    return x | others
+
+
+def test_missing_values_of_records_are_nan():
+    model = record_model()
+    assert np.isfinite(model.predict(some_records(), verbose=0)).all()
+    with pytest.raises(ValueError, match=r"finite.*Received: x\['size'\]"):
+        model.predict(some_records(size=tf.constant([[1.0], [np.nan]])), verbose=0)
+    assert inputs_with_missing(model) == {
+        i for i, x in enumerate(model.inputs) if x.name in ("age", "price", "kind")
+    }
+
+
+def test_columns_of_distinct_rows_are_of_the_same_bags():
+    x = some_records(kind=tf.ragged.constant([[1, 2], [1]], dtype=tf.int64))
+    with pytest.raises(ValueError, match="in top-bag 1 a bag of 2 members in x\\['price'\\], of 1"):
+        record_model().predict(x, verbose=0)
+
+
+def test_bags_that_never_meet_may_differ_and_are_tried_together(monkeypatch):
+    inputs = {f"b{i}": keras.Input((None,), ragged=True, name=f"b{i}") for i in range(6)}
+    outputs = []
+    for x in inputs.values():
+        value, ids = DistinctRows()([x])
+        members, weights, bags = DistinctBags()(ids)
+        rows = BagLayer(2)(NumberEncoder()(value), members, weights)
+        outputs.append(Gather()([rows, bags]))
+    model = keras_mmil.Model(inputs, keras.layers.Concatenate()(outputs))
+    x = {f"b{i}": tf.ragged.constant([[1.0] * i, [2.0]]) for i in range(6)}
+    calls = []
+    call = keras_mmil.Model.__call__
+    monkeypatch.setattr(
+        keras_mmil.Model, "__call__", lambda *args, **kw: calls.append(1) or call(*args, **kw)
+    )
+    checks = InputChecks(model)
+    checks(x)
+    checks(x)
+    assert len(calls) == 1
+
+
+def test_normalisation_over_distinct_rows_is_refused():
+    x = keras.Input((None,), ragged=True)
+    value, ids = DistinctRows()([x])
+    rows = keras.layers.BatchNormalization(name="norm")(NumberEncoder()(value))
+    members, weights, _ = DistinctBags()(ids)
+    with pytest.raises(ValueError, match=r"no BatchNormalization.*layer='norm'"):
+        keras_mmil.Model(x, BagLayer(2)(rows, members, weights))
