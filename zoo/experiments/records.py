@@ -185,7 +185,12 @@ def _linked(*tables: Any) -> Any:
 
 # Settings were chosen on parts of the training data; see docs/records.md.
 _MUTAGENESIS = partial(
-    _Records, _mutagenesis, mutagenesis.TARGET, trains_on_all=True, batch_size=20
+    _Records,
+    _mutagenesis,
+    mutagenesis.TARGET,
+    trains_on_all=True,
+    model={"weight_decay": 1.0},
+    batch_size=20,
 )
 _CHURN = partial(
     _Records,
@@ -194,8 +199,12 @@ _CHURN = partial(
     model={"aggregation": "max"},
     explainer={"max_clusters": 6},
 )
-# A number of clusters of bonds, and of atoms.
-_CLUSTERS = {"MUTAG": (12, 30), "Mutagenicity": (12, 30), "NCI1": (20, 30)}
+# How many bonds around each atom, the model's arguments, and numbers of clusters, bonds first.
+_MOLECULES: Mapping[str, tuple[int, Mapping[str, Any], tuple[int, ...]]] = {
+    "MUTAG": (1, {}, (12, 30)),
+    "Mutagenicity": (1, {}, (12, 30)),
+    "NCI1": (2, {"weight_decay": 0.5}, (20, 30, 40)),
+}
 _RECORDS: Mapping[str, _Records] = {
     "mutagenesis-first-100": _MUTAGENESIS(divide=partial(_first, 88)),
     "mutagenesis-folds": _MUTAGENESIS(divide=_fold),
@@ -204,18 +213,26 @@ _RECORDS: Mapping[str, _Records] = {
         recipes.TARGET,
         partial(_first, 500),
         kinds={"ingredients[]": "text"},
-        model={"units": 128, "aggregation": "sum", "weight_decay": 0.1},
+        model={"units": 128, "aggregation": "sum", "dropout": 0.3, "weight_decay": 0.1},
         learning_rate=0.003,
     ),
-    "trains": _Records(_trains, trains.TARGET, _all, share_valid=0),
+    "trains": _Records(
+        _trains,
+        trains.TARGET,
+        _all,
+        share_valid=0,
+        model={"aggregation": "max"},
+        explainer={"max_clusters": 8},
+    ),
     **{
         name.lower(): _Records(
-            partial(_molecules, name, 1),
+            partial(_molecules, name, radius),
             molecules.TARGET,
             _at_random,
+            model=model,
             explainer={"n_clusters": n_clusters, "ccp_alpha": 5e-4},
         )
-        for name, n_clusters in _CLUSTERS.items()
+        for name, (radius, model, n_clusters) in _MOLECULES.items()
     },
     "churn-with-orders": _CHURN(load=_customers),
     "churn-some-without": _CHURN(load=partial(_customers, share_without_orders=0.3)),
