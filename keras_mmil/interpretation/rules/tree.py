@@ -221,7 +221,6 @@ def _rounded(threshold: float, values: Array) -> float:
     return threshold
 
 
-
 def _pruned(tree: Tree, is_leaf: Array) -> Tree:
     """A tree without what is below some nodes, bool [nodes], which become its leaves."""
     reached = np.zeros(len(is_leaf), bool)
