@@ -50,8 +50,8 @@ def endpoints(model: keras.Model) -> dict[str, Endpoint]:
         served[""] = inputs
     functions = {}
     for suffix, structure in served.items():
-        functions[f"serve{suffix}"] = _ragged_endpoint(model, structure)
-        functions[f"serve{suffix}_flat"] = _flat_endpoint(model, structure)
+        serve = functions[f"serve{suffix}"] = _ragged_endpoint(model, structure)
+        functions[f"serve{suffix}_flat"] = _flat_endpoint(model, structure, serve)
     return functions
 
 
@@ -99,8 +99,8 @@ def _ragged_endpoint(model: keras.Model, structure: Any) -> Endpoint:
     return tf.function(serve, input_signature=[keras.tree.map_structure(_spec_of, structure)])
 
 
-def _flat_endpoint(model: keras.Model, structure: Any) -> Endpoint:
-    """A function of dense tensors, which returns a dict of dense tensors."""
+def _flat_endpoint(model: keras.Model, structure: Any, serve: Endpoint) -> Endpoint:
+    """A function of dense tensors, which calls `serve` and returns a dict of dense tensors."""
     inputs = keras.tree.flatten(structure)
     arguments, specs = [], []
     for x in inputs:
@@ -113,7 +113,7 @@ def _flat_endpoint(model: keras.Model, structure: Any) -> Endpoint:
     def serve_flat(*flat: tf.Tensor) -> dict[str, tf.Tensor]:
         tensors = _checked(inputs, dict(zip(arguments, flat, strict=True)))
         parts = [_assembled(_identifier(x.name), _depth(x), tensors) for x in inputs]
-        outputs = model(keras.tree.pack_sequence_as(structure, parts))
+        outputs = serve(keras.tree.pack_sequence_as(structure, parts))
         pairs = zip(output_names, keras.tree.flatten(outputs), strict=True)
         flat_outputs = [pair for name, y in pairs for pair in _taken_apart(name, y)]
         _check_distinct([name for name, _ in flat_outputs], "outputs")

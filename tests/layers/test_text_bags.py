@@ -190,6 +190,7 @@ def test_names_and_layers(models, corpus):
     assert all(a is b for a, b in zip(for_texts.weights, model.weights, strict=True))
 
 
+@pytest.mark.eager  # predictions in graphs are tested above
 @pytest.mark.slow
 def test_evaluation(models):
     model, for_texts, x = models
@@ -208,11 +209,11 @@ def test_evaluation(models):
 def test_training_trains_both(corpus):
     model = imdb_mmil(vectors=len(corpus.vocabulary), filters=8, bag_units=(8, 8))
     for_texts = with_text(model, corpus.vocabulary, splitter="core")
-    before = model.predict(corpus.trigrams(), verbose=0)
+    before = model(corpus.trigrams())
     for_texts.fit(TEXTS, np.array([1, 0, 0, 1, 0, 1]), epochs=2, verbose=0)
-    after = model.predict(corpus.trigrams(), verbose=0)
+    after = model(corpus.trigrams())
     assert np.abs(after - before).min() > 0
-    np.testing.assert_array_equal(for_texts.predict(TEXTS, verbose=0), after)
+    np.testing.assert_array_equal(for_texts(TEXTS), after)
 
 
 def test_models_that_are_not_compiled(corpus):
@@ -224,6 +225,7 @@ def test_models_that_are_not_compiled(corpus):
     np.testing.assert_array_equal(for_texts(TEXTS), compiled(x))
 
 
+@pytest.mark.eager
 @pytest.mark.slow
 def test_saved_models_for_texts(models, tmp_path):
     model, for_texts, x = models
@@ -260,6 +262,7 @@ def test_no_texts(models):
     assert models[1]([]).shape == (0, 1)
 
 
+@pytest.mark.eager
 @pytest.mark.slow
 def test_bad_texts(models):
     model, for_texts, _ = models

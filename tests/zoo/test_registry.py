@@ -32,9 +32,21 @@ def test_every_experiment_says_what_it_is():
     assert len(different_models()) == 3 + 4 + 1 + 2 + 2 + 1
 
 
+def once_in_graphs():
+    """Digits, reviews and graphs are trained in graphs, the others eagerly; all in the night."""
+    traced = ("mnist", "imdb", "imdb-binary")
+    in_graphs = [pytest.mark.graphs]
+    nightly = [*in_graphs, pytest.mark.nightly]
+    others = [name for name in different_models() if name not in traced]
+    return [
+        *(pytest.param(name, marks=in_graphs, id=f"{name}-graphs") for name in traced),
+        *(pytest.param(name, marks=nightly, id=f"{name}-graphs") for name in others),
+        *others,
+    ]
+
+
 @pytest.mark.slow
-@pytest.mark.graphs
-@pytest.mark.parametrize("name", different_models())
+@pytest.mark.parametrize("name", once_in_graphs())
 def test_experiment(name, tmp_path):
     experiment = zoo.registry[name]
     source = experiment.sources[-1]  # the embedded one
