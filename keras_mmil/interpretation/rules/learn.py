@@ -38,7 +38,7 @@ def learn_rules(
 def _make_rule(
     level: int, conclusion: int, conditions: tuple[Condition, ...], examples: Examples
 ) -> Rule:
-    """A rule, with its figures on the training bags."""
+    """A rule, with its figures on the training bags; 0 where they are of no bag."""
     rule = Rule(level, conclusion, conditions, support=0.0, precision=0.0, coverage=0.0)
     weights, is_in_class = examples.weights, examples.labels == conclusion
     matched = weights * rule.matches(examples.bags)
@@ -46,6 +46,10 @@ def _make_rule(
     return replace(
         rule,
         support=float(matched.sum() / weights.sum()),
-        precision=float(right / matched.sum()),
-        coverage=float(right / (weights @ is_in_class)),
+        precision=_share(right, matched.sum()),
+        coverage=_share(right, weights @ is_in_class),
     )
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole else 0.0

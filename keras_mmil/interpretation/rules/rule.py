@@ -62,7 +62,8 @@ class Rule:
         conclusion: index of the cluster of the bags, or of the class of top-bags.
         conditions: at most one a column.
         support: fraction of the training bags that the rule matches.
-        precision: fraction of those which the network puts into the class.
+        precision: fraction of those which the network puts into the class; 0 if there are none, as
+            of rules that match validation data only.
         coverage: fraction of the training bags which the network puts into the class that the rule
             matches, its recall.
     """

@@ -12,7 +12,7 @@ from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENC
 from keras_mmil.interpretation.rules.learn import learn_rules
 from keras_mmil.interpretation.rules.rule_set import RuleSet
 from keras_mmil.interpretation.rules.space import Bag, Space
-from keras_mmil.interpretation.rules.tree import Examples, grow
+from keras_mmil.interpretation.rules.tree import Examples, Tree, grow
 
 
 def space_of(feature, k):
@@ -33,7 +33,7 @@ def test_simplified_rules_are_the_tree(feature, k, n_classes, seed):
     labels, weights = rng.integers(0, n_classes, 80), rng.random(80) + 0.1
     examples = Examples(bags, labels, weights)
     tree, space = grow(examples), space_of(feature, k)
-    rules = learn_rules(tree, space, level=0, examples=examples)
+    rules = learn_rules(tree, space_of(OCCURRENCE, 1), level=0, examples=examples)
     names = tuple(map(str, range(n_classes)))
     rule_set = RuleSet(rules, space.columns, names, (True,) * n_classes)
     new = np.concatenate([bags, random_bags(rng, feature, 300, k), grid_vectors(feature, k, 4)])
@@ -94,3 +94,18 @@ def test_support_and_precision():
         (0, pytest.approx(0.4), pytest.approx(0.75), pytest.approx(3 / 5)),
         (1, pytest.approx(0.6), pytest.approx(4 / 6), pytest.approx(4 / 5)),
     ]
+
+
+def test_a_rule_that_matches_no_training_bag_has_figures():
+    """Of a tree that was pruned on further data."""
+    tree = Tree(
+        feature=np.array([0, -1, -1], np.int32),
+        threshold=np.array([0.5, 0.0, 0.0]),
+        children=np.array([[1, 2], [-1, -1], [-1, -1]], np.int32),
+        label=np.array([0, 0, 1], np.int32),
+        n_features=1,
+    )
+    examples = Examples(np.zeros((2, 1), np.float32), np.zeros(2, int), np.ones(2))
+    always, never = learn_rules(tree, space_of(OCCURRENCE, 1), level=0, examples=examples)
+    assert (always.support, always.precision, always.coverage) == (1.0, 1.0, 1.0)
+    assert (never.support, never.precision, never.coverage) == (0.0, 0.0, 0.0)
