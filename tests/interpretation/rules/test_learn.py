@@ -33,7 +33,7 @@ def test_simplified_rules_are_the_tree(feature, k, n_classes, seed):
     labels, weights = rng.integers(0, n_classes, 80), rng.random(80) + 0.1
     examples = Examples(bags, labels, weights)
     tree, space = grow(examples), space_of(feature, k)
-    rules = learn_rules(tree, space_of(OCCURRENCE, 1), level=0, examples=examples)
+    rules = learn_rules(tree, space, level=0, examples=examples)
     names = tuple(map(str, range(n_classes)))
     rule_set = RuleSet(rules, space.columns, names, (True,) * n_classes)
     new = np.concatenate([bags, random_bags(rng, feature, 300, k), grid_vectors(feature, k, 4)])
