@@ -58,8 +58,9 @@ def test_trees_are_checked():
 
 
 def digits_of(number):
-    """How many significant digits a number has."""
-    return len(f"{number:.15e}".split("e")[0].replace("-", "").replace(".", "").rstrip("0")) or 1
+    """How many significant digits a number has, written as short as it can be told from others."""
+    text = np.format_float_scientific(number, trim="-").split("e")[0]
+    return len(text.replace("-", "").replace(".", "").rstrip("0")) or 1
 
 
 @settings(max_examples=40)
