@@ -18,8 +18,7 @@ __all__ = ["boundaries", "check_rowwise", "row_index"]
 
 def boundaries(tree: BagTree) -> list[keras.KerasTensor]:
     """The tensors that `check_rowwise` needs the values of: what records are computed from."""
-    reads = [read for record in tree.records for read in (*record.bags, *record.fields)]
-    found = [x for read in reads for x in (*read.node.outputs, *read.ids)]
+    found = [x for record in tree.records for x in record.boundary]
     return list({id(x): x for x in found}.values())
 
 
@@ -56,9 +55,7 @@ def check_rowwise(model: keras.Model, tree: BagTree, values: Mapping[int, Nested
     """
     for record in tree.records:
         between = _between(model, record)
-        known = [x for read in (*record.bags, *record.fields) for x in read.node.outputs]
-        known += [x for read in (*record.bags, *record.fields) for x in read.ids]
-        start = {id(x): values[id(x)] for x in known}
+        start = {id(x): values[id(x)] for x in record.boundary}
         for read in record.bags:
             (output,) = read.node.outputs
             h = values[id(output)]
@@ -87,9 +84,7 @@ def check_rowwise(model: keras.Model, tree: BagTree, values: Mapping[int, Nested
 
 def _between(model: keras.Model, record: Record) -> list[Node]:
     """The nodes between what a record holds and its tensors, in an order they can be run in."""
-    reads = (*record.bags, *record.fields)
-    stop = [x for read in reads for x in (*read.node.outputs, *read.ids)]
-    under = nodes_under(record.tensors, stop)
+    under = nodes_under(record.tensors, record.boundary)
     return [each for each in ordered_nodes(model) if each in under]
 
 

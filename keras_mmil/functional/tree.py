@@ -52,6 +52,12 @@ class Record:
     fields: tuple[Read, ...]
     has_other: bool
 
+    @property
+    def boundary(self) -> list[keras.KerasTensor]:
+        """What is read: the outputs of bag-layers and encoders, and the ids that gather them."""
+        reads = (*self.bags, *self.fields)
+        return [x for read in reads for x in (*read.node.outputs, *read.ids)]
+
 
 @dataclass(frozen=True, eq=False)
 class BagTree:

@@ -15,7 +15,7 @@ from keras_mmil.interpretation.fitting.plan import make_plan
 from keras_mmil.interpretation.fitting.preparation import Task
 from keras_mmil.interpretation.fitting.progress import Progress
 from keras_mmil.interpretation.fitting.sample import WeightedRows, sample_rows
-from keras_mmil.interpretation.fitting.search import GridPoint, Trees, choose
+from keras_mmil.interpretation.fitting.search import GridPoint, Trees, best_of, choose
 from keras_mmil.interpretation.network import sensitivity
 from keras_mmil.interpretation.network.capture import Observation
 from keras_mmil.interpretation.network.data import Source
@@ -65,17 +65,18 @@ class Fitter:
                 trees |= pruned
                 levels_of = {
                     point: self._levels(data, centroids, point, pruned[point], names)
-                    for point in _best(pruned, self._settings.tolerance)
+                    for point in best_of(pruned, self._settings.tolerance)
                 }
                 best = min(levels_of, key=lambda point: _n_conditions(levels_of[point]))
+                levels = levels_of[best]
                 break
             trees |= combinations.all(numbers)
             best = choose(trees, self._settings.tolerance)
             finer = refine.around(best.n_clusters, possible, centroids)
             if finer is None:
+                levels = self._levels(data, centroids, best, trees[best], names)
                 break
             numbers = finer
-        levels = self._levels(data, centroids, best, trees[best], names)
         # Pruned are those trees of records that make no difference.
         _warn_of_collapse(levels if self._network.is_chain else levels[-1:])
         self._progress.finish()
@@ -195,13 +196,6 @@ def _untried(
 
 def _joined(known: Sequence[Centroids], found: Iterable[Centroids]) -> list[Centroids]:
     return [ours | theirs for ours, theirs in zip(known, found, strict=True)]
-
-
-def _best(grid: Iterable[GridPoint], tolerance: float) -> list[GridPoint]:
-    """The combinations of the highest fidelity, or at most so much below."""
-    grid = tuple(grid)
-    least = max(point.fidelity for point in grid) - tolerance - 1e-12
-    return [point for point in grid if point.fidelity >= least]
 
 
 def _n_conditions(levels: Sequence[Level]) -> tuple[int, int]:

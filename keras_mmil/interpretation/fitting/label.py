@@ -1,7 +1,7 @@
 """Synthetic labels: of each row, the nearest of every set of centroids."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from keras_mmil.interpretation.fitting.cluster import Centroids, nearest_of_each
 from keras_mmil.interpretation.network.capture import Observation
 from keras_mmil.interpretation.network.nesting import Nesting, concatenate, take_bags
 from keras_mmil.interpretation.network.targets import Target
+from keras_mmil.interpretation.rules.fields import Field
 
 __all__ = ["LabelledBags", "label"]
 
@@ -29,6 +30,19 @@ class LabelledBags:
     labels: tuple[dict[int, Ints], ...]
     classes: Ints
     values: tuple[tuple[Array, ...], ...]
+    _matrices: dict[int, tuple[Array, ...]] = field(default_factory=dict)
+
+    def of_fields(self, record: int, fields: Sequence[Field]) -> tuple[Array, ...]:
+        """What is known of each field of a kind of records, computed once.
+
+        Args:
+            record: index of the bag-layer whose rows they are; the last for the top-bags.
+            fields: their fields, the same in each call.
+        """
+        if record not in self._matrices:
+            pairs = zip(fields, self.values[record], strict=True)
+            self._matrices[record] = tuple(each.matrix(raw) for each, raw in pairs)
+        return self._matrices[record]
 
     def with_labels_of(self, other: "LabelledBags") -> "LabelledBags":
         """The same bags with further labels, those of other numbers of clusters."""
@@ -75,6 +89,10 @@ class LabelledBags:
                 tuple(raw[kept[i]] for raw in of_record) for i, of_record in enumerate(self.values)
             ),
         )
+
+    def nearest(self, n_clusters: Sequence[int]) -> list[Ints]:
+        """The labels of the rows of each bag-layer, for a number of clusters of each."""
+        return [known[k] for known, k in zip(self.labels, n_clusters, strict=True)]
 
     def targets(self, record: int, n_clusters: Sequence[int]) -> Ints:
         """What the rows of a bag-layer, or (last) the top-bags are labelled as.

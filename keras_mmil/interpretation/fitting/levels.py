@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_mmil._support.types import Array, Ints
+from keras_mmil._support.types import Array
 from keras_mmil.interpretation.fitting.label import LabelledBags
 from keras_mmil.interpretation.fitting.plan import Plan
 from keras_mmil.interpretation.fitting.search import Trees, merge, tally
@@ -106,7 +106,7 @@ def _examples(
     train: LabelledBags, plan: Plan, counts: tuple[int, ...], trees: Trees
 ) -> list[Examples]:
     """What each tree has learned from: records in which the rules below have labelled all."""
-    labels: list[Ints] = [known[k] for known, k in zip(train.labels, counts, strict=True)]
+    labels = train.nearest(counts)
     examples = []
     for record, tree in zip(plan.records, trees, strict=True):
         known = plan.matrix(train, record, labels, counts)

@@ -1,6 +1,6 @@
 """Which trees there are to grow, and what each of them knows of its records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from keras_mmil.interpretation.network.nesting import multiplicities
 from keras_mmil.interpretation.rules.features import Feature
 from keras_mmil.interpretation.rules.fields import Field, field_of
 from keras_mmil.interpretation.rules.space import Bag, Space
+from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = ["Plan", "make_plan"]
 
@@ -93,7 +94,32 @@ class Plan:
             record, n_clusters: as for `space`.
             labels: of the rows of each bag-layer.
         """
-        return self.space(record, n_clusters).matrix(labels, data.nestings, data.values[record])
+        of_fields = data.of_fields(record, self.fields[record])
+        return self.space(record, n_clusters).joined(labels, data.nestings, of_fields)
+
+    def predict(
+        self,
+        data: LabelledBags,
+        trees: Mapping[int, Tree],
+        labels: Sequence[Ints],
+        n_clusters: Sequence[int],
+    ) -> list[Ints]:
+        """The labels of some kinds of records by trees, the others being as they are.
+
+        Args:
+            data: the bags.
+            trees: by the kind of records, in their order.
+            labels: of the rows of each bag-layer, and of the top-bags if these are known.
+            n_clusters: number of clusters of each bag-layer.
+
+        Returns:
+            The labels of the rows of each bag-layer, and of the top-bags.
+        """
+        found = list(labels)
+        for record, tree in trees.items():
+            matrix = self.matrix(data, record, found, n_clusters)
+            found[record : record + 1] = [tree.predict(matrix)]
+        return found
 
 
 def make_plan(network: Network, settings: options.Settings, train: LabelledBags) -> Plan:

@@ -1,7 +1,7 @@
 """Pruning of all trees together, by what it costs in fidelity."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from keras_mmil._support.types import Ints
 from keras_mmil.interpretation.fitting.label import LabelledBags
 from keras_mmil.interpretation.fitting.plan import Plan
 from keras_mmil.interpretation.fitting.search import Trees
+from keras_mmil.interpretation.network.nesting import above
 from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = ["prune"]
@@ -23,15 +24,15 @@ def prune(
     """Turn splits into leaves, where the rules as a whole then hardly agree less with the network.
 
     A tree was grown to tell all clusters apart. Many of its splits make no difference, or very
-    little, to the class of any top-bag. Those of the fewest records are tried first.
+    little, to the class of any top-bag. Those above the most leaves are tried first.
 
     Args:
         plan: which trees there are.
         data: the training and validation data.
         trees: as they were grown.
         n_clusters: k of each bag-layer.
-        alpha: a split is kept if without it the rules and the network agree on a share of the
-            top-bags that is lower by more than this.
+        alpha: splits are kept if without them the rules and the network agree on a share of the
+            top-bags that is lower by more than this for each leaf that would be left out.
 
     Returns:
         The trees that are left. Of many records not all splits may have been tried.
@@ -75,19 +76,15 @@ class _State:
         cls, plan: Plan, data: LabelledBags, trees: Trees, n_clusters: tuple[int, ...]
     ) -> "_State":
         """The state of some trees."""
-        labels = [known[k] for known, k in zip(data.labels, n_clusters, strict=True)]
-        state = cls(plan, data, n_clusters, trees, (*labels, data.classes), 0.0)
-        return state._relabelled(plan.records)
+        nearest = (*data.nearest(n_clusters), data.classes)
+        return cls(plan, data, n_clusters, trees, nearest, 0.0)._relabelled(plan.records)
 
     def with_tree(self, index: int, tree: Tree) -> "_State":
         """The state with another tree for one kind of records."""
         trees = (*self.trees[:index], tree, *self.trees[index + 1 :])
-        record = self.plan.records[index]
-        path = [record]
-        while path[-1] < len(self.plan.parents):
-            path.append(self.plan.parents[path[-1]])
-        changed = _State(self.plan, self.data, self.n_clusters, trees, self.labels, self.agreement)
-        return changed._relabelled(path)
+        record, top = self.plan.records[index], len(self.plan.parents)
+        inner = above(record, self.plan.parents) if record < top else []
+        return replace(self, trees=trees)._relabelled([*inner, top])
 
     def shorter(self, index: int, alpha: float, trials: Iterator[int]) -> "_State | None":
         """The state with one tree shorter by as much as can be, or None if that cannot be.
@@ -99,7 +96,7 @@ class _State:
         """
         tree = self.trees[index]
         sizes = tree.sizes()
-        for split in np.lexsort((np.arange(len(sizes)), -sizes)):
+        for split in np.argsort(-sizes, kind="stable"):
             if sizes[split] > 1:
                 for option, _ in zip(tree.without(int(split)), trials, strict=False):
                     n_less = tree.n_leaves - option.n_leaves
@@ -109,10 +106,8 @@ class _State:
         return None
 
     def _relabelled(self, records: Sequence[int]) -> "_State":
-        labels = list(self.labels)
-        for record in records:
-            tree = self.trees[self.plan.records.index(record)]
-            matrix = self.plan.matrix(self.data, record, labels, self.n_clusters)
-            labels[record] = tree.predict(matrix)
+        of_records = dict(zip(self.plan.records, self.trees, strict=True))
+        changed = {record: of_records[record] for record in records}
+        labels = self.plan.predict(self.data, changed, self.labels, self.n_clusters)
         agreement = float(np.mean(labels[-1] == self.data.classes))
-        return _State(self.plan, self.data, self.n_clusters, self.trees, tuple(labels), agreement)
+        return replace(self, labels=tuple(labels), agreement=agreement)

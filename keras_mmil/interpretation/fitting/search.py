@@ -11,7 +11,7 @@ from keras_mmil.interpretation.fitting.label import LabelledBags
 from keras_mmil.interpretation.fitting.plan import Plan
 from keras_mmil.interpretation.rules.tree import Examples, Tree
 
-__all__ = ["Climber", "GridPoint", "Trees", "choose", "merge", "tally"]
+__all__ = ["Climber", "GridPoint", "Trees", "best_of", "choose", "merge", "tally"]
 
 # One for each kind of records that a tree labels, from below; see `Plan.records`.
 Trees: TypeAlias = tuple[Tree, ...]
@@ -89,9 +89,7 @@ class Climber:
         Args:
             n_clusters: k of each bag-layer.
         """
-        n_layers = len(self.plan.parents)
-        train = [self.train.labels[i][n_clusters[i]] for i in range(n_layers)]
-        held_out = [self.held_out.labels[i][n_clusters[i]] for i in range(n_layers)]
+        train, held_out = self.train.nearest(n_clusters), self.held_out.nearest(n_clusters)
         *inner, top = self.plan.records
         trees: list[Tree] = []
         for record in inner:
@@ -106,10 +104,9 @@ class Climber:
 
     def point(self, n_clusters: tuple[int, ...], trees: Trees) -> GridPoint:
         """One combination with other trees, rated on the validation data."""
-        labels = [known[k] for known, k in zip(self.held_out.labels, n_clusters, strict=True)]
-        for record, tree in zip(self.plan.records, trees, strict=True):
-            matrix = self.plan.matrix(self.held_out, record, labels, n_clusters)
-            labels[record : record + 1] = [tree.predict(matrix)]
+        of_records = dict(zip(self.plan.records, trees, strict=True))
+        nearest = self.held_out.nearest(n_clusters)
+        labels = self.plan.predict(self.held_out, of_records, nearest, n_clusters)
         fidelity = float(np.mean(labels[-1] == self.held_out.classes))
         return GridPoint(n_clusters, fidelity, sum(tree.n_leaves for tree in trees))
 
@@ -156,18 +153,23 @@ class _Known:
     index: Ints
 
 
+def best_of(grid: Iterable[GridPoint], tolerance: float = 0.0) -> list[GridPoint]:
+    """The combinations of the highest fidelity, or at most so much below."""
+    grid = tuple(grid)
+    least = max(point.fidelity for point in grid) - tolerance - 1e-12
+    return [point for point in grid if point.fidelity >= least]
+
+
 def choose(grid: Iterable[GridPoint], tolerance: float = 0.0) -> GridPoint:
     """The best combination: the highest fidelity; of equal ones the fewest clusters, then leaves.
 
     With a tolerance, the fewest leaves, then clusters, among those whose fidelity is at most that
     much below the highest.
     """
-    grid = tuple(grid)
-    least = max(point.fidelity for point in grid) - tolerance - 1e-12
 
     def preference(point: GridPoint) -> tuple[int, int, float, tuple[int, ...]]:
         size = sum(point.n_clusters)
         simplicity = (point.n_leaves, size) if tolerance else (size, point.n_leaves)
         return (*simplicity, -point.fidelity, point.n_clusters)
 
-    return min((point for point in grid if point.fidelity >= least), key=preference)
+    return min(best_of(grid, tolerance), key=preference)

@@ -114,24 +114,23 @@ def _numbers(_: Field, raw: Array) -> Array:
 
 
 def _categories(field: Field, raw: Array) -> Array:
-    distinct, index = np.unique(raw, return_inverse=True)
-    known = {value: i + 1 for i, value in enumerate(field.values)}
-    columns = [0 if _is_missing(x) else known.get(_plain(x), -1) for x in distinct]
-    matrix = np.zeros((len(distinct), len(field.columns)), np.float32)
-    rows = np.flatnonzero(np.array(columns, int) >= 0)
-    matrix[rows, np.array(columns, int)[rows]] = 1
-    return matrix[index.reshape(-1)]
+    return _marked(field, raw, lambda value: (value,))
 
 
 def _texts(field: Field, raw: Array) -> Array:
+    return _marked(field, raw, lambda value: _tokens(str(value)))
+
+
+def _marked(field: Field, raw: Array, held: Callable[[str | int], Iterable[str | int]]) -> Array:
+    """Ones in the columns of what each value holds, or in the first one where it is missing."""
     distinct, index = np.unique(raw, return_inverse=True)
     known = {value: i + 1 for i, value in enumerate(field.values)}
     matrix = np.zeros((len(distinct), len(field.columns)), np.float32)
-    for row, text in enumerate(distinct):
-        if _is_missing(text):
+    for row, value in enumerate(distinct):
+        if _is_missing(value):
             matrix[row, 0] = 1
         else:
-            matrix[row, [known[x] for x in _tokens(str(_plain(text))) if x in known]] = 1
+            matrix[row, [known[x] for x in held(_plain(value)) if x in known]] = 1
     return matrix[index.reshape(-1)]
 
 

@@ -87,8 +87,15 @@ class Space(Generic[SomeBag]):
         Returns:
             float32 [records, columns].
         """
+        of_fields = [field.matrix(raw) for field, raw in zip(self.fields, values, strict=True)]
+        return self.joined(labels, nestings, of_fields)
+
+    def joined(
+        self, labels: Sequence[Ints], nestings: Sequence[Members], of_fields: Sequence[Array]
+    ) -> Array:
+        """The same, given the matrices of the fields, which do not depend on labels."""
         parts = [bag.matrix(labels[bag.level], nestings[bag.level]) for bag in self.bags]
-        parts += [field.matrix(raw) for field, raw in zip(self.fields, values, strict=True)]
+        parts += of_fields
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def feasible(self, low: Array, high: Array) -> Array:
