@@ -116,8 +116,8 @@ def test_a_stream_is_never_in_memory(monkeypatch):
     alive, peak = set(), []
     observe = Network._observe
 
-    def spy(network, batch):
-        observation = observe(network, batch)
+    def spy(network, batch, in_order):
+        observation = observe(network, batch, in_order)
         for each in (batch.flat_values, *observation.representations):
             alive.add(key := id(each))
             weakref.finalize(each, alive.discard, key)
