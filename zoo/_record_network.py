@@ -9,7 +9,14 @@ from typing import Literal, NamedTuple, TypeAlias
 import keras
 
 from keras_mmil._support.types import Shape
-from keras_mmil.layers import BagLayer, DistinctBags, DistinctRows, Gather, aggregations
+from keras_mmil.layers import (
+    BagLayer,
+    DistinctBags,
+    DistinctRows,
+    Gather,
+    MemberDropout,
+    aggregations,
+)
 from keras_mmil.records.fields import Field
 from keras_mmil.zoo import _record_fields as known
 from keras_mmil.zoo._types import Aggregations
@@ -51,8 +58,10 @@ class RecordNetwork:
 
     Args:
         units: of each dense layer, and of each aggregation of the bag-layers.
+        activation: of the dense layers and bag-layers.
         aggregation: of the bag-layers.
         dropout: rate, behind each dense layer and bag-layer.
+        member_dropout: rate at which members are left out of their bags in training.
         min_count: how often a category has been seen that is not to be unknown.
         n_edges: of numbers.
         compress: whether equal things are computed once.
@@ -63,8 +72,10 @@ class RecordNetwork:
     """
 
     units: int
+    activation: str
     aggregation: Aggregations
     dropout: float
+    member_dropout: float
     min_count: int
     n_edges: int
     compress: Compress
@@ -143,8 +154,14 @@ class RecordNetwork:
         layer = DistinctBags(compress, bag.path, name=self._name(bag.path, "distinct_bags"))
         members, weights, bags = layer(rows.ids)
         bag_of_rows = (members, weights) if compress else (members,)
+        if self.member_dropout:
+            dropped = MemberDropout(
+                self.member_dropout, name=self._name(bag.path, "member_dropout")
+            )
+            bag_of_rows = (members, dropped(*bag_of_rows))
         vectors = BagLayer(
             self.units * len(aggregations.get_all(aggregation)),
+            activation=self.activation,
             aggregation=aggregation,
             name=self._name(bag.path, "bag"),
         )(rows.vectors, *bag_of_rows)
@@ -173,7 +190,9 @@ class RecordNetwork:
         if len(vectors) > 1:
             x = keras.layers.Concatenate(name=self._name(path, "parts"))(vectors)
         name = self._name(path, "dense")
-        return self._dropped(keras.layers.Dense(self.units, activation="relu", name=name)(x))
+        return self._dropped(
+            keras.layers.Dense(self.units, activation=self.activation, name=name)(x)
+        )
 
     def _dropped(self, x: keras.KerasTensor) -> keras.KerasTensor:
         return keras.layers.Dropout(self.dropout)(x) if self.dropout else x

@@ -51,8 +51,10 @@ def records_model(
     target: str | Sequence[str] | Labels,
     *,
     units: int = 32,
+    activation: str = "relu",
     aggregation: Aggregations = ("max", "mean"),
     dropout: float = 0.0,
+    member_dropout: float = 0.0,
     weight_decay: float = 0.0,
     min_count: int = 2,
     n_edges: int = 0,
@@ -80,9 +82,14 @@ def records_model(
         target: path of what is to be predicted, or several, as of `schema.read`; or `Labels`, where
             the labels are not in the records.
         units: of each dense layer, and of each aggregation of the bag-layers.
+        activation: of these layers, a name that Keras knows. "linear" makes a linear model of the
+            fields' features, if the aggregation is "mean" or "sum": for few records with long bags
+            of words or categories.
         aggregation: of the bag-layers, as of `BagLayer`. Where nothing of a bag is read but its
             size, it is "sum".
         dropout: rate, behind each dense layer and bag-layer.
+        member_dropout: rate at which members are left out of their bags in training: of bags of
+            words or categories this keeps a network from learning rare ones by heart.
         weight_decay: of AdamW, in units of the learning rate.
         min_count: how often a category has been seen that is not to be taken for unknown.
         n_edges: number of quantiles of each number that are edges of `NumberEncoder`, at most; 0
@@ -115,8 +122,10 @@ def records_model(
     labels, without = _labels_of(schema, target)
     network = RecordNetwork(
         units=positive_int("units", units),
+        activation=activation,
         aggregation=[aggregations.serialize(each) for each in aggregations.get_all(aggregation)],
         dropout=check_number("dropout", dropout, 0, 1),
+        member_dropout=check_number("member_dropout", member_dropout, 0, 1),
         min_count=positive_int("min_count", min_count),
         n_edges=check_int("n_edges", n_edges),
         compress=_checked(compress),

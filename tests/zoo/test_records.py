@@ -381,6 +381,8 @@ def test_a_seed_makes_equal_weights_and_leaves_other_random_numbers():
         ({"target": "orders"}, ValueError, "'orders', which is bag"),
         ({"target": Labels("classes", 2), "units": 0}, ValueError, "Received: units=0"),
         ({"dropout": 1.5}, ValueError, r"Received: dropout=1\.5"),
+        ({"member_dropout": 1}, ValueError, "Received: rate=1"),
+        ({"activation": "none"}, ValueError, "none"),
         ({"weight_decay": -1}, ValueError, "Received: weight_decay=-1"),
         ({"min_count": 0}, ValueError, "Received: min_count=0"),
         ({"compress": "always"}, ValueError, "Received: compress='always'"),
@@ -551,3 +553,40 @@ def test_it_is_in_the_zoo():
     assert zoo.records_model is keras_mmil.zoo.records_model is records_model
     with pytest.raises(AttributeError, match="'none'"):
         zoo.none  # noqa: B018
+
+
+BASKETS = [["pear", "fig"], ["fig"], ["fig", "plum", "pear"], ["plum", "plum"]]
+
+
+def linear_in_baskets(**arguments):
+    """A linear network of bags of words, which predicts a number."""
+    records = [{"basket": x, "price": float(len(x))} for x in BASKETS]
+    schema = Schema.infer(records)
+    schema["basket[]"] = "category"
+    arguments = {"activation": "linear", "aggregation": "sum", "min_count": 1} | SMALL | arguments
+    model = records_model(schema, "price", **arguments)
+    return model, lambda baskets: schema.read([{"basket": x} for x in baskets], without="price")
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_linear_network_of_sums_adds_up(compress):
+    model, read = linear_in_baskets(compress=compress)
+    model.set_weights([np.random.default_rng(0).normal(size=x.shape) for x in model.get_weights()])
+    x = read([["fig", "pear"], ["plum"], ["fig"], ["pear", "plum"], ["fig", "fig"]])
+    fig_pear, plum, fig, pear_plum, two_figs = model.predict(x, verbose=0)
+    np.testing.assert_allclose(fig_pear + plum, fig + pear_plum, rtol=1e-4)
+    assert len({round(float(each[0]), 3) for each in (fig_pear, plum, fig, two_figs)}) == 4
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_members_are_left_out_in_training_only(compress):
+    plain, read = linear_in_baskets(compress=compress)
+    model, _ = linear_in_baskets(compress=compress, member_dropout=0.5)
+    for layer in plain.layers:
+        weights = [np.random.default_rng(0).normal(size=x.shape) for x in layer.get_weights()]
+        layer.set_weights(weights)
+        model.get_layer(layer.name).set_weights(weights)
+    x = read([["fig", "pear"], ["fig"], ["pear"], []])
+    np.testing.assert_allclose(model(x), plain(x), rtol=1e-5)
+    found = {round(float(model(x, training=True)[0, 0]), 3) for _ in range(40)}
+    assert found == {round(float(each), 3) for each in np.asarray(plain(x))[:, 0]}

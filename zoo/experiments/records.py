@@ -212,8 +212,9 @@ _RECORDS: Mapping[str, _Records] = {
         _recipes,
         recipes.TARGET,
         partial(_first, 500),
+        trains_on_all=True,
         kinds={"ingredients[]": "text"},
-        model={"units": 128, "aggregation": "sum", "dropout": 0.3, "weight_decay": 0.1},
+        model={"units": 64, "activation": "linear", "aggregation": "sum", "member_dropout": 0.5},
         learning_rate=0.003,
     ),
     "trains": _Records(
