@@ -43,7 +43,8 @@ class Model(KerasHooks):
     and weights as many as top-bags, and no NaN or infinity. Labels may be lists of numbers.
 
     Under a `tf.distribute.MirroredStrategy` training yields the weights that it does without, also
-    where the replicas have different numbers of top-bags in a batch.
+    where the replicas have different numbers of top-bags in a batch. Only with `run_eagerly=True`
+    all replicas need some, as without them TensorFlow's iterator fails.
 
     Args:
         inputs: a `keras.Input`, or a list or dict of them.

@@ -75,7 +75,8 @@ def records_model(
     All this is in the network: it takes values as `schema.read` gives them, in a file or as a
     SavedModel, too, without the schema.
 
-    Equal records in bags, and equal bags, are computed once in a batch, with the same results.
+    Equal records in bags, and equal bags, are computed once in a batch, with the same results,
+    unless there is dropout.
 
     Args:
         schema: of the training data. What it leaves out, and the target, are not read.
@@ -87,7 +88,9 @@ def records_model(
             of words or categories.
         aggregation: of the bag-layers, as of `BagLayer`. Where nothing of a bag is read but its
             size, it is "sum".
-        dropout: rate, behind each dense layer and bag-layer.
+        dropout: rate, behind each dense layer and bag-layer. Equal records of a batch that are
+            computed once share its noise, which can spoil the training: with `compress=False`
+            they do not. `weight_decay` is another remedy against overfitting.
         member_dropout: rate at which members are left out of their bags in training: of bags of
             words or categories this keeps a network from learning rare ones by heart.
         weight_decay: of AdamW, in units of the learning rate.
@@ -95,7 +98,8 @@ def records_model(
         n_edges: number of quantiles of each number that are edges of `NumberEncoder`, at most; 0
             for none.
         compress: whether equal records and bags are computed once; "auto" where the schema says
-            that a batch of 32 records has many. Weights and results are the same in all cases.
+            that a batch of 32 records has many. Weights and, without dropout, results are the same
+            in all cases.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         seed: int from 0 to 2³² - 1 that all random numbers follow from with which the weights
             start; None for other ones each time.

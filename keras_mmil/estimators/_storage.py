@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ __all__ = ["load", "save"]
 
 _FORMAT = 1
 _STATE, _MODEL, _SCHEMA, _RULES = "estimator.json", "model.keras", "schema.json", "rules"
+_PAIRS = "pairs"
 _NOT_SAVED = ("schema", "random_state")  # the one is beside it as `schema_`
 
 Estimator = TypeVar("Estimator")
@@ -99,7 +101,9 @@ def _wrong(cls: type, content: Any) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A value as JSON knows it."""
+    """A value as JSON knows it; where keys are not texts, which JSON would make of them, pairs."""
+    if isinstance(value, Mapping) and not all(isinstance(k, str) and k != _PAIRS for k in value):
+        return {_PAIRS: [[_plain(name, x) for x in pair] for pair in value.items()]}
     value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     try:
         json.dumps(value)
@@ -111,5 +115,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _tuples(value: Any) -> Any:
-    """JSON's lists as the tuples that they were."""
+    """JSON's lists as the tuples, and pairs as the dicts that they were."""
+    if isinstance(value, dict) and value.keys() == {_PAIRS}:
+        return dict(value[_PAIRS])
     return tuple(value) if isinstance(value, list) else value

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import check_number, positive_int
-from keras_mmil._support.types import Array, Ints, PathLike
+from keras_mmil._support.labels import check_weights
+from keras_mmil._support.types import Array, Floats, Ints, PathLike
 from keras_mmil.estimators import _storage
 from keras_mmil.estimators._kept import Kept
 from keras_mmil.functional.seeds import seeded
@@ -73,17 +74,20 @@ class NestedEstimator(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Target) -> Self:
+    def fit(self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Infer the schema, build the network, and train it.
 
         Args:
             X: records: a list of dicts, a path, a DataFrame, or whatever `Schema.infer` takes.
             y: a label for each record, as an array; or the path of a field of the records, which
                 then is not read as one of their parts; or a tuple of several paths.
+            sample_weight: of the records, numbers ≥ 0, [records]; None for equal ones. They weigh
+                the loss, also where training stops by it. Rules are learned of all records alike.
 
         Raises:
             KeyError, TypeError, ValueError: as `Schema.infer`, `Schema.read` and `records_model`;
-                and if the labels are not as many as the records.
+                and if labels or weights are not as many as the records, or all weights are 0, of
+                those to train on or of those held out.
         """
         X = list(X) if isinstance(X, Iterator) else X
         self.target_: str | list[str] | None = _path_of(y)
@@ -97,15 +101,23 @@ class NestedEstimator(BaseEstimator):
         else:
             self._choose_kinds()
             x, given = self.schema_.read(X, self.target_)
-        labels, targets = self._encode(given)
+        given_weights = _weights(sample_weight, len(given))
+        labels, targets = self._encode(given, given_weights)
+        weights = self._weigh(targets, given_weights)
         seed = int(check_random_state(self.random_state).randint(2**31))
         train, valid = self._split(labels, targets, seed)
+        for name, part in {"to train on": train, "that are held out": valid}.items():
+            if part is not None and not weights[part].any():
+                raise ValueError(
+                    f"Expected positive weights of some of the records {name}. "
+                    f"Received: weights of {len(part)} that are all 0"
+                )
         x_train = ragged.take(x, train)
         x_valid = None if valid is None else ragged.take(x, valid)
         with contextlib.nullcontext() if self.random_state is None else seeded(seed):
             self.model_ = self._build(labels)
-            validation = None if valid is None else (x_valid, targets[valid])
-            self.history_ = self._train(x_train, targets[train], validation)
+            validation = None if valid is None else (x_valid, targets[valid], weights[valid])
+            self.history_ = self._train((x_train, targets[train], weights[train]), validation)
         # Compressed, and None in an estimator from a file.
         self._kept: tuple[Kept, Kept | None] | None
         self._kept = Kept.of(x_train), None if x_valid is None else Kept.of(x_valid)
@@ -237,7 +249,10 @@ class NestedEstimator(BaseEstimator):
         arguments = {name: getattr(self, name) for name in (*names, *others)}
         return records_model(schema, labels, **arguments)
 
-    def _train(self, x: Any, y: Array, validation: tuple[Any, Array] | None) -> dict[str, Any]:
+    def _train(
+        self, data: tuple[Any, Array, Floats], validation: tuple[Any, Array, Floats] | None
+    ) -> dict[str, Any]:
+        """Train the network on inputs, labels and weights."""
         callbacks = []
         if validation is not None and self.patience is not None:
             patience = positive_int("patience", self.patience)
@@ -246,9 +261,11 @@ class NestedEstimator(BaseEstimator):
                     monitor="val_loss", patience=patience, restore_best_weights=True
                 )
             )
+        x, y, weights = data
         history = self.model_.fit(
             x,
             y,
+            sample_weight=weights,
             epochs=positive_int("epochs", self.epochs),
             batch_size=positive_int("batch_size", self.batch_size),
             validation_data=validation,
@@ -261,9 +278,13 @@ class NestedEstimator(BaseEstimator):
         """Have the fields that are the target taken for what can be predicted."""
         raise NotImplementedError
 
-    def _encode(self, y: Array) -> tuple[Labels, Array]:
+    def _encode(self, y: Array, weights: Floats) -> tuple[Labels, Array]:
         """What is to be predicted, and the labels as the network takes them."""
         raise NotImplementedError
+
+    def _weigh(self, y: Array, weights: Floats) -> Floats:
+        """The weights in the loss of records with these labels."""
+        return weights
 
     def _decode(self, y: Array) -> Array:
         """Labels that were read from records, as `predict` gives them."""
@@ -272,6 +293,16 @@ class NestedEstimator(BaseEstimator):
     def _explained(self, label: str | None) -> dict[str, Any]:
         """Arguments of the explainer that say what the classes are."""
         raise NotImplementedError
+
+
+def _weights(given: npt.ArrayLike | None, n: int) -> Floats:
+    """The weights of n records."""
+    if given is None:
+        return np.ones(n, np.float32)
+    found = np.asarray(check_weights(given, n), np.float32)
+    if found.ndim != 1:
+        raise ValueError(f"Expected one weight for each of {n} records. Received: {found.shape=}")
+    return found
 
 
 def _path_of(y: Target) -> str | list[str] | None:

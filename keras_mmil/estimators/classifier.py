@@ -1,5 +1,6 @@
 """The classifier."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,7 +9,8 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from keras_mmil._support.types import Array
+from keras_mmil._support.checks import check_number
+from keras_mmil._support.types import Array, Floats
 from keras_mmil.estimators.base import NestedEstimator, Target
 from keras_mmil.zoo.records import Labels
 
@@ -22,6 +24,9 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
     the loss on a part of the records that is held out no longer falls.
 
     Args:
+        class_weight: weight of the records of each class, which multiplies their `sample_weight`:
+            a dict from classes to numbers ≥ 0, of which those that are not named have 1; or
+            "balanced", so that all classes weigh as much together; or None for equal weights.
         schema: a `Schema`, with the kinds that were chosen; None to infer one from the records.
         units, aggregation, dropout, weight_decay, min_count, n_edges, compress, learning_rate: as
             of `zoo.records_model`.
@@ -52,6 +57,47 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
     """
 
     fitted: ClassVar[tuple[str, ...]] = ("classes_", "is_multilabel_")
+
+    def __init__(
+        self,
+        *,
+        class_weight: Mapping[Any, float] | str | None = None,
+        schema: Any = None,
+        units: int = 32,
+        aggregation: Any = ("max", "mean"),
+        dropout: float = 0.0,
+        weight_decay: float = 0.0,
+        min_count: int = 2,
+        n_edges: int = 0,
+        compress: Any = "auto",
+        learning_rate: Any = 1e-3,
+        epochs: int = 100,
+        batch_size: int = 32,
+        validation_split: float = 0.1,
+        patience: int | None = 10,
+        explainer: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            schema=schema,
+            units=units,
+            aggregation=aggregation,
+            dropout=dropout,
+            weight_decay=weight_decay,
+            min_count=min_count,
+            n_edges=n_edges,
+            compress=compress,
+            learning_rate=learning_rate,
+            epochs=epochs,
+            batch_size=batch_size,
+            validation_split=validation_split,
+            patience=patience,
+            explainer=explainer,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
 
     def predict(self, X: Any) -> Array:
         """The class of each record, [records]; of several labels 0 or 1, [records, labels]."""
@@ -85,7 +131,7 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
             if field.kind in ("number", "text", "identifier"):
                 self.schema_[self.target_] = "category"
 
-    def _encode(self, y: Array) -> tuple[Labels, Array]:
+    def _encode(self, y: Array, weights: Floats) -> tuple[Labels, Array]:
         self.is_multilabel_ = y.ndim == 2
         if self.target_ is not None:
             names = self.schema_.classes(self.target_)
@@ -106,6 +152,32 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
                 f"Expected at least two classes. Received: {self.classes_.tolist()} in y"
             )
         return Labels("classes", len(self.classes_)), positions
+
+    def _weigh(self, y: Array, weights: Floats) -> Floats:
+        if self.class_weight is None:
+            return weights
+        if self.is_multilabel_:
+            raise ValueError(
+                "Expected class_weight=None for several labels, which are no classes. "
+                f"Received: class_weight={self.class_weight!r}"
+            )
+        names = self.classes_.tolist()
+        if isinstance(self.class_weight, Mapping) and set(self.class_weight) <= set(names):
+            found = {
+                name: check_number(f"class_weight[{name!r}]", weight, 0)
+                for name, weight in self.class_weight.items()
+            }
+            of_classes = np.array([found.get(name, 1.0) for name in names])
+        elif isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            together = np.bincount(y, weights, minlength=len(names))
+            share = weights.sum() / max((together > 0).sum(), 1)
+            of_classes = np.divide(share, together, out=np.zeros(len(names)), where=together > 0)
+        else:
+            raise ValueError(
+                f"Expected 'balanced', None or a dict from some of the classes {names} to numbers. "
+                f"Received: class_weight={self.class_weight!r}"
+            )
+        return (weights * of_classes[y]).astype(np.float32)
 
     def _decode(self, y: Array) -> Array:
         return y if self.is_multilabel_ else self.classes_[y]

@@ -23,7 +23,8 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
 
     Args:
         bins: what the rules are about: between which numbers the prediction is. An int for so many
-            bins that hold equally many training records; or the numbers between them, increasing.
+            bins that hold equally many training records, whatever their weights; or the numbers
+            between them, increasing.
         schema, units, aggregation, dropout, weight_decay, min_count, n_edges, compress,
         learning_rate, epochs, batch_size, validation_split, patience, explainer, random_state,
         verbose: as of `NestedClassifier`.
@@ -102,7 +103,7 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         if isinstance(self.target_, str) and self.schema_[self.target_].kind != "number":
             self.schema_[self.target_] = "number"
 
-    def _encode(self, y: Array) -> tuple[Labels, Array]:
+    def _encode(self, y: Array, weights: Floats) -> tuple[Labels, Array]:
         if y.ndim != 1 or y.dtype.kind not in "iuf" or not np.isfinite(y).all():
             raise ValueError(
                 "Expected one finite number for each record. "
@@ -110,8 +111,8 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
             )
         y = y.astype(np.float32)
         self.edges_ = _edges(self.bins, y)
-        labels = Labels("numbers", 1, mean=(float(y.mean()),), scale=(float(y.std()),))
-        return labels, y
+        mean, scale = _moments(y, weights)
+        return Labels("numbers", 1, mean=(mean,), scale=(scale,)), y
 
     def _decode(self, y: Array) -> Array:
         return y
@@ -123,6 +124,13 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         between = [f"{a} to {b}" for a, b in itertools.pairwise(texts)]
         names = [f"below {texts[0]}", *between, f"from {texts[-1]}"]
         return {"target": functools.partial(_bin_of, self.edges_), "class_names": names}
+
+
+def _moments(y: Floats, weights: Floats) -> tuple[float, float]:
+    """Mean and standard deviation of numbers."""
+    weights = weights if weights.any() else np.ones_like(weights)  # which is refused later
+    mean = float(np.average(y.astype(np.float64), weights=weights))
+    return mean, float(np.average((y - mean) ** 2, weights=weights) ** 0.5)
 
 
 def _edges(bins: int | Sequence[float], y: Floats) -> Floats:

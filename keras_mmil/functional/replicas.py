@@ -86,7 +86,8 @@ def weigh_gradient(loss: tf.Tensor, y_pred: Nested) -> tf.Tensor:
 def first_batch(epoch_iterator: Iterable[Any], strategy: tf.distribute.Strategy) -> Any:
     """The part of the first batch that is the first replica's."""
 
-    # In a graph, as eagerly TensorFlow fails where some replica has no part of the batch.
+    # In a graph, as eagerly TensorFlow's `get_next` fails where some replica has no part of the
+    # batch (2.21: a ragged tensor's variant gets the shape (0,); a dense model fails in AddN).
     def first_part(iterator: tf.data.Iterator) -> Any:
         batch = iterator.get_next()
         return keras.tree.map_structure(lambda x: strategy.experimental_local_results(x)[0], batch)

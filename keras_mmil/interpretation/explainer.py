@@ -83,7 +83,8 @@ class Explainer(RuleClassifier):
         fidelity_by_instances_: the best fidelity on the validation data with instances labelled by
             "fields" and by "centroids", as far as these differ: a dict.
         majority_: share of the network's most frequent class there, the fidelity of constant rules.
-        grid_: all combinations that were tried.
+        grid_: all combinations that were tried, each once: of those whose trees were pruned, with
+            the figures of the pruned ones.
 
     Example:
 
@@ -200,11 +201,12 @@ class Explainer(RuleClassifier):
         Args:
             x: top-bags; None for the sizes on the training data.
             instance_labels: true labels of all instances of `x`, ints ≥ 0, nested like `x`.
-            sub_bag_labels: likewise of sub-bags.
+            sub_bag_labels: likewise of sub-bags, the rows of the second bag-layer.
             label_names: dict from "instance" and "sub-bag" to names of those labels.
 
         Raises:
-            ValueError: if labels are not nested like `x`, or given without it.
+            ValueError: if labels are not nested like `x`, given without it, or of levels that there
+                are not: bag-layers beside each other have no instances and sub-bags.
         """
         check_is_fitted(self, "levels_")
         truths = {0: instance_labels, 1: sub_bag_labels}
@@ -281,10 +283,11 @@ class Explainer(RuleClassifier):
 
         Raises:
             FileNotFoundError: if there is none.
-            ValueError: if it is damaged, explains another model, or needs `target`.
+            ValueError: if it is damaged, explains another model (the message names the first
+                difference of bag-layers or fields), or needs `target`.
         """
         network = Network(model)
-        saved = storage.read(folder, model, cls().get_params(), target)
+        saved = storage.read(folder, network, cls().get_params(), target)
         return cls(**saved.parameters)._set(saved.fitted, network, saved.target)
 
     def _set(self, fitted: Fitted, network: Network, target: Target) -> "Explainer":

@@ -21,6 +21,8 @@ from keras_mmil._version import __version__
 from keras_mmil.functional.graph import all_layers
 from keras_mmil.interpretation.encoding import decode, decode_target, encode, with_tuples
 from keras_mmil.interpretation.fitting.fitted import Fitted
+from keras_mmil.interpretation.matching import difference
+from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.targets import Target, TargetFunction
 
 __all__ = ["Saved", "fingerprint", "read", "write"]
@@ -136,7 +138,7 @@ def write(folder: PathLike, saved: Saved, weights: str) -> None:
 
 def read(
     folder: PathLike,
-    model: keras.Model,
+    network: Network,
     defaults: Config,
     function: TargetFunction | None = None,
 ) -> Saved:
@@ -144,7 +146,7 @@ def read(
 
     Args:
         folder: where from.
-        model: the Keras model that was explained.
+        network: the model that was explained.
         defaults: the constructor's arguments with their defaults.
         function: the function that was its target, if it was one.
 
@@ -155,11 +157,6 @@ def read(
     """
     folder = Path(folder)
     manifest = _read_manifest(folder)
-    if manifest.get("weights") != fingerprint(model):
-        raise ValueError(
-            f"Expected the model whose rules were saved in {str(folder)!r}, with the weights it "
-            f"had then. Received: model={model.name!r}"
-        )
     with _refusing(folder / _MANIFEST, _DECODE_ERRORS):
         file, checksum = Path(manifest["arrays"]["file"]).name, manifest["arrays"]["sha256"]
     arrays = _read_arrays(folder / file, checksum)
@@ -169,6 +166,12 @@ def read(
             raise ValueError(f"its parameters are {sorted(parameters)}")
         fitted = decode(manifest["fitted"], arrays)
         target = decode_target(manifest["target"], len(fitted.classes))
+    wrong = difference(fitted.levels, network)
+    if wrong or manifest.get("weights") != fingerprint(network.model):
+        raise ValueError(
+            f"Expected the model whose rules were saved in {str(folder)!r}, with the weights it "
+            f"had then. Received: model={network.model.name!r} with {wrong or 'other weights'}"
+        )
     if (target.kind == "function") != callable(function):
         raise ValueError(
             "Expected the function that was the target, which is not saved, if it was one. "

@@ -1,6 +1,7 @@
 """Saved explainers that were damaged or forged: refused, or the same as before."""
 
 import copy
+import functools
 import hashlib
 import io
 import json
@@ -15,6 +16,7 @@ from record_networks import read as read_customers
 import keras_mmil
 from keras_mmil import ragged
 from keras_mmil.interpretation import Explainer, storage
+from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.rules.level import all_clusters
 from keras_mmil.layers import BagLayer
 
@@ -56,8 +58,11 @@ def folder(fitted, tmp_path):
     return tmp_path
 
 
+open_network = functools.cache(Network)
+
+
 def read(folder, model, target=classes):
-    return storage.read(folder, model, DEFAULTS, target)
+    return storage.read(folder, open_network(model), DEFAULTS, target)
 
 
 def read_or_refuse(folder, model, target=classes):

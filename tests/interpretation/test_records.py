@@ -20,6 +20,7 @@ from record_networks import (
     values_at,
 )
 
+from keras_mmil.interpretation.fitting.combinations import Combinations
 from keras_mmil.interpretation.fitting.search import choose
 from keras_mmil.layers import BagLayer
 
@@ -39,7 +40,7 @@ CLAUSES = {
         "otherwise ← channel ≠ 'phone'.",
     },
     "record": {
-        "positive ← some orders are bad, at most 1 visits are by phone, plan ≠ 'gold'.",
+        "positive ← some orders are bad, at most one of the visits is by phone, plan ≠ 'gold'.",
         "negative ← no orders are bad.",
         "negative ← at least 2 visits are by phone.",
         "negative ← plan = 'gold'.",
@@ -155,8 +156,16 @@ def test_batches_and_streams_are_read_alike(churn_explainer, customers):
     assert str(some.describe(x)) == str(churn_explainer.describe(x))
 
 
-def test_numbers_of_clusters_are_chosen_one_by_one():
+def test_numbers_of_clusters_are_chosen_one_by_one(monkeypatch):
     """No other number of one bag-layer is better; and not all combinations are tried."""
+    grown, ascend = {}, Combinations.ascend
+
+    def kept(*arguments):
+        trees = ascend(*arguments)
+        grown.update((point.n_clusters, point) for point in trees)
+        return trees
+
+    monkeypatch.setattr(Combinations, "ascend", kept)
     x, x_valid = make_data(60), make_data(60, seed=1)
     inputs = keras.Input((None, 2), ragged=True)
     names = ("max", "mean", "sum")
@@ -164,10 +173,13 @@ def test_numbers_of_clusters_are_chosen_one_by_one():
     model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Concatenate()(parts)))
     arguments = {"target": (0, float(np.median(model(x)))), "max_clusters": 5, "n_init": 1}
     fit = quick_explainer(**arguments).fit(model, x, x_valid)
-    tried = {}
-    for point in fit.grid_:  # as grown, then as pruned
-        tried.setdefault(point.n_clusters, point)
+    tried = dict(grown)
     assert len(tried) < 4**3
+    assert [point.n_clusters for point in fit.grid_] == list(tried)  # each once
+    (chosen,) = (point for point in fit.grid_ if point.n_clusters == fit.n_clusters_)
+    assert chosen.fidelity == fit.fidelity_
+    assert chosen.n_leaves == sum(level.tree.n_leaves for level in fit.levels_)
+    assert chosen.n_leaves < tried[fit.n_clusters_].n_leaves  # pruned
     best = choose(tried.values())
     for layer in range(3):
         for k in range(2, 6):

@@ -42,7 +42,8 @@ def rules_match(
         largest_bag: the greatest number of members in a bag.
 
     Raises:
-        ValueError: if the rules are not about occurrences, or have another number of levels.
+        ValueError: if the rules are not about occurrences, have another number of levels, or are
+            about records with several bags.
 
     Example: a sub-bag is positive iff it holds a 7 and no 3, a top-bag iff it holds such a sub-bag.
 
@@ -55,6 +56,12 @@ def rules_match(
         raise ValueError(
             f"Expected rules on the occurrence of clusters at {len(generating_rules)} levels. "
             f"Received: rules on {features}"
+        )
+    several = [str(len(level.space.bags)) for level in levels if len(level.space.bags) != 1]
+    if several:
+        raise ValueError(
+            "Expected levels whose records hold one bag each. "
+            f"Received: records with {', '.join(several)} bags"
         )
     meaning_of = dict(enumerate(meanings))  # of every cluster that a bag can hold
     for level, generating_rule in zip(levels, generating_rules, strict=True):

@@ -83,7 +83,8 @@ class Fitter:
         return Fitted(
             levels=levels,
             classes=names,
-            grid=tuple(trees),
+            # Pruned trees come after those that they were made of, and take their place.
+            grid=tuple({point.n_clusters: point for point in trees}.values()),
             n_clusters=best.n_clusters,
             fidelity=best.fidelity,
             majority=majority(data.held_out.classes),

@@ -122,7 +122,7 @@ def label(
         labels.append([nearest_of_each(rows, each) for rows, each in pairs])
         nestings.append(batch.nestings)
         classes.append(target.labels(batch.outputs))
-        values.append(batch.values or ((),) * (len(centroids) + 1))
+        values.append(batch.values)
     return LabelledBags(
         nestings=tuple(map(concatenate, zip(*nestings, strict=True))),
         labels=tuple(

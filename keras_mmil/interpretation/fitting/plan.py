@@ -15,7 +15,7 @@ from keras_mmil.interpretation.rules.fields import Field, field_of
 from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Tree
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Plan", "field_names", "make_plan"]
 
 _MEASURED = ("number", "time")
 
@@ -135,7 +135,10 @@ def make_plan(network: Network, settings: options.Settings, train: LabelledBags)
         tuple(
             field_of(name, encoder.kind, raw, weight)
             for name, encoder, raw in zip(
-                _names(network, record), network.encoders[record], train.values[record], strict=True
+                field_names(network, record),
+                network.encoders[record],
+                train.values[record],
+                strict=True,
             )
         )
         for record, weight in enumerate(weights)
@@ -166,8 +169,13 @@ def make_plan(network: Network, settings: options.Settings, train: LabelledBags)
     )
 
 
-def _names(network: Network, record: int) -> list[str]:
-    """What the fields of a kind of records are called in its rules."""
+def field_names(network: Network, record: int) -> list[str]:
+    """What the fields of a kind of records are called in its rules.
+
+    Args:
+        network: that has them.
+        record: index of the bag-layer whose rows they are; the number of bag-layers for top-bags.
+    """
     found = [
         _name_in(_path(network, record), encoder.field) or f"field {i}"
         for i, encoder in enumerate(network.encoders[record], 1)

@@ -34,13 +34,13 @@ class Observation:
         representations: ρ of the rows, float32 [rows, units], one for each bag-layer.
         outputs: the model's outputs, float32 [top-bags, ...].
         values: the raw values of the fields of the rows of each bag-layer, [rows] each, and last of
-            the top-bags; empty where nothing has fields.
+            the top-bags; () for those without fields.
     """
 
     nestings: tuple[Nesting, ...]
     representations: tuple[Array, ...]
     outputs: Outputs
-    values: tuple[tuple[Array, ...], ...] = ()
+    values: tuple[tuple[Array, ...], ...]
 
     def projected(self, projections: Iterable[Array | None]) -> "Observation":
         """The same with the rows of each level multiplied by a matrix, if there is one."""
@@ -203,8 +203,6 @@ class Network:
         self, raw: Sequence[Nested], found: Mapping[int, Nested]
     ) -> tuple[tuple[Array, ...], ...]:
         """The raw values of the fields of all records."""
-        if not raw:
-            return ()
         flat = iter([rows_of(x).numpy().reshape(-1) for x in raw])
         values = []
         for record in self._tree.records:

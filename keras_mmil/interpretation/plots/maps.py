@@ -13,6 +13,7 @@ from keras_mmil.bags import instances_of
 from keras_mmil.interpretation.network.data import TopBags
 from keras_mmil.interpretation.plots.figures import GREEN, finish, new_figure, rows_and_columns
 from keras_mmil.interpretation.plots.protocols import FittedExplainer
+from keras_mmil.interpretation.rules.level import find_clusters
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,9 +91,8 @@ class Maps:
 
     def __init__(self, explainer: FittedExplainer, x: TopBags) -> None:
         self._levels, self._clusters = explainer.levels_, explainer.clusters_
-        data = explainer.top_bags(x)
-        self._seen = explainer.read(data)
-        self._instances = ragged.concat([instances_of(batch) for batch in data.batches()])
+        self._data = explainer.top_bags(x)
+        self._seen = explainer.read(self._data)
         self._labels = self._seen.nested_labels()
 
     def instances(self, n_places: int) -> dict[str, Array]:
@@ -103,19 +103,47 @@ class Maps:
 
         Returns:
             Dict from the name of each cluster to bool [places].
+
+        Raises:
+            ValueError: if top-bags are records with fields.
         """
+        batches = list(self._data.batches())
+        if any(isinstance(batch, dict) and "bags" not in batch for batch in batches):
+            raise ValueError(
+                "Expected top-bags whose instances are numbers of places. "
+                f"Received: records with fields {', '.join(batches[0])}"
+            )
+        places = ragged.concat([instances_of(batch) for batch in batches])
         cluster_of = np.full(n_places, -1)
-        cluster_of[self._instances.flat_values.numpy()] = self._labels[0].flat_values.numpy()
+        cluster_of[places.flat_values.numpy()] = self._labels[0].flat_values.numpy()
         names = self._clusters[0].names
         return {name: cluster_of == cluster for cluster, name in enumerate(names)}
 
-    def members(self) -> dict[str, Ints]:
+    def members(self, level: int | str | None = None) -> dict[str, Ints]:
         """How many members of each top-bag are in which cluster; of equal ones in `Bags`, one.
+
+        Args:
+            level: bag-layer that the members are rows of: its index, its symbol, or what the data
+                call its bags. None for the only one whose bags are in the top-bags themselves.
 
         Returns:
             Dict from the name of each cluster to int [top-bags].
+
+        Raises:
+            ValueError: if there is no such level, its bags are not in the top-bags themselves, or
+                `level` is None and top-bags hold several bags.
         """
-        members, names = self._labels[-1], self._clusters[-1].names
+        there = self._levels[-1].clusters
+        if level is None and len(there) == 1:
+            level = there[0].level
+        clusters = None if level is None else find_clusters(self._levels, level)
+        if clusters is None or clusters not in there:
+            known = {each.level: each.path or each.words for each in there}
+            raise ValueError(
+                "Expected the level of one of the bags that top-bags hold, by level: "
+                f"{known}. Received: {level=}"
+            )
+        members, names = self._labels[clusters.level], clusters.names
         counts = np.zeros((int(members.nrows()), len(names)), int)
         np.add.at(counts, (members.value_rowids().numpy(), members.values.numpy()), 1)
         return dict(zip(names, counts.T, strict=True))

@@ -10,7 +10,13 @@ from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.reading import Reading
-from keras_mmil.interpretation.rules.level import Level, all_clusters, titles
+from keras_mmil.interpretation.rules.level import (
+    Clusters,
+    Level,
+    all_clusters,
+    level_word,
+    titles,
+)
 
 __all__ = ["Description", "LevelDescription", "describe"]
 
@@ -135,6 +141,7 @@ def describe(
         ValueError: if labels are not as many as rows, or not integers ≥ 0, or of nothing.
     """
     clusters = all_clusters(levels)
+    _check_truths(levels, clusters, truths)
     needed = {
         bag.level: here
         for level in levels
@@ -182,6 +189,21 @@ def describe(
             )
         )
     return Description(tuple(described))
+
+
+def _check_truths(
+    levels: Sequence[Level], clusters: Sequence[Clusters], truths: Mapping[int, Any]
+) -> None:
+    """Raise ValueError where labels are given of levels that there are not."""
+    given = [level for level, truth in truths.items() if truth is not None]
+    parents = {bag.level: level.record for level in levels for bag in level.clusters}
+    is_row = all(parent == level + 1 for level, parent in parents.items())
+    if given and not (is_row and max(given) < len(clusters)):
+        wanted = " and ".join(f"{level_word(level, len(truths))}s" for level in given)
+        raise ValueError(
+            f"Expected labels of {wanted} only where bag-layers are one above the other, down to "
+            f"these. Received: labels, for bag-layers on {', '.join(titles(clusters))}"
+        )
 
 
 def _flat_labels(labels: Any, n_rows: int, words: str) -> Ints:

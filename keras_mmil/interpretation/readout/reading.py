@@ -109,9 +109,8 @@ def _read_batch(levels: Sequence[Level], target: Target, batch: Observation) -> 
     pairs = zip(batch.representations, clusters, strict=True)
     nearest_labels = tuple(nearest(rows, each.centroids) for rows, each in pairs)
     labels: list[Ints] = list(nearest_labels)
-    values = batch.values or ((),) * (len(clusters) + 1)
     for level in levels:
-        known = level.space.matrix(labels, batch.nestings, values[level.record])
+        known = level.space.matrix(labels, batch.nestings, batch.values[level.record])
         labels[level.record : level.record + 1] = [level.tree.predict(known)]
     return Reading(
         nestings=batch.nestings,
@@ -119,5 +118,5 @@ def _read_batch(levels: Sequence[Level], target: Target, batch: Observation) -> 
         nearest=nearest_labels,
         labels=tuple(labels),
         network=target.labels(batch.outputs),
-        values=values,
+        values=batch.values,
     )

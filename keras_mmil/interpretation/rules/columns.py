@@ -92,30 +92,48 @@ def _some(column: Column, low: float, high: float) -> str:
 
 
 def _share(column: Column, low: float, high: float) -> str:
-    if high == 0 or (low == 0 and high == np.inf):
+    if high == 0 or (low == 0 and high >= 1):
         return _some(column, low, high)
-    what = f"of {column.bag} are {column.name}"
-    if high == np.inf or high >= 1:
-        return f"more than {100 * low:.3g} % {what}"
-    if low < 0:
-        return f"at most {100 * high:.3g} % {what}"
-    return f"{100 * low:.3g} to {100 * high:.3g} % {what}"
+    if high >= 1:
+        share = f"more than {_percent(low)}"
+    elif low < 0:
+        share = f"at most {_percent(high)}"
+    elif low == 0:
+        share = f"some but at most {_percent(high)}"
+    else:
+        share = f"more than {_percent(low)} and at most {_percent(high)}"
+    return f"{share} of {column.bag} are {column.name}"
+
+
+def _percent(share: float) -> str:
+    """A share between 0 and 1, with as many digits as it takes to be neither 0 nor 100 %."""
+    texts = [f"{100 * share:.{digits}g}" for digits in range(3, 18)]
+    return next((text for text in texts if 0 < float(text) < 100), texts[-1]) + " %"
 
 
 def _how_many(column: Column, low: float, high: float) -> str:
     least, most = max(np.floor(low) + 1, 0), np.floor(high)
-    what = f"{column.bag} are {column.name}"
-    if most == 0:
-        return f"no {what}"
+    if most == 0 or (least == 1 and most == np.inf):
+        return _some(column, low, high)
     if least == most:
-        return f"{least:.0f} {what}"
-    if most == np.inf:
-        return f"some {what}" if least == 1 else f"at least {least:.0f} {what}"
-    return f"at most {most:.0f} {what}" if least == 0 else f"{least:.0f} to {most:.0f} {what}"
+        number = f"exactly {_numeral(least)}"
+    elif most == np.inf:
+        number = f"at least {_numeral(least)}"
+    elif least == 0:
+        number = f"at most {_numeral(most)}"
+    else:
+        number = f"{least:.0f} {'or' if most == least + 1 else 'to'} {most:.0f}"
+    # What the data call one of them is not known.
+    what = f"of the {column.bag} is" if number.endswith("one") else f"{column.bag} are"
+    return f"{number} {what} {column.name}"
+
+
+def _numeral(n: float) -> str:
+    return "one" if n == 1 else f"{n:.0f}"
 
 
 def _how_much(column: Column, low: float, high: float) -> str:
-    return _interval(f"weight of {column.bag} that are {column.name}", low, high)
+    return _interval(f"total weight of {column.bag} that are {column.name}", low, high)
 
 
 def _number(column: Column, low: float, high: float) -> str:

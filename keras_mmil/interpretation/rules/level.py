@@ -141,14 +141,15 @@ def listing(levels: Sequence[Level], all: bool = False) -> str:
             otherwise the last line gives their number.
 
     Returns:
-        Text. Levels whose rules are constant are named first; levels without a needed rule are left
-        out.
+        Text. Levels whose rules are needed and constant are named first; levels without a needed
+        rule are left out.
     """
     found = [(level, level.rules.constant) for level in levels]
     constant = [
         f"# CONSTANT: the rules put every {level.word} into one class, {name!r}."
         for level, name in found
-        if name is not None and not level.path  # a bag that decides nothing is constant
+        # What decides nothing is constant, as are bags of the data that only have to be there.
+        if name is not None and not level.path and level.rules.n_needed
     ]
     blocks = [constant, *(level.lines(all) for level in levels if all or level.rules.n_needed)]
     if not all:

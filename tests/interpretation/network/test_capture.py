@@ -49,6 +49,7 @@ def join(observations):
         tuple(map(concatenate, zip(*nestings, strict=True))),
         tuple(map(np.concatenate, zip(*representations, strict=True))),
         np.concatenate(outputs),
+        values=observations[0].values,  # there are no fields
     )
 
 

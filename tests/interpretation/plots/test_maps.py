@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from record_networks import MEANINGS, read
 
 from keras_mmil import Bags, Explainer, zoo
 from keras_mmil.datasets import synthetic
@@ -54,6 +55,28 @@ def test_members_in_clusters(fitted):
         assert {name: counts[i] for name, counts in found.items()} == {
             name: names.count(name) for name in found
         }
+
+
+def test_members_of_each_bag_of_records(churn_explainer, customers):
+    maps = Maps(churn_explainer, read(customers[:30]))
+    for level, path in ((2, "orders"), ("x", "visits"), ("visits", "visits")):
+        holds, name, other = MEANINGS[path]
+        found = maps.members(level)
+        of_customers = [[holds(part) for part in customer[path]] for customer in customers[:30]]
+        assert found[name].tolist() == list(map(sum, of_customers))
+        assert (found[name] + found[other]).tolist() == list(map(len, of_customers))
+    with pytest.raises(ValueError, match=r"\{2: 'orders', 3: 'visits'\}. Received: level=None"):
+        maps.members()
+    with pytest.raises(
+        ValueError, match=r"bags that top-bags hold.*Received: level='orders.items'"
+    ):
+        maps.members("orders.items")
+    with pytest.raises(ValueError, match="a level from 0 to 3"):
+        maps.members(4)
+    with pytest.raises(
+        ValueError, match=r"numbers of places. Received: records with fields .*plan"
+    ):
+        maps.instances(3)
 
 
 def test_where_rules_hold(fitted):

@@ -1,12 +1,15 @@
 """Clusters by their sizes and true labels."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from digit_networks import N_DIGITS, vectors
+from record_networks import read
 
 from keras_mmil import ragged
+from keras_mmil.interpretation.readout.description import describe
 
 
 def test_description(digit_ids, digit_explainer):
@@ -45,3 +48,22 @@ def test_description(digit_ids, digit_explainer):
         digit_explainer.describe(instance_labels=digit_ids)
     with pytest.raises(ValueError, match="labels below 1"):
         digit_explainer.describe(x, sub_bag_labels=positive, label_names={"sub-bag": ("no",)})
+
+
+def test_labels_of_levels_that_there_are_not(churn_explainer, customers):
+    """In a tree, no bag-layer is that of the sub-bags."""
+    x = read(customers[:5])
+    paths = r"orders\.items\.product\.tags, orders\.items, orders, visits"
+    with pytest.raises(ValueError, match=f"labels of instances only.*bag-layers on {paths}"):
+        churn_explainer.describe(x, instance_labels=np.zeros(3, int))
+    with pytest.raises(ValueError, match=f"labels of sub-bags only.*bag-layers on {paths}"):
+        churn_explainer.describe(x, sub_bag_labels=np.zeros(3, int))
+
+
+def test_labels_of_sub_bags_where_there_are_none():
+    levels = [
+        SimpleNamespace(record=1, clusters=(bag,), needed=((True, True),))
+        for bag in (SimpleNamespace(level=0, path="", word="instance"),)
+    ]
+    with pytest.raises(ValueError, match=r"labels of sub-bags only.*bag-layers on instance$"):
+        describe(levels, None, {0: None, 1: np.zeros(3, int)}, {})

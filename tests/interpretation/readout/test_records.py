@@ -66,7 +66,7 @@ def test_explanations_lead_to_the_deciding_parts(churn_explainer):
     assert all(child.weight == 1 for child in staying.top_bag.children)
     text = str(leaving)
     for line in (
-        "record 0 is positive, because positive ← some orders are bad, at most 1 visits are by",
+        "record 0 is positive, because positive ← some orders are bad, at most one of the visits",
         "    plan = 'basic', since = 1971-01-01",
         "    decides: orders 1 is bad, because bad ← some items are hot, days_late > 3.",
         "        days_late = 5, note = 'late gift'",

@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import re
 
 import numpy as np
 import pytest
@@ -17,25 +18,49 @@ HALFWAY = MISSING / 2  # where a tree splits what is missing from small numbers
     [
         ("occurrence", 0.5, INF, "some items are u3"),
         ("occurrence", -INF, 0.5, "no items are u3"),
+        ("frequency", 0.0, INF, "some items are u3"),
+        ("frequency", 0.0, 1.0, "some items are u3"),
+        ("frequency", -INF, 0.0, "no items are u3"),
         ("frequency", 0.3, INF, "more than 30 % of items are u3"),
         ("frequency", 0.3, 1.0, "more than 30 % of items are u3"),
         ("frequency", -INF, 0.125, "at most 12.5 % of items are u3"),
-        ("frequency", 0.25, 0.75, "25 to 75 % of items are u3"),
+        ("frequency", 0.0, 0.5, "some but at most 50 % of items are u3"),
+        ("frequency", 0.25, 0.75, "more than 25 % and at most 75 % of items are u3"),
+        ("frequency", 0.00004, INF, "more than 0.004 % of items are u3"),
+        ("frequency", 0.9, INF, "more than 90 % of items are u3"),
+        ("frequency", 0.99996, INF, "more than 99.996 % of items are u3"),
+        ("frequency", -INF, 0.9999, "at most 99.99 % of items are u3"),
         ("count", -INF, 0.5, "no items are u3"),
         ("count", 0.5, INF, "some items are u3"),
+        ("count", 0.5, 1.5, "exactly one of the items is u3"),
+        ("count", -INF, 1.5, "at most one of the items is u3"),
         ("count", 1.5, INF, "at least 2 items are u3"),
         ("count", -INF, 2.5, "at most 2 items are u3"),
-        ("count", 1.5, 2.5, "2 items are u3"),
+        ("count", 1.5, 2.5, "exactly 2 items are u3"),
+        ("count", 20.5, 21.5, "exactly 21 items are u3"),
+        ("count", 0.5, 2.5, "1 or 2 items are u3"),
         ("count", 1.5, 4.5, "2 to 4 items are u3"),
-        ("weight", 0.75, INF, "weight of items that are u3 > 0.75"),
-        ("weight", -INF, 0.75, "weight of items that are u3 ≤ 0.75"),
-        ("weight", 0.5, 1.5, "weight of items that are u3 ∈ (0.5, 1.5]"),
+        ("weight", 0.75, INF, "total weight of items that are u3 > 0.75"),
+        ("weight", -INF, 0.75, "total weight of items that are u3 ≤ 0.75"),
+        ("weight", 0.5, 1.5, "total weight of items that are u3 ∈ (0.5, 1.5]"),
     ],
 )
 def test_conditions_on_bags_with_a_name(feature, low, high, text):
     column = Column(feature, "u3", "items")
     assert column.is_of_cluster
     assert column.text(low, high) == text
+
+
+def test_shares_are_never_said_to_be_0_or_100():
+    column = Column("frequency", "u3", "items")
+    for exponent in range(1, 8):
+        tiny = 10.0**-exponent
+        for low, high in ((tiny, INF), (1 - tiny, INF), (-INF, tiny), (-INF, 1 - tiny)):
+            (share,) = re.findall(r"([\d.e-]+) %", column.text(low, high))
+            bound = low if high == INF else high
+            assert 0 < float(share) < 100
+            assert float(share) / 100 == pytest.approx(bound, rel=0.01)
+            assert 1 - float(share) / 100 == pytest.approx(1 - bound, rel=0.5)
 
 
 @pytest.mark.parametrize(

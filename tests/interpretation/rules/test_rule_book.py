@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,6 +105,15 @@ top-bags, by their sub-bags: none is needed
     )
     assert rules.text(all=True).startswith("# CONSTANT: the rules put every top-bag")
     assert str(rules.levels[-1]).startswith("# CONSTANT: the rules put every top-bag")
+    # Sub-bags that are all the same, which makes no difference to the top-bags, are not named.
+    lower, top = rules.levels
+    same = replace(lower.rules, rules=(Rule(0, 1, (), support=1.0, precision=0.5, coverage=1.0),))
+    listed = str(RuleBook((replace(lower, rules=same), top)))
+    assert same.constant is not None
+    assert listed.count("CONSTANT") == 1
+    assert listed.startswith("# CONSTANT: the rules put every top-bag")
+    needed = replace(same, needed=(True,) * len(same.needed))
+    assert "every sub-bag" in str(RuleBook((replace(lower, rules=needed), top)))
     two = Rule(1, 0, (Condition(0, high=2.5),), support=0.5, precision=0.8, coverage=0.5)
     three = Rule(1, 0, (Condition(0, low=1.5),), support=0.5, precision=0.8, coverage=0.5)
     assert book((two, three)).constant == "negative"  # of several rules, all the same

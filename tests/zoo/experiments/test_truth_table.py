@@ -1,6 +1,7 @@
 """Rules are compared with generating ones: on the paper's example offside, and on digits."""
 
 import functools
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -9,6 +10,8 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil.datasets.synthetic import points
+from keras_mmil.interpretation.rules.features import OCCURRENCE
+from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.layers import BagLayer
 from keras_mmil.zoo.experiments.digits import matches_generating_rule
 from keras_mmil.zoo.experiments.truth_table import rules_match
@@ -94,3 +97,12 @@ def test_rules_of_offside_are_not_those_of_digits():
         n_train=1, n_valid=1, n_test=50, seed=1, instance_labels=True
     )
     assert not matches_generating_rule(explainer, x, tf.gather([0, 7, 3], z))
+
+
+def test_records_with_several_bags_have_no_truth_table():
+    bags = Bag(0, OCCURRENCE, ("u1", "u2")), Bag(1, OCCURRENCE, ("v1", "v2"))
+    space = Space(bags)
+    level = SimpleNamespace(space=space, rules=SimpleNamespace(columns=space.columns))
+    explainer = SimpleNamespace(levels_=[level])
+    with pytest.raises(ValueError, match=r"hold one bag each. Received: records with 2 bags"):
+        rules_match(explainer, [0, 1], [referee_rule], largest_bag=2)
