@@ -71,11 +71,14 @@ class Explainer(RuleClassifier):
         random_state: seed, an int, or None for another one each time.
         n_jobs: number of threads; None for one a core. The result does not depend on it.
         verbose: 1 for a progress bar, 0 for none.
+        feature_names: names of the features of instances that are vectors of numbers, for short
+            definitions of the clusters of instances. Fields of records have names of their own.
 
     Attributes:
         levels_: tree and rules of each kind of records that rules label, from the instances
             upwards; the last is that of the top-bags.
-        clusters_: the clusters of the rows of each bag-layer, from the instances upwards.
+        clusters_: the clusters of the rows of each bag-layer, from the instances upwards; those
+            that no rules decide have a `definition` where fields or features have names.
         rules_: the rules of all levels, which can be printed.
         classes_: names of the classes of top-bags.
         n_clusters_: the numbers of clusters.
@@ -115,6 +118,7 @@ class Explainer(RuleClassifier):
         random_state: int | None = 0,
         n_jobs: int | None = None,
         verbose: int = 1,
+        feature_names: Sequence[str] | None = None,
     ) -> None:
         self.max_clusters = max_clusters
         self.n_clusters = n_clusters
@@ -133,6 +137,7 @@ class Explainer(RuleClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.feature_names = feature_names
 
     def fit(self, model: keras.Model, x: TopBags, x_valid: TopBags | None = None) -> "Explainer":
         """Learn rules from a trained model. The model is left as it is.
@@ -283,8 +288,8 @@ class Explainer(RuleClassifier):
             FileNotFoundError: if there is none.
             ValueError: if it is damaged, explains another model, or needs `target`.
         """
-        network = Network(model)
         saved = storage.read(folder, model, cls().get_params(), target)
+        network = Network(model, saved.parameters["feature_names"])
         return cls(**saved.parameters)._set(saved.fitted, network, saved.target)
 
     def _set(self, fitted: Fitted, network: Network, target: Target) -> "Explainer":
