@@ -288,8 +288,8 @@ class Explainer(RuleClassifier):
             FileNotFoundError: if there is none.
             ValueError: if it is damaged, explains another model, or needs `target`.
         """
+        network = Network(model)
         saved = storage.read(folder, model, cls().get_params(), target)
-        network = Network(model, saved.parameters["feature_names"])
         return cls(**saved.parameters)._set(saved.fitted, network, saved.target)
 
     def _set(self, fitted: Fitted, network: Network, target: Target) -> "Explainer":

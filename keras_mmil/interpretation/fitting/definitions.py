@@ -18,7 +18,7 @@ from keras_mmil.interpretation.rules.level import Clusters, Level
 from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Examples, Tree, grow
 
-__all__ = ["define", "definable", "with_definitions"]
+__all__ = ["definable", "define", "with_definitions"]
 
 _DEPTH = 3  # of a tree, unless it takes more for each cluster to have a leaf
 _LEAST_GAIN = 2e-3  # accuracy for each leaf: less is not worth a longer definition

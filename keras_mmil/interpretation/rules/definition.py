@@ -64,7 +64,7 @@ class Definition:
 
     def text(self, cluster: int) -> str | None:
         """The definition of a cluster, such as "price > 12.5 and returned"; None if it has none."""
-        return " or ".join(map(self._case, self.cases[cluster])) or None
+        return ", or ".join(map(self._case, self.cases[cluster])) or None
 
     def summary(self, cluster: int) -> str:
         """The definition of a cluster with its precision and recall, or that there is none."""
