@@ -243,7 +243,7 @@ def _check_definition(definition: Definition, k: int) -> None:
     _require(len(definition.cases) == k, "there are not definitions for each cluster")
     _require(any(definition.cases), "there are no definitions")
     for condition in (each for cases in definition.cases for case in cases for each in case):
-        _check_condition(condition, len(definition.columns))
+        _check_condition(condition, len(definition.columns), "a definition")
 
 
 def _check_fields(found: Iterable[Field]) -> None:
@@ -271,13 +271,13 @@ def _check_rules(level: Level, index: int) -> None:
         _require(rule.level == index, f"a rule is of level {rule.level}")
         _require(0 <= rule.conclusion < len(rules.names), f"a rule concludes {rule.conclusion}")
         for condition in rule.conditions:
-            _check_condition(condition, len(rules.columns))
+            _check_condition(condition, len(rules.columns), "a rule")
 
 
-def _check_condition(condition: Condition, n_columns: int) -> None:
+def _check_condition(condition: Condition, n_columns: int, whose: str) -> None:
     _check_types(condition)
     is_of_column = 0 <= condition.column < n_columns
-    _require(is_of_column and condition.low < condition.high, f"a rule has {condition}")
+    _require(is_of_column and condition.low < condition.high, f"{whose} has {condition}")
 
 
 def _check_array(
