@@ -1,4 +1,4 @@
-"""Fractions, as people read them."""
+"""Fractions as people read them."""
 
 __all__ = ["percent", "share"]
 

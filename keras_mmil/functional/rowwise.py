@@ -103,7 +103,7 @@ def check_own_features(
         raise ValueError(
             "Expected instances that are each computed from their own features alone, for "
             f"feature_names. Received: {[each.operation.name for each in between]} below bag-layer "
-            f"{node.operation.name!r}, by which {len(is_moved)} instances are mixed"
+            f"{node.operation.name!r}, by which instances change with others"
         )
 
 

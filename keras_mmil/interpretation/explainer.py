@@ -71,14 +71,12 @@ class Explainer(RuleClassifier):
         random_state: seed, an int, or None for another one each time.
         n_jobs: number of threads; None for one a core. The result does not depend on it.
         verbose: 1 for a progress bar, 0 for none.
-        feature_names: names of the features of instances that are vectors of numbers, for short
-            definitions of the clusters of instances. Fields of records have names of their own.
+        feature_names: of instances that are vectors of numbers: their clusters get definitions.
 
     Attributes:
         levels_: tree and rules of each kind of records that rules label, from the instances
             upwards; the last is that of the top-bags.
-        clusters_: the clusters of the rows of each bag-layer, from the instances upwards; those
-            that no rules decide have a `definition` where fields or features have names.
+        clusters_: the clusters of the rows of each bag-layer, from the instances upwards.
         rules_: the rules of all levels, which can be printed.
         classes_: names of the classes of top-bags.
         n_clusters_: the numbers of clusters.

@@ -209,15 +209,10 @@ def test_swapped_entries_are_refused(model, folder):
         assert read_or_refuse(folder, model) is None
 
 
-WRONG = (None, -1, 0, 3, 10**12, 0.5, -1e300, True, "v1", "count", [], [1, 2], {}, {"a": 1})
-
-
-def test_a_forged_manifest_is_refused_or_can_be_used(model, x, folder):
-    """Checksums fit here: nothing else than ValueError comes of any entry, on whatever line."""
-    path, rng = files_of(folder)[0], np.random.default_rng(3)
+def forge_each(folder, paths, seed=3):
+    """Put something wrong at each path in the manifest of a folder in turn, and yield the path."""
+    path, rng = files_of(folder)[0], np.random.default_rng(seed)
     text = path.read_text(encoding="utf-8")
-    paths = [p for p in leaves(json.loads(text)) if p[0] not in ("format", "version", "sha256")]
-    accepted = set()
     for p in paths:
         wrong = WRONG[rng.integers(len(WRONG))]
 
@@ -226,6 +221,22 @@ def test_a_forged_manifest_is_refused_or_can_be_used(model, x, folder):
 
         path.write_text(text, encoding="utf-8")
         rewrite(folder, change)
+        yield p
+
+
+def paths_of(folder):
+    """The paths of all entries of a manifest."""
+    return list(leaves(json.loads(files_of(folder)[0].read_text(encoding="utf-8"))))
+
+
+WRONG = (None, -1, 0, 3, 10**12, 0.5, -1e300, True, "v1", "count", [], [1, 2], {}, {"a": 1})
+
+
+def test_a_forged_manifest_is_refused_or_can_be_used(model, x, folder):
+    """Checksums fit here: nothing else than ValueError comes of any entry, on whatever line."""
+    paths = [p for p in paths_of(folder) if p[0] not in ("format", "version", "sha256")]
+    accepted = set()
+    for p in forge_each(folder, paths):
         if read_or_refuse(folder, model):
             accepted.add(p[0])
     # What no other part depends on.
@@ -404,17 +415,9 @@ def test_forged_records(churn_explainer, saved_records, change, match):
 
 
 def test_any_forged_entry_of_records_is_refused_or_can_be_used(churn_explainer, saved_records):
-    path, rng = files_of(saved_records)[0], np.random.default_rng(3)
-    text = path.read_text(encoding="utf-8")
-    paths = [p for p in leaves(json.loads(text)) if p[:2] == ("fitted", "levels")]
-    for i in rng.choice(len(paths), 150, replace=False):
-        p, wrong = paths[i], WRONG[rng.integers(len(WRONG))]
-
-        def change(manifest, p=p, wrong=wrong):
-            parent_of(manifest, p)[p[-1]] = wrong
-
-        path.write_text(text, encoding="utf-8")
-        rewrite(saved_records, change)
+    paths = [p for p in paths_of(saved_records) if p[:2] == ("fitted", "levels")]
+    chosen = np.random.default_rng(3).choice(len(paths), 150, replace=False)
+    for _ in forge_each(saved_records, [paths[i] for i in chosen]):
         loaded = read_or_refuse(saved_records, churn_explainer._network.model, None)
         for level in loaded.levels if loaded else ():
             assert level.text(all=True)
@@ -511,17 +514,9 @@ def test_definitions_of_what_rules_label_are_refused(defined, model, tmp_path):
 
 def test_any_forged_entry_of_definitions_is_refused_or_can_be_used(defined, model, tmp_path):
     defined.save(tmp_path)
-    path, rng = files_of(tmp_path)[0], np.random.default_rng(3)
-    text = path.read_text(encoding="utf-8")
-    paths = [p for p in leaves(json.loads(text)) if "definition" in p]
-    for p in paths:
-        wrong = WRONG[rng.integers(len(WRONG))]
-
-        def change(manifest, p=p, wrong=wrong):
-            parent_of(manifest, p)[p[-1]] = wrong
-
-        path.write_text(text, encoding="utf-8")
-        rewrite(tmp_path, change)
+    paths = [p for p in paths_of(tmp_path) if "definition" in p]
+    assert len(paths) > 20
+    for _ in forge_each(tmp_path, paths):
         loaded = read_or_refuse(tmp_path, model, None)
         for level in loaded.levels if loaded else ():
             assert level.text(all=True)

@@ -71,20 +71,25 @@ class Definition:
         text = self.text(cluster)
         if text is None:
             return "no short definition"
-        figures = {"precision": self.precision(cluster), "recall": self.recall(cluster)}
-        shown = ", ".join(f"{name} {percent(share)}" for name, share in figures.items())
-        return f"{text} ({shown})"
+        precision, recall = percent(self.precision(cluster)), percent(self.recall(cluster))
+        return f"{text} (precision {precision}, recall {recall})"
 
     @property
     def figures(self) -> str:
         """The accuracy of all definitions together, beside the majority share."""
         return f"accuracy {percent(self.accuracy)} (majority {percent(self.majority)})"
 
-    def lines(self, names: Sequence[str], shown: Sequence[bool]) -> Iterator[str]:
-        """A line for each cluster that is to be shown, if there are any, below their accuracy."""
+    def lines(self, words: str, names: Sequence[str], shown: Sequence[bool]) -> Iterator[str]:
+        """A line for each cluster that is to be shown, if there are any, below their accuracy.
+
+        Args:
+            words: what several rows are called.
+            names: of the clusters.
+            shown: whether to show each.
+        """
         if not any(shown):
             return
-        yield f"     definitions: {self.figures}"
+        yield f"     definitions of {words}: {self.figures}"
         width = max(len(name) for name, here in zip(names, shown, strict=True) if here)
         for cluster, (name, here) in enumerate(zip(names, shown, strict=True)):
             if here:

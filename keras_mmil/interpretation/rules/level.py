@@ -117,7 +117,7 @@ class Level:
             line
             for bag, needed in zip(self.clusters, self.needed, strict=True)
             if bag.definition is not None
-            for line in bag.definition.lines(bag.names, [all or here for here in needed])
+            for line in bag.definition.lines(bag.words, bag.names, [all or here for here in needed])
         ]
         return [self._heading(all), *definitions, *self.rules.lines(all)]
 

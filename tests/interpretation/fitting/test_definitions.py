@@ -157,9 +157,9 @@ def test_features_with_names_define_clusters(fitted):
     text = str(fitted.rules_)
     (heading, *lines) = text.splitlines()
     assert heading.startswith("sub-bags, by their instances")
-    assert lines[0] == f"     definitions: {definition.figures}"
+    assert lines[0] == f"     definitions of instances: {definition.figures}"
     assert f"     u2: {definition.summary(1)}" in lines
-    assert text.count("definitions: ") == 1
+    assert text.count("definitions") == 1
 
 
 def test_rules_do_not_depend_on_names(fitted, model):

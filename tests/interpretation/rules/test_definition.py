@@ -28,12 +28,12 @@ def test_definitions_are_said_in_field_names(definition):
     assert definition.text(1) == "price ≤ 2.5 and kind = 'toy'"
     assert definition.text(2) is None
     names, shown = ("u1", "electric", "u3"), (False, True, True)
-    assert list(definition.lines(names, shown)) == [
-        "     definitions: accuracy 70.0 % (majority 50.0 %)",
+    assert list(definition.lines("items", names, shown)) == [
+        "     definitions of items: accuracy 70.0 % (majority 50.0 %)",
         "     electric: price ≤ 2.5 and kind = 'toy' (precision 100.0 %, recall 66.7 %)",
         "     u3:       no short definition",
     ]
-    assert list(definition.lines(names, (False,) * 3)) == []
+    assert list(definition.lines("items", names, (False,) * 3)) == []
 
 
 def test_figures_are_those_of_the_table(definition):
