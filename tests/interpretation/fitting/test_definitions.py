@@ -6,7 +6,7 @@ import pickle
 import keras
 import numpy as np
 import pytest
-from random_networks import make_data, make_model, quick_explainer
+from random_networks import Concatenated, make_data, make_model, quick_explainer
 from record_networks import churn_model, fit_and_name, random_customers, read
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, precision_score, recall_score
@@ -16,7 +16,7 @@ from keras_mmil import batches, ragged
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.fitting.definitions import define
 from keras_mmil.interpretation.rules.fields import field_of
-from keras_mmil.layers import BagLayer
+from keras_mmil.layers import BagLayer, NumberEncoder
 
 NAMES = ("width", "height", "depth")
 
@@ -252,6 +252,36 @@ def test_records_that_are_labelled_by_centroids_are_defined_by_their_fields(
     n = sum(len(customer["visits"]) for customer in random_customers(100, seed=1))
     assert visits.definition.table.sum() == n
     assert all(each.definition is None for each in churn_explainer.clusters_)
+
+
+def test_rows_with_fields_and_other_inputs_are_defined_by_their_fields():
+    """The price decides, whatever the two numbers beside it."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 4, 80)
+    prices, beside = rng.uniform(0, 10, sizes.sum()), rng.normal(size=(sizes.sum(), 2))
+    x = {
+        "price": ragged.from_flat(prices.astype(np.float32), [sizes]),
+        "beside": ragged.from_flat(beside.astype(np.float32), [sizes]),
+    }
+    inputs = {
+        "price": keras.Input((None,), ragged=True, name="price"),
+        "beside": keras.Input((None, 2), ragged=True, name="beside"),
+    }
+    encoded = NumberEncoder(edges=[4.9, 5.1], field="price")(inputs["price"])
+    layer = BagLayer(1)
+    bags = layer(Concatenated()([encoded, inputs["beside"]]))
+    model = keras_mmil.Model(inputs, keras.layers.Dense(1, "sigmoid")(bags))
+    kernel = np.zeros((encoded.shape[-1] + 2, 1))
+    kernel[1] = 1  # whether the price is above 5
+    layer.set_weights([kernel, np.zeros(1), np.zeros(1)])
+    model.layers[-1].set_weights([np.ones((1, 1)), np.array([-0.5])])
+    explainer = quick_explainer(n_clusters=2).fit(model, x, x)
+    (clusters,) = explainer.clusters_
+    texts = {clusters.definition.text(i) for i in range(2)}
+    assert texts == {"price > 5", "price ≤ 5"}
+    assert clusters.definition.table.sum() == sizes.sum()
+    with pytest.raises(ValueError, match="fields of records have names of their own"):
+        quick_explainer(feature_names=["a", "b"]).check(model, x, x)
 
 
 @pytest.mark.parametrize("names", [[], "width", ["a", "a"], ["a", ""], [1, 2], 3])
