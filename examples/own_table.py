@@ -64,7 +64,10 @@ model.fit(train[0], train[1], epochs=2 if QUICK else 30, batch_size=20, verbose=
 accuracy = model.evaluate(test[0], test[1], verbose=0, return_dict=True)["accuracy"]
 
 explainer = keras_mmil.Explainer(
-    max_clusters=3 if QUICK else 5, class_names=("healthy", "at_risk"), verbose=0
+    max_clusters=3 if QUICK else 5,
+    class_names=("healthy", "at_risk"),
+    feature_names=features,
+    verbose=0,
 ).fit(model, train[0], valid[0])
 found = explainer.evaluate(test[0], test[1])
 print(f"accuracy of the network {accuracy:.2%}")

@@ -42,8 +42,10 @@ class NestedEstimator(BaseEstimator):
         *,
         schema: Schema | None = None,
         units: int = 32,
+        activation: str = "relu",
         aggregation: Any = ("max", "mean"),
         dropout: float = 0.0,
+        member_dropout: float = 0.0,
         weight_decay: float = 0.0,
         min_count: int = 2,
         n_edges: int = 0,
@@ -59,8 +61,10 @@ class NestedEstimator(BaseEstimator):
     ) -> None:
         self.schema = schema
         self.units = units
+        self.activation = activation
         self.aggregation = aggregation
         self.dropout = dropout
+        self.member_dropout = member_dropout
         self.weight_decay = weight_decay
         self.min_count = min_count
         self.n_edges = n_edges
@@ -244,8 +248,8 @@ class NestedEstimator(BaseEstimator):
             schema = copy.deepcopy(schema)
             for path in [self.target_] if isinstance(self.target_, str) else self.target_:
                 schema.drop(path)
-        names = ("units", "aggregation", "dropout", "weight_decay", "min_count", "n_edges")
-        others = ("compress", "learning_rate")
+        names = ("units", "activation", "aggregation", "dropout", "member_dropout")
+        others = ("weight_decay", "min_count", "n_edges", "compress", "learning_rate")
         arguments = {name: getattr(self, name) for name in (*names, *others)}
         return records_model(schema, labels, **arguments)
 

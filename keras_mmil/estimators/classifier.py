@@ -28,8 +28,8 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
             a dict from classes to numbers ≥ 0, of which those that are not named have 1; or
             "balanced", so that all classes weigh as much together; or None for equal weights.
         schema: a `Schema`, with the kinds that were chosen; None to infer one from the records.
-        units, aggregation, dropout, weight_decay, min_count, n_edges, compress, learning_rate: as
-            of `zoo.records_model`.
+        units, activation, aggregation, dropout, member_dropout, weight_decay, min_count, n_edges,
+        compress, learning_rate: as of `zoo.records_model`.
         epochs: at most.
         batch_size: number of records in a batch.
         validation_split: share of the records that is held out, by which training stops and rules
@@ -64,8 +64,10 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         class_weight: Mapping[Any, float] | str | None = None,
         schema: Any = None,
         units: int = 32,
+        activation: str = "relu",
         aggregation: Any = ("max", "mean"),
         dropout: float = 0.0,
+        member_dropout: float = 0.0,
         weight_decay: float = 0.0,
         min_count: int = 2,
         n_edges: int = 0,
@@ -82,8 +84,10 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         super().__init__(
             schema=schema,
             units=units,
+            activation=activation,
             aggregation=aggregation,
             dropout=dropout,
+            member_dropout=member_dropout,
             weight_decay=weight_decay,
             min_count=min_count,
             n_edges=n_edges,

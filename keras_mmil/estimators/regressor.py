@@ -25,9 +25,9 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         bins: what the rules are about: between which numbers the prediction is. An int for so many
             bins that hold equally many training records, whatever their weights; or the numbers
             between them, increasing.
-        schema, units, aggregation, dropout, weight_decay, min_count, n_edges, compress,
-        learning_rate, epochs, batch_size, validation_split, patience, explainer, random_state,
-        verbose: as of `NestedClassifier`.
+        schema, units, activation, aggregation, dropout, member_dropout, weight_decay, min_count,
+        n_edges, compress, learning_rate, epochs, batch_size, validation_split, patience, explainer,
+        random_state, verbose: as of `NestedClassifier`.
 
     Attributes:
         edges_: array of the numbers between the bins.
@@ -48,8 +48,10 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         bins: int | Sequence[float] = 3,
         schema: Any = None,
         units: int = 32,
+        activation: str = "relu",
         aggregation: Any = ("max", "mean"),
         dropout: float = 0.0,
+        member_dropout: float = 0.0,
         weight_decay: float = 0.0,
         min_count: int = 2,
         n_edges: int = 0,
@@ -66,8 +68,10 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         super().__init__(
             schema=schema,
             units=units,
+            activation=activation,
             aggregation=aggregation,
             dropout=dropout,
+            member_dropout=member_dropout,
             weight_decay=weight_decay,
             min_count=min_count,
             n_edges=n_edges,

@@ -1,6 +1,7 @@
 """Whether a network computes each record from what is in it, and from nothing else."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,12 +9,12 @@ import tensorflow as tf
 
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.functional.cut import moved, rows_of
-from keras_mmil.functional.graph import Node, nodes_under, ordered_nodes
-from keras_mmil.functional.run import run_nodes
+from keras_mmil.functional.graph import Node, call_arguments, nodes_under, ordered_nodes
+from keras_mmil.functional.run import input_values, run_nodes
 from keras_mmil.functional.tree import BagTree, Record
 from keras_mmil.layers._types import Nested
 
-__all__ = ["boundaries", "check_rowwise", "row_index"]
+__all__ = ["boundaries", "check_own_features", "check_rowwise", "row_index"]
 
 
 def boundaries(tree: BagTree) -> list[keras.KerasTensor]:
@@ -59,27 +60,68 @@ def check_rowwise(model: keras.Model, tree: BagTree, values: Mapping[int, Nested
         for read in record.bags:
             (output,) = read.node.outputs
             h = values[id(output)]
-            rows = rows_of(h)
-            n = int(np.prod(rows.shape[:-1]))
-            rng = np.random.default_rng(0)
-            is_moved = rng.permutation(n) < n // 2
-            step = rng.normal(size=(n, rows.shape[-1])) * is_moved[:, None]
-            step = step * (1 + np.abs(tf.cast(rows, tf.float32)).max(initial=0))
+            is_moved, other = _half_moved(h)
             before, after = (
-                _rows_above(between, record, {**start, id(output): x})
-                for x in (h, moved(h, step.reshape(rows.shape)))
+                _rows_above(between, record.tensors, {**start, id(output): x}) for x in (h, other)
             )
             index = row_index(read.ids, values)
             is_above = is_moved if index is None else is_moved[index]
             for old, new in zip(before, after, strict=True):
-                n_above = len(is_above)
-                change = np.abs(new - old)[~is_above].max(initial=0) if len(old) == n_above else 0
-                if change > _NEGLIGIBLE * np.abs(old).max(initial=0):
+                if len(old) == len(is_above) and _differ(old, new, ~is_above):
                     raise ValueError(
                         "Expected each bag to be computed from its members alone, for rules read "
                         f"nothing else. Received: {_above(between, read.node)} above bag-layer "
                         f"{read.node.operation.name!r}, by which bags change with others"
                     )
+
+
+def check_own_features(
+    model: keras.Model, source: keras.KerasTensor, node: Node, inputs: Any
+) -> None:
+    """Move half the instances in an input at random, and see whether others change.
+
+    Args:
+        model: a functional Keras model.
+        source: the input, [top-bags, (n), …, features].
+        node: of the bag-layer whose instances are computed from it.
+        inputs: what the model takes, a batch.
+
+    Raises:
+        ValueError: if the bag-layer has other rows than the input, or an instance is not computed
+            from its own features alone.
+    """
+    tensor = call_arguments(node)["inputs"]
+    under = nodes_under([tensor], [source])
+    between = [each for each in ordered_nodes(model) if each in under]
+    values = input_values(model, inputs)
+    is_moved, other = _half_moved(values[id(source)])
+    (before,), (after,) = (
+        _rows_above(between, [tensor], {**values, id(source): x})
+        for x in (values[id(source)], other)
+    )
+    if len(before) != len(is_moved) or _differ(before, after, ~is_moved):
+        raise ValueError(
+            "Expected instances that are each computed from their own features alone, for "
+            f"feature_names. Received: {[each.operation.name for each in between]} below bag-layer "
+            f"{node.operation.name!r}, by which instances change with others"
+        )
+
+
+def _half_moved(h: Nested) -> tuple[Array, Nested]:
+    """Which half of the rows is moved at random, bool [rows], and all rows afterwards."""
+    rows = rows_of(h)
+    n = int(np.prod(rows.shape[:-1]))
+    rng = np.random.default_rng(0)
+    is_moved = rng.permutation(n) < n // 2
+    step = rng.normal(size=(n, rows.shape[-1])) * is_moved[:, None]
+    step = step * (1 + np.abs(tf.cast(rows, tf.float32)).max(initial=0))
+    return is_moved, moved(h, step.reshape(rows.shape))
+
+
+def _differ(old: Array, new: Array, at: Array) -> bool:
+    """Whether some of the rows have changed by more than rounding."""
+    change = np.abs(new - old)[at].max(initial=0)
+    return bool(change > _NEGLIGIBLE * np.abs(old).max(initial=0))
 
 
 def _between(model: keras.Model, record: Record) -> list[Node]:
@@ -100,11 +142,11 @@ def _above(between: Sequence[Node], node: Node) -> list[str]:
 
 
 def _rows_above(
-    between: Sequence[Node], record: Record, values: Mapping[int, Nested]
+    between: Sequence[Node], tensors: Sequence[keras.KerasTensor], values: Mapping[int, Nested]
 ) -> list[Array]:
-    """The tensors of a record, as float32 [rows, features]."""
+    """What nodes compute of some values: tensors, as float32 [rows, features]."""
     computed = dict(values)
     run_nodes(between, computed, training=False)
-    parts = [tf.cast(rows_of(computed[id(x)]), tf.float32).numpy() for x in record.tensors]
+    parts = [tf.cast(rows_of(computed[id(x)]), tf.float32).numpy() for x in tensors]
     units = [part.shape[-1] if part.ndim > 1 else 1 for part in parts]
     return [part.reshape(-1, size) for part, size in zip(parts, units, strict=True)]

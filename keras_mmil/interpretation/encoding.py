@@ -14,9 +14,10 @@ from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.fitting.search import GridPoint
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.rules import features
+from keras_mmil.interpretation.rules.definition import Definition
 from keras_mmil.interpretation.rules.fields import KINDS, Field
 from keras_mmil.interpretation.rules.level import Clusters, Level, all_clusters
-from keras_mmil.interpretation.rules.rule import Rule
+from keras_mmil.interpretation.rules.rule import Condition, Rule
 from keras_mmil.interpretation.rules.rule_set import RuleSet
 from keras_mmil.interpretation.rules.space import Space
 from keras_mmil.interpretation.rules.tree import Tree
@@ -24,6 +25,7 @@ from keras_mmil.interpretation.rules.tree import Tree
 __all__ = ["decode", "decode_target", "encode", "with_tuples"]
 
 _CLUSTER_ARRAYS = ("projection", "centroids", "sizes")
+_DEFINITION_ARRAY = "definition"
 _LEVEL = ("record", "word", "path")
 _CLUSTERS = ("level", "names", "members", "path", "word")
 _TREE_ARRAYS = ("feature", "threshold", "children", "label")
@@ -43,6 +45,8 @@ def encode(fitted: Fitted) -> tuple[Config, dict[str, Array]]:
         arrays |= {f"tree_{name}_{index}": getattr(level.tree, name) for name in _TREE_ARRAYS}
     for clusters in all_clusters(levels):
         found = {name: getattr(clusters, name) for name in _CLUSTER_ARRAYS}
+        if clusters.definition is not None:
+            found[_DEFINITION_ARRAY] = clusters.definition.table
         arrays |= {f"{name}_{clusters.level}": x for name, x in found.items() if x is not None}
     coded = {"grid": list(map(asdict, fitted.grid)), "levels": list(map(_level_to_dict, levels))}
     return vars(fitted) | coded, arrays
@@ -104,8 +108,17 @@ def _level_to_dict(level: Level) -> Config:
 
 def _clusters_to_dict(clusters: Clusters) -> Config:
     return {name: getattr(clusters, name) for name in _CLUSTERS} | {
-        "feature": clusters.feature.name
+        "feature": clusters.feature.name,
+        "definition": clusters.definition and _definition_to_dict(clusters.definition),
     }
+
+
+def _definition_to_dict(definition: Definition) -> Config:
+    cases = [
+        [[condition.to_dict() for condition in case] for case in of_cluster]
+        for of_cluster in definition.cases
+    ]
+    return {"fields": list(map(asdict, definition.fields)), "cases": cases}
 
 
 def _level_from_dict(data: Config, arrays: dict[str, Array], index: int) -> Level:
@@ -113,8 +126,7 @@ def _level_from_dict(data: Config, arrays: dict[str, Array], index: int) -> Leve
     data = with_tuples(data)
     head = {name: data.pop(name) for name in _LEVEL}
     bags = tuple(_clusters_from_dict(each, arrays) for each in data.pop("bags"))
-    space = Space(bags, tuple(Field(**with_tuples(each)) for each in data.pop("fields")))
-    _check_fields(space.fields)
+    space = Space(bags, _fields_from(data.pop("fields")))
     columns = {"rules": tuple(map(Rule.from_dict, data["rules"])), "columns": space.columns}
     rules = RuleSet(**(data | columns))
     of_tree = {name: arrays.pop(f"tree_{name}_{index}") for name in _TREE_ARRAYS}
@@ -127,7 +139,24 @@ def _clusters_from_dict(data: Config, arrays: dict[str, Array]) -> Clusters:
     data = with_tuples(data)
     feature, layer = features.get(data.pop("feature")), data["level"]
     found: dict[str, Any] = {name: arrays.pop(f"{name}_{layer}", None) for name in _CLUSTER_ARRAYS}
-    return Clusters(**data, **found, feature=feature)
+    definition = data.pop("definition")
+    if definition is not None:
+        definition = _definition_from_dict(definition, arrays.pop(f"{_DEFINITION_ARRAY}_{layer}"))
+    return Clusters(**data, **found, feature=feature, definition=definition)
+
+
+def _definition_from_dict(data: Config, table: Array) -> Definition:
+    cases = tuple(
+        tuple(tuple(map(Condition.from_dict, case)) for case in of_cluster)
+        for of_cluster in data.pop("cases")
+    )
+    return Definition(fields=_fields_from(data.pop("fields")), cases=cases, table=table, **data)
+
+
+def _fields_from(data: Iterable[Config]) -> tuple[Field, ...]:
+    found = tuple(Field(**with_tuples(each)) for each in data)
+    _check_fields(found)
+    return found
 
 
 # What is in a file that was damaged, or written by hand -----------------------------------------
@@ -169,6 +198,8 @@ def _check(fitted: Fitted) -> None:
             _require(level.rules.names == names[level.record], "names differ between levels")
         except (IndexError, ValueError) as error:
             raise ValueError(f"level {index}: {error}") from error
+    defined = [bag.level for bag in clusters if bag.definition is not None]
+    _require(not {*defined} & {*records}, f"both rules and definitions are of rows {defined}")
     n_clusters = tuple(bag.n_clusters for bag in clusters)
     _require(fitted.n_clusters == n_clusters, "n_clusters is not the number of clusters")
     for point in fitted.grid:
@@ -201,6 +232,18 @@ def _check_clusters(clusters: Clusters) -> None:
         _check_array("projection", clusters.projection, np.float32, (None, directions))
     _check_names(clusters.names)
     _require(len(clusters.names) == k, "there is not a name for each cluster")
+    if clusters.definition is not None:
+        _check_definition(clusters.definition, k)
+
+
+def _check_definition(definition: Definition, k: int) -> None:
+    _check_types(definition)
+    _check_array("the table of definitions", definition.table, np.float64, (k, k))
+    _require(bool((definition.table >= 0).all()), "the table of definitions has weights below 0")
+    _require(len(definition.cases) == k, "there are not definitions for each cluster")
+    _require(any(definition.cases), "there are no definitions")
+    for condition in (each for cases in definition.cases for case in cases for each in case):
+        _check_condition(condition, len(definition.columns), "a definition")
 
 
 def _check_fields(found: Iterable[Field]) -> None:
@@ -228,9 +271,13 @@ def _check_rules(level: Level, index: int) -> None:
         _require(rule.level == index, f"a rule is of level {rule.level}")
         _require(0 <= rule.conclusion < len(rules.names), f"a rule concludes {rule.conclusion}")
         for condition in rule.conditions:
-            _check_types(condition)
-            is_of_level = 0 <= condition.column < len(rules.columns)
-            _require(is_of_level and condition.low < condition.high, f"a rule has {condition}")
+            _check_condition(condition, len(rules.columns), "a rule")
+
+
+def _check_condition(condition: Condition, n_columns: int, whose: str) -> None:
+    _check_types(condition)
+    is_of_column = 0 <= condition.column < n_columns
+    _require(is_of_column and condition.low < condition.high, f"{whose} has {condition}")
 
 
 def _check_array(

@@ -71,6 +71,7 @@ class Explainer(RuleClassifier):
         random_state: seed, an int, or None for another one each time.
         n_jobs: number of threads; None for one a core. The result does not depend on it.
         verbose: 1 for a progress bar, 0 for none.
+        feature_names: of instances that are vectors of numbers: their clusters get definitions.
 
     Attributes:
         levels_: tree and rules of each kind of records that rules label, from the instances
@@ -116,6 +117,7 @@ class Explainer(RuleClassifier):
         random_state: int | None = 0,
         n_jobs: int | None = None,
         verbose: int = 1,
+        feature_names: Sequence[str] | None = None,
     ) -> None:
         self.max_clusters = max_clusters
         self.n_clusters = n_clusters
@@ -134,6 +136,7 @@ class Explainer(RuleClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.feature_names = feature_names
 
     def fit(self, model: keras.Model, x: TopBags, x_valid: TopBags | None = None) -> "Explainer":
         """Learn rules from a trained model. The model is left as it is.

@@ -74,7 +74,11 @@ def outcome(folder):
             "imdb-binary --source synthetic --limit 16 --folds 2 --rounds 1",
             {"start", "cross-validation", "training", "reading", "saving"},
         ),
-        ("mnist --source digits --limit 12", {"start", "training", "reading", "saving"}),
+        pytest.param(
+            "mnist --source digits --limit 12",
+            {"start", "training", "reading", "saving"},
+            marks=pytest.mark.nightly,
+        ),
         ("imdb --source opinions --limit 20 --vat", {"start", "training", "reading", "saving"}),
     ],
     ids=lambda value: value.partition(" ")[0] if isinstance(value, str) else "",

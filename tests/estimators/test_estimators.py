@@ -390,6 +390,9 @@ def test_rules(tmp_path):
     estimator.save(tmp_path)
     loaded = NestedClassifier.load(tmp_path)
     assert str(loaded.rules_) == str(estimator.rules_)
+    estimator.explainer = {**explainer, "instances": "centroids"}
+    estimator._explainers.clear()
+    assert "\n     definitions of items: accuracy " in str(estimator.rules_)
 
 
 def test_rules_of_numbers_and_of_several_labels():

@@ -6,7 +6,12 @@ import pytest
 import tensorflow as tf
 from record_networks import Columns, churn_model, random_customers, read
 
-from keras_mmil.functional.rowwise import boundaries, check_rowwise, row_index
+from keras_mmil.functional.rowwise import (
+    boundaries,
+    check_own_features,
+    check_rowwise,
+    row_index,
+)
 from keras_mmil.functional.tree import bag_tree
 from keras_mmil.layers import BagLayer, CategoryEncoder, DistinctBags, DistinctRows, Gather
 
@@ -82,3 +87,34 @@ def test_indices_of_indices():
     np.testing.assert_array_equal(row_index(keys[:1], values), one)
     expected = [one[two[i]] for i in three]
     np.testing.assert_array_equal(row_index(keys, values), expected)
+
+
+class Turned(keras.layers.Layer):
+    """Instances in the opposite order."""
+
+    def call(self, x):
+        return tf.reverse(x, axis=[1])
+
+
+@pytest.mark.parametrize(
+    ("layer", "is_own"),
+    [
+        (Dense(3), True),
+        (keras.layers.LayerNormalization(), True),
+        (Mixed(), False),
+        (Turned(), False),
+        (keras.layers.Conv1D(3, 2, padding="same"), False),
+        (keras.layers.MaxPooling1D(2), False),
+    ],
+)
+def test_instances_that_are_not_computed_from_their_own_features_are_found(layer, is_own):
+    inputs = keras.Input((6, 2))
+    x = BagLayer(3, name="of_instances")(layer(inputs))
+    model = keras.Model(inputs, Dense(1)(x))
+    x = np.random.default_rng(0).normal(size=(8, 6, 2)).astype(np.float32)
+    (node,) = bag_tree(model).nodes
+    if is_own:
+        check_own_features(model, model.inputs[0], node, x)
+        return
+    with pytest.raises(ValueError, match=f"{layer.name}'] below bag-layer 'of_instances'"):
+        check_own_features(model, model.inputs[0], node, x)

@@ -214,15 +214,10 @@ def test_swapped_entries_are_refused(model, folder):
         assert read_or_refuse(folder, model) is None
 
 
-WRONG = (None, -1, 0, 3, 10**12, 0.5, -1e300, True, "v1", "count", [], [1, 2], {}, {"a": 1})
-
-
-def test_a_forged_manifest_is_refused_or_can_be_used(model, x, folder):
-    """Checksums fit here: nothing else than ValueError comes of any entry, on whatever line."""
-    path, rng = files_of(folder)[0], np.random.default_rng(3)
+def forge_each(folder, paths, seed=3):
+    """Put something wrong at each path in the manifest of a folder in turn, and yield the path."""
+    path, rng = files_of(folder)[0], np.random.default_rng(seed)
     text = path.read_text(encoding="utf-8")
-    paths = [p for p in leaves(json.loads(text)) if p[0] not in ("format", "version", "sha256")]
-    accepted = set()
     for p in paths:
         wrong = WRONG[rng.integers(len(WRONG))]
 
@@ -231,6 +226,22 @@ def test_a_forged_manifest_is_refused_or_can_be_used(model, x, folder):
 
         path.write_text(text, encoding="utf-8")
         rewrite(folder, change)
+        yield p
+
+
+def paths_of(folder):
+    """The paths of all entries of a manifest."""
+    return list(leaves(json.loads(files_of(folder)[0].read_text(encoding="utf-8"))))
+
+
+WRONG = (None, -1, 0, 3, 10**12, 0.5, -1e300, True, "v1", "count", [], [1, 2], {}, {"a": 1})
+
+
+def test_a_forged_manifest_is_refused_or_can_be_used(model, x, folder):
+    """Checksums fit here: nothing else than ValueError comes of any entry, on whatever line."""
+    paths = [p for p in paths_of(folder) if p[0] not in ("format", "version", "sha256")]
+    accepted = set()
+    for p in forge_each(folder, paths):
         if read_or_refuse(folder, model):
             accepted.add(p[0])
     # What no other part depends on.
@@ -409,17 +420,108 @@ def test_forged_records(churn_explainer, saved_records, change, match):
 
 
 def test_any_forged_entry_of_records_is_refused_or_can_be_used(churn_explainer, saved_records):
-    path, rng = files_of(saved_records)[0], np.random.default_rng(3)
-    text = path.read_text(encoding="utf-8")
-    paths = [p for p in leaves(json.loads(text)) if p[:2] == ("fitted", "levels")]
-    for i in rng.choice(len(paths), 150, replace=False):
-        p, wrong = paths[i], WRONG[rng.integers(len(WRONG))]
-
-        def change(manifest, p=p, wrong=wrong):
-            parent_of(manifest, p)[p[-1]] = wrong
-
-        path.write_text(text, encoding="utf-8")
-        rewrite(saved_records, change)
+    paths = [p for p in paths_of(saved_records) if p[:2] == ("fitted", "levels")]
+    chosen = np.random.default_rng(3).choice(len(paths), 150, replace=False)
+    for _ in forge_each(saved_records, [paths[i] for i in chosen]):
         loaded = read_or_refuse(saved_records, churn_explainer._network.model, None)
+        for level in loaded.levels if loaded else ():
+            assert level.text(all=True)
+
+
+# Definitions of clusters
+
+
+@pytest.fixture(scope="module")
+def defined(model, x):
+    target = (0, float(np.median(model(x))))
+    names = ("width", "height")
+    return Explainer(n_clusters=3, target=target, verbose=0, feature_names=names).fit(model, x)
+
+
+def of_definition(*path):
+    """Sets what is at a path in the definition of the instances' clusters."""
+    return forged(0, "bags", 0, "definition", *path)
+
+
+def of_sub_bags_too(manifest):
+    """Which rules label."""
+    lower, upper = manifest["fitted"]["levels"]
+    upper["bags"][0]["definition"] = lower["bags"][0]["definition"]
+
+
+def one_case_less(manifest):
+    del manifest["fitted"]["levels"][0]["bags"][0]["definition"]["cases"][0]
+
+
+def without_definition(manifest):
+    manifest["fitted"]["levels"][0]["bags"][0]["definition"] = None
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (of_definition("fields", 0, "kind", "colour"), "a field is of kind 'colour'"),
+        (of_definition("fields", 1, "name", 2), "name of a Field is 2"),
+        (of_definition("cases", [[], [], []]), "there are no definitions"),
+        (
+            of_definition("cases", 0, [[{"column": 2, "low": 0.0, "high": 1.0}]]),
+            "a definition has Cond",
+        ),
+        (
+            of_definition("cases", 0, [[{"column": 0, "low": 2.0, "high": 1.0}]]),
+            "a definition has Cond",
+        ),
+        (of_definition("cases", 0, [[{"column": "x", "low": 0, "high": 1}]]), "column of a Cond"),
+        (of_definition("cases", 0, [3]), "int"),
+        (of_definition("more", 3), "more"),
+        (one_case_less, "there are not definitions for each cluster"),
+        (without_definition, r"no level has the arrays \['definition_0'\]"),
+        (of_sub_bags_too, "definition_1"),
+    ],
+)
+def test_forged_definitions(defined, model, tmp_path, change, match):
+    defined.save(tmp_path)
+    rewrite(tmp_path, change)
+    with pytest.raises(ValueError, match=f"manifest.json', damaged: .*({match})"):
+        read(tmp_path, model, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda table: table[:2], r"the table of definitions is of shape \(2, 3\)"),
+        (lambda table: table.astype(np.float32), "and dtype float32"),
+        (lambda table: table * np.nan, "the table of definitions is not finite"),
+        (lambda table: -table, "the table of definitions has weights below 0"),
+    ],
+)
+def test_forged_tables_of_definitions(defined, model, tmp_path, change, match):
+    defined.save(tmp_path)
+
+    def changed(arrays):
+        arrays["definition_0"] = change(arrays["definition_0"])
+
+    rewrite(tmp_path, change_arrays=changed)
+    with pytest.raises(ValueError, match=f"manifest.json', damaged: .*({match})"):
+        read(tmp_path, model, None)
+
+
+def test_definitions_of_what_rules_label_are_refused(defined, model, tmp_path):
+    defined.save(tmp_path)
+
+    def change_arrays(arrays):
+        arrays["definition_1"] = arrays["definition_0"]
+
+    rewrite(tmp_path, of_sub_bags_too, change_arrays)
+    with pytest.raises(ValueError, match=r"both rules and definitions are of rows \[0, 1\]"):
+        read(tmp_path, model, None)
+
+
+def test_any_forged_entry_of_definitions_is_refused_or_can_be_used(defined, model, tmp_path):
+    defined.save(tmp_path)
+    paths = [p for p in paths_of(tmp_path) if "definition" in p]
+    assert len(paths) > 20
+    for _ in forge_each(tmp_path, paths):
+        loaded = read_or_refuse(tmp_path, model, None)
         for level in loaded.levels if loaded else ():
             assert level.text(all=True)

@@ -110,13 +110,14 @@ def check(schema, model, documents):
 
 
 @pytest.mark.filterwarnings("ignore:.*are read as missing")
-@settings(max_examples=3)
+@settings(max_examples=10)
 @given(DOCUMENTS)
 def test_any_documents(schema, model, documents):
     check(schema, model, documents)
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*are read as missing")
 @settings(max_examples=100)
 @given(DOCUMENTS)

@@ -8,10 +8,11 @@ from keras_mmil._support.types import Array, Tensors
 from keras_mmil.interpretation.fitting import options, refine
 from keras_mmil.interpretation.fitting.cluster import Centroids, cluster, count_distinct
 from keras_mmil.interpretation.fitting.combinations import Combinations, Labelled
+from keras_mmil.interpretation.fitting.definitions import definable, with_definitions
 from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.fitting.label import label
 from keras_mmil.interpretation.fitting.levels import make_levels
-from keras_mmil.interpretation.fitting.plan import make_plan
+from keras_mmil.interpretation.fitting.plan import Plan, make_plan
 from keras_mmil.interpretation.fitting.preparation import Task
 from keras_mmil.interpretation.fitting.progress import Progress
 from keras_mmil.interpretation.fitting.sample import WeightedRows, sample_rows
@@ -45,7 +46,7 @@ class Fitter:
         """Cluster, label and evaluate, first coarsely, then finer around the best combination."""
         if self._settings.metric == "sensitivity":
             self._projections = self._directions()
-        samples, kept = self._sample()
+        samples, kept = self._sample(self._x)
         possible = self._possible(samples)
         centroids: Sequence[Centroids] = [{} for _ in possible]
         data: Labelled | None = None
@@ -79,6 +80,7 @@ class Fitter:
             numbers = finer
         # Pruned are those trees of records that make no difference.
         _warn_of_collapse(levels if self._network.is_chain else levels[-1:])
+        levels = self._define(levels, samples, data.plan)
         self._progress.finish()
         return Fitted(
             levels=levels,
@@ -116,10 +118,10 @@ class Fitter:
         some = sensitivity.draw(self._x, self._settings.seed)
         return sensitivity.projections(self._network, self._target, *self._in_batches(some))
 
-    def _sample(self) -> tuple[list[WeightedRows], list[Observation] | None]:
-        """Rows of each level to cluster, and all observations if they are few."""
+    def _sample(self, source: Source) -> tuple[list[WeightedRows], list[Observation] | None]:
+        """Rows of each level, and all observations if they are few."""
         return sample_rows(
-            self._observe(self._x),
+            self._observe(source),
             self._network,
             self._settings.max_rows,
             self._settings.seed,
@@ -170,6 +172,22 @@ class Fitter:
             return Labelled(train, held_out, make_plan(self._network, self._settings, train))
         train = known.train.with_labels_of(train)
         return Labelled(train, known.held_out.with_labels_of(held_out), known.plan)
+
+    def _define(
+        self, levels: tuple[Level, ...], samples: Sequence[WeightedRows], plan: Plan
+    ) -> tuple[Level, ...]:
+        """Define the clusters that no rule decides, by the fields of their rows."""
+        fields = definable(self._network, plan)
+        if not fields:
+            return levels
+        return with_definitions(
+            levels,
+            fields,
+            samples,
+            self._sample(self._x_valid)[0],
+            ccp_alpha=self._settings.ccp_alpha,
+            seed=self._settings.seed,
+        )
 
     def _class_names(self, data: Labelled) -> tuple[str, ...]:
         n_classes = self._target.n_classes(data.train.classes, data.held_out.classes)

@@ -1,6 +1,6 @@
 """The explainer's arguments, checked and spelled out for each level."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,6 +54,7 @@ class Arguments(Protocol):
     batch_size: int
     random_state: int | None
     n_jobs: int | None
+    feature_names: Sequence[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +116,18 @@ def check_arguments(explainer: Arguments) -> None:
         check_int("max_depth", explainer.max_depth, 1, 2**31 - 1)
     if explainer.n_jobs == 0:
         raise ValueError("Expected a number of threads, or -1. Received: n_jobs=0")
+    if explainer.feature_names is not None:
+        _check_feature_names(explainer.feature_names)
+
+
+def _check_feature_names(names: Sequence[str]) -> None:
+    is_list = isinstance(names, Iterable) and not isinstance(names, str)
+    found = list(names) if is_list else []
+    are_texts = all(isinstance(name, str) and name for name in found)
+    if not found or not are_texts or len(set(found)) < len(found):
+        raise ValueError(
+            f"Expected a name of its own for each feature. Received: feature_names={names!r}"
+        )
 
 
 def make_settings(explainer: Arguments, n_levels: int) -> Settings:

@@ -15,9 +15,9 @@ from keras_mmil.interpretation.rules.fields import Field, field_of
 from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Tree
 
-__all__ = ["Plan", "field_names", "make_plan"]
+__all__ = ["MEASURED", "Plan", "field_names", "make_plan"]
 
-_MEASURED = ("number", "time")
+MEASURED = ("number", "time")  # features whose thresholds may be rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Plan:
         Shares of clusters are where the data have names: with the paper's syntax, they stay halfway
         between those that occur.
         """
-        measured = (*_MEASURED, "frequency") if any(self.paths) else _MEASURED
+        measured = (*MEASURED, "frequency") if any(self.paths) else MEASURED
         columns = self.space(record, n_clusters).columns
         return np.array([column.feature in measured for column in columns])
 

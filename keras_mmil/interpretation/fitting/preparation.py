@@ -45,7 +45,9 @@ def prepare(
     Raises:
         TypeError, ValueError: see `Explainer.fit`.
     """
-    network, target = Network(model), resolve_target(model, explainer.target)
+    options.check_arguments(explainer)
+    network = Network(model, explainer.feature_names)
+    target = resolve_target(model, explainer.target)
     n_levels = len(network.layers)
     settings = options.make_settings(explainer, n_levels)
     options.level_features(settings.features, network.aggregations, [np.ones(1)] * n_levels)

@@ -1,6 +1,6 @@
 """Rows to cluster: at most so many of each level, drawn at random."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,12 @@ class WeightedRows:
     Attributes:
         rows: float32 [n, units].
         weights: how often each occurs, > 0, [n].
+        values: raw values of their fields, [n] each.
     """
 
     rows: Array
     weights: Array
+    values: tuple[Array, ...] = ()
 
 
 class RowSample:
@@ -39,32 +41,38 @@ class RowSample:
     def __init__(self, size: int, seed: Seed) -> None:
         self.size, self.n_seen = size, 0
         self._rng = np.random.default_rng(seed)
-        self._parts: list[tuple[Array, Array, Array]] = []  # rows, weights, random scores
+        self._parts: list[tuple[Array, ...]] = []  # random scores, rows, weights, values
         self._n_held = 0
 
-    def add(self, rows: Array, weights: Array) -> None:
-        """Let rows [n, units] come, of weights [n]. Those of weight 0 are not drawn."""
+    def add(self, rows: Array, weights: Array, values: Sequence[Array] = ()) -> None:
+        """Let rows [n, units] come, of weights [n]. Those of weight 0 are not drawn.
+
+        Args:
+            rows, weights: the rows.
+            values: raw values of their fields, [n] each.
+        """
         self.n_seen += len(rows)
         # Every row gets a random score; those of the lowest scores are the sample.
         random_scores = self._rng.random(len(rows))
         drawn = weights > 0
-        self._parts.append((rows[drawn], weights[drawn], random_scores[drawn]))
+        self._parts.append(tuple(x[drawn] for x in (random_scores, rows, weights, *values)))
         self._n_held += int(drawn.sum())
         if self._n_held > 2 * self.size:
             self._keep_lowest()
 
     def draw(self) -> WeightedRows:
         """The sample: at most `size` rows in the order in which they came."""
-        rows, weights, _ = self._keep_lowest()
-        return WeightedRows(rows, weights)
+        _, rows, weights, *values = self._keep_lowest()
+        return WeightedRows(rows, weights, tuple(values))
 
-    def _keep_lowest(self) -> tuple[Array, Array, Array]:
-        rows, weights, random_scores = map(np.concatenate, zip(*self._parts, strict=True))
+    def _keep_lowest(self) -> tuple[Array, ...]:
+        held = tuple(map(np.concatenate, zip(*self._parts, strict=True)))
+        random_scores = held[0]
         if len(random_scores) > self.size:
             kept = np.sort(np.argpartition(random_scores, self.size - 1)[: self.size])
-            rows, weights, random_scores = rows[kept], weights[kept], random_scores[kept]
-        self._parts, self._n_held = [(rows, weights, random_scores)], len(random_scores)
-        return self._parts[0]
+            held = tuple(x[kept] for x in held)
+        self._parts, self._n_held = [held], len(held[0])
+        return held
 
 
 def sample_rows(
@@ -89,8 +97,8 @@ def sample_rows(
             seeds = np.random.SeedSequence(seed).spawn(len(batch.nestings))
             samples = [RowSample(size, each) for each in seeds]
         weights = clustered_weights(batch.nestings, network.parents, network.has_fields)
-        for sample, rows, weight in zip(samples, batch.representations, weights, strict=True):
-            sample.add(rows, weight)
+        for i, (sample, weight) in enumerate(zip(samples, weights, strict=True)):
+            sample.add(batch.representations[i], weight, batch.values_of(i))
         if any(sample.n_seen > size for sample in samples):
             kept = None
         if kept is not None:

@@ -1,7 +1,7 @@
 """What a trained network computes at its bag-layers. The one place where the network runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
@@ -11,7 +11,13 @@ from keras_mmil._support.types import Array, Tensors
 from keras_mmil.functional.cut import rows_of
 from keras_mmil.functional.graph import call_arguments, operation_of
 from keras_mmil.functional.input_checks import InputChecks
-from keras_mmil.functional.rowwise import boundaries, check_rowwise, row_index
+from keras_mmil.functional.instances import instance_features
+from keras_mmil.functional.rowwise import (
+    boundaries,
+    check_own_features,
+    check_rowwise,
+    row_index,
+)
 from keras_mmil.functional.run import run_in_order
 from keras_mmil.functional.tree import Read, bag_tree, functional
 from keras_mmil.inputs import complete_inputs
@@ -35,12 +41,21 @@ class Observation:
         outputs: the model's outputs, float32 [top-bags, ...].
         values: the raw values of the fields of the rows of each bag-layer, [rows] each, and last of
             the top-bags; () for those without fields.
+        features: the raw features of instances that have names: [rows, features], by the index of
+            the bag-layer whose rows they are.
     """
 
     nestings: tuple[Nesting, ...]
     representations: tuple[Array, ...]
     outputs: Outputs
     values: tuple[tuple[Array, ...], ...]
+    features: Mapping[int, Array] = field(default_factory=dict)
+
+    def values_of(self, layer: int) -> tuple[Array, ...]:
+        """The raw values of the fields, or of the features with names, of a bag-layer's rows."""
+        if layer in self.features:
+            return tuple(self.features[layer].T)
+        return self.values[layer]
 
     def projected(self, projections: Iterable[Array | None]) -> "Observation":
         """The same with the rows of each level multiplied by a matrix, if there is one."""
@@ -65,6 +80,7 @@ class Network:
 
     Args:
         model: a functional Keras model with bag-layers.
+        feature_names: names of the features of the instances; None where they have no names.
 
     Attributes:
         model: the same, as a functional model.
@@ -72,13 +88,16 @@ class Network:
         parents: for each of them the index of the one above it; their number for the top-bags.
         encoders: of the fields of the rows of each bag-layer, and last of the top-bags.
         has_other: whether these rows, or the top-bags, are also computed from what is no field.
+        feature_names: names of the features of the instances, or None.
+        named: index of the bag-layer that reads these instances, or None.
 
     Raises:
         TypeError: if it is not a Keras model.
-        ValueError: if its bag-layers are none, or not a tree that all inputs but fields go through.
+        ValueError: if its bag-layers are none, or not a tree that all inputs but fields go through;
+            or if its instances are not vectors of as many features as there are names.
     """
 
-    def __init__(self, model: keras.Model) -> None:
+    def __init__(self, model: keras.Model, feature_names: Sequence[str] | None = None) -> None:
         self.model = functional(model)
         self._tree = bag_tree(self.model)
         self.layers: tuple[BagLayer, ...] = tuple(node.operation for node in self._tree.nodes)
@@ -87,6 +106,13 @@ class Network:
             tuple(read.node.operation for read in record.fields) for record in self._tree.records
         )
         self.has_other = tuple(record.has_other for record in self._tree.records)
+        self.feature_names = None if feature_names is None else tuple(feature_names)
+        self.named: int | None = None
+        self._features: keras.KerasTensor | None = None
+        if self.feature_names is not None:
+            self.named, self._features = instance_features(
+                self.model, self._tree, self.feature_names
+            )
         self._checks = InputChecks(self.model)
         self._boundaries = boundaries(self._tree)
         fields = [read.node for record in self._tree.records for read in record.fields]
@@ -96,14 +122,15 @@ class Network:
                 "arguments": [call_arguments(node) for node in self._tree.nodes],
                 "boundaries": self._boundaries,
                 "fields": [call_arguments(node)["values"] for node in fields],
+                "features": [] if self._features is None else self._features,
                 "outputs": self.model.output,
             },
         )
         self._is_checked = False
 
-    def __reduce__(self) -> tuple[type["Network"], tuple[keras.Model]]:
+    def __reduce__(self) -> tuple[type["Network"], tuple[Any, ...]]:
         """Copies and pickles contain the model, as Keras copies it, and open it again."""
-        return Network, (self.model,)
+        return Network, (self.model, self.feature_names)
 
     @property
     def text_layer(self) -> TextBags | None:
@@ -185,8 +212,21 @@ class Network:
         self._check_rows(nestings, len(keras.tree.flatten(outputs)[0]))
         if not self._is_checked:
             check_rowwise(self.model, self._tree, found)
+            if self.named is not None:
+                node = self._tree.nodes[self.named]
+                check_own_features(self.model, self._features, node, batch)
             self._is_checked = True
-        return Observation(nestings, representations, outputs, self._values(seen["fields"], found))
+        features = {}
+        if self.named is not None:
+            rows = rows_of(seen["features"]).numpy()
+            features[self.named] = rows.reshape(-1, rows.shape[-1])
+        return Observation(
+            nestings=nestings,
+            representations=representations,
+            outputs=outputs,
+            values=self._values(seen["fields"], found),
+            features=features,
+        )
 
     def _of_records(
         self, nestings: Sequence[Nesting], found: Mapping[int, Nested]

@@ -25,6 +25,8 @@ class ClusterColumn:
         size: fraction of the training rows in it.
         needed: whether the class of any top-bag can depend on it.
         entries: what stands for it, the best first.
+        definition: what it is in the names of fields, and how often that is right; empty where
+            rows have no named fields, or rules decide.
     """
 
     name: str
@@ -32,6 +34,7 @@ class ClusterColumn:
     size: float
     needed: bool
     entries: tuple[str, ...]
+    definition: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class ClusterTable:
         return "\n".join(
             f"{column.name} ({percent(column.size)} of {column.words}"
             + ("" if column.needed else ", not used")
+            + (f"; {column.definition}" if column.definition else "")
             + f"): {'; '.join(column.entries)}"
             for columns in self.levels.values()
             for column in columns
@@ -129,6 +133,7 @@ def cluster_table(
                     size=float(bag.sizes[cluster]),
                     needed=needed[bag.level][cluster],
                     entries=tuple(show(row.position) for row in best[bag.level, cluster]),
+                    definition="" if bag.definition is None else bag.definition.summary(cluster),
                 )
                 for cluster in range(bag.n_clusters)
             )
@@ -145,6 +150,8 @@ def _rows(columns: Sequence[ClusterColumn]) -> list[list[tuple[str, bool]]]:
     """The cells of each row below the heads: their texts, and whether they are needed."""
     n = max(len(column.entries) for column in columns)
     filled = [(*c.entries, *[""] * (n - len(c.entries))) for c in columns]
+    if any(column.definition for column in columns):
+        n, filled = n + 1, [(c.definition, *x) for c, x in zip(columns, filled, strict=True)]
     return [
         [(cells[i], c.needed) for c, cells in zip(columns, filled, strict=True)] for i in range(n)
     ]

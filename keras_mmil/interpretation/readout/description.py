@@ -10,6 +10,7 @@ from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.reading import Reading
+from keras_mmil.interpretation.rules.definition import Definition
 from keras_mmil.interpretation.rules.level import (
     Clusters,
     Level,
@@ -35,6 +36,7 @@ class LevelDescription:
         needed: whether the class of any top-bag can depend on it, [k].
         table: rows of each cluster (first axis) and true label, [k, labels]; None if not known.
         label_names: names of the true labels.
+        definition: of the clusters, in the names of fields; None where there is none.
     """
 
     level: int
@@ -46,6 +48,7 @@ class LevelDescription:
     needed: tuple[bool, ...]
     table: Array | None = None
     label_names: tuple[str, ...] = ()
+    definition: Definition | None = None
 
     @property
     def majority(self) -> Ints:
@@ -90,15 +93,22 @@ class LevelDescription:
                 record["share"] = float(self.share[cluster])
                 counts = zip(self.label_names, self.table[cluster].tolist(), strict=True)
                 record["table"] = dict(counts)
+            if self.definition is not None:
+                record["definition"] = self.definition.text(cluster)
+                record["definition_precision"] = self.definition.precision(cluster)
+                record["definition_recall"] = self.definition.recall(cluster)
             yield record
 
     def __str__(self) -> str:
-        lines = [f"clusters of {self.words}"]
+        defined = "" if self.definition is None else f"; definitions: {self.definition.figures}"
+        lines = [f"clusters of {self.words}{defined}"]
         width = max(map(len, self.names))
-        for record in self.records():
+        for cluster, record in enumerate(self.records()):
             line = f"  {record['cluster']:<{width}}  {percent(record['size'], width=5)}"
             if self.table is not None and record["majority"] is not None:
                 line += f", of which {percent(record['share'], width=5)} are {record['majority']}"
+            if self.definition is not None:
+                line += f": {self.definition.summary(cluster)}"
             lines.append(line if record["needed"] else line + "  (not used)")
         return "\n".join(lines)
 
@@ -160,6 +170,7 @@ def describe(
                     names=bag.names,
                     sizes=bag.sizes,
                     needed=needed[bag.level],
+                    definition=bag.definition,
                 )
                 for title, bag in zip(titles(clusters), clusters, strict=True)
             )
@@ -186,6 +197,7 @@ def describe(
                 needed=needed[bag.level],
                 table=table,
                 label_names=tuple(names or ()),
+                definition=bag.definition,
             )
         )
     return Description(tuple(described))

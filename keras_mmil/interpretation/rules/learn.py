@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from keras_mmil._support.percent import share
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 from keras_mmil.interpretation.rules.simplify import simplify
 from keras_mmil.interpretation.rules.space import Bag, Space
@@ -46,10 +47,6 @@ def _make_rule(
     return replace(
         rule,
         support=float(matched.sum() / weights.sum()),
-        precision=_share(right, matched.sum()),
-        coverage=_share(right, weights @ is_in_class),
+        precision=share(right, matched.sum()),
+        coverage=share(right, weights @ is_in_class),
     )
-
-
-def _share(part: float, whole: float) -> float:
-    return float(part / whole) if whole else 0.0

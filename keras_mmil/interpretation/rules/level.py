@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from keras_mmil._support.checks import is_int
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array
+from keras_mmil.interpretation.rules.definition import Definition
 from keras_mmil.interpretation.rules.rule_set import RuleSet, left_out
 from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Tree
@@ -51,6 +52,8 @@ class Clusters(Bag):
             directions]; None where they are clustered as they are.
         centroids: float32 [k, units], or [k, directions].
         sizes: fraction of the training rows in each cluster, [k].
+        definition: what the clusters are in the names of fields; None where rows have no named
+            fields, or where rules on these say exactly which cluster a row is in.
     """
 
     path: str = ""
@@ -58,6 +61,7 @@ class Clusters(Bag):
     projection: Array | None
     centroids: Array
     sizes: Array
+    definition: Definition | None = None
 
     @property
     def n_clusters(self) -> int:
@@ -108,8 +112,14 @@ class Level:
         return tuple(columns[at] for _, at in self.space.of_bags)
 
     def lines(self, all: bool = False) -> list[str]:
-        """The shares of clusters, and the rules: of those that are needed, or of all."""
-        return [self._heading(all), *self.rules.lines(all)]
+        """The shares and definitions of clusters, and the rules: of those needed, or of all."""
+        definitions = [
+            line
+            for bag, needed in zip(self.clusters, self.needed, strict=True)
+            if bag.definition is not None
+            for line in bag.definition.lines(bag.words, bag.names, [all or here for here in needed])
+        ]
+        return [self._heading(all), *definitions, *self.rules.lines(all)]
 
     def text(self, all: bool = False) -> str:
         """The clusters and rules that are needed, and the number of others; or all."""

@@ -79,6 +79,8 @@ class RuleBook:
                             "path": clusters.path,
                             "clusters": list(clusters.names),
                             "needed": list(needed),
+                            "definition": clusters.definition
+                            and clusters.definition.to_dict(clusters.names),
                         }
                         for clusters, needed in zip(level.clusters, level.needed, strict=True)
                     ],
