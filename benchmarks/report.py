@@ -26,7 +26,7 @@ COLUMNS = [
     *("model", "variant", "metric", "reference", "bag_scale", "batch_scale", "ours", "median"),
     *("ms", "reference_ms", "copy_ms", "seconds", "reference_seconds"),
     *("peak_gb", "reference_peak_gb", "most frequent class"),
-    *("paper", "runs", "epochs", "commit", "date"),
+    *("paper", "published", "runs", "epochs", "commit", "date"),
 ]
 
 
@@ -52,7 +52,7 @@ def render():
 
 
 def quoted(name):
-    """Figures of others that the paper quotes, and that nobody measured here."""
+    """Figures of others, which the paper quotes or they published, and nobody measured here."""
     records = json.loads((FOLDER / "baselines" / "quoted.json").read_text(encoding="utf-8"))
     return [record for record in records if record["experiment"] == name]
 
@@ -112,6 +112,8 @@ def cells_of(record):
             cells["paper"] += f" ± {text(record['metric'], record['paper_std'])}, as quoted there"
     elif "paper" in record:
         cells["paper"] = ""
+    if "published" in record:
+        cells["published"] = f"{text(record['metric'], record['published'])}, {record['source']}"
     return cells
 
 

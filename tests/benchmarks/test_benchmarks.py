@@ -116,6 +116,17 @@ def test_quoted_figures_are_shown_as_quoted(load_benchmark):
     assert second == "| saen | test_accuracy | not run | 78.50% ± 0.69%, as quoted there |  |"
 
 
+def test_published_figures_are_shown_with_their_source(load_benchmark):
+    report = load_benchmark("report")
+    (theirs,) = report.quoted("recipes")
+    ours = {"model": "mmil", "metric": "test_accuracy", "mean": 0.7, "std": 0.01, "runs": 3}
+    first, second = report.table([ours, theirs]).splitlines()[2:]
+    assert first == "| mmil | test_accuracy | 70.00% ± 1.00% |  | 3 |"
+    assert (
+        second == "| jsongrinder | test_accuracy | not run | 66.00%, JsonGrinder.jl's example |  |"
+    )
+
+
 def test_the_share_of_the_most_frequent_class_stands_beside_the_metric(load_benchmark):
     report = load_benchmark("report")
     figures = {"fidelity": 0.9, "fidelity_majority": 0.85, "train_minutes": 2.0}
