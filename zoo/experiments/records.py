@@ -189,7 +189,7 @@ _MUTAGENESIS = partial(
     _mutagenesis,
     mutagenesis.TARGET,
     trains_on_all=True,
-    model={"weight_decay": 1.0},
+    model={"n_edges": 8, "weight_decay": 1.0},
     batch_size=20,
 )
 _CHURN = partial(
