@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -90,10 +91,19 @@ def run_in_processes(
     arrays = [part.numpy() for part in tf.nest.flatten(x, expand_composites=True)]
     threads = max(1, cpu_count() // effective_n_jobs(n_jobs))
     parallel = Parallel(n_jobs, return_as="generator_unordered")
-    return parallel(
+    results = parallel(
         delayed(_run_in_process)(training, fold, spec=spec, arrays=arrays, threads=threads)
         for fold in folds
     )
+    try:
+        # `yield from` would close the other generator before the filter below is set.
+        for result in results:  # noqa: UP028
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            # Whoever stops early knows that some folds were computed for nothing.
+            warnings.filterwarnings("ignore", ".*tasks", UserWarning)
+            results.close()
 
 
 def _run_in_process(

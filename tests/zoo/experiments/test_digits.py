@@ -17,7 +17,10 @@ def explainer_of(majority, sub_bag_rule, top_bag_rule, n_sub_bag_clusters=2):
     """What `matches_generating_rule` sees of an explainer with given rules."""
     sizes_and_rules = ((len(majority), sub_bag_rule), (n_sub_bag_clusters, top_bag_rule))
     levels = [
-        SimpleNamespace(rules=SimpleNamespace(predict=rule, columns=columns_of(n)))
+        SimpleNamespace(
+            rules=SimpleNamespace(predict=rule, columns=columns_of(n)),
+            space=SimpleNamespace(bags=[None]),
+        )
         for n, rule in sizes_and_rules
     ]
     description = [SimpleNamespace(majority=np.array(majority))]
