@@ -118,6 +118,7 @@ def orders(n_epochs, **arguments):
     return np.array([label for _, label in pairs]).reshape(n_epochs, N).tolist()
 
 
+@pytest.mark.slow
 def test_endless_epochs_depend_on_seed_and_number():
     epochs = orders(8, seed=5, first_epoch=0)
     assert all(sorted(epoch) == list(range(N)) for epoch in epochs)

@@ -171,6 +171,7 @@ def test_empty_bags_are_good_data():
     assert np.isfinite(model.predict(x, verbose=0)).all()
 
 
+@pytest.mark.slow
 def test_single_batches_of_bags():
     model, bags, y = ids_model(), Bags.from_ragged(ids()), labels()
     model.compile("sgd", "binary_crossentropy")
@@ -377,6 +378,7 @@ def changed_ids(value, dtype, axes=()):
     return ragged.from_flat(values, LENGTHS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [on_distinct, on_instances, on_one_hot])
 @pytest.mark.parametrize(
     ("value", "dtype", "match", "error"),
@@ -498,6 +500,7 @@ def test_models_without_inputs_and_outputs_are_refused(before):
             build()
 
 
+@pytest.mark.slow
 def test_functional_subclasses_work(tmp_path):
     bags = keras.Input((None, None, 3), ragged=True)
     model = WithStep(inputs=bags, outputs=BagLayer(1)(BagLayer(4)(bags)))

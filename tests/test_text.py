@@ -40,6 +40,7 @@ def plain_windows(bag, size, at_most, padding=0):
     return every[: at_most // 2] + every[len(every) - at_most // 2 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
 @settings(max_examples=60)
 @given(
@@ -144,6 +145,7 @@ SAMPLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sample", "expected"), SAMPLES.values(), ids=SAMPLES)
 def test_tokens(sample, expected, splitter):
     assert split(sample, splitter) == [sentence.split(" ") for sentence in expected]
@@ -162,6 +164,7 @@ def test_tokens_of_no_text(splitter):
     assert text.tokenize(tf.zeros([0], tf.string), splitter).to_list() == []
 
 
+@pytest.mark.slow
 def test_tokens_in_a_graph(splitter):
     spec = tf.TensorSpec([None], tf.string)
     graph = tf.function(lambda texts: text.tokenize(texts, splitter), input_signature=[spec])

@@ -145,6 +145,7 @@ def test_concat_agrees_with_compressing_all_at_once(depth_and_x, cut):
         assert part.to_list() == whole.inputs[name].to_list(), name
 
 
+@pytest.mark.slow
 @few
 @given(any_depth, st.sampled_from([0.0, 0.5]), st.integers(0, 99))
 def test_subsampled_bags_are_merged_anew(depth_and_x, rate, seed):
@@ -195,6 +196,7 @@ def test_keys_are_hashes_of_content(depth_and_x, dtype):
         assert key & MASK == key_of(value), level
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(nested(3), nested(3), st.sampled_from(["batch", "top_bag", None]))
 def test_components_of_several_bags_may_be_joined(one, other, merge):

@@ -85,6 +85,7 @@ def run(tmp_path_factory):
     return folder, data, model
 
 
+@pytest.mark.slow
 def test_ranking_of_a_run(load_benchmark, run):
     """The network and the flora are those of the run."""
     folder, data, model = run

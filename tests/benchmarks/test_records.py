@@ -118,6 +118,7 @@ def test_reading_is_timed_and_measured(load_benchmark, form, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_steps_are_timed(load_benchmark, monkeypatch):
     step = load_benchmark("records_step")
     options = step.parse(["--data", "churn", "--rounds", "1", "--limit", "64", "--dry"])

@@ -66,6 +66,7 @@ def assert_vocabulary(corpus, nested, min_count):
     return len(known), rare
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("min_count", [1, 2, 5, 10_000])
 def test_vocabulary(min_count):
     corpus = make(min_count=min_count)
@@ -80,6 +81,7 @@ def test_ties_are_broken_by_bytes():
     assert corpus.vocabulary[2:] == ("b", "A", "Zoo", "a", "zoo", "é", "日本")
 
 
+@pytest.mark.slow
 def test_vocabulary_of_some_texts():
     fit_on = np.arange(len(NESTED)) % 3 > 0
     nested = [one for one, is_in in zip(NESTED, fit_on, strict=True) if is_in]
@@ -183,6 +185,7 @@ def test_words(corpus):
     assert corpus.words(np.array([0, 1])) == ["_", "<unknown>"]
 
 
+@pytest.mark.slow
 def test_saving(corpus, tmp_path):
     corpus.save(tmp_path / "new" / "corpus")
     loaded = Corpus.load(tmp_path / "new" / "corpus")

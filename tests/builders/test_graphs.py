@@ -240,6 +240,7 @@ def test_graphs_side_by_side(parts):
     assert [one[1] for one in by_kind] == pairs
 
 
+@pytest.mark.slow
 @given(st.lists(random_graphs(), min_size=1, max_size=3))
 def test_cycles_and_trees_are_all_edges(parts):
     for part in parts:

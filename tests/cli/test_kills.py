@@ -64,8 +64,10 @@ def outcome(folder):
     }
 
 
+# One kill of one run is also tested by test_run.py, in every run of the tests.
 @pytest.mark.slow
-@pytest.mark.parametrize("n_moments", [5, pytest.param(10, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("n_moments", [5, 10])
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a fork that is safe")
 @pytest.mark.parametrize(
     ("command", "phases"),
@@ -74,11 +76,7 @@ def outcome(folder):
             "imdb-binary --source synthetic --limit 16 --folds 2 --rounds 1",
             {"start", "cross-validation", "training", "reading", "saving"},
         ),
-        pytest.param(
-            "mnist --source digits --limit 12",
-            {"start", "training", "reading", "saving"},
-            marks=pytest.mark.nightly,
-        ),
+        ("mnist --source digits --limit 12", {"start", "training", "reading", "saving"}),
         ("imdb --source opinions --limit 20 --vat", {"start", "training", "reading", "saving"}),
     ],
     ids=lambda value: value.partition(" ")[0] if isinstance(value, str) else "",

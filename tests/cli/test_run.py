@@ -147,6 +147,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path):
 PAPERS = ["run", "cora", "--source", "synthetic", "--split", "transductive", *ONLY_TRAIN]
 
 
+@pytest.mark.slow
 def test_several_seeds(tmp_path, capsys):
     """Each has its folder; what is printed last are means."""
     out = ["--out", str(tmp_path / "runs"), "--aggregation", "mean"]

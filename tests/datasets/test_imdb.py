@@ -332,6 +332,7 @@ def test_damaged_caches_are_made_anew(archive, load, tmp_path):
     damage.check_caches(tmp_path / "keras", load, n_files=6, n=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", ["full", "no folder"])
 def test_caches_that_cannot_be_written(archive, load, reason, tmp_path, monkeypatch):
     damage.check_unwritable_cache(tmp_path / "keras", load, reason, monkeypatch)

@@ -162,6 +162,7 @@ def test_corrupt_or_missing_mnist(tmp_path, monkeypatch):
         mnist.load_mmil(2, 2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_mnist(data_dir):
     with np.load(data_dir / "mnist.npz") as file:

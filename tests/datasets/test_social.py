@@ -203,7 +203,9 @@ def test_caches_of_what_cannot_be(folder, changed):
         ("IMDB-BINARY", 19_773, 96_531, 65, [500, 500]),
         ("IMDB-MULTI", 19_502, 98_903, 59, [500, 500, 500]),
         ("REDDIT-BINARY", 859_254, 995_508, 566, [1000, 1000]),
-        ("COLLAB", 372_474, 12_286_079, 369, [2600, 775, 1625]),
+        pytest.param(
+            *("COLLAB", 372_474, 12_286_079, 369, [2600, 775, 1625]), marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_real_networks(data_dir, tmp_path, monkeypatch, name, nodes, edges, distinct, classes):

@@ -19,8 +19,6 @@ from keras_mmil import NestedClassifier, NestedRegressor
 from keras_mmil.estimators import base
 from keras_mmil.records import Schema
 
-pytestmark = pytest.mark.eager
-
 QUICK = {"units": 6, "epochs": 1, "random_state": 0}
 KINDS = ["toy", "book", "food"]
 
@@ -61,6 +59,7 @@ def classifier():
     return NestedClassifier(**arguments).fit(PLAIN, LATE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "classes"),
     [("late", [False, True]), ("state", ["bad", "good"]), ("code", [2, 7])],
@@ -78,6 +77,7 @@ def test_labels_at_a_path(path, classes):
     np.testing.assert_array_equal(estimator.predict(without), found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "y", [LATE, np.where(LATE, "yes", "no"), np.where(LATE, 5, 3), list(map(int, LATE)), KINDS * 13]
 )
@@ -93,6 +93,7 @@ def test_labels_of_all_types(y):
     assert estimator.score(records, y) == accuracy_score(y, likeliest)
 
 
+@pytest.mark.slow
 def test_it_learns(classifier):
     test = make_records(100, seed=1)
     assert classifier.score(test, [record["late"] for record in test]) > 0.9
@@ -100,6 +101,7 @@ def test_it_learns(classifier):
     assert len(classifier.history_["val_loss"]) <= 30
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_restored():
     arguments = {**QUICK, "epochs": 30, "patience": 2, "learning_rate": 0.1}
     estimator = NestedClassifier(**arguments, validation_split=0.3).fit(PLAIN, LATE)
@@ -125,6 +127,7 @@ def test_without_validation_all_records_are_trained_on():
     assert estimator._kept[1] is None
 
 
+@pytest.mark.slow
 def test_several_labels():
     y = ("late", "paid")
     estimator = NestedClassifier(**QUICK).fit(RECORDS, y)
@@ -157,6 +160,7 @@ def test_numbers():
     )
 
 
+@pytest.mark.slow
 def test_a_schema_with_choices():
     schema = Schema.infer(PLAIN)
     schema.drop("items.price")
@@ -168,6 +172,7 @@ def test_a_schema_with_choices():
     assert "code" in estimator.schema
 
 
+@pytest.mark.slow
 def test_equal_seeds_make_equal_estimators(classifier):
     a, b, c = (
         NestedClassifier(**{**QUICK, "dropout": 0.3, "random_state": seed}).fit(PLAIN, LATE)
@@ -200,6 +205,7 @@ def test_files(classifier, way, tmp_path):
     assert loaded.aggregation == ("max", "mean")
 
 
+@pytest.mark.slow
 def test_a_saved_regressor(tmp_path):
     estimator = NestedRegressor(**QUICK).fit(RECORDS, "spent")
     estimator.save(tmp_path)
@@ -232,6 +238,7 @@ def test_damaged_files(classifier, tmp_path):
         NestedClassifier.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_parameters_that_are_no_json(classifier, tmp_path):
     odd = clone(classifier).set_params(aggregation=keras_mmil.aggregations.Max())
     odd.fit(PLAIN, LATE)
@@ -354,6 +361,7 @@ def test_what_the_explainer_is_given(recorder):
     assert pickle.loads(pickle.dumps(estimator._kept))[0].tensors().keys() == x.keys()
 
 
+@pytest.mark.slow
 def test_what_the_explainer_is_given_of_labels_and_numbers(recorder):
     labels = NestedClassifier(**QUICK).fit(RECORDS, ("late", "paid"))
     assert labels.explainer_of("paid").arguments == {
@@ -374,6 +382,7 @@ def test_what_the_explainer_is_given_of_labels_and_numbers(recorder):
     assert pickle.loads(pickle.dumps(arguments["target"]))(np.array([[7]])).tolist() == [1]
 
 
+@pytest.mark.slow
 def test_rules(tmp_path):
     records = [{"items": record["items"]} for record in RECORDS]
     arguments = {**QUICK, "epochs": 30, "learning_rate": 0.05}
@@ -395,6 +404,7 @@ def test_rules(tmp_path):
     assert "\n     definitions of items: accuracy " in str(estimator.rules_)
 
 
+@pytest.mark.slow
 def test_rules_of_numbers_and_of_several_labels():
     records = [{"items": record["items"]} for record in RECORDS]
     explainer = {"n_clusters": 2, "verbose": 0}
@@ -435,6 +445,7 @@ def test_checks_of_scikit_learn(check, estimator):
     check(type(estimator).__name__, estimator)
 
 
+@pytest.mark.slow
 def test_what_checks_that_fit_arrays_would_find(classifier):
     """Their statements, on records: fit returns self, changes no parameter and no record."""
     assert is_classifier(classifier)

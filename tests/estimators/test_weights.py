@@ -10,8 +10,6 @@ from sklearn.utils.class_weight import compute_sample_weight
 from keras_mmil import NestedClassifier, NestedRegressor
 from keras_mmil.records import Schema
 
-pytestmark = pytest.mark.eager
-
 RNG = np.random.default_rng(0)
 RECORDS = [
     {"items": [{"price": float(p)} for p in RNG.integers(1, 9, RNG.integers(1, 4))]}
@@ -32,6 +30,7 @@ def weights_of(estimator):
     return np.concatenate([w.ravel() for w in estimator.model_.get_weights()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "y"), [(NestedClassifier, LARGE), (NestedClassifier, KINDS), (NestedRegressor, SPENT)]
 )
@@ -48,6 +47,7 @@ def test_weights_are_repetitions(cls, y):
     np.testing.assert_array_equal(weights_of(ones), unweighted)
 
 
+@pytest.mark.slow
 def test_a_record_without_weight_makes_no_difference():
     """Not even one that is far off, by which a number would be standardised."""
     y, counts = SPENT.copy(), np.ones(len(SPENT))
@@ -76,6 +76,7 @@ def held_out_labels(fitted, kept):
     return np.array(spent) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("y", [LARGE, KINDS])
 @pytest.mark.parametrize("chosen", ["balanced", "dict"])
 def test_weights_of_classes(y, chosen):
@@ -96,6 +97,7 @@ def test_weights_of_classes(y, chosen):
         np.testing.assert_allclose(of_classes, COUNTS.sum() / len(classes), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_scikit_learn():
     classifier = NestedClassifier(**WHOLE, random_state=0).fit(RECORDS, KINDS)
     expected = accuracy_score(KINDS, classifier.predict(RECORDS), sample_weight=COUNTS)

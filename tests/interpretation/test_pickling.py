@@ -106,6 +106,7 @@ def test_every_feature_is_sent(x, features):
     assert features == [clusters.feature for clusters in explainer.clusters_]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The rules put every:UserWarning")
 def test_models_of_texts():
     texts = np.array(["A good film. I liked it.", "A bad film. I slept.", "Good!", "Bad, bad."] * 5)
@@ -158,6 +159,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         return self.fitted_.predict(self.part(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The rules put every:UserWarning")
 def test_scikit_learn(x):
     """Cross-validation and search by scikit-learn, which copies all it works on."""
@@ -186,6 +188,7 @@ def test_unfitted_and_clones(fitted):
             _ = fresh.rules_
 
 
+@pytest.mark.slow
 def test_rules_of_records_are_sent(churn_explainer, customers):
     """Fields, paths and names are; the network goes with them."""
     sent, x = pickle.loads(pickle.dumps(churn_explainer)), read_customers(customers[:40])

@@ -69,6 +69,7 @@ def test_rules_are_those_of_the_weights(churn_explainer):
     assert not any(churn_explainer.levels_[1].needed[0])  # of the tags
 
 
+@pytest.mark.slow
 def test_rules_hold_for_other_customers(churn_explainer):
     others = random_customers(150, seed=5, missing=0.4)
     x = read(others)
@@ -93,6 +94,7 @@ def parts_at(customers, path):
     return flattened(values_at(customers, path.split(".")))
 
 
+@pytest.mark.slow
 def test_each_record_once_gives_the_same_rules(churn_explainer, customers):
     plain = fit_and_name(churn_model(compress=False), customers)
     assert clauses(plain) == clauses(churn_explainer)
@@ -130,6 +132,7 @@ def like(parts, labels):
     return nested(parts)
 
 
+@pytest.mark.slow
 def test_instances_by_centroids(customers):
     """Innermost records have no rules then; those that hold bags have, on their fields, too."""
     fit = fit_and_name(churn_model(), customers, instances="centroids")
@@ -146,6 +149,7 @@ def test_instances_by_fields_need_fields(digit_model, digit_ids):
         new_explainer(instances="fields").fit(digit_model, vectors(digit_ids))
 
 
+@pytest.mark.slow
 def test_batches_and_streams_are_read_alike(churn_explainer, customers):
     """What is equal in a batch is computed once; rules do not depend on what else is in it."""
     x, some = read(customers[:30]), copy.copy(churn_explainer).set_params(batch_size=11)

@@ -73,6 +73,7 @@ def look_for_group(number, seconds):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_an_interrupted_run_says_how_to_continue(tmp_path):
     out = tmp_path / "a run"
     arguments = ["run", "mnist", *TINY, "--epochs", "25", "--out", str(out)]

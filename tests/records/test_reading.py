@@ -119,6 +119,7 @@ def expected_of(schema, records):
     return {path: [row[path] for row in rows] for path in rows[0]}
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RECORDS, st.data())
 def test_records_are_read_as_by_a_loop(records, data):
@@ -155,6 +156,7 @@ def test_unknown_fields_change_nothing(records, new):
     assert_equal(found, {path: as_list(x) for path, x in expected.items()})
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(RECORDS, RECORDS)
 def test_batches_do_not_matter(one, two):

@@ -56,6 +56,7 @@ def nested(x):
     return {p: t.to_list() if hasattr(t, "to_list") else t.numpy().tolist() for p, t in x.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["list", "parquet", "jsonl", "jsonl.gz", "json"])
 @pytest.mark.parametrize("batch_size", [1, 8, 100])
 def test_batches_are_those_of_reading_at_once(form, batch_size, tmp_path, monkeypatch):

@@ -265,6 +265,7 @@ def folds_of(y, folds, seed, r=0):
     return list(splitter.split(np.zeros(len(y)), y))
 
 
+@pytest.mark.slow
 def test_scales_are_learned_on_the_training_part_of_each_fold():
     """What was compiled for one fold must not be used for the next: it holds the scale."""
     x, y = data()

@@ -126,6 +126,7 @@ def test_initial_weights_are_those_of_the_seed(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_the_best_model_has_the_state_that_it_had(tmp_path):
     """Of its optimizer, too, whenever it was saved."""
     losses, states = [4.0, 1.0, 2.0, 3.0], []

@@ -234,6 +234,7 @@ def test_dropout_is_the_same_in_all_passes_of_a_step():
     assert len({step["supervised_loss"] for step in steps}) == 3  # other masks in each
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16", "float64"])
 def test_logs(policy):
     keras.config.set_dtype_policy(policy)

@@ -109,6 +109,7 @@ def check(schema, model, documents):
     np.testing.assert_allclose(alone[0], found[-1], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*are read as missing")
 @settings(max_examples=10)
 @given(DOCUMENTS)

@@ -16,6 +16,8 @@ from keras_mmil.records import Schema
 from keras_mmil.testing import predict_in_fresh_process
 from keras_mmil.zoo.records import Labels, records_model
 
+NIGHTLY = (pytest.mark.slow, pytest.mark.nightly)
+
 SMALL = {"units": 5, "seed": 0}
 WORDS = ["late", "refund", "asked", "for", "a", "new", "box", "gift"]
 
@@ -214,6 +216,7 @@ def test_the_records_are_of_all_kinds():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("aggregation", "compress"), [("max", True), ("sum", False), (("mean", "max"), True)]
 )
@@ -229,8 +232,9 @@ def test_outputs_are_those_of_a_loop_over_the_records(aggregation, compress):
     np.testing.assert_allclose(model.predict(x, verbose=0), expected, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregation", ["max", "mean", "sum", "max|mean|std"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(i, marks=NIGHTLY) for i in (1, 2))])
 def test_gradients_are_those_of_the_plain_network(aggregation, seed):
     records = make_records(seed=seed)
     schema = Schema.infer(records)
@@ -308,6 +312,7 @@ def test_rows_that_others_share():
     assert len(keras.Model(plain.input, plain.get_layer(layer.name).output)(x)) == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "shape", "loss"),
     [
@@ -338,6 +343,7 @@ def test_targets(target, shape, loss):
         np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_numbers_start_at_their_mean():
     records = [{"a": i % 7, "y": 1e6 + 1e4 * (i % 7)} for i in range(70)]
     schema = Schema.infer(records)
@@ -357,6 +363,7 @@ def test_labels_beside_the_records():
     assert model.get_layer("target").scale == [1.0, 3.0]
 
 
+@pytest.mark.slow
 def test_a_seed_makes_equal_weights_and_leaves_other_random_numbers():
     keras.utils.set_random_seed(3)
     expected = np.random.default_rng(0), np.random.rand(), keras.random.uniform((2,))  # noqa: NPY002
@@ -504,6 +511,7 @@ def test_a_saved_model_of_raw_records_predicts_in_a_fresh_process():
     np.testing.assert_allclose(predict_in_fresh_process(model, x), model(x), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.graphs
 def test_a_step_is_traced_once(monkeypatch):
     """Which takes long: Keras makes variables in the first step, and TensorFlow starts anew."""
@@ -526,6 +534,7 @@ def test_a_step_is_traced_once(monkeypatch):
         assert sum(traced) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # as for all streams, in Keras
 def test_streams_of_records(tmp_path):
     model = records_model(SCHEMA, "churned", **SMALL)
@@ -578,6 +587,7 @@ def test_a_linear_network_of_sums_adds_up(compress):
     assert len({round(float(each[0]), 3) for each in (fig_pear, plum, fig, two_figs)}) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [False, True])
 def test_members_are_left_out_in_training_only(compress):
     plain, read = linear_in_baskets(compress=compress)

@@ -237,6 +237,7 @@ def test_bags_in_one_level_and_of_equal_sizes(metric):
     assert definition.accuracy == pytest.approx(accuracy_score(truth, said.argmax(axis=0)))
 
 
+@pytest.mark.slow
 def test_records_that_are_labelled_by_centroids_are_defined_by_their_fields(
     churn_explainer, customers
 ):

@@ -84,6 +84,7 @@ def test_maps_of_datasets():
             np.testing.assert_array_equal(a[key], b[key])
 
 
+@pytest.mark.slow
 def test_sensitivity_of_datasets(monkeypatch):
     """Of many top-bags, the same are drawn."""
     model, x = plain_model(), vectors()

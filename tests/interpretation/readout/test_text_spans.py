@@ -57,6 +57,7 @@ def test_spans_of_what_is_not_quite_text():
     assert cut("") == cut(" -- ") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_most", [None, 1, 2, 3, 4, 5, 8])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 9])
 def test_window_centres(n, at_most):

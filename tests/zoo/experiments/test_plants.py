@@ -18,6 +18,7 @@ def test_forms_of_floras():
         assert rates == ([] if rate is None else [rate])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["mmil", "mil"])
 def test_floras(model, reported):
     """A network learns what was seen, and is tested on what was overlooked.
