@@ -48,8 +48,11 @@ def encode(fitted: Fitted) -> tuple[Config, dict[str, Array]]:
         if clusters.definition is not None:
             found[_DEFINITION_ARRAY] = clusters.definition.table
         arrays |= {f"{name}_{clusters.level}": x for name, x in found.items() if x is not None}
+    arrays["used"] = fitted.used
     coded = {"grid": list(map(asdict, fitted.grid)), "levels": list(map(_level_to_dict, levels))}
-    return vars(fitted) | coded, arrays
+    data = vars(fitted) | coded
+    del data["used"]  # which is an array
+    return data, arrays
 
 
 def decode(data: Config, arrays: dict[str, Array]) -> Fitted:
@@ -61,11 +64,12 @@ def decode(data: Config, arrays: dict[str, Array]) -> Fitted:
             range, or at odds with another part.
     """
     arrays = dict(arrays)
+    used = arrays.pop("used")
     levels = tuple(_level_from_dict(each, arrays, i) for i, each in enumerate(data["levels"]))
     if arrays:
         raise ValueError(f"no level has the arrays {sorted(arrays)}")
     grid = tuple(GridPoint(**with_tuples(point)) for point in data["grid"])
-    fitted = Fitted(**(with_tuples(data) | {"levels": levels, "grid": grid}))
+    fitted = Fitted(**(with_tuples(data) | {"levels": levels, "grid": grid, "used": used}))
     _check(fitted)
     return fitted
 
@@ -183,6 +187,7 @@ def _classes(hint: Any) -> tuple[type, ...]:
 
 def _check(fitted: Fitted) -> None:
     _check_types(fitted)
+    _check_array("used", fitted.used, np.uint64, (None,))
     levels, clusters = fitted.levels, all_clusters(fitted.levels)
     _require(bool(levels), "there are no levels")
     of_layers = [bag.level for bag in clusters]

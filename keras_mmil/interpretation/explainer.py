@@ -23,13 +23,13 @@ from keras_mmil.interpretation.readout.explanation import Explanation, explain
 from keras_mmil.interpretation.readout.part import Show
 from keras_mmil.interpretation.readout.representatives import Representative, representatives
 from keras_mmil.interpretation.readout.text_explanation import annotate
-from keras_mmil.interpretation.rule_classifier import RuleClassifier
 from keras_mmil.interpretation.rules.level import find_cluster, find_clusters
+from keras_mmil.interpretation.trust import Trust
 
 __all__ = ["Explainer"]
 
 
-class Explainer(RuleClassifier):
+class Explainer(Trust):
     """Read a trained network of bag-layers as symbolic rules.
 
     The representations of instances, of sub-bags and so on are clustered by k-means; decision trees
@@ -269,6 +269,7 @@ class Explainer(RuleClassifier):
             fidelity=self.fidelity_,
             majority=self.majority_,
             fidelity_by_instances=self.fidelity_by_instances_,
+            used=self._used,
         )
         saved = storage.Saved(self.get_params(), fitted, self._target)
         storage.write(folder, saved, self._fingerprint)
@@ -298,6 +299,6 @@ class Explainer(RuleClassifier):
         self.n_clusters_ = fitted.n_clusters
         self.fidelity_, self.majority_ = fitted.fidelity, fitted.majority
         self.fidelity_by_instances_ = fitted.fidelity_by_instances
-        self._network, self._target = network, target
+        self._network, self._target, self._used = network, target, fitted.used
         self._fingerprint = storage.fingerprint(network.model)
         return self

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from keras_mmil.interpretation.fitting.search import GridPoint
 from keras_mmil.interpretation.rules.level import Level
 
@@ -23,6 +26,7 @@ class Fitted:
             rules that predict it for every top-bag.
         fidelity_by_instances: the best fidelity where instances are labelled by "fields", and where
             they are labelled by "centroids", as far as these differ.
+        used: hashes of the top-bags that rules were fitted and chosen on, uint64 [top-bags].
     """
 
     levels: tuple[Level, ...]
@@ -32,3 +36,4 @@ class Fitted:
     fidelity: float
     majority: float
     fidelity_by_instances: Mapping[str, float]
+    used: npt.NDArray[np.uint64]

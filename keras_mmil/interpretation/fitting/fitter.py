@@ -3,6 +3,9 @@
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.types import Array, Tensors
 from keras_mmil.interpretation.fitting import options, refine
@@ -20,6 +23,7 @@ from keras_mmil.interpretation.fitting.search import GridPoint, Trees, best_of, 
 from keras_mmil.interpretation.network import sensitivity
 from keras_mmil.interpretation.network.capture import Observation
 from keras_mmil.interpretation.network.data import Source
+from keras_mmil.interpretation.network.fingerprints import fingerprints
 from keras_mmil.interpretation.rules.level import Level, level_symbol
 
 __all__ = ["Fitter"]
@@ -40,6 +44,8 @@ class Fitter:
         self._network, self._target, self._settings = task.network, task.target, task.settings
         self._x, self._x_valid = task.x, task.x_valid
         self._progress = Progress(verbose)
+        # Of the top-bags of each of the two, once they have been read.
+        self._prints: dict[Source, npt.NDArray[np.uint64]] = {}
         self._projections: Sequence[Array | None] = [None] * len(self._network.layers)
 
     def fit(self) -> Fitted:
@@ -91,6 +97,7 @@ class Fitter:
             fidelity=best.fidelity,
             majority=majority(data.held_out.classes),
             fidelity_by_instances=combinations.by_instances(possible, best),
+            used=np.sort(np.concatenate(list(self._prints.values()))),
         )
 
     def _levels(
@@ -202,8 +209,19 @@ class Fitter:
 
     def _observe(self, source: Source) -> Iterator[Observation]:
         """What the network computes on some top-bags, in the directions that matter."""
-        batches = self._network.batches(*self._in_batches(source))
+        batches, on_batch = self._in_batches(source)
+        batches = self._network.batches(self._hashed(source, batches), on_batch)
         return (batch.projected(self._projections) for batch in batches)
+
+    def _hashed(self, source: Source, batches: Iterable[Tensors]) -> Iterator[Tensors]:
+        """The same batches, of whose top-bags the hashes are kept when they are first read."""
+        prints: list[npt.NDArray[np.uint64]] = []
+        for batch in batches:
+            if source not in self._prints:
+                prints.append(fingerprints(batch, self._network.model.input))
+            yield batch
+        if source not in self._prints:
+            self._prints[source] = np.concatenate(prints)
 
 
 def _untried(

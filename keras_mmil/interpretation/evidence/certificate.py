@@ -1,0 +1,220 @@
+"""Fidelity, accuracy and precision with intervals, on data that the rules have not seen."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import binomtest
+
+from keras_mmil._support.agreement import majority
+from keras_mmil._support.percent import percent
+from keras_mmil._support.types import Bools, Config, Ints, Tensors
+from keras_mmil.interpretation.evidence.interval import Interval, interval
+from keras_mmil.interpretation.network.capture import Network, Observation
+from keras_mmil.interpretation.network.data import Source
+from keras_mmil.interpretation.network.fingerprints import fingerprints
+from keras_mmil.interpretation.network.targets import Target
+from keras_mmil.interpretation.readout.reading import read
+from keras_mmil.interpretation.rules.level import Level
+
+__all__ = ["Certificate", "RulePrecision", "certify"]
+
+# More known top-bags than chance explains at this probability are no chance.
+_BEYOND_CHANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class RulePrecision:
+    """The precision of one rule of the top-bags.
+
+    Attributes:
+        number: of the rule, from 1, as in the printed rules.
+        clause: the rule as text.
+        precision: of the top-bags that the rule matches, the share that the network puts into the
+            rule's class. The intervals of all rules hold at once with the probability `level`.
+    """
+
+    number: int
+    clause: str
+    precision: Interval
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good rules are, with exact intervals.
+
+    Attributes:
+        level: probability with which each interval contains the true share; of the rules, with
+            which all do.
+        fidelity: share of the top-bags on which rules and network agree.
+        accuracy: share that the rules classify correctly; None without labels.
+        rules: the precision of each rule of the top-bags.
+        majority: share of the network's most frequent class: the fidelity of constant rules.
+        n: number of top-bags.
+        n_used: number of those that equal some which the rules were fitted or chosen on.
+        without: the certificate of the others; None where `n_used` is 0.
+    """
+
+    level: float
+    fidelity: Interval
+    accuracy: Interval | None
+    rules: tuple[RulePrecision, ...]
+    majority: float
+    n: int
+    n_used: int = 0
+    without: "Certificate | None" = None
+
+    def text(self) -> str:
+        """The intervals, a line each."""
+        lines = [
+            f"intervals at {percent(self.level)}, of {self.n} top-bags",
+            f"fidelity: {self.fidelity}; constant rules: {percent(self.majority)}",
+        ]
+        if self.accuracy is not None:
+            lines.append(f"accuracy: {self.accuracy}")
+        lines.append("precision of each rule; the intervals hold all at once:")
+        lines += [
+            f"{r.number:3}  {r.clause}  # {r.precision} of {r.precision.n}" for r in self.rules
+        ]
+        if self.without is not None:
+            lines += [
+                f"{self.n_used} of these top-bags equal some that the rules were fitted or chosen "
+                "on. Without them:",
+                self.without.text(),
+            ]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def to_dict(self) -> Config:
+        """As JSON knows it."""
+        return {
+            **vars(self),
+            "fidelity": self.fidelity.to_dict(),
+            "accuracy": self.accuracy and self.accuracy.to_dict(),
+            "rules": [vars(r) | {"precision": r.precision.to_dict()} for r in self.rules],
+            "without": self.without and self.without.to_dict(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """What is counted, for each top-bag.
+
+    Attributes:
+        by_rules, by_network: classes, int [top-bags].
+        truth: true classes, or None.
+        matched: whether each rule matches, bool [top-bags, rules].
+    """
+
+    by_rules: Ints
+    by_network: Ints
+    truth: Ints | None
+    matched: Bools
+
+    def some(self, chosen: Bools) -> "_Counted":
+        truth = None if self.truth is None else self.truth[chosen]
+        return _Counted(self.by_rules[chosen], self.by_network[chosen], truth, self.matched[chosen])
+
+
+def certify(
+    levels: Sequence[Level],
+    target: Target,
+    used: npt.NDArray[np.uint64],
+    network: Network,
+    observe: Callable[[Iterable[Tensors]], Iterable[Observation]],
+    data: Source,
+    y: npt.ArrayLike | None,
+    level: float,
+) -> Certificate:
+    """Certify rules on some top-bags.
+
+    Args:
+        levels: from the instances upwards.
+        target: what the classes of top-bags are.
+        used: hashes of the top-bags that the rules were fitted or chosen on, each as often as it
+            was used.
+        network: the network.
+        observe: runs it on batches of checked top-bags.
+        data: the top-bags.
+        y: their labels; None for those of a Dataset, or for none.
+        level: probability of the intervals, between 0 and 1.
+
+    Raises:
+        ValueError: if `level` is out of range, or the top-bags are those that were used.
+    """
+    if not isinstance(level, float) or not 0 < level < 1:
+        raise ValueError(f"Expected a probability between 0 and 1. Received: level={level!r}")
+    has_labels = y is not None or data.has_labels
+    batches, truth = data.labelled(y) if has_labels else (data.batches(), None)
+    prints: list[npt.NDArray[np.uint64]] = []
+
+    def hashed() -> Iterator[Tensors]:
+        for batch in batches:
+            prints.append(fingerprints(batch, network.model.input))
+            yield batch
+
+    parts = [_counted_batch(levels, target, batch) for batch in observe(hashed())]
+    by_rules, by_network, matched = map(np.concatenate, zip(*parts, strict=True))
+    labels = None
+    if truth is not None:
+        labels = target.true_labels(truth(), len(by_rules), len(levels[-1].rules.names))
+    counted = _Counted(by_rules, by_network, labels, matched)
+    is_used = np.isin(np.concatenate(prints), used)
+    _check_unused(is_used, used)
+    found = _certificate(levels[-1], counted, level)
+    if not is_used.any():
+        return found
+    without = _certificate(levels[-1], counted.some(~is_used), level)
+    return Certificate(**(vars(found) | {"n_used": int(is_used.sum()), "without": without}))
+
+
+def _counted_batch(
+    levels: Sequence[Level], target: Target, batch: Observation
+) -> tuple[Ints, Ints, Bools]:
+    """The classes of top-bags by rules and network, and which rules match."""
+    reading, top = read(levels, target, [batch]), levels[-1]
+    known = top.space.matrix(reading.labels, reading.nestings, reading.values[top.record])
+    matched = np.stack([rule.matches(known) for rule in top.rules], axis=1)
+    return reading.labels[-1], reading.network, matched
+
+
+def _certificate(top: Level, counted: _Counted, level: float) -> Certificate:
+    n, agrees = len(counted.by_rules), counted.by_rules == counted.by_network
+    of_each = 1 - (1 - level) / len(top.rules)  # the bound of Bonferroni
+    rules = []
+    for number, (rule, matched) in enumerate(zip(top.rules, counted.matched.T, strict=True), 1):
+        right = matched & (counted.by_network == rule.conclusion)
+        precision = interval(int(right.sum()), int(matched.sum()), of_each)
+        rules.append(RulePrecision(number, top.rules.clause(rule), precision))
+    accuracy = None
+    if counted.truth is not None:
+        accuracy = interval(int((counted.by_rules == counted.truth).sum()), n, level)
+    return Certificate(
+        level=level,
+        fidelity=interval(int(agrees.sum()), n, level),
+        accuracy=accuracy,
+        rules=tuple(rules),
+        majority=majority(counted.by_network),
+        n=n,
+    )
+
+
+def _check_unused(is_used: Bools, used: npt.NDArray[np.uint64]) -> None:
+    """Refuse top-bags that are those that the rules were fitted or chosen on.
+
+    They are if all of them are known. If more than half are, they are refused, too, unless chance
+    explains it: where data repeat themselves, new ones often equal known ones, about as often as a
+    used top-bag occurs more than once (the estimate of Good and Turing).
+    """
+    n, n_known = len(is_used), int(is_used.sum())
+    counts = np.unique(used, return_counts=True)[1]
+    repeated = 1 - float((counts == 1).sum() / len(used))
+    chance = binomtest(n_known, n, repeated, alternative="greater").pvalue
+    if n_known == n or (n_known > n / 2 and chance < _BEYOND_CHANCE):
+        raise ValueError(
+            "Expected other top-bags than those that the rules were fitted or chosen on. "
+            f"Received: {n} top-bags, of which {n_known} equal some of those"
+        )

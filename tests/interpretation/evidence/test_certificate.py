@@ -1,0 +1,112 @@
+"""Certificates: figures counted in another way, and refusal of used data."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from digit_networks import compressed_model, explainer, random_ids, truth, vectors
+from scipy.stats import binomtest
+
+from keras_mmil import Bags, Explainer, ragged
+
+
+@pytest.fixture(scope="module")
+def poor(digit_model, digit_ids):
+    """An explainer whose rules are sometimes wrong."""
+    valid = vectors(random_ids(60, seed=1))
+    return explainer(n_clusters=(2, 2)).fit(digit_model, vectors(digit_ids), valid)
+
+
+def assert_interval(found, k, n, level):
+    ends = binomtest(k, n).proportion_ci(level)
+    assert (found.k, found.n) == (k, n)
+    np.testing.assert_allclose((found.low, found.high), (ends.low, ends.high))
+
+
+def test_figures_counted_top_bag_by_top_bag(poor, digit_model):
+    ids = random_ids(90, seed=2)
+    x, y = vectors(ids), truth(random_ids(90, seed=3))
+    found = poor.certify(x, y, level=0.9)
+    network = (digit_model.predict(x, verbose=0)[:, 0] > 0.5).astype(int).tolist()
+    explanations = poor.explain(x)
+    rules = [e.label for e in explanations]
+    assert_interval(
+        found.fidelity, sum(a == b for a, b in zip(rules, network, strict=True)), 90, 0.9
+    )
+    assert_interval(found.accuracy, sum(a == b for a, b in zip(rules, y, strict=True)), 90, 0.9)
+    assert found.fidelity.k < 90
+    assert found.majority == max(map(network.count, network)) / 90
+    top = poor.levels_[-1].rules
+    assert [r.number for r in found.rules] == list(range(1, len(top) + 1))
+    for rule, certified in zip(top, found.rules, strict=True):
+        matched = [e.network for e in explanations if rule in e.top_bag.matched]
+        k = sum(label == rule.conclusion for label in matched)
+        assert_interval(certified.precision, k, len(matched), 1 - 0.1 / len(top))
+        assert certified.clause == top.clause(rule)
+    assert (found.n, found.n_used, found.without) == (90, 0, None)
+    assert poor.certify(x).accuracy is None
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["fidelity"]["n"] == 90
+    assert str(found.fidelity) in str(found)
+
+
+def test_of_a_dataset(poor):
+    x, y = vectors(random_ids(50, seed=4)), truth(random_ids(50, seed=4))
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+    assert poor.certify(batches) == poor.certify(x, y)
+    assert poor.certify(batches.map(lambda x, y: x)) == poor.certify(x)
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(3, 20), slice(None, None, -1)])
+def test_used_data_are_refused(poor, digit_ids, part):
+    for ids in (digit_ids, random_ids(60, seed=1)):
+        x = ragged.take(vectors(ids), part)
+        with pytest.raises(ValueError, match=r"other top-bags.*Received: (\d+) top-bags, .* \1 eq"):
+            poor.certify(x)
+    new = vectors(random_ids(19, seed=5))
+    with pytest.raises(ValueError, match="39 top-bags, of which 20"):
+        poor.certify(ragged.concat([vectors(digit_ids)[:20], new]))
+
+
+def test_some_used_top_bags(poor, digit_ids):
+    used, new = vectors(digit_ids)[:10], vectors(random_ids(50, seed=5))
+    found = poor.certify(ragged.concat([new, used]), truth(random_ids(60, seed=6)))
+    assert (found.n, found.n_used) == (60, 10)
+    assert found.without == poor.certify(new, truth(random_ids(60, seed=6))[:50])
+    assert "10 of these top-bags equal some" in str(found)
+
+
+def test_data_that_repeat_themselves():
+    """Bags of one or two ids: new ones equal used ones by chance, also more than half of them."""
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        sizes = rng.integers(1, 3, n)
+        n_ids = sizes.sum()
+        return ragged.from_flat(rng.integers(0, 4, n_ids), [sizes, np.ones(n_ids, int)])
+
+    model = compressed_model()
+    fit = explainer(n_clusters=(3, 2)).fit(model, draw(300), draw(100))
+    odd = ragged.from_nested_lists([[[0, 0, 0, 1, 3]]])
+    x = ragged.concat([draw(80), odd])
+    found = fit.certify(x)
+    assert (found.n_used, found.without.n) == (80, 1)
+    packed = fit.certify(Bags.from_ragged(x))
+    assert (packed.n_used, packed.fidelity) == (80, found.fidelity)
+    with pytest.raises(ValueError, match="80 equal"):
+        fit.certify(x[:80])
+
+
+def test_hashes_are_saved(poor, digit_model, digit_ids, tmp_path):
+    poor.save(tmp_path)
+    loaded = Explainer.load(tmp_path, digit_model)
+    with pytest.raises(ValueError, match="fitted or chosen on"):
+        loaded.certify(vectors(digit_ids))
+    x = vectors(random_ids(90, seed=2))
+    assert loaded.certify(x) == poor.certify(x)
+
+
+@pytest.mark.parametrize("level", [0, 1, 1.0, 95, "0.9"])
+def test_level_out_of_range(poor, digit_ids, level):
+    with pytest.raises(ValueError, match=f"between 0 and 1. Received: level={level!r}"):
+        poor.certify(vectors(digit_ids), level=level)
