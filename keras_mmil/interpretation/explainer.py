@@ -13,6 +13,7 @@ from keras_mmil._support.types import PathLike
 from keras_mmil.interpretation import storage
 from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.fitting.fitter import Fitter
+from keras_mmil.interpretation.fitting.options import Tolerance
 from keras_mmil.interpretation.fitting.preparation import check_data, prepare
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.data import TopBags
@@ -61,7 +62,8 @@ class Explainer(Trust):
         ccp_alpha: pruning of the trees: a split has to lower the impurity by this much for each
             leaf it adds, so that a few odd bags make no rules.
         tolerance: prefer the fewest leaves among combinations whose fidelity is at most this much
-            below the highest.
+            below the highest; or "one_standard_error": the fewest clusters, then leaves, among
+            those within one standard error of the highest, as in the pruning of trees.
         validation_fraction: fraction of the top-bags to set aside for validation where `fit` is
             given no validation data.
         n_init: number of random starts of k-means.
@@ -109,7 +111,7 @@ class Explainer(Trust):
         class_names: Sequence[str] | None = None,
         max_depth: int | None = None,
         ccp_alpha: float = 1e-3,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
         validation_fraction: float = 0.2,
         n_init: int = 3,
         max_rows: int = 100_000,

@@ -13,7 +13,7 @@ from keras_mmil.interpretation.fitting.options import Settings
 from keras_mmil.interpretation.fitting.plan import Plan
 from keras_mmil.interpretation.fitting.progress import Progress
 from keras_mmil.interpretation.fitting.prune import prune
-from keras_mmil.interpretation.fitting.search import Climber, GridPoint, Trees, choose
+from keras_mmil.interpretation.fitting.search import Climber, GridPoint, Trees, best_of, choose
 from keras_mmil.interpretation.rules.tree import grow
 
 __all__ = ["Combinations", "Labelled"]
@@ -80,7 +80,7 @@ class Combinations:
             pairs = self._run([partial(climber.branch().rate, ks) for ks in new])
             tried.update(zip(new, pairs, strict=True))
             points = (point for point, _ in tried.values())
-            return choose(points, self._settings.tolerance).n_clusters
+            return self.choose(points).n_clusters
 
         best: tuple[int, ...] = ()
         longest = max(possible, key=len)
@@ -112,8 +112,16 @@ class Combinations:
         other = self._data.plan.by_centroids()
         if other.has_tree == self._data.plan.has_tree:
             return {"centroids": best.fidelity}
-        found = choose(self.ascend(possible, other), self._settings.tolerance)
+        found = self.choose(self.ascend(possible, other))
         return {"fields": best.fidelity, "centroids": found.fidelity}
+
+    def choose(self, grid: Iterable[GridPoint]) -> GridPoint:
+        """The best of some combinations, see `search.choose`."""
+        return choose(grid, self._settings.tolerance, len(self._data.held_out.classes))
+
+    def best_of(self, grid: Iterable[GridPoint]) -> list[GridPoint]:
+        """Those that are good enough to be chosen, see `search.best_of`."""
+        return best_of(grid, self._settings.tolerance, len(self._data.held_out.classes))
 
     def _climber(self, plan: Plan) -> Climber:
         settings = self._settings

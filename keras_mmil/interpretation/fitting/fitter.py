@@ -19,7 +19,7 @@ from keras_mmil.interpretation.fitting.plan import Plan, make_plan
 from keras_mmil.interpretation.fitting.preparation import Task
 from keras_mmil.interpretation.fitting.progress import Progress
 from keras_mmil.interpretation.fitting.sample import WeightedRows, sample_rows
-from keras_mmil.interpretation.fitting.search import GridPoint, Trees, best_of, choose
+from keras_mmil.interpretation.fitting.search import GridPoint, Trees
 from keras_mmil.interpretation.network import sensitivity
 from keras_mmil.interpretation.network.capture import Observation
 from keras_mmil.interpretation.network.data import Source
@@ -72,13 +72,13 @@ class Fitter:
                 trees |= pruned
                 levels_of = {
                     point: self._levels(data, centroids, point, pruned[point], names)
-                    for point in best_of(pruned, self._settings.tolerance)
+                    for point in combinations.best_of(pruned)
                 }
                 best = min(levels_of, key=lambda point: _n_conditions(levels_of[point]))
                 levels = levels_of[best]
                 break
             trees |= combinations.all(numbers)
-            best = choose(trees, self._settings.tolerance)
+            best = combinations.choose(trees)
             finer = refine.around(best.n_clusters, possible, centroids)
             if finer is None:
                 levels = self._levels(data, centroids, best, trees[best], names)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -13,17 +13,22 @@ from keras_mmil.interpretation.rules import features as kinds
 from keras_mmil.interpretation.rules.level import level_symbol
 
 __all__ = [
+    "ONE_STANDARD_ERROR",
     "Arguments",
     "Settings",
+    "Tolerance",
     "check_arguments",
     "class_names",
     "level_features",
     "make_settings",
 ]
 
+ONE_STANDARD_ERROR: Literal["one_standard_error"] = "one_standard_error"
+# How much less fidelity than the highest is as good: a number, or one standard error of it.
+Tolerance: TypeAlias = float | Literal["one_standard_error"]
+
 # The check of each argument, with the least and the greatest value allowed.
 _RANGES: tuple[tuple[str, Callable[..., object], float, float], ...] = (
-    ("tolerance", check_number, 0.0, 1.0),
     ("ccp_alpha", check_number, 0.0, np.inf),
     ("validation_fraction", check_number, 0.0, 1.0),
     ("n_init", check_int, 1, 1000),
@@ -47,7 +52,7 @@ class Arguments(Protocol):
     class_names: Sequence[str] | None
     max_depth: int | None
     ccp_alpha: float
-    tolerance: float
+    tolerance: Tolerance
     validation_fraction: float
     n_init: int
     max_rows: int
@@ -79,7 +84,7 @@ class Settings:
     class_names: Sequence[str] | None
     max_depth: int | None
     ccp_alpha: float
-    tolerance: float
+    tolerance: Tolerance
     n_init: int
     max_rows: int
     batch_size: int
@@ -98,6 +103,13 @@ class Settings:
 
 def check_arguments(explainer: Arguments) -> None:
     """Raise ValueError if an argument of an explainer is out of range, whatever the network is."""
+    if isinstance(explainer.tolerance, str) and explainer.tolerance != ONE_STANDARD_ERROR:
+        raise ValueError(
+            f"Expected a number, or {ONE_STANDARD_ERROR!r}. "
+            f"Received: tolerance={explainer.tolerance!r}"
+        )
+    if explainer.tolerance != ONE_STANDARD_ERROR:
+        check_number("tolerance", explainer.tolerance, 0.0, 1.0)
     for name, check, least, most in _RANGES:
         check(name, getattr(explainer, name), least, most)
     if explainer.metric not in _METRICS:

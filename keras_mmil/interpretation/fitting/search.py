@@ -1,5 +1,6 @@
 """The search for the numbers of clusters of the highest fidelity."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -8,10 +9,20 @@ import numpy as np
 
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.fitting.label import LabelledBags
+from keras_mmil.interpretation.fitting.options import ONE_STANDARD_ERROR, Tolerance
 from keras_mmil.interpretation.fitting.plan import Plan
 from keras_mmil.interpretation.rules.tree import Examples, Tree
 
-__all__ = ["Climber", "GridPoint", "Trees", "best_of", "choose", "merge", "tally"]
+__all__ = [
+    "Climber",
+    "GridPoint",
+    "Trees",
+    "best_of",
+    "choose",
+    "merge",
+    "tally",
+]
+
 
 # One for each kind of records that a tree labels, from below; see `Plan.records`.
 Trees: TypeAlias = tuple[Tree, ...]
@@ -153,23 +164,37 @@ class _Known:
     index: Ints
 
 
-def best_of(grid: Iterable[GridPoint], tolerance: float = 0.0) -> list[GridPoint]:
-    """The combinations of the highest fidelity, or at most so much below."""
+def best_of(
+    grid: Iterable[GridPoint], tolerance: Tolerance = 0.0, n_top_bags: int = 0
+) -> list[GridPoint]:
+    """The combinations of the highest fidelity, or not much below.
+
+    Args:
+        grid: the combinations.
+        tolerance: how much below; or "one_standard_error", that of the highest fidelity.
+        n_top_bags: number of validation top-bags, which the standard error depends on.
+    """
     grid = tuple(grid)
-    least = max(point.fidelity for point in grid) - tolerance - 1e-12
-    return [point for point in grid if point.fidelity >= least]
+    highest = max(point.fidelity for point in grid)
+    if tolerance == ONE_STANDARD_ERROR:
+        tolerance = math.sqrt(highest * (1 - highest) / n_top_bags)
+    return [point for point in grid if point.fidelity >= highest - tolerance - 1e-12]
 
 
-def choose(grid: Iterable[GridPoint], tolerance: float = 0.0) -> GridPoint:
+def choose(grid: Iterable[GridPoint], tolerance: Tolerance = 0.0, n_top_bags: int = 0) -> GridPoint:
     """The best combination: the highest fidelity; of equal ones the fewest clusters, then leaves.
 
-    With a tolerance, the fewest leaves, then clusters, among those whose fidelity is at most that
-    much below the highest.
+    With a number as tolerance, the fewest leaves, then clusters, among those whose fidelity is at
+    most that much below the highest. Within one standard error, the fewest clusters, then leaves.
+
+    Args:
+        grid, tolerance, n_top_bags: as for `best_of`.
     """
+    by_leaves = tolerance not in (0.0, ONE_STANDARD_ERROR)
 
     def preference(point: GridPoint) -> tuple[int, int, float, tuple[int, ...]]:
         size = sum(point.n_clusters)
-        simplicity = (point.n_leaves, size) if tolerance else (size, point.n_leaves)
+        simplicity = (point.n_leaves, size) if by_leaves else (size, point.n_leaves)
         return (*simplicity, -point.fidelity, point.n_clusters)
 
-    return min(best_of(grid, tolerance), key=preference)
+    return min(best_of(grid, tolerance, n_top_bags), key=preference)

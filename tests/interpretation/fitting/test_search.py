@@ -8,9 +8,16 @@ import pytest
 from nested_rows import PARENTS, TOP, nestings_of, random_tree
 
 from keras_mmil.interpretation.fitting.label import LabelledBags
+from keras_mmil.interpretation.fitting.options import ONE_STANDARD_ERROR
 from keras_mmil.interpretation.fitting.plan import Plan
 from keras_mmil.interpretation.fitting.prune import prune
-from keras_mmil.interpretation.fitting.search import Climber, GridPoint, choose, merge, tally
+from keras_mmil.interpretation.fitting.search import (
+    Climber,
+    GridPoint,
+    choose,
+    merge,
+    tally,
+)
 from keras_mmil.interpretation.network.nesting import multiplicities
 from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE
 from keras_mmil.interpretation.rules.fields import Field
@@ -31,6 +38,20 @@ def test_choice_among_equals():
     assert choose(grid, tolerance=0.004).n_clusters == (2, 5)
     assert choose(grid, tolerance=0.2).n_clusters == (2, 3)
     assert choose(grid[:4], tolerance=0.005).n_clusters == (2, 2)
+
+
+def test_choice_within_one_standard_error():
+    """Of 400 top-bags, that of 0.9 is 0.015: fidelities of 0.885 and more are as good."""
+    grid = [
+        GridPoint((8, 4), 0.9, 3),
+        GridPoint((4, 3), 0.8851, 9),
+        GridPoint((3, 4), 0.8851, 8),
+        GridPoint((2, 2), 0.8849, 2),
+    ]
+    assert choose(grid, ONE_STANDARD_ERROR, 400).n_clusters == (3, 4)
+    assert choose(grid, ONE_STANDARD_ERROR, 390).n_clusters == (2, 2)
+    assert choose(grid, ONE_STANDARD_ERROR, 10**9).n_clusters == (8, 4)
+    assert choose([*grid, GridPoint((9, 9), 1.0, 1)], ONE_STANDARD_ERROR, 9).n_clusters == (9, 9)
 
 
 def test_tally_merges_equal_examples():
