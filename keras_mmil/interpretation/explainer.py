@@ -162,7 +162,9 @@ class Explainer(Trust):
                 same each time, or if an argument of the constructor is out of range.
         """
         task = prepare(self, model, x, x_valid)
-        return self._set(Fitter(task, self.verbose).fit(), task.network, task.target)
+        self._set(Fitter(task, self.verbose).fit(), task.network, task.target)
+        self._task = task
+        return self
 
     def check(self, model: keras.Model, x: TopBags, x_valid: TopBags | None = None) -> None:
         """Raise the errors of `fit` that can be known before the model is trained.

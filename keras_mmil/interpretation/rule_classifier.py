@@ -159,14 +159,18 @@ class RuleClassifier(BaseEstimator):
             batches: of checked top-bags.
             in_order: whether positions in bags matter, see `Network.batches`.
         """
+        self._check_weights()
+        projections = [clusters.projection for clusters in all_clusters(self.levels_)]
+        observations = self._network.batches(batches, in_order=in_order)
+        return (batch.projected(projections) for batch in observations)
+
+    def _check_weights(self) -> None:
+        """Raise ValueError where the model's weights are not those that the rules are about."""
         if fingerprint(self._network.model) != self._fingerprint:
             raise ValueError(
                 "Expected the weights that the model had when its rules were learned: fit again. "
                 f"Received: model={self._network.model.name!r} with other weights"
             )
-        projections = [clusters.projection for clusters in all_clusters(self.levels_)]
-        observations = self._network.batches(batches, in_order=in_order)
-        return (batch.projected(projections) for batch in observations)
 
     def _accuracy(self, by_rules: Ints, y: npt.ArrayLike) -> dict[str, float]:
         truth = self._target.true_labels(y, len(by_rules), len(self.classes_))
