@@ -7,11 +7,15 @@ from sklearn.utils.validation import check_is_fitted
 from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.evidence.certificate import Certificate, certify
+from keras_mmil.interpretation.evidence.counterfactual import Counterfactual, counterfactual
+from keras_mmil.interpretation.evidence.deletion import DeletionTest, deletion
 from keras_mmil.interpretation.evidence.stability import Stability, stability
 from keras_mmil.interpretation.fitting.options import Arguments
 from keras_mmil.interpretation.fitting.preparation import Task, prepare
 from keras_mmil.interpretation.network.data import TopBags
 from keras_mmil.interpretation.rule_classifier import RuleClassifier
+from keras_mmil.interpretation.rules.level import find_clusters
+from keras_mmil.ragged import concat, n_top_bags
 
 __all__ = ["Trust"]
 
@@ -94,3 +98,54 @@ class Trust(RuleClassifier, Arguments):
             )
         self._check_weights()
         return stability(self.levels_, task, n=n, seed=random_state, verbose=verbose)
+
+    def deletion(self, x: TopBags, innermost: bool = False) -> DeletionTest:
+        """Whether the network's class changes when the members that decided are removed.
+
+        Args:
+            x: top-bags, as for `fit`.
+            innermost: whether to remove, instead of a bag that decides, only the members in it that
+                do, and so on inwards.
+
+        Returns:
+            A `DeletionTest`, with a row for each top-bag. A rule that only wants members to be
+            absent has none that decide: such top-bags do not count.
+
+        Raises:
+            ValueError: if members cannot be removed, as of texts, or of dense inputs.
+        """
+        data = self.top_bags(x)
+        found = (self.levels_, self.classes_, self._target, self._network, self._observe)
+        return deletion(*found, data, innermost)
+
+    def counterfactual(
+        self, x: TopBags, donors: TopBags | None = None, level: int | str | None = None
+    ) -> Counterfactual:
+        """The fewest members to remove, or to add, so that the rules say something else.
+
+        Members that are alike to the rules count as one. All combinations of few members are tried,
+        as long as there are at most 10,000; of more, the search is greedy, and the result says so.
+        Among equally small changes, one that changes the network's class, too, is preferred.
+
+        Args:
+            x: a single top-bag, `x[:1]` or `x[0]`.
+            donors: top-bags whose members may be added; None for removals only.
+            level: whose members may be removed: index of the level, 0 for instances, its symbol, or
+                what the data call such members; None for the members of the top-bag itself.
+
+        Raises:
+            ValueError: if `x` is not one top-bag, or a Dataset; if members cannot be removed, as of
+                texts, or of dense inputs; or for donors of members that are not the top-bag's own.
+        """
+        check_is_fitted(self, "levels_")
+        batches = list(self.top_bags(self._network.as_batch(x)).batches())
+        n = sum(map(n_top_bags, batches))
+        if n != 1:
+            raise ValueError(f"Expected one top-bag. Received: x with {n} top-bags")
+        given = None if donors is None else concat(list(self.top_bags(donors).batches()))
+        top = len(self._network.layers)
+        layers = [i for i, parent in enumerate(self._network.parents) if parent == top]
+        if level is not None:
+            layers = [find_clusters(self.levels_, level).level]
+        found = (self.levels_, self.classes_, self._target, self._network, self._observe)
+        return counterfactual(*found, batches[0], given, layers)

@@ -1,0 +1,176 @@
+"""Whether the network changes its mind when the members are removed that decided for the rules."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+
+from keras_mmil._support.types import Config, Floats, Ints, Tensors
+from keras_mmil.interpretation.evidence.edits import Editor, Member
+from keras_mmil.interpretation.evidence.interval import Interval, interval
+from keras_mmil.interpretation.network.capture import Network, Observation
+from keras_mmil.interpretation.network.data import Source
+from keras_mmil.interpretation.network.targets import Outputs, Target
+from keras_mmil.interpretation.readout.explanation import explain
+from keras_mmil.interpretation.readout.part import Part
+from keras_mmil.interpretation.readout.reading import read
+from keras_mmil.interpretation.rules.level import Level
+
+__all__ = ["DeletionRow", "DeletionTest", "deciding", "deletion"]
+
+
+@dataclass(frozen=True)
+class DeletionRow:
+    """One top-bag with and without the members that decided.
+
+    Attributes:
+        index: of the top-bag.
+        removed: what was removed: for each member the index of the bag-layer whose row it is, and
+            its position; empty where nothing decided by being there.
+        network: names of the network's class before and after.
+        rules: names of the rules' class before and after.
+        output: the network's output for its class before, before and after, of several outputs that
+            of the class; NaN where the target is a function.
+    """
+
+    index: int
+    removed: tuple[Member, ...]
+    network: tuple[str, str]
+    rules: tuple[str, str]
+    output: tuple[float, float]
+
+    @property
+    def changed(self) -> bool:
+        """Whether the network's class changed."""
+        return self.network[0] != self.network[1]
+
+
+@dataclass(frozen=True)
+class DeletionTest:
+    """How often the network's class changes when the members that decided are removed.
+
+    Attributes:
+        rows: one a top-bag.
+    """
+
+    rows: tuple[DeletionRow, ...]
+
+    @property
+    def interval(self) -> Interval:
+        """The share, with its interval at 95 %."""
+        tested = [row for row in self.rows if row.removed]
+        return interval(sum(row.changed for row in tested), len(tested))
+
+    @property
+    def share(self) -> float:
+        """Of the explanations with members that decided, those without which the network's class
+        is another; NaN where there are none."""
+        return self.interval.estimate
+
+    @property
+    def n_undecided(self) -> int:
+        """Number of top-bags where no member decided, as the rule only wants some to be absent."""
+        return sum(not row.removed for row in self.rows)
+
+    def text(self) -> str:
+        """The share in a line."""
+        found = self.interval
+        text = (
+            f"Without the members that decided, the network's class is another for {found} of "
+            f"{found.n} top-bags."
+        )
+        if self.n_undecided:
+            text += f" In {self.n_undecided} others, no member decides by being there."
+        return text
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def to_dict(self) -> Config:
+        """As JSON knows it."""
+        rows = []
+        for row in self.rows:
+            output = [None if math.isnan(x) else x for x in row.output]
+            rows.append(vars(row) | {"output": output, "changed": row.changed})
+        return {"share": self.interval.to_dict(), "n_undecided": self.n_undecided, "rows": rows}
+
+    def table(self) -> str:
+        """A line for each top-bag."""
+        return "\n".join(
+            f"{row.index:5}  {len(row.removed):3} removed  network {' → '.join(row.network)}  "
+            f"rules {' → '.join(row.rules)}  output {row.output[0]:.4f} → {row.output[1]:.4f}"
+            for row in self.rows
+        )
+
+
+def deciding(part: Part, innermost: bool = False) -> list[Member]:
+    """The members of a part that decide.
+
+    Args:
+        part: a top-bag, or a part of it.
+        innermost: of members that are bags, whose own members decide, only these.
+    """
+    found: list[Member] = []
+    for child in part.children:
+        if child.deciding:
+            inner = deciding(child, innermost) if innermost else []
+            found += inner or [(child.level, child.position)]
+    return found
+
+
+def deletion(
+    levels: Sequence[Level],
+    classes: Sequence[str],
+    target: Target,
+    network: Network,
+    observe: Callable[[Iterable[Tensors], bool], Iterable[Observation]],
+    data: Source,
+    innermost: bool,
+) -> DeletionTest:
+    """Remove the members that decided from each top-bag, and see what the network says.
+
+    Args:
+        levels: from the instances upwards.
+        classes: names of the classes of top-bags.
+        target: what they are.
+        network: the network.
+        observe: runs it on batches of checked top-bags, in order or not.
+        data: the top-bags.
+        innermost: see `deciding`.
+
+    Raises:
+        ValueError: if members cannot be removed, see `Editor`.
+    """
+    editor, rows = Editor(network), list[DeletionRow]()
+    for batch in map(editor.plain, data.batches()):
+        (seen,) = observe([batch], True)
+        reading = read(levels, target, [seen])
+        explanations = explain(levels, classes, reading)
+        removed = [deciding(each.top_bag, innermost) for each in explanations]
+        (edited,) = observe([editor.without(batch, [m for each in removed for m in each])], False)
+        after = read(levels, target, [edited])
+        before_output = _outputs(target, seen.outputs, reading.network)
+        after_output = _outputs(target, edited.outputs, reading.network)
+        offset = len(rows)
+        for i, members in enumerate(removed):
+            found = DeletionRow(
+                index=offset + i,
+                removed=tuple((layer, (offset + at[0], *at[1:])) for layer, at in members),
+                network=(classes[reading.network[i]], classes[after.network[i]]),
+                rules=(classes[reading.labels[-1][i]], classes[after.labels[-1][i]]),
+                output=(float(before_output[i]), float(after_output[i])),
+            )
+            rows.append(found)
+    return DeletionTest(tuple(rows))
+
+
+def _outputs(target: Target, outputs: Outputs, labels: Ints) -> Floats:
+    """The output that decides for each top-bag, or that of its class; NaN for a function."""
+    if target.function is not None:
+        return np.full(len(labels), math.nan)
+    (array,) = keras.tree.flatten(outputs)
+    array = array.reshape(len(array), -1)
+    columns = labels if target.kind == "argmax" else np.full(len(labels), target.index)
+    return np.asarray(array[np.arange(len(array)), columns])
