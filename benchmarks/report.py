@@ -102,7 +102,7 @@ def table(records):
 
 def cells_of(record):
     """What a record says, as people read it."""
-    cells = {column: record[column] for column in COLUMNS if column in record}
+    cells = {column: record[column] for column in COLUMNS if record.get(column) is not None}
     cells["ours"] = text(record["metric"], record["mean"]) if "mean" in record else "not run"
     if "std" in record and record["runs"] > 1:
         cells["ours"] += f" ± {text(record['metric'], record['std'])}"
@@ -110,8 +110,6 @@ def cells_of(record):
         cells["paper"] = text(record["metric"], record["paper"])
         if "paper_std" in record:
             cells["paper"] += f" ± {text(record['metric'], record['paper_std'])}, as quoted there"
-    elif "paper" in record:
-        cells["paper"] = ""
     if "published" in record:
         cells["published"] = f"{text(record['metric'], record['published'])}, {record['source']}"
     return cells
