@@ -40,7 +40,9 @@ def streamed(
         for pieces in _rebatched(found, batch_size):
             yield _read(root, pieces, target)
 
-    return tf.data.Dataset.from_generator(tensors, output_signature=_signature(root, target))
+    dataset = tf.data.Dataset.from_generator(tensors, output_signature=_signature(root, target))
+    # Otherwise tf.data appends a buffer that grows whenever the reader is slower than its user.
+    return dataset.prefetch(1)
 
 
 def _read(root: Field, pieces: Iterable[Batch], target: Target | None) -> Any:

@@ -176,6 +176,7 @@ def test_no_more_of_a_file_is_read_than_batches_ask_for(form, tmp_path, monkeypa
     for n in range(1, 11):
         next(dataset)
         gc.collect()
-        assert sum(taken) <= 50 * n + 2 * max(taken)
+        # A batch waits, another one is being made, and a block of the file is read as a whole.
+        assert sum(taken) < 50 * (n + 2) + max(taken)
         assert sum(batch() is not None for batch in alive) <= 3
     assert sum(taken) < len(records) / 2
