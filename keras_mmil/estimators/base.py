@@ -21,8 +21,8 @@ from keras_mmil.estimators import _storage
 from keras_mmil.estimators._kept import Kept
 from keras_mmil.functional.seeds import seeded
 from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.export.rule_book import RuleBook
 from keras_mmil.interpretation.readout.explanation import Explanation
-from keras_mmil.interpretation.rules.rule_book import RuleBook
 from keras_mmil.records import Schema
 from keras_mmil.zoo.records import Labels, records_model
 

@@ -9,17 +9,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.agreement import agreement
-from keras_mmil._support.types import Ints, Tensors
+from keras_mmil._support.types import Ints, PathLike, Tensors
+from keras_mmil.interpretation.export.rule_book import RuleBook
+from keras_mmil.interpretation.export.table import labels_table
 from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.readout.reading import Reading, classify, read
 from keras_mmil.interpretation.rules.level import Clusters, Level, all_clusters, rename
-from keras_mmil.interpretation.rules.rule_book import RuleBook
 from keras_mmil.interpretation.storage import fingerprint
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 __all__ = ["RuleClassifier"]
 
@@ -87,6 +89,30 @@ class RuleClassifier(BaseEstimator):
             instances (their clusters), [top-bags, (n)] for sub-bags.
         """
         return self.read(self.top_bags(x)).nested_labels()
+
+    def labels_table(self, x: TopBags, path: PathLike | None = None) -> "pa.Table":
+        """What rules that run elsewhere read: a row for each top-bag, and for all that is in it.
+
+        Members that the network stores once are repeated as the data have them.
+
+        Args:
+            x: top-bags.
+            path: of a Parquet file to write as well.
+
+        Returns:
+            A table, top-bags last, with these columns and then one for each field, named by its
+            path (one a part of a time); NULL is what is missing, or of another kind of records:
+
+            kind: what the record is called, such as "instance", "orders.items", "top-bag".
+            id: its number among those of its kind, int64: of a top-bag its index in `x`.
+            bag: id of the record that it is in, int64.
+            weight: multiplicity or importance there, float64.
+            cluster: by the nearest centroid; NULL where rules say it.
+
+        Raises:
+            ImportError: without pyarrow.
+        """
+        return labels_table(self.levels_, self.read(self.top_bags(x)), path)
 
     def fidelity(self, x: TopBags) -> float:
         """The fraction of top-bags on which rules and network agree."""

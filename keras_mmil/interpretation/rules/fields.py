@@ -56,6 +56,28 @@ class Field:
         """What is known of raw values [n]: float32 [n, columns]."""
         return _MATRIX[self.kind](self, raw)
 
+    def exported(self, raw: Array) -> tuple[Array, ...]:
+        """Raw values [n] as other systems read them: None where they are missing.
+
+        Returns:
+            Arrays of objects [n]: floats of numbers and booleans; texts of categories; of texts
+            their tokens, each with a space before and after it; of times floats, one array a part.
+        """
+        if self.kind in ("category", "text"):
+            distinct, index = np.unique(raw, return_inverse=True)
+            texts = np.empty(len(distinct), object)
+            for row, value in enumerate(distinct):
+                if not _is_missing(value):
+                    text = str(_plain(value))
+                    is_text = self.kind == "text"
+                    texts[row] = f" {' '.join(sorted(_tokens(text)))} " if is_text else text
+            return (texts[index.reshape(-1)],)
+        numbers = (self.matrix(raw) if self.kind == "time" else raw[:, None]).astype(float)
+        is_missing = np.isnan(raw)
+        columns = numbers.astype(object)
+        columns[is_missing] = None
+        return tuple(columns.T)
+
     def shown(self, value: Any) -> str:
         """A raw value as text."""
         if self.kind in ("category", "text"):

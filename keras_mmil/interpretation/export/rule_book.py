@@ -2,15 +2,22 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from keras_mmil._support.types import Config
+from keras_mmil.interpretation.export.json import to_dict
+from keras_mmil.interpretation.export.program import program
+from keras_mmil.interpretation.export.prolog import to_prolog
+from keras_mmil.interpretation.export.python import to_python
+from keras_mmil.interpretation.export.sentences import sentences
+from keras_mmil.interpretation.export.sql import to_sql
 from keras_mmil.interpretation.rules.level import Level, listing
 from keras_mmil.interpretation.rules.rule import Rule
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 __all__ = ["RuleBook"]
 
@@ -66,38 +73,53 @@ class RuleBook:
                     "clause": rules.clause(rule),
                 }
 
+    def in_words(self) -> list[str]:
+        """The rules as sentences, one for each rule of top-bags.
+
+        After them comes one for each cluster that they mention without saying what it is.
+        """
+        return sentences(program(self.levels))
+
     def to_dict(self) -> Config:
-        """As JSON knows it: rules as data, with their names and texts, level by level."""
-        return {
-            "levels": [
-                {
-                    "bags": level.word,
-                    "path": level.path,
-                    "members": [
-                        {
-                            "rows": clusters.word,
-                            "path": clusters.path,
-                            "clusters": list(clusters.names),
-                            "needed": list(needed),
-                            "definition": clusters.definition
-                            and clusters.definition.to_dict(clusters.names),
-                        }
-                        for clusters, needed in zip(level.clusters, level.needed, strict=True)
-                    ],
-                    "columns": list(map(asdict, level.rules.columns)),
-                    "conclusions": list(level.rules.names),
-                    "rules": [
-                        {**rule.to_dict(), "clause": level.rules.clause(rule)}
-                        for rule in level.rules
-                    ],
-                }
-                for level in self.levels
-            ]
-        }
+        """As JSON knows it: all rules, with their names and texts, which can be executed.
+
+        docs/evidence.md describes the format.
+        """
+        return to_dict(program(self.levels))
 
     def to_json(self, indent: int | None = 1) -> str:
         """`to_dict` as a JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+    def to_sql(self, table: str = "labels") -> str:
+        """One query for the classes of top-bags, which SQLite and DuckDB run unchanged.
+
+        Its rows are `id` and `class`, in the order of the ids.
+
+        Args:
+            table: name of the table that `Explainer.labels_table` writes.
+
+        Raises:
+            ValueError: if a name, category or token holds "\\0", which no query can.
+        """
+        return to_sql(program(self.levels), table)
+
+    def to_python(self) -> str:
+        """A Python module without dependencies.
+
+        Its function `predict(rows)` maps the rows of the table that `Explainer.labels_table`
+        writes, as dicts, to a dict from the ids of top-bags to their classes.
+        """
+        return to_python(program(self.levels))
+
+    def to_prolog(self, facts: "pa.Table | None" = None) -> str:
+        """A program for SWI-Prolog, where `class(Id, Class)` gives the classes of top-bags.
+
+        Args:
+            facts: what `Explainer.labels_table` returned, to be written as facts into the program;
+                None for the clauses only, which say what facts they expect.
+        """
+        return to_prolog(program(self.levels), facts)
 
     def to_dataframe(self) -> "pd.DataFrame":
         """One row for each rule, see `records`.

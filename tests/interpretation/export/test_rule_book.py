@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from keras_mmil.interpretation.export.rule_book import RuleBook
 from keras_mmil.interpretation.rules.features import OCCURRENCE
 from keras_mmil.interpretation.rules.level import Clusters, Level
 from keras_mmil.interpretation.rules.rule import Condition, Rule
-from keras_mmil.interpretation.rules.rule_book import RuleBook
 from keras_mmil.interpretation.rules.rule_set import RuleSet
 from keras_mmil.interpretation.rules.space import Space
 

@@ -1,0 +1,190 @@
+"""Exported rules, executed: SQL, Prolog, Python and JSON say what the explainer says."""
+
+import ast
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from digit_networks import compressed_model, explainer, plain_model, random_ids, vectors
+from levels import clusters, top_level
+from record_networks import random_customers, read
+
+from keras_mmil.interpretation.export.program import program
+from keras_mmil.interpretation.export.rule_book import RuleBook
+from keras_mmil.interpretation.rules.features import FREQUENCY
+from keras_mmil.interpretation.rules.fields import Field
+from keras_mmil.interpretation.rules.rule import Condition
+
+needs_prolog = pytest.mark.skipif(
+    shutil.which("swipl") is None, reason="needs swipl, of Debian's swi-prolog-nox"
+)
+LANGUAGES = (
+    "SQLite",
+    "DuckDB",
+    pytest.param("SWI-Prolog", marks=needs_prolog),
+    "Python",
+    "JSON",
+)
+
+
+@pytest.fixture
+def executor(load_benchmark):
+    return load_benchmark("exports").EXECUTORS
+
+
+@pytest.fixture(scope="session")
+def by_counts():
+    """Rules about numbers of instances in sub-bags, with multiplicities."""
+    return explainer().fit(compressed_model("sum"), random_ids(80), random_ids(40, seed=1))
+
+
+@pytest.fixture(scope="session")
+def by_shares():
+    """Rules about shares."""
+    model = plain_model("mean")
+    return explainer().fit(model, vectors(random_ids(120)), vectors(random_ids(60, seed=1)))
+
+
+def same(executor, language, fitted, x):
+    table = fitted.labels_table(x)
+    found = executor[language](fitted.rules_, table)
+    expected = [fitted.classes_[label] for label in fitted.predict(x)]
+    assert found == dict(enumerate(expected))
+    assert len(set(expected)) > 1
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_digits(executor, language, digit_explainer):
+    same(executor, language, digit_explainer, vectors(random_ids(1000, seed=5)))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_counts(executor, language, by_counts):
+    features = {clusters.feature.name for clusters in by_counts.clusters_}
+    assert features & {"count", "weight"}
+    same(executor, language, by_counts, random_ids(300, seed=5))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_shares(executor, language, by_shares):
+    assert by_shares.clusters_[0].feature is FREQUENCY
+    same(executor, language, by_shares, vectors(random_ids(300, seed=5)))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_records(executor, language, churn_explainer):
+    seeds = range(10, 14)
+    customers = [each for seed in seeds for each in random_customers(250, seed, missing=0.2)]
+    same(executor, language, churn_explainer, read(customers))
+
+
+NASTY = "it's \"50 %\" \\ of; -- 'x'\n%{y} é /* z */"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_fields_of_all_kinds_with_nasty_names(executor, language):
+    """Every kind of condition, on values that are missing as well, against the rules themselves."""
+    import pyarrow as pa
+
+    fields = (
+        Field(f"number {NASTY}", "number"),
+        Field("true?", "boolean"),
+        Field(NASTY, "category", (NASTY, "toys")),
+        Field("note", "text", ("late", "gift")),
+        Field("since", "time"),
+    )
+    rng = np.random.default_rng(0)
+    n = 200
+
+    def maybe(values, missing):
+        return np.where(rng.random(n) < 0.3, missing, values)
+
+    raw = (
+        maybe(rng.integers(0, 5, n).astype(float), np.nan),
+        maybe(rng.integers(0, 2, n).astype(float), np.nan),
+        maybe(rng.choice(np.array([NASTY.encode(), b"toys", b"other"], object), n), b"\0"),
+        maybe(rng.choice(np.array([b"Late!", b"a gift, late", b"", b"gifted"], object), n), b"\0"),
+        maybe(rng.uniform(0, 2e9, n), np.nan),
+    )
+    space_columns = [column for field in fields for column in field.columns]
+    matrix = np.concatenate([f.matrix(x) for f, x in zip(fields, raw, strict=True)], axis=1)
+    tests = 0
+    for at, column in enumerate(space_columns):
+        values = matrix[:, at]
+        bounds = {0.5, -1e38, float(np.median(values[values > -1e30])) if at < 2 else 0.5}
+        if column.feature == "time":
+            bounds = {-1e38, float(np.median(values[values > -1e30]))}
+        for bound in bounds:
+            sides = Condition(at, low=bound), Condition(at, high=bound)
+            holds = [side.holds(matrix) for side in sides]
+            if holds[0].all() or holds[1].all():
+                continue  # such rules do not come up
+            level = top_level([(side,) for side in sides], (), fields, record=0)
+            book = RuleBook((level,))
+            (kind,) = program((level,)).kinds
+            data = {"kind": [kind.name] * n, "id": list(range(n)), "bag": [None] * n}
+            data |= {"weight": [1.0] * n, "cluster": [None] * n}
+            for field, names, x in zip(fields, kind.columns, raw, strict=True):
+                data |= zip(names, (list(each) for each in field.exported(x)), strict=True)
+            expected = {i: f"class {int(second)}" for i, second in enumerate(holds[1])}
+            assert executor[language](book, pa.table(data)) == expected, column
+            tests += 1
+    assert tests >= 13
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_empty_bag_has_no_share_of_anything(executor, language):
+    import pyarrow as pa
+
+    bag = clusters(feature=FREQUENCY, names=(NASTY, "u2"))
+    level = top_level([(Condition(0, low=0.3),), (Condition(0, high=0.3),)], (bag,))
+    # The second bag weighs nothing, the third has no members.
+    rows = [
+        ("instance", i, i // 2, w, c)
+        for i, (w, c) in enumerate([(1.0, NASTY), (2.0, "u2"), (0.0, NASTY), (0.0, "u2")])
+    ]
+    rows += [("top-bag", i, None, 1.0, None) for i in range(3)]
+    names = ("kind", "id", "bag", "weight", "cluster")
+    table = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    found = executor[language](RuleBook((level,)), table)
+    assert found == {0: "class 0", 1: "class 1", 2: "class 1"}
+
+
+def test_sql_refuses_what_no_query_can_hold(digit_explainer):
+    top = digit_explainer.levels_[-1]
+    names = tuple(f"{name}\0" for name in top.rules.names)
+    broken = replace(top, rules=replace(top.rules, names=names))
+    book = RuleBook((*digit_explainer.levels_[:-1], broken))
+    with pytest.raises(ValueError, match=r"a query can hold.*\\x00"):
+        book.to_sql()
+
+
+def test_tables_have_any_name(digit_explainer):
+    query = digit_explainer.rules_.to_sql('my "labels"')
+    assert '"my ""labels"""' in query
+    assert 'FROM "labels"' not in query
+
+
+def test_the_module_imports_nothing(churn_explainer):
+    tree = ast.parse(churn_explainer.rules_.to_python())
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def test_json_has_a_format_and_a_version(churn_explainer):
+    data = json.loads(churn_explainer.rules_.to_json())
+    assert (data["format"], data["version"]) == ("keras-mmil-rules", 1)
+    assert data["top"] == data["levels"][-1]["kind"] == "record"
+    assert data["classes"] == ["negative", "positive"]
+    assert data["given"] == []
+
+
+def test_clusters_that_need_the_network_are_named(digit_explainer):
+    rules = digit_explainer.rules_
+    assert json.loads(rules.to_json())["given"] == ["instance"]
+    assert "'instance', comes from the network" in rules.to_sql()
+    assert "of instance, comes from the network" in rules.to_python()
+    assert (
+        "label('instance', Id, Cluster) :- cluster('instance', Id, Cluster)." in rules.to_prolog()
+    )
