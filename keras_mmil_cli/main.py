@@ -106,6 +106,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     explain.set_defaults(command=_explain)
 
+    report = commands.add_parser("report", help="write the report of a run anew: a page of HTML")
+    report.add_argument("run", help="folder of a run with rules")
+    report.add_argument("--out", help="path of the page; report.html in the folder by default")
+    report.add_argument(
+        "--without-data",
+        dest="include_data",
+        action="store_false",
+        help="show rules, figures and definitions only",
+    )
+    report.set_defaults(command=_report)
+
     list_ = commands.add_parser("list", help="list the experiments")
     list_.set_defaults(command=_list)
     return parser
@@ -157,6 +168,12 @@ def _explain(options: argparse.Namespace) -> None:
     with _quiet(options):
         from keras_mmil.cli.explain import explain
     print(explain(options.run, options.text, form=options.format, color=sys.stdout.isatty()))
+
+
+def _report(options: argparse.Namespace) -> None:
+    with _quiet(options):
+        from keras_mmil.cli.page import page_of_run
+    print(page_of_run(options.run, options.out, include_data=options.include_data))
 
 
 def _list(options: argparse.Namespace) -> None:

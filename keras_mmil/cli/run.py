@@ -16,6 +16,7 @@ from keras_mmil._support.atomic import replacing
 from keras_mmil._support.types import Ints
 from keras_mmil.cli.options import RunOptions, Settings
 from keras_mmil.cli.output import print_figures, print_run, write_rules
+from keras_mmil.cli.page import write_page
 from keras_mmil.cli.results import METRICS, figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation import Explainer
@@ -76,8 +77,8 @@ def run(experiment: Experiment, options: RunOptions) -> RunResult:
     """Train, test, extract the rules, and write everything to a folder.
 
     The folder then holds `model.keras`, `rules/` (for `Explainer.load`), `rules.txt`,
-    `metrics.json`, `history.csv` and `fidelity.png`; where true labels of instances are known,
-    `clusters.png`; and what the experiment adds, see its `Data.report`.
+    `metrics.json`, `history.csv`, `report.html` and `fidelity.png`; where true labels of instances
+    are known, `clusters.png`; and what the experiment adds, see its `Data.report`.
 
     Where the paper's figures are of a cross-validation, that comes first, and its scores are in
     `cross_validation.json`. The rules are then those of one more network, trained on eight tenths.
@@ -251,6 +252,7 @@ class _Run:
         write_rules(report, metrics, explainer.describe(x, instance_labels=instance_labels))
         if data.report is not None:
             data.report(report)
+        write_page(self.folder / "report.html", experiment, data, explainer)
         return explainer
 
     def _rule_data(self) -> RuleData:

@@ -7,7 +7,7 @@ from keras_mmil.records import kinds
 from keras_mmil.records.choices import by_path, check
 from keras_mmil.records.fields import Field, tree
 from keras_mmil.records.paths import alternative, item
-from keras_mmil.records.showing import as_text
+from keras_mmil.records.showing import as_html, as_text
 from keras_mmil.records.statistics import TYPES, Observed
 
 __all__ = ["Parts"]
@@ -102,6 +102,10 @@ class Parts:
 
     def __str__(self) -> str:
         return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return as_html(self)
 
     def _take(self, observed: Observed, choices: Mapping[str, str]) -> None:
         """Have these statistics and choices, if they go together."""

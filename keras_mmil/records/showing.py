@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
+from keras_mmil._support.html import table
 from keras_mmil.records.fields import Field
 from keras_mmil.records.statistics import Values
 
-__all__ = ["as_text"]
+__all__ = ["as_html", "as_text"]
 
 _COLUMNS = ("path", "kind", "why", "missing", "distinct", "examples")
 _WIDEST = 60  # characters of a column
@@ -23,6 +24,11 @@ def as_text(parts: Iterable[Field]) -> str:
         for row in rows
     ]
     return "\n".join(lines)
+
+
+def as_html(parts: Iterable[Field]) -> str:
+    """The same as a piece of HTML, for notebooks."""
+    return table(_COLUMNS, map(_row, parts))
 
 
 def _row(field: Field) -> tuple[str, ...]:

@@ -11,9 +11,11 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Ints
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import citations, synthetic
+from keras_mmil.interpretation.readout.part import Show
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
+from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
 
 __all__ = ["citation_experiment"]
@@ -98,6 +100,7 @@ def _load(
         build_arguments={"dataset": network},
         class_names=network.class_names,
         rule_data=papers.rule_data,
+        page=papers.page,
         report=papers.report,
     )
 
@@ -149,13 +152,16 @@ class _Papers:
         copies = (x.subsample(rates, seed=seed) for seed in seeds)
         return RuleData(Bags.concat([x, *copies]), x_valid)
 
-    def report(self, report: Report) -> None:
-        """Test papers by their numbers and subjects, words by their ids."""
+    def page(self) -> Page:
+        """The test papers."""
+        words, show, papers = self._shown()
+        return Page(words, self.network.labels[papers], show)
+
+    def _shown(self) -> tuple[tf.RaggedTensor, Show, Ints]:
+        """Test papers as bags of words, what to call their parts, and their numbers."""
         network, depth, parts = self.network, self.depth, self._parts()
         papers, visible = parts[-1][: self.limit], citations.visible(self.split, parts)[-1]
-        names = list(network.class_names or map(str, range(network.n_classes)))
-        if (network.labels < 0).any():
-            names.append("unknown")  # where -1 points to
+        names = self._class_names()
         bags = network.bags(papers, visible)
         words = tf.gather(network.words, bags)
         if depth == 1:
@@ -168,9 +174,22 @@ class _Papers:
             paper = papers[position[0]] if len(position) == 1 else paper_at(position)
             return f"paper {paper} ({names[network.labels[paper]]})"
 
+        return words, show, papers
+
+    def report(self, report: Report) -> None:
+        """Test papers by their numbers and subjects, words by their ids."""
+        words, show, papers = self._shown()
         report.clusters(words, show)
         report.explanations(words, show)
-        if depth == 2:
+        if self.depth == 2:
+            network = self.network
+            names = self._class_names()
+            bags = network.bags(papers, citations.visible(self.split, self._parts())[-1])
             labels = network.labels[bags.values.numpy()]
             labels = np.where(labels < 0, network.n_classes, labels)
             report.sub_bags(words, bags.with_values(tf.constant(labels)), names)
+
+    def _class_names(self) -> list[str]:
+        """Names of the classes, and of what is not known, where -1 points to."""
+        names = list(self.network.class_names or map(str, range(self.network.n_classes)))
+        return [*names, "unknown"] if (self.network.labels < 0).any() else names

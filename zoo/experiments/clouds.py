@@ -11,8 +11,10 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders import clouds
 from keras_mmil.datasets import modelnet, synthetic
+from keras_mmil.interpretation.report.renderers import Clouds
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
+from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
 from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 
@@ -83,6 +85,7 @@ def _load(
         build_arguments={"n_classes": len(names)},
         class_names=names,
         rule_data=rule_data,
+        page=lambda: Page(test.x, test.y, Clouds(test.x)),
         report=partial(_report, test.x, test.y, form, names),
     )
 

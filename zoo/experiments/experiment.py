@@ -11,6 +11,7 @@ from keras_mmil.bags import Bags
 from keras_mmil.model import Model
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
+from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
 
 __all__ = ["Data", "Experiment", "Part", "RuleData", "at_most"]
@@ -57,6 +58,8 @@ class Data:
         rule_data: function without arguments that makes the `RuleData`; None to extract rules from
             the labelled top-bags of `train`, validated on `valid`.
         explainer: arguments of the `Explainer` that depend on the data, such as its target.
+        page: function without arguments that makes the `Page` of the report; None for the test set,
+            as it is.
         report: function of a `Report` that writes to the folder of a run what this experiment shows
             besides rules and figures; None for nothing.
     """
@@ -69,6 +72,7 @@ class Data:
     class_names: Sequence[str] | None = None
     rule_data: Callable[[], RuleData] | None = None
     explainer: Mapping[str, Any] = field(default_factory=dict)
+    page: Callable[[], Page] | None = None
     report: Callable[[Report], None] | None = None
 
 

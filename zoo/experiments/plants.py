@@ -11,10 +11,13 @@ from keras_mmil._support.types import Ints, Tensors
 from keras_mmil.bags import Bags, instances_of
 from keras_mmil.builders.flora import Flora
 from keras_mmil.datasets import plants, synthetic
+from keras_mmil.interpretation.readout.part import Show
+from keras_mmil.interpretation.report.renderers import Places
 from keras_mmil.metrics import overlooked_labels
 from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
+from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
 from keras_mmil.zoo.plants import plants_mil, plants_mmil
 
@@ -76,6 +79,11 @@ def _load(
         truth = whole.presence[:, species].astype(int)
         return RuleData(ragged.take(x, rest), ragged.take(x, valid), part(test, truth))
 
+    def page() -> Page:
+        found = rule_data().test
+        assert found is not None  # for type checkers
+        return Page(found.x, found.y, Places(found.x, seen.coordinates, _show(found.x, seen, test)))
+
     return Data(
         train=part(every, y),
         valid=part(valid, y),
@@ -83,13 +91,22 @@ def _load(
         build_arguments={"dataset": seen},
         rule_data=rule_data,
         explainer={"target": species},
+        page=page,
         report=partial(_report, x, seen, np.concatenate([test, valid, rest])),
     )
 
 
 def _report(x: Tensors, seen: Flora, chosen: Ints, report: Report) -> None:
-    """Regions by their names, those first that the rules are judged by; sub-bags by species."""
+    """Those regions first that the rules are judged by."""
     bags = ragged.take(x, chosen)
+    show = _show(bags, seen, chosen)
+    report.clusters(bags, show)
+    report.explanations(bags, show)
+    report.maps(bags, of_top_bags=seen.coordinates[chosen], of_instances=seen.coordinates)
+
+
+def _show(bags: Tensors, seen: Flora, chosen: Ints) -> Show:
+    """Regions by their names, sub-bags by species."""
     members = instances_of(bags)
     region_at = ragged.lookup(members)
 
@@ -101,9 +118,7 @@ def _report(x: Tensors, seen: Flora, chosen: Ints, report: Report) -> None:
             return seen.regions[region]
         return seen.species[np.flatnonzero(seen.presence[region])[position[1]]]
 
-    report.clusters(bags, show)
-    report.explanations(bags, show)
-    report.maps(bags, of_top_bags=seen.coordinates[chosen], of_instances=seen.coordinates)
+    return show
 
 
 def _schedule(epochs: int) -> Callable[[int], float]:

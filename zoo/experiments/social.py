@@ -11,9 +11,12 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Ints
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import social, synthetic
+from keras_mmil.interpretation.readout.part import Show
+from keras_mmil.interpretation.report.renderers import Graphs
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part
+from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
 from keras_mmil.zoo.social import social_mmil
 
@@ -66,11 +69,19 @@ def _load(
         test=Part(bags[test], y[test]),
         build_arguments={"dataset": networks},
         whole=Part(bags[chosen], y[chosen]),
+        page=lambda: Page(bags[test], y[test], Graphs(bags[test], _show(bags[test], test))),
         report=partial(_report, bags[test], test),
     )
 
 
 def _report(x: Bags, graphs: Ints, report: Report) -> None:
+    """Write examples of clusters, and explanations."""
+    show = _show(x, graphs)
+    report.clusters(x, show)
+    report.explanations(x, show)
+
+
+def _show(x: Bags, graphs: Ints) -> Show:
     """Nodes by their degrees, and neighbourhoods by those in them."""
     degree_at, count_at = ragged.lookup(x.bags), ragged.lookup(x.counts)
 
@@ -86,5 +97,4 @@ def _report(x: Bags, graphs: Ints, report: Report) -> None:
         more = ", …" if len(degrees) > _SHOWN_DEGREES else ""
         return f"with degrees {', '.join(degrees[:_SHOWN_DEGREES])}{more}"
 
-    report.clusters(x, show)
-    report.explanations(x, show)
+    return show

@@ -11,9 +11,11 @@ from keras_mmil.builders.corpus import Corpus
 from keras_mmil.datasets import imdb as imdb_data
 from keras_mmil.datasets import synthetic
 from keras_mmil.interpretation.readout.text_spans import window_words
+from keras_mmil.interpretation.report.renderers import Tokens
 from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, at_most
+from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil, with_text
 
@@ -60,6 +62,7 @@ def _load(
         valid=valid,
         test=test,
         build_arguments={"vectors": vectors},
+        page=lambda: Page(test.x, test.y, Tokens(test.x, corpus.vocabulary)),
         report=partial(_report, vocabulary=corpus.vocabulary, splitter=corpus.splitter),
     )
 

@@ -1,10 +1,13 @@
 """The rules of all levels together."""
 
+import html
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from keras_mmil._support.html import table
+from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.export.json import to_dict
 from keras_mmil.interpretation.export.program import program
@@ -54,6 +57,28 @@ class RuleBook:
 
     def __str__(self) -> str:
         return self.text()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the rules that decide, a table a level."""
+        heads = ("", "rule", "precision", "support")
+        return "".join(
+            f"<h4>{html.escape(level.words)}</h4>"
+            + table(
+                heads,
+                [
+                    (
+                        str(number),
+                        level.rules.clause(rule),
+                        percent(rule.precision),
+                        percent(rule.support),
+                    )
+                    for number, rule in enumerate(level.rules, 1)
+                    if level.rules.needed[rule.conclusion]
+                ],
+            )
+            for level in self.levels
+            if level.rules.n_needed
+        )
 
     def records(self) -> Iterator[Config]:
         """One dict for each rule, from the instances upwards."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from keras_mmil.interpretation.export.program import Criterion, Kind, Program
 
-__all__ = ["sentences"]
+__all__ = ["definitions", "sentences"]
 
 _LONGEST = 3  # conditions of a cluster that is described where it is mentioned
 _NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -13,6 +13,17 @@ _NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight
 def sentences(rules: Program) -> list[str]:
     """A sentence for each rule of top-bags, and for each cluster that needs one."""
     return list(_Writer(rules).sentences())
+
+
+def definitions(rules: Program) -> dict[tuple[int, int], str]:
+    """What each cluster is, by the index of its bag-layer and its own; without those unknown."""
+    found = {}
+    for level, kind in enumerate(rules.kinds[:-1]):
+        for index, name in enumerate(kind.labels):
+            texts = list(_Writer(rules).definition(kind, name))
+            if texts:
+                found[level, index] = texts[0]
+    return found
 
 
 class _Writer:
@@ -30,7 +41,7 @@ class _Writer:
         said: set[tuple[str, str]] = set()
         while left := [each for each in self._open if each not in said]:
             said.add(left[0])
-            yield from self._definition(self._kinds[left[0][0]], left[0][1])
+            yield from self.definition(self._kinds[left[0][0]], left[0][1])
 
     def _all(self, criteria: Sequence[Criterion]) -> str:
         """Conditions that all hold; those that describe a cluster come last."""
@@ -73,7 +84,7 @@ class _Writer:
         present_first = sorted(criteria, key=lambda each: each.wanted is False)
         return _listed([_object(each) for each in present_first])
 
-    def _definition(self, kind: Kind, name: str) -> Iterator[str]:
+    def definition(self, kind: Kind, name: str) -> Iterator[str]:
         """What a cluster is."""
         if kind.clusters is None:
             return

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from keras_mmil._support.html import preformatted
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.part import (
@@ -54,6 +55,10 @@ class Explanation:
             "agrees": self.agrees,
             "top_bag": self.top_bag.to_dict(),
         }
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return preformatted(str(self))
 
     def __str__(self) -> str:
         network = f"network: {self.network_name}"

@@ -1,0 +1,3 @@
+"""A page about rules that one can open, send and print: one file of HTML."""
+
+__all__ = []

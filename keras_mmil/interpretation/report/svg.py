@@ -1,0 +1,174 @@
+"""Pictures as SVG, drawn here and styled by the page, so that they are right in the dark, too."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from markupsafe import Markup
+
+from keras_mmil._support.percent import percent
+from keras_mmil._support.types import Array
+
+__all__ = ["bar", "heat_map", "line", "points", "star"]
+
+_CELL, _LEFT, _TOP, _BOTTOM, _LEAST_WIDTH = 46, 44, 24, 44, 300  # of a heat map, in pixels
+_MOST_NUMBERS = 12  # columns of a heat map with a number in each cell
+
+
+def _svg(width: float, height: float, body: str, label: str, kind: str) -> Markup:
+    head = Markup(
+        '<svg class="{}" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}">'
+    ).format(kind, round(width, 1), round(height, 1), round(width), round(height), label)
+    return Markup(f"{head}{body}</svg>")  # made of numbers and escaped texts
+
+
+def bar(share: float, low: float | None = None, high: float | None = None) -> Markup:
+    """A share, and the interval around it."""
+    body = '<rect class="back" width="200" height="12" rx="3"/>'
+    body += f'<rect class="fill" width="{200 * share:.1f}" height="12" rx="3"/>'
+    if low is not None and high is not None:
+        ends = f'x1="{200 * low:.1f}" x2="{200 * high:.1f}"'
+        body += f'<line class="whisker" {ends} y1="6" y2="6"/>'
+        for end in (low, high):
+            body += (
+                f'<line class="whisker" x1="{200 * end:.1f}" x2="{200 * end:.1f}" y1="2" y2="10"/>'
+            )
+    return _svg(200, 12, body, percent(share), "bar")
+
+
+def heat_map(
+    values: Array,
+    rows: Sequence[object],
+    columns: Sequence[object],
+    chosen: tuple[int, int],
+    titles: tuple[str, str],
+) -> Markup:
+    """Fidelities of pairs of numbers of clusters; NaN where none was tried.
+
+    Args:
+        values: shares [rows, columns], the first row at the bottom.
+        rows, columns: what each is.
+        chosen: row and column of the one that is framed.
+        titles: what rows and columns are.
+    """
+    cell = _CELL if len(columns) <= _MOST_NUMBERS else 24
+    width = max(_LEFT + cell * len(columns) + 8, _LEAST_WIDTH)
+    height = _TOP + 28 * len(rows) + _BOTTOM
+    low, high = np.nanmin(values), np.nanmax(values)
+    parts = []
+    for r in range(len(rows)):
+        y = _TOP + 28 * (len(rows) - 1 - r)
+        parts.append(f'<text x="{_LEFT - 8}" y="{y + 18}" text-anchor="end">{rows[r]}</text>')
+        for c in range(len(columns)):
+            x, value = _LEFT + cell * c, values[r, c]
+            if not np.isfinite(value):
+                parts.append(f'<rect class="none" x="{x}" y="{y}" width="{cell}" height="28"/>')
+                continue
+            strength = (value - low) / (high - low) if high > low else 1.0
+            tone = min(int(5 * strength), 4)
+            parts.append(
+                f'<g class="tone{tone}"><title>{rows[r]}, {columns[c]}: {percent(value, 2)}</title>'
+                f'<rect x="{x}" y="{y}" width="{cell}" height="28"/>'
+            )
+            if len(columns) <= _MOST_NUMBERS:
+                text = f"{100 * value:.1f}"
+                parts.append(
+                    f'<text x="{x + cell / 2}" y="{y + 18}" text-anchor="middle">{text}</text>'
+                )
+            parts.append("</g>")
+    bottom = _TOP + 28 * len(rows)
+    for c, name in enumerate(columns):
+        middle = _LEFT + cell * (c + 0.5)
+        parts.append(f'<text x="{middle}" y="{bottom + 16}" text-anchor="middle">{name}</text>')
+    r, c = chosen
+    parts.append(
+        f'<rect class="chosen" x="{_LEFT + cell * c}" y="{_TOP + 28 * (len(rows) - 1 - r)}" '
+        f'width="{cell}" height="28"/>'
+    )
+    for text, y in ((f"↑ {titles[0]}", 14), (f"→ {titles[1]}", bottom + 36)):
+        parts.append(Markup('<text x="{}" y="{}">{}</text>').format(_LEFT - 16, y, text))
+    return _svg(width, height, "".join(parts), f"{titles[0]} by {titles[1]}", "grid")
+
+
+def line(xs: Sequence[float], shares: Sequence[float], chosen: int, title: str) -> Markup:
+    """Fidelities of numbers of clusters of one level."""
+    order = np.argsort(xs)
+    x, y = np.asarray(xs, float)[order], 100 * np.asarray(shares)[order]
+    low, high = y.min(), y.max()
+    across = 60 + 380 * (x - x[0]) / max(x[-1] - x[0], 1)
+    up = 140 - 120 * (y - low) / max(high - low, 1e-9)
+    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
+    parts = [f'<polyline class="curve" points="{path}"/>']
+    for a, b, n, share in zip(across, up, x, y, strict=True):
+        parts.append(
+            f'<circle class="dot" cx="{a:.1f}" cy="{b:.1f}" r="4"><title>{n:g}: {share:.2f} %'
+            f'</title></circle><text x="{a:.1f}" y="164" text-anchor="middle">{n:g}</text>'
+        )
+    best = list(x).index(xs[chosen])
+    parts.append(f'<circle class="chosen" cx="{across[best]:.1f}" cy="{up[best]:.1f}" r="9"/>')
+    parts += [
+        f'<text x="52" y="{height}" text-anchor="end">{value:.1f}</text>'
+        for value, height in ((high, 24), (low, 144))
+    ]
+    parts.append(Markup('<text x="250" y="184" text-anchor="middle">{}</text>').format(title))
+    return _svg(460, 190, "".join(parts), title, "grid")
+
+
+def points(
+    places: Array, classes: Sequence[str], label: str, around: Array | None = None, size: int = 220
+) -> Markup:
+    """Dots in the plane, each of a class of the page's style.
+
+    Args:
+        places: across and upwards, float [n, 2].
+        classes: of each: "decides", "limited", "checked", "idle".
+        label: what the picture shows.
+        around: more places, which set its limits and are drawn faintly; None for none.
+        size: of the longer side, pixels.
+    """
+    everything = places if around is None else np.concatenate([around, places])
+    if not len(everything):
+        return _svg(size, 20, "", label, "points")
+    low, high = everything.min(axis=0), everything.max(axis=0)
+    scale = (size - 16) / max(float((high - low).max()), 1e-9)
+    width, height = (high - low) * scale + 16
+
+    def at(place: Array) -> str:
+        x, y = (place - low) * scale + 8
+        return f'cx="{x:.0f}" cy="{height - y:.0f}"'
+
+    parts = []
+    if around is not None:
+        squares = "".join(
+            f"M{(p[0] - low[0]) * scale + 7:.0f} {height - (p[1] - low[1]) * scale - 9:.0f}h2v2h-2z"
+            for p in around
+        )
+        parts.append(f'<path class="around" d="{squares}"/>')
+    order = sorted(range(len(places)), key=lambda i: classes[i] != "idle")
+    parts += [
+        f'<circle class="{classes[i]}" {at(places[i])} r="{2 if classes[i] == "idle" else 3.5}"/>'
+        for i in order
+    ]
+    return _svg(float(width), float(height), "".join(parts), label, "points")
+
+
+def star(names: Sequence[str], classes: Sequence[str], label: str) -> Markup:
+    """A node and its neighbours.
+
+    Args:
+        names: of the neighbours.
+        classes: of each, as for `points`.
+        label: what the picture shows.
+    """
+    n = max(len(names), 1)
+    angles = 2 * np.pi * np.arange(len(names)) / n - np.pi / 2
+    parts, circles = [], []
+    for name, kind, angle in zip(names, classes, angles, strict=True):
+        x, y = 90 + 62 * np.cos(angle), 70 + 50 * np.sin(angle)
+        parts.append(f'<line class="edge" x1="90" y1="70" x2="{x:.0f}" y2="{y:.0f}"/>')
+        circles.append(
+            Markup(
+                '<circle class="{}" cx="{:.0f}" cy="{:.0f}" r="6"><title>{}</title></circle>'
+            ).format(kind, x, y, name)
+        )
+    circles.append(Markup('<circle class="centre" cx="90" cy="70" r="7"/>'))
+    return _svg(180, 140, "".join([*parts, *circles]), label, "points")
