@@ -234,7 +234,7 @@ def _data(context: Config, explainer: Reported, material: Material, include_data
         "figures": [vars(figure) for figure in context["figures"]],
         "certificate": certificate and certificate.to_dict(),
         "in_words": book.in_words(),
-        "rules": book.to_dict(),
+        "rules": list(book.records()),
         "clusters": {
             deck.words: {
                 card.name: {"share": card.size, "needed": card.needed} for card in deck.cards

@@ -35,6 +35,7 @@ __all__ = [
     "renderer_for",
 ]
 
+_RANKS_OF_IMAGES = (3, 4)  # with the axis of instances: without or with channels
 _MOST_NEIGHBOURS, _MOST_NUMBERS = 40, 8
 _ACROSS = np.array([[0.9, -0.3], [0.4, 0.25], [0.0, 1.0]])  # from space to the plane
 
@@ -345,10 +346,10 @@ def renderer_for(
         return RENDERERS[show](x)
     if text_layer is not None:
         return Texts(x, text_layer)
-    if isinstance(x, tf.RaggedTensor) and x.dtype.is_floating:
+    if isinstance(x, tf.RaggedTensor) and x.dtype != tf.string:
         rank = x.flat_values.shape.rank
-        if rank in (3, 4):
+        if rank in _RANKS_OF_IMAGES:
             return Images(x)
-        if rank == 2:
+        if rank == 2 and x.dtype.is_floating:  # not ids
             return Numbers(x, names)
     return Plain(x)

@@ -53,7 +53,8 @@ def heat_map(
     cell = _CELL if len(columns) <= _MOST_NUMBERS else 24
     width = max(_LEFT + cell * len(columns) + 8, _LEAST_WIDTH)
     height = _TOP + 28 * len(rows) + _BOTTOM
-    low, high = np.nanmin(values), np.nanmax(values)
+    # By rank, as fidelities that differ little may differ in what matters.
+    ranks = np.unique(values[np.isfinite(values)])
     parts = []
     for r in range(len(rows)):
         y = _TOP + 28 * (len(rows) - 1 - r)
@@ -63,8 +64,7 @@ def heat_map(
             if not np.isfinite(value):
                 parts.append(f'<rect class="none" x="{x}" y="{y}" width="{cell}" height="28"/>')
                 continue
-            strength = (value - low) / (high - low) if high > low else 1.0
-            tone = min(int(5 * strength), 4)
+            tone = 4 - 4 * int(len(ranks) - 1 - np.searchsorted(ranks, value)) // max(len(ranks), 1)
             parts.append(
                 f'<g class="tone{tone}"><title>{rows[r]}, {columns[c]}: {percent(value, 2)}</title>'
                 f'<rect x="{x}" y="{y}" width="{cell}" height="28"/>'
