@@ -1,7 +1,6 @@
 """The explainer: a trained network of bag-layers, read as symbolic rules."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -10,9 +9,7 @@ import tensorflow as tf
 from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.checks import check_int
-from keras_mmil._support.html import preformatted
-from keras_mmil._support.percent import percent
-from keras_mmil._support.types import Config, PathLike
+from keras_mmil._support.types import PathLike
 from keras_mmil.interpretation import storage
 from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.fitting.fitter import Fitter
@@ -27,14 +24,13 @@ from keras_mmil.interpretation.readout.explanation import Explanation, explain
 from keras_mmil.interpretation.readout.part import Show
 from keras_mmil.interpretation.readout.representatives import Representative, representatives
 from keras_mmil.interpretation.readout.text_explanation import annotate
-from keras_mmil.interpretation.report.page import Report, report
+from keras_mmil.interpretation.reporting import Reporting
 from keras_mmil.interpretation.rules.level import find_cluster, find_clusters
-from keras_mmil.interpretation.trust import Trust
 
 __all__ = ["Explainer"]
 
 
-class Explainer(Trust):
+class Explainer(Reporting):
     """Read a trained network of bag-layers as symbolic rules.
 
     The representations of instances, of sub-bags and so on are clustered by k-means; decision trees
@@ -256,59 +252,6 @@ class Explainer(Trust):
         check_int("n", n, 1)
         seen = self._observe(self.top_bags(x).batches(), in_order=True)
         return cluster_table(self.levels_, seen, n=n, by=by, show=show or str)
-
-    def report(
-        self,
-        x: TopBags,
-        y: npt.ArrayLike | None = None,
-        show: Any = None,
-        *,
-        include_data: bool = True,
-        n_cases: int = 20,
-        title: str | None = None,
-    ) -> Report:
-        """A page about the rules, one file of HTML: `explainer.report(x, y).save("report.html")`.
-
-        It holds figures with intervals, the rules in words, clusters, worked cases, and how it was
-        made; no part of it is fetched from elsewhere.
-
-        Args:
-            x: top-bags that the rules have not seen; of others, figures are without intervals.
-            y: true labels, as for `score`; None for a Dataset, or for no accuracy.
-            show: what shows records: a function from the position of a top-bag, sub-bag or instance
-                in `x` to a text, an SVG or an image array; "image", "numbers", "cloud", "graph" or
-                "plain"; a `Renderer`; or None, to choose by `x`.
-            include_data: whether to show top-bags and what is in them. Otherwise the page holds
-                only rules, figures and definitions of clusters.
-            n_cases: number of top-bags to show.
-            title: of the page; None for one that names the classes.
-
-        Raises:
-            ValueError: if data or labels do not fit the model, or `show` is no such name.
-        """
-        check_is_fitted(self, "levels_")
-        return report(
-            self,
-            x,
-            y,
-            show,
-            include_data=include_data,
-            n_cases=n_cases,
-            title=title,
-            text_layer=self._network.text_layer,
-        )
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the rules and their fidelity; before they are learned, the settings."""
-        if not hasattr(self, "levels_"):
-            return preformatted(repr(self))
-        fidelity = f"{percent(self.fidelity_, 2)}, constant rules {percent(self.majority_, 2)}"
-        about = preformatted(f"Explainer: fidelity {fidelity} on validation data")
-        return about + self.rules_._repr_html_()
-
-    def _repr_mimebundle_(self, **kwargs: object) -> Config:
-        """The same; scikit-learn's own would draw a diagram of the settings."""
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def save(self, folder: PathLike) -> None:
         """Save to a folder, as JSON and npz. A `target` that is a function is not saved.

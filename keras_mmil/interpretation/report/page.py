@@ -32,8 +32,9 @@ from keras_mmil.interpretation.report.contents import (
     overview,
 )
 from keras_mmil.interpretation.report.names import linked, marked
-from keras_mmil.interpretation.report.renderers import Renderer, renderer_for
+from keras_mmil.interpretation.report.renderers import Renderer
 from keras_mmil.interpretation.report.svg import bar
+from keras_mmil.interpretation.report.texts import renderer_for
 from keras_mmil.interpretation.rules.level import Level
 from keras_mmil.layers import TextBags
 

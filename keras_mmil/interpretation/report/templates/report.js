@@ -28,6 +28,6 @@
     }
     count.textContent = `${shown} of ${cases.length} shown`;
   };
-  for (const control of [byClass, byRule, search, disagree]) control.addEventListener("input", update);
+  for (const control of [byClass, byRule, search, disagree]) for (const event of ["input", "change"]) control.addEventListener(event, update);
   update();
 })();
