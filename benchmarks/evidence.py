@@ -1,41 +1,38 @@
 """Evidence about rules: coverage of intervals, stability, tolerance, deletion, counterfactuals.
 
 `python benchmarks/evidence.py coverage` draws 1,000 test sets for rules of known fidelity.
-`python benchmarks/evidence.py mnist MODEL...` and `mutagenicity MODEL` read trained networks, of
-which the latter was trained on the first seven tenths of the shuffled molecules. Results go to
+`python benchmarks/evidence.py runs FOLDER...` reads finished runs of one experiment, which
+`keras-mmil run` has written, and averages over their networks. Results go to
 `benchmarks/results/evidence.json`.
 """
 
 import argparse
 import time
 
-import keras
 import numpy as np
 import tensorflow as tf
 from records import write
 
-from keras_mmil import Explainer, datasets, ragged
+from keras_mmil import Explainer, ragged
+from keras_mmil.cli.finished_run import finished_run
 from keras_mmil.interpretation.evidence.interval import interval
-from keras_mmil.records import Schema
 
 _DRAWS = 1000
 _COUNTERFACTUALS = 100  # top-bags
 _DELETIONS = 1000  # top-bags
+_MAX_CLUSTERS = 8  # to search among, where a run was given the numbers
 
 
 def main():
     """Measure, print, and record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("coverage", "mnist", "mutagenicity"))
-    parser.add_argument("models", nargs="*", help="trained networks, .keras")
+    parser.add_argument("what", choices=("coverage", "runs"))
+    parser.add_argument("folders", nargs="*", help="of finished runs of one experiment")
     parser.add_argument("--dry", action="store_true", help="do not record the results")
     options = parser.parse_args()
-    if options.what == "coverage":
-        found = coverage()
-    else:
-        load = {"mnist": mnist, "mutagenicity": mutagenicity}[options.what]
-        found = [measured(keras.models.load_model(path), *load()) for path in options.models]
-        found = [table(options.what, name, [f[name] for f in found]) for name in found[0]]
+    if (options.what == "runs") != bool(options.folders):
+        parser.error("expected folders for `runs`, and none for `coverage`")
+    found = coverage() if options.what == "coverage" else of_runs(options.folders)
     for each in found:
         print(each)
     if not options.dry:
@@ -56,28 +53,28 @@ def coverage():
     return found
 
 
-def mnist():
-    """The data of the MNIST experiment."""
-    parts = datasets.mnist.load_mmil()
-    return *(x for x, _ in parts), parts[-1][1], {}
+def of_runs(folders):
+    """Figures of finished runs of one experiment, as records."""
+    runs = [finished_run(folder) for folder in folders]
+    (experiment,) = {run.experiment.key for run in runs}
+    found = [measured(run) for run in runs]
+    return [
+        entry(experiment, "rules", name, np.mean(values), np.std(values), len(values))
+        for name, values in ((name, [figures[name] for figures in found]) for name in found[0])
+    ]
 
 
-def mutagenicity():
-    """Molecules: seven tenths, one tenth, two tenths."""
-    records = datasets.molecules.load("Mutagenicity")
-    target = datasets.molecules.TARGET
-    x, y = Schema.infer(records).read(records, target=target)
-    n = len(y)
-    parts = np.split(np.random.default_rng(0).permutation(n), [int(0.7 * n), int(0.8 * n)])
-    return *(ragged.take(x, part) for part in parts), y[parts[-1]], {"max_clusters": 8}
-
-
-def measured(model, x, x_valid, x_test, y_test, arguments):
+def measured(run):
     """Figures of one network, by name."""
+    rule_data, (x_test, y_test, _) = run.data.for_rules()
+    arguments = run.explainer.get_params() | {"verbose": 0}
+    if arguments["n_clusters"] is not None:
+        arguments |= {"n_clusters": None, "max_clusters": _MAX_CLUSTERS}
     found = {}
     for tolerance in (0.0, "one_standard_error"):
         start = time.perf_counter()
-        fit = Explainer(tolerance=tolerance, verbose=0, **arguments).fit(model, x, x_valid)
+        explainer = Explainer(**arguments | {"tolerance": tolerance})
+        fit = explainer.fit(run.model, rule_data.x, rule_data.x_valid)
         seconds = time.perf_counter() - start
         certificate = fit.certify(x_test, y_test)
         name = "one standard error" if tolerance else "highest fidelity"
@@ -118,11 +115,6 @@ def measured(model, x, x_valid, x_test, y_test, arguments):
         ),
     }
     return found
-
-
-def table(experiment, name, values):
-    """One figure of several networks as a record."""
-    return entry(experiment, "rules", name, np.mean(values), np.std(values), len(values))
 
 
 def entry(experiment, model, metric, mean, std, runs):

@@ -15,11 +15,11 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-import keras
 import tensorflow as tf
 from records import write
 
-from keras_mmil import Explainer, ragged, zoo
+from keras_mmil import ragged
+from keras_mmil.cli.finished_run import finished_run
 
 _LEAST = 1000  # top-bags
 _SECONDS = 600  # for a program to run
@@ -31,28 +31,20 @@ def main():
     parser.add_argument("runs", nargs="+", help="folders of runs")
     parser.add_argument("--dry", action="store_true", help="do not record the results")
     options = parser.parse_args()
-    for run in options.runs:
-        explainer, x, name = loaded(Path(run))
-        found = measured(explainer, x, name)
+    for path in options.runs:
+        run = finished_run(path)
+        found = measured(run.explainer, top_bags(run.data), run.experiment.key)
         if not options.dry:
             write("exports", found, key=("experiment", "model", "metric"))
 
 
-def loaded(run):
-    """The explainer of a run, at least 1,000 top-bags of its data if it has them, and its name."""
-    settings = json.loads((run / "settings.json").read_text(encoding="utf-8"))
-    experiment = zoo.registry[settings["experiment"]]
-    data = experiment.load(
-        seed=settings["seed"], limit=settings["limit"], source=settings["source"]
-    )
-    rule_data = data.rule_data() if data.rule_data else None
-    test = (rule_data and rule_data.test) or data.test
-    train = rule_data.x if rule_data else data.train.x
+def top_bags(data):
+    """The test set of the rules, and others, so that there are at least so many if data allow."""
+    rule_data, test = data.for_rules()
     parts, n = [test.x], ragged.n_top_bags(test.x)
     if n < _LEAST:
-        parts.append(ragged.take(train, slice(_LEAST - n)))
-    explainer = Explainer.load(run / "rules", keras.models.load_model(run / "model.keras"))
-    return explainer, parts, settings["experiment"]
+        parts.append(ragged.take(rule_data.x, slice(_LEAST - n)))
+    return parts
 
 
 def measured(explainer, parts, name):

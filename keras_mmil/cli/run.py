@@ -10,13 +10,13 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil import ragged
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.atomic import replacing
-from keras_mmil._support.types import Ints
+from keras_mmil.bags import inputs_of
+from keras_mmil.cli.finished_run import FinishedRun
 from keras_mmil.cli.options import RunOptions, Settings
 from keras_mmil.cli.output import print_figures, print_run, write_rules
-from keras_mmil.cli.page import write_page
+from keras_mmil.cli.page import PAGE, write_page
 from keras_mmil.cli.results import METRICS, figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation import Explainer
@@ -27,7 +27,7 @@ from keras_mmil.training import (
     cross_validate,
     fit_resumable,
 )
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, is_labelled
 from keras_mmil.zoo.experiments.report import Report
 
 __all__ = ["RunResult", "run", "run_seeds"]
@@ -188,9 +188,9 @@ class _Run:
         """A trained network, and how many seconds it took."""
         experiment, data, epochs = self.experiment, self.data, self.settings.epochs
         x, y, _ = data.train
-        is_labelled = _is_labelled(y)
+        labelled = is_labelled(y)
         print(
-            f"{is_labelled.sum()} top-bags for training, {(~is_labelled).sum()} without labels, "
+            f"{labelled.sum()} top-bags for training, {(~labelled).sum()} without labels, "
             f"{len(data.valid.y)} for validation, {len(data.test.y)} for test"
         )
         schedule = experiment.learning_rate(epochs)
@@ -224,8 +224,7 @@ class _Run:
             metrics: its figures, to which those of the rules are added.
         """
         experiment, data, options = self.experiment, self.data, self.options
-        rule_data = data.rule_data() if data.rule_data else self._rule_data()
-        test = rule_data.test or data.test
+        rule_data, test = data.for_rules()
         started = time.perf_counter()
         arguments = {**experiment.explainer, **data.explainer}
         if options.max_clusters is not None:
@@ -252,16 +251,13 @@ class _Run:
         write_rules(report, metrics, explainer.describe(x, instance_labels=instance_labels))
         if data.report is not None:
             data.report(report)
-        write_page(self.folder / "report.html", experiment, data, explainer)
+        run = FinishedRun(experiment, data, model, explainer, self._trained_on(explainer))
+        run.write_trained_on(self.folder.path)
+        write_page(self.folder.path / PAGE, run)
         return explainer
 
-    def _rule_data(self) -> RuleData:
-        """The labelled top-bags for training, and those for validation."""
-        x, y, _ = self.data.train
-        is_labelled = _is_labelled(y)
-        return RuleData(x if is_labelled.all() else ragged.take(x, is_labelled), self.data.valid.x)
-
-
-def _is_labelled(y: Ints) -> npt.NDArray[np.bool_]:
-    """Whether each top-bag has labels, of which it may have several: bool [top-bags]."""
-    return np.logical_and.reduce(y.reshape(len(y), -1) >= 0, axis=1)
+    def _trained_on(self, explainer: Explainer) -> npt.NDArray[np.uint64]:
+        """Hashes of the top-bags that the network was trained or chosen on."""
+        data = self.data
+        parts = [data.train.x, data.valid.x] if self.experiment.keeps_best else [data.train.x]
+        return np.concatenate([explainer.hashes(inputs_of(x)) for x in parts])

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
@@ -36,6 +37,7 @@ class Reporting(Trust):
         include_data: bool = True,
         n_cases: int = 20,
         title: str | None = None,
+        trained_on: npt.NDArray[np.uint64] | None = None,
     ) -> Report:
         """A page about the rules, one file of HTML: `explainer.report(x, y).save("report.html")`.
 
@@ -52,6 +54,7 @@ class Reporting(Trust):
                 only rules, figures and definitions of clusters.
             n_cases: number of top-bags to show.
             title: of the page; None for one that names the classes.
+            trained_on: as for `certify`; of such top-bags, figures are without intervals.
 
         Raises:
             ValueError: if data or labels do not fit the model, or `show` is no such name.
@@ -65,6 +68,7 @@ class Reporting(Trust):
             include_data=include_data,
             n_cases=n_cases,
             title=title,
+            trained_on=trained_on,
             text_layer=self._network.text_layer,
         )
 

@@ -13,6 +13,7 @@ from keras_mmil.interpretation.evidence.stability import Stability, stability
 from keras_mmil.interpretation.fitting.options import Arguments
 from keras_mmil.interpretation.fitting.preparation import Task, prepare
 from keras_mmil.interpretation.network.data import TopBags
+from keras_mmil.interpretation.network.fingerprints import fingerprints
 from keras_mmil.interpretation.rule_classifier import RuleClassifier
 from keras_mmil.interpretation.rules.level import find_clusters
 from keras_mmil.ragged import concat, n_top_bags
@@ -33,20 +34,38 @@ class Trust(RuleClassifier, Arguments):
         """What copies and pickles hold: all but the data."""
         return {**super().__getstate__(), "_task": None}
 
+    def hashes(self, x: TopBags) -> npt.NDArray[np.uint64]:
+        """A hash of the content of each top-bag, by which `certify` recognises it.
+
+        Args:
+            x: top-bags, as for `fit`.
+
+        Returns:
+            uint64 [top-bags].
+        """
+        inputs = self._network.model.input
+        return np.concatenate([fingerprints(b, inputs) for b in self.top_bags(x).batches()])
+
     def certify(
-        self, x: TopBags, y: npt.ArrayLike | None = None, level: float = 0.95
+        self,
+        x: TopBags,
+        y: npt.ArrayLike | None = None,
+        level: float = 0.95,
+        trained_on: npt.NDArray[np.uint64] | None = None,
     ) -> Certificate:
         """Fidelity, accuracy and the precision of each rule, with exact intervals.
 
         The intervals are right if the top-bags were drawn independently from what the rules will
-        be used on, and neither rules nor network have seen them. The first half of that is checked:
-        top-bags that the rules were fitted or chosen on are recognised by their hashes. What the
-        network was trained on is not known here.
+        be used on, and neither rules nor network have seen them. Top-bags that the rules were
+        fitted or chosen on are recognised by their hashes. What the network was trained on is only
+        known with `trained_on`.
 
         Args:
             x: top-bags, as for `fit`.
             y: true labels, as for `score`; None for a Dataset, or for no accuracy.
             level: probability that an interval contains the true share, between 0 and 1.
+            trained_on: `hashes` of the top-bags that the network was trained or chosen on; None
+                where nobody knows.
 
         Returns:
             A `Certificate`, which can be printed. Where some top-bags equal used ones, as small
@@ -57,7 +76,10 @@ class Trust(RuleClassifier, Arguments):
                 explains in data that repeat themselves; or if `level` is out of range.
         """
         data = self.top_bags(x)
-        found = (self.levels_, self._target, self._used, self._network, self._observe)
+        used = {"the rules were fitted or chosen on": self._used}
+        if trained_on is not None:
+            used["the network was trained on"] = trained_on
+        found = (self.levels_, self._target, used, self._network, self._observe)
         return certify(*found, data, y, level)
 
     def stability(

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -62,6 +63,24 @@ def test_run_writes_all_it_says(tmp_path, capsys):
     assert "--resume" in capsys.readouterr().err
     assert main([*command, "--resume"]) == 0
     assert json.loads((out / "metrics.json").read_text())["fidelity"] == metrics["fidelity"]
+
+    data = zoo.registry["mnist"].load(seed=0, limit=12, source="digits")
+    seen = [explainer.hashes(part.x) for part in (data.train, data.valid)]
+    np.testing.assert_array_equal(
+        np.load(out / "trained_on.npy", allow_pickle=False), np.concatenate(seen)
+    )
+    page = (out / "report.html").read_text()
+    assert "They have seen none of these top-bags." in page
+    assert main(["report", str(out), "--out", str(tmp_path / "page.html")]) == 0
+    assert str(tmp_path / "page.html") in capsys.readouterr().out
+    made = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"
+    again = (tmp_path / "page.html").read_text()
+    assert re.sub(made, "", again) == re.sub(made, "", page)
+    assert main(["report", str(out), "--without-data", "--out", str(tmp_path / "page.html")]) == 0
+    assert len((tmp_path / "page.html").read_text()) < len(page)
+    (out / "trained_on.npy").unlink()
+    assert main(["report", str(out)]) == 2
+    assert "Expected the folder of a finished run with rules" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -4,8 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
+from keras_mmil import ragged
 from keras_mmil._support.types import Ints, Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.model import Model
@@ -14,7 +17,7 @@ from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
 
-__all__ = ["Data", "Experiment", "Part", "RuleData", "at_most"]
+__all__ = ["Data", "Experiment", "Part", "RuleData", "at_most", "is_labelled"]
 
 
 class Part(NamedTuple):
@@ -38,7 +41,7 @@ class RuleData:
     Attributes:
         x: those that the rules are fitted to.
         x_valid: those that the numbers of clusters are chosen on.
-        test: those that the rules are judged by; None for the test set.
+        test: those that the rules are judged by; None for the test set of the `Data`.
     """
 
     x: Bags | Tensors
@@ -74,6 +77,17 @@ class Data:
     explainer: Mapping[str, Any] = field(default_factory=dict)
     page: Callable[[], Page] | None = None
     report: Callable[[Report], None] | None = None
+
+    def for_rules(self) -> tuple[RuleData, Part]:
+        """What the rules are extracted from, and what they are judged by."""
+        found = self.rule_data() if self.rule_data else self._labelled()
+        return found, found.test or self.test
+
+    def _labelled(self) -> RuleData:
+        """The labelled top-bags for training, and those for validation."""
+        x, y, _ = self.train
+        chosen = is_labelled(y)
+        return RuleData(x if chosen.all() else ragged.take(x, chosen), self.valid.x)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,3 +132,8 @@ class Experiment(Entry):
 def at_most(limit: int | None, size: int) -> int:
     """A number of top-bags, not above a limit, if there is one."""
     return size if limit is None else min(size, limit)
+
+
+def is_labelled(y: Ints) -> npt.NDArray[np.bool_]:
+    """Whether each top-bag has labels, of which it may have several: bool [top-bags]."""
+    return np.logical_and.reduce(y.reshape(len(y), -1) >= 0, axis=1)

@@ -1,6 +1,6 @@
 """Fidelity, accuracy and precision with intervals, on data that the rules have not seen."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +52,8 @@ class Certificate:
         rules: the precision of each rule of the top-bags.
         majority: share of the network's most frequent class: the fidelity of constant rules.
         n: number of top-bags.
-        n_used: number of those that equal some which the rules were fitted or chosen on.
+        n_used: number of those that equal some which the rules were fitted or chosen on, or which
+            the network was trained on, where these are known.
         without: the certificate of the others; None where `n_used` is 0.
     """
 
@@ -79,8 +80,8 @@ class Certificate:
         ]
         if self.without is not None:
             lines += [
-                f"{self.n_used} of these top-bags equal some that the rules were fitted or chosen "
-                "on. Without them:",
+                f"{self.n_used} of these top-bags equal some that rules or network were fitted, "
+                "chosen or trained on. Without them:",
                 self.without.text(),
             ]
         return "\n".join(lines)
@@ -122,7 +123,7 @@ class _Counted:
 def certify(
     levels: Sequence[Level],
     target: Target,
-    used: npt.NDArray[np.uint64],
+    used: Mapping[str, npt.NDArray[np.uint64]],
     network: Network,
     observe: Callable[[Iterable[Tensors]], Iterable[Observation]],
     data: Source,
@@ -134,8 +135,8 @@ def certify(
     Args:
         levels: from the instances upwards.
         target: what the classes of top-bags are.
-        used: hashes of the top-bags that the rules were fitted or chosen on, each as often as it
-            was used.
+        used: hashes of top-bags, each as often as it was used, by what was done with them, such as
+            "the rules were fitted or chosen on".
         network: the network.
         observe: runs it on batches of checked top-bags.
         data: the top-bags.
@@ -162,8 +163,16 @@ def certify(
     if truth is not None:
         labels = target.true_labels(truth(), len(by_rules), len(levels[-1].rules.names))
     counted = _Counted(by_rules, by_network, labels, matched)
-    is_used = np.isin(np.concatenate(prints), used)
-    _check_unused(is_used, used)
+    is_used = np.zeros(len(by_rules), bool)
+    for purpose, known in used.items():
+        is_known = np.isin(np.concatenate(prints), known)
+        _check_unused(is_known, known, purpose)
+        is_used |= is_known
+    if is_used.all():
+        raise ValueError(
+            "Expected top-bags that neither rules nor network were fitted, chosen or trained on. "
+            f"Received: {len(is_used)} top-bags, all of which equal some of those"
+        )
     found = _certificate(levels[-1], counted, level)
     if not is_used.any():
         return found
@@ -202,8 +211,8 @@ def _certificate(top: Level, counted: _Counted, level: float) -> Certificate:
     )
 
 
-def _check_unused(is_used: Bools, used: npt.NDArray[np.uint64]) -> None:
-    """Refuse top-bags that are those that the rules were fitted or chosen on.
+def _check_unused(is_used: Bools, used: npt.NDArray[np.uint64], purpose: str) -> None:
+    """Refuse top-bags that are those that were used for some purpose.
 
     They are if all of them are known. If more than half are, they are refused, too, unless chance
     explains it: where data repeat themselves, new ones often equal known ones, about as often as a
@@ -215,6 +224,6 @@ def _check_unused(is_used: Bools, used: npt.NDArray[np.uint64]) -> None:
     chance = binomtest(n_known, n, repeated, alternative="greater").pvalue
     if n_known == n or (n_known > n / 2 and chance < _BEYOND_CHANCE):
         raise ValueError(
-            "Expected other top-bags than those that the rules were fitted or chosen on. "
+            f"Expected other top-bags than those that {purpose}. "
             f"Received: {n} top-bags, of which {n_known} equal some of those"
         )

@@ -66,7 +66,13 @@ class Reported(Protocol):
     def read(self, data: Source) -> Reading:
         """The labels of everything in some top-bags, by rules and network."""
 
-    def certify(self, x: TopBags, y: npt.ArrayLike | None = None) -> Certificate:
+    def certify(
+        self,
+        x: TopBags,
+        y: npt.ArrayLike | None = None,
+        *,
+        trained_on: npt.NDArray[np.uint64] | None = None,
+    ) -> Certificate:
         """Fidelity, accuracy and precision with intervals."""
 
     def deletion(self, x: TopBags) -> DeletionTest:
@@ -84,6 +90,7 @@ class Material:
         matched: whether each rule of the top-bags matches, bool [top-bags, rules].
         certificate: None where intervals would be wrong.
         doubt: why there are none; empty otherwise.
+        knows_training: whether it is known what the network was trained on.
         deletion: None where members cannot be removed.
     """
 
@@ -93,6 +100,7 @@ class Material:
     matched: npt.NDArray[np.bool_]
     certificate: Certificate | None
     doubt: str
+    knows_training: bool
     deletion: DeletionTest | None
 
     @property
@@ -116,7 +124,12 @@ class Figure:
     note: str
 
 
-def gather(explainer: Reported, x: TopBags, y: npt.ArrayLike | None) -> Material:
+def gather(
+    explainer: Reported,
+    x: TopBags,
+    y: npt.ArrayLike | None,
+    trained_on: npt.NDArray[np.uint64] | None = None,
+) -> Material:
     """Let rules and network read some top-bags."""
     source = explainer.top_bags(x)
     truth = None
@@ -133,8 +146,8 @@ def gather(explainer: Reported, x: TopBags, y: npt.ArrayLike | None) -> Material
     known = level.space.matrix(reading.labels, reading.nestings, reading.values[level.record])
     certificate, doubt = None, ""
     try:
-        certificate = explainer.certify(inputs, truth)
-    except ValueError as error:  # the rules have seen these data
+        certificate = explainer.certify(inputs, truth, trained_on=trained_on)
+    except ValueError as error:  # the rules or the network have seen these data
         doubt = str(error)
     try:
         some = ragged.take(inputs, slice(_MOST_DELETIONS))
@@ -148,6 +161,7 @@ def gather(explainer: Reported, x: TopBags, y: npt.ArrayLike | None) -> Material
         matched=np.stack([rule.matches(known) for rule in level.rules], axis=1),
         certificate=certificate,
         doubt=doubt,
+        knows_training=trained_on is not None,
         deletion=deletion,
     )
 
@@ -204,13 +218,15 @@ def overview(explainer: Reported, material: Material) -> list[str]:
         found.append(f"Figures are without intervals. {material.doubt}")
     elif material.certificate is not None and material.certificate.n_used:
         found.append(
-            f"{material.certificate.n_used} of them equal some that the rules were fitted or "
-            "chosen on."
+            f"{material.certificate.n_used} of them equal some that rules or network were fitted, "
+            "chosen or trained on."
         )
-    found.append(
-        "Intervals hold for data that neither the rules nor the network have seen. What the "
-        "network was trained on is not checked here."
-    )
+    intervals = "Intervals hold for data that neither the rules nor the network have seen."
+    if not material.knows_training:
+        intervals += " What the network was trained on is not checked here."
+    elif material.certificate is not None and not material.certificate.n_used:
+        intervals += f" They have seen none of these {top.words}."
+    found.append(intervals)
     return found
 
 

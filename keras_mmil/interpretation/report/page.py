@@ -72,17 +72,18 @@ def report(
     include_data: bool,
     n_cases: int,
     title: str | None,
+    trained_on: npt.NDArray[np.uint64] | None,
     text_layer: TextBags | None,
 ) -> Report:
     """Make a page; see `Explainer.report`.
 
     Args:
         explainer: a fitted `Explainer`.
-        x, y, show, include_data, n_cases, title: as for `Explainer.report`.
+        x, y, show, include_data, n_cases, title, trained_on: as for `Explainer.report`.
         text_layer: what the network reads texts by; None for other data.
     """
     check_int("n_cases", n_cases, 0)
-    material = gather(explainer, x, y)
+    material = gather(explainer, x, y, trained_on)
     levels = marked(explainer.levels_)
     renderer = None
     if include_data:

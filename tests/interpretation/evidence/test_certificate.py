@@ -76,6 +76,28 @@ def test_some_used_top_bags(poor, digit_ids):
     assert "10 of these top-bags equal some" in str(found)
 
 
+def test_what_the_network_was_trained_on(poor):
+    """What the rules have not seen, the network may have: that is known by hashes alone."""
+    new = vectors(random_ids(50, seed=5))
+    hashes = poor.hashes(new)
+    assert hashes.shape == (50,)
+    assert len(set(hashes.tolist())) == 50
+    np.testing.assert_array_equal(hashes[10:20], poor.hashes(new[10:20]))
+    with pytest.raises(ValueError, match=r"the network was trained on\. Received: 50 top-bags"):
+        poor.certify(new, trained_on=hashes[::-1])
+    found = poor.certify(new, trained_on=hashes[:10])
+    assert found.without == poor.certify(new[10:])
+    assert (found.n, found.n_used) == (50, 10)
+    assert poor.certify(new[10:], trained_on=hashes[:10]).n_used == 0
+
+
+def test_each_half_was_used_for_something(poor, digit_ids):
+    """Few enough for chance, had they been used for one purpose only."""
+    used, new = vectors(digit_ids)[:10], vectors(random_ids(10, seed=5))
+    with pytest.raises(ValueError, match="neither rules nor network"):
+        poor.certify(ragged.concat([used, new]), trained_on=poor.hashes(new))
+
+
 def test_data_that_repeat_themselves():
     """Bags of one or two ids: new ones equal used ones by chance, also more than half of them."""
     rng = np.random.default_rng(0)

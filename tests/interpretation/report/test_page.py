@@ -85,6 +85,17 @@ def test_data_that_the_rules_have_seen_get_no_intervals(digit_explainer, digit_i
     assert found.data["cases"] == []
 
 
+def test_what_the_network_was_trained_on(page, digit_explainer, digits):
+    assert "What the network was trained on is not checked here." in text_of(page)
+    others = digit_explainer.hashes(vectors(random_ids(20, seed=6)))
+    found = text_of(digit_explainer.report(digits, n_cases=0, trained_on=others))
+    assert "They have seen none of these top-bags." in found
+    own = digit_explainer.hashes(digits)
+    found = text_of(digit_explainer.report(digits, n_cases=0, trained_on=own))
+    assert "Figures are without intervals" in found
+    assert "the network was trained on" in found
+
+
 def test_without_data(churn_explainer):
     customers = random_customers(100, seed=12)
     for customer in customers:

@@ -1,0 +1,71 @@
+"""What a finished run left in its folder, with the data of its experiment."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_mmil._support.atomic import replacing
+from keras_mmil._support.types import PathLike
+from keras_mmil.cli.run_folder import read_settings
+from keras_mmil.interpretation import Explainer
+from keras_mmil.model import Model
+from keras_mmil.zoo import registry
+from keras_mmil.zoo.experiments.experiment import Data, Experiment
+
+__all__ = ["FinishedRun", "finished_run"]
+
+_TRAINED_ON = "trained_on.npy"
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A finished run with rules.
+
+    Attributes:
+        experiment: what was run.
+        data: its data, loaded anew.
+        model: the trained network.
+        explainer: the rules of its network.
+        trained_on: `Explainer.hashes` of the top-bags that the network was trained or chosen on.
+    """
+
+    experiment: Experiment
+    data: Data
+    model: Model
+    explainer: Explainer
+    trained_on: npt.NDArray[np.uint64]
+
+    def write_trained_on(self, folder: PathLike) -> None:
+        """Write the hashes of what the network was trained on to the folder of the run."""
+        with replacing(Path(folder) / _TRAINED_ON) as part, open(part, "wb") as file:
+            np.save(file, self.trained_on, allow_pickle=False)
+
+
+def finished_run(folder: PathLike) -> FinishedRun:
+    """Read the folder that a run has written.
+
+    Raises:
+        FileNotFoundError: if it holds no finished run with rules.
+    """
+    path = Path(folder)
+    needed = [path / name for name in ("rules", "model.keras", _TRAINED_ON)]
+    settings = read_settings(path) if (path / "settings.json").is_file() else None
+    if settings is None or not all(each.exists() for each in needed):
+        raise FileNotFoundError(
+            "Expected the folder of a finished run with rules, as `keras-mmil run` makes. "
+            f"Received: {folder}"
+        )
+    experiment = registry[settings["experiment"]]
+    data = experiment.load(
+        seed=settings["seed"],
+        limit=settings["limit"],
+        source=settings["source"],
+        unlabelled=settings["adversarial"],
+    )
+    model = keras.models.load_model(path / "model.keras")
+    explainer = Explainer.load(path / "rules", model)
+    trained_on = np.load(path / _TRAINED_ON, allow_pickle=False)
+    return FinishedRun(experiment, data, model, explainer, trained_on)
