@@ -69,6 +69,8 @@ class Explainer(Reporting):
         n_init: number of random starts of k-means.
         max_rows: greatest number of rows of a level that k-means works on; of more, so many are
             drawn at random, and the network computes all of them a second time to label them.
+        max_top_bags: greatest number of top-bags that the rules are fitted to, and as many to
+            choose the numbers of clusters on; of more, so many are drawn at random.
         batch_size: number of top-bags that the network computes at once.
         random_state: seed, an int, or None for another one each time.
         n_jobs: number of threads; None for one a core. The result does not depend on it.
@@ -115,6 +117,7 @@ class Explainer(Reporting):
         validation_fraction: float = 0.2,
         n_init: int = 3,
         max_rows: int = 100_000,
+        max_top_bags: int = 50_000,
         batch_size: int = 64,
         random_state: int | None = 0,
         n_jobs: int | None = None,
@@ -134,6 +137,7 @@ class Explainer(Reporting):
         self.validation_fraction = validation_fraction
         self.n_init = n_init
         self.max_rows = max_rows
+        self.max_top_bags = max_top_bags
         self.batch_size = batch_size
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -147,7 +151,8 @@ class Explainer(Reporting):
             model: a functional Keras model with bag-layers one above the other.
             x: top-bags: RaggedTensor, `Bags`, array or dict of inputs; or a `tf.data.Dataset` of
                 batches (x), (x, y) or (x, y, sample_weight), the same each time it is iterated.
-                Of a Dataset only labels, and at most `max_rows` rows a level, are held in memory.
+                Of a Dataset a batch is held in memory at a time, and the labels in `max_top_bags`
+                top-bags and `max_rows` rows a level at most.
             x_valid: more of them, on which to choose the numbers of clusters. By default
                 `validation_fraction` of `x`, chosen at random, which then is not trained on.
                 Required where `x` is a Dataset.
@@ -161,9 +166,9 @@ class Explainer(Reporting):
                 through, if data do not fit the model, if a Dataset is endless, empty or not the
                 same each time, or if an argument of the constructor is out of range.
         """
-        task = prepare(self, model, x, x_valid)
-        self._set(Fitter(task, self.verbose).fit(), task.network, task.target)
-        self._task = task
+        fitter = Fitter(prepare(self, model, x, x_valid), self.verbose)
+        self._set(fitter.fit(), fitter.task.network, fitter.task.target)
+        self._task = fitter.task
         return self
 
     def check(self, model: keras.Model, x: TopBags, x_valid: TopBags | None = None) -> None:

@@ -12,6 +12,7 @@ from keras_mmil.interpretation.evidence.deletion import DeletionTest, deletion
 from keras_mmil.interpretation.evidence.stability import Stability, stability
 from keras_mmil.interpretation.fitting.options import Arguments
 from keras_mmil.interpretation.fitting.preparation import Task, prepare
+from keras_mmil.interpretation.fitting.progress import Progress
 from keras_mmil.interpretation.network.data import TopBags
 from keras_mmil.interpretation.network.fingerprints import fingerprints
 from keras_mmil.interpretation.rule_classifier import RuleClassifier
@@ -112,7 +113,7 @@ class Trust(RuleClassifier, Arguments):
         check_int("random_state", random_state, 0, 2**32 - 1)
         task = self._task
         if x is not None:
-            task = prepare(self, self._network.model, x, x_valid)
+            task = prepare(self, self._network.model, x, x_valid).drawn(Progress(verbose))
         if task is None or (x is None and x_valid is not None):
             raise ValueError(
                 "Expected x, the data of `fit`, as a loaded explainer, or a copy, is without them. "

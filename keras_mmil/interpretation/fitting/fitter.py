@@ -38,12 +38,16 @@ class Fitter:
     Args:
         task: what there is to fit.
         verbose: 1 for a progress bar, 0 for none.
+
+    Attributes:
+        task: the same, with the top-bags that were drawn of many.
     """
 
     def __init__(self, task: Task, verbose: int = 0) -> None:
+        self._progress = Progress(verbose)
+        self.task = task = task.drawn(self._progress)
         self._network, self._target, self._settings = task.network, task.target, task.settings
         self._x, self._x_valid = task.x, task.x_valid
-        self._progress = Progress(verbose)
         # Of the top-bags of each of the two, once they have been read.
         self._prints: dict[Source, npt.NDArray[np.uint64]] = {}
         self._projections: Sequence[Array | None] = [None] * len(self._network.layers)

@@ -33,6 +33,7 @@ _RANGES: tuple[tuple[str, Callable[..., object], float, float], ...] = (
     ("validation_fraction", check_number, 0.0, 1.0),
     ("n_init", check_int, 1, 1000),
     ("max_rows", check_int, 1, np.inf),
+    ("max_top_bags", check_int, 1, np.inf),
     ("batch_size", check_int, 1, np.inf),
 )
 _METRICS = ("euclidean", "sensitivity")
@@ -56,6 +57,7 @@ class Arguments(Protocol):
     validation_fraction: float
     n_init: int
     max_rows: int
+    max_top_bags: int
     batch_size: int
     random_state: int | None
     n_jobs: int | None
@@ -72,7 +74,7 @@ class Settings:
         fixed: whether the numbers of clusters were given, so that there is nothing to search.
         seed: decides all that is random.
         metric, features, instances, class_names, max_depth, ccp_alpha, tolerance, n_init, max_rows,
-            batch_size, n_jobs: see `Explainer`.
+            max_top_bags, batch_size, n_jobs: see `Explainer`.
     """
 
     options: tuple[range, ...]
@@ -87,6 +89,7 @@ class Settings:
     tolerance: Tolerance
     n_init: int
     max_rows: int
+    max_top_bags: int
     batch_size: int
     n_jobs: int | None
 
@@ -172,6 +175,7 @@ def make_settings(explainer: Arguments, n_levels: int) -> Settings:
         tolerance=explainer.tolerance,
         n_init=explainer.n_init,
         max_rows=explainer.max_rows,
+        max_top_bags=explainer.max_top_bags,
         batch_size=explainer.batch_size,
         n_jobs=explainer.n_jobs,
     )

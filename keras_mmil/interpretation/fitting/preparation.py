@@ -1,14 +1,16 @@
 """What there is to fit, checked before any work is done."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import keras
 import numpy as np
 
 from keras_mmil.interpretation.fitting import options
+from keras_mmil.interpretation.fitting.progress import Progress
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.network.nesting import clustered_weights
+from keras_mmil.interpretation.network.stream import Stream
 from keras_mmil.interpretation.network.targets import Target, resolve_target
 
 __all__ = ["Task", "check_data", "prepare"]
@@ -31,6 +33,20 @@ class Task:
     settings: options.Settings
     x: Source
     x_valid: Source
+
+    def drawn(self, progress: Progress) -> "Task":
+        """The same with at most `max_top_bags` for training, and for validation.
+
+        Args:
+            progress: of a Dataset the top-bags are counted, which takes long.
+        """
+        sources = []
+        for source in (self.x, self.x_valid):
+            if isinstance(source, Stream):
+                progress.expect(source.n_batches)
+            most, seed = self.settings.max_top_bags, self.settings.seed
+            sources.append(source.draw(most, seed, progress.step))
+        return replace(self, x=sources[0], x_valid=sources[1])
 
 
 def prepare(

@@ -1,6 +1,5 @@
 """Top-bags that come from a `tf.data.Dataset`."""
 
-import collections
 import copy
 import hashlib
 from collections.abc import Callable, Iterator
@@ -110,15 +109,25 @@ class Stream:
             "validation. Received: x_valid=None"
         )
 
-    def draw(self, at_most: int, seed: int) -> "Stream":
-        """So many of the top-bags, chosen at random; itself if there are no more."""
+    def draw(self, at_most: int, seed: int, on_batch: Callable[[], None] | None = None) -> "Stream":
+        """So many of the top-bags, chosen at random; itself if there are no more.
+
+        Args:
+            at_most: the greatest number.
+            seed: decides which.
+            on_batch: called without arguments after each batch, where they have to be counted.
+        """
         if self._seen is None:
-            collections.deque(self.batches(), maxlen=0)  # to count them
+            for _ in self.batches():
+                if on_batch:
+                    on_batch()
         sizes = [size for _, size in self._seen or ()]
-        chosen = drawn(sum(sizes), at_most, seed)
+        is_mine = np.ones(sum(sizes), bool) if self._masks is None else np.concatenate(self._masks)
+        chosen = drawn(int(is_mine.sum()), at_most, seed)
         if chosen is None:
             return self
-        is_chosen = np.isin(np.arange(sum(sizes)), chosen)
+        is_chosen = np.zeros(len(is_mine), bool)
+        is_chosen[np.flatnonzero(is_mine)[chosen]] = True
         some = copy.copy(self)
         some._masks = np.split(is_chosen, np.cumsum(sizes)[:-1])
         some.n_batches = sum(bool(mask.any()) for mask in some._masks)

@@ -1,9 +1,11 @@
 """Exported rules, executed: SQL, Prolog, Python and JSON say what the explainer says."""
 
 import ast
+import functools
 import json
 import shutil
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -47,37 +49,47 @@ def by_shares():
     return explainer().fit(model, vectors(random_ids(120)), vectors(random_ids(60, seed=1)))
 
 
-def same(executor, language, fitted, x):
-    table = fitted.labels_table(x)
-    found = executor[language](fitted.rules_, table)
-    expected = [fitted.classes_[label] for label in fitted.predict(x)]
-    assert found == dict(enumerate(expected))
-    assert len(set(expected)) > 1
+class Case(NamedTuple):
+    """Rules, the table that they read, and the classes that the explainer gives."""
+
+    rules: RuleBook
+    table: Any
+    expected: dict[int, str]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_digits(executor, language, digit_explainer):
-    same(executor, language, digit_explainer, vectors(random_ids(1000, seed=5)))
+@pytest.fixture(scope="session")
+def cases(digit_explainer, by_counts, by_shares, churn_explainer):
+    """Each made once, when it is first asked for."""
+    customers = [
+        each for seed in range(10, 14) for each in random_customers(250, seed, missing=0.2)
+    ]
+    data = {
+        "digits": (digit_explainer, vectors(random_ids(1000, seed=5))),
+        "counts": (by_counts, random_ids(300, seed=5)),
+        "shares": (by_shares, vectors(random_ids(300, seed=5))),
+        "records": (churn_explainer, read(customers)),
+    }
+
+    @functools.cache
+    def case(name):
+        fitted, x = data[name]
+        classes = [fitted.classes_[label] for label in fitted.predict(x)]
+        assert len(set(classes)) > 1
+        return Case(fitted.rules_, fitted.labels_table(x), dict(enumerate(classes)))
+
+    return case
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_counts(executor, language, by_counts):
-    features = {clusters.feature.name for clusters in by_counts.clusters_}
-    assert features & {"count", "weight"}
-    same(executor, language, by_counts, random_ids(300, seed=5))
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_shares(executor, language, by_shares):
+def test_kinds_of_features(by_counts, by_shares):
+    assert {clusters.feature.name for clusters in by_counts.clusters_} & {"count", "weight"}
     assert by_shares.clusters_[0].feature is FREQUENCY
-    same(executor, language, by_shares, vectors(random_ids(300, seed=5)))
 
 
+@pytest.mark.parametrize("name", ["digits", "counts", "shares", "records"])
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_records(executor, language, churn_explainer):
-    seeds = range(10, 14)
-    customers = [each for seed in seeds for each in random_customers(250, seed, missing=0.2)]
-    same(executor, language, churn_explainer, read(customers))
+def test_same_classes(executor, cases, language, name):
+    rules, table, expected = cases(name)
+    assert executor[language](rules, table) == expected
 
 
 NASTY = "it's \"50 %\" \\ of; -- 'x'\n%{y} é /* z */"

@@ -18,7 +18,7 @@ from bag_forms import (
     vectors,
 )
 
-from keras_mmil import batches
+from keras_mmil import batches, ragged
 from keras_mmil.interpretation import Maps, RuleExtractor
 from keras_mmil.interpretation.network.capture import Network
 
@@ -141,8 +141,29 @@ def test_progress_of_an_unknown_number_of_batches(capsys):
     new_explainer(model, x, verbose=1).fit(model, stream(x), x)
     out = capsys.readouterr().out
     assert "Unknown" not in out
-    # 3 batches each, 2 clusterings a level, and the trees of 2 numbers of instances' clusters.
-    assert "12/12" in out
+    # 3 batches counted and then 6 read, 2 clusterings a level, and the trees of 2 numbers of
+    # instances' clusters.
+    assert "15/15" in out
+
+
+def test_of_many_top_bags_some_are_drawn():
+    """The same ones of a Dataset as of an array; no others are used, whatever is drawn of them."""
+    model, x = plain_model(), vectors()
+    fits = [
+        new_explainer(model, x, max_top_bags=N // 2).fit(model, form, form)
+        for form in (x, stream(x))
+    ]
+    chosen = np.sort(np.random.default_rng(0).permutation(N)[: N // 2])
+    few = ragged.take(x, chosen)
+    apart = new_explainer(model, x).fit(model, few, few)
+    for fit in fits:
+        assert fit.grid_ == apart.grid_
+        assert str(fit.rules_) == str(apart.rules_)
+        assert fit.certify(ragged.concat([few[:2], x])).n_used == N // 2 + 2
+    drawn = apart.top_bags(stream(x)).draw(N // 2, seed=0).draw(3, seed=1)
+    found = apart.hashes(ragged.concat(list(drawn.batches())))
+    assert len(found) == 3
+    assert set(found) <= set(apart.hashes(few))
 
 
 def endless(x):
