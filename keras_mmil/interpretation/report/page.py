@@ -41,6 +41,8 @@ from keras_mmil.layers import TextBags
 __all__ = ["Report", "report"]
 
 _N_EXAMPLES = 8  # of a cluster
+_RARE = 0.01  # of the top-bags: rules that match fewer are shown on demand,
+_MANY = 10  # if there are more rules than so many
 _MOST_NAMES = 4  # of classes, in the title
 
 
@@ -100,6 +102,7 @@ def report(
         "overview": overview(explainer, material),
         "figures": figures(material),
         "rules": _rules(material, levels),
+        "rare_share": _RARE,
         "classes": explainer.classes_,
         "clauses": _clauses(levels),
         "decks": decks(levels, explainer.levels_, material.reading, best, renderer),
@@ -143,6 +146,7 @@ def _rules(material: Material, levels: Sequence[Level]) -> list[Config]:
     """The rules of the top-bags in words, each with its figures on these data."""
     rules = levels[-1].rules
     texts = sentences(program(levels))
+    is_rare = (material.matched.mean(axis=0) < _RARE) & (len(rules) > _MANY)
     found = []
     for index, (rule, text) in enumerate(zip(rules, texts[: len(rules)], strict=True)):
         matches = material.matched[:, index]
@@ -163,6 +167,7 @@ def _rules(material: Material, levels: Sequence[Level]) -> list[Config]:
                 "ends": ends,
                 "precision_bar": None if precision is None else bar(precision, *ends),
                 "n": int(matches.sum()),
+                "is_rare": bool(is_rare[index]),
             }
         )
     return found

@@ -76,6 +76,19 @@ def test_cases_are_of_all_rules(page, digit_explainer, digits):
     assert page.html.count('<article class="case') == 12
 
 
+def test_rare_rules_are_shown_on_demand(digit_explainer, digits, page, monkeypatch):
+    assert "more rule" not in page.html
+    supports = [np.mean(digit_explainer.predict(digits) == label) for label in (0, 1)]
+    assert supports[0] != supports[1]
+    for name, value in (("_MANY", 1), ("_RARE", float(np.mean(supports)))):
+        monkeypatch.setattr(f"keras_mmil.interpretation.report.page.{name}", value)
+    found = digit_explainer.report(digits, n_cases=0).html
+    (rare,) = re.findall(r"<summary>1 more rule, which matches fewer.*?</details>", found, re.S)
+    numbers = re.findall(r'data-number="(\d)"', found)
+    assert sorted(numbers) == ["1", "2"]
+    assert re.findall(r'data-number="(\d)"', rare) == [str(1 + int(np.argmin(supports)))]
+
+
 def test_data_that_the_rules_have_seen_get_no_intervals(digit_explainer, digit_ids):
     found = digit_explainer.report(vectors(digit_ids), n_cases=0)
     text = text_of(found)

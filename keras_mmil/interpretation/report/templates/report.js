@@ -11,6 +11,7 @@
     });
     input.addEventListener("change", () => { if (!input.value.trim()) input.value = first; });
   }
+  addEventListener("beforeprint", () => { for (const each of find("#rules details")) each.open = true; });
   const cases = find(".case");
   if (!document.getElementById("count")) return;
   const [byClass, byRule, search, disagree, count] =
