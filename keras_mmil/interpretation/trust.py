@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.types import Config
-from keras_mmil.interpretation.evidence.certificate import Certificate, certify
+from keras_mmil.interpretation.evidence.certificate import Certificate, certify, count
 from keras_mmil.interpretation.evidence.counterfactual import Counterfactual, counterfactual
 from keras_mmil.interpretation.evidence.deletion import DeletionTest, deletion
 from keras_mmil.interpretation.evidence.stability import Stability, stability
@@ -77,11 +77,15 @@ class Trust(RuleClassifier, Arguments):
                 explains in data that repeat themselves; or if `level` is out of range.
         """
         data = self.top_bags(x)
+        found = count(self.levels_, self._target, self._network, self._observe, data, y)
+        return certify(self.levels_[-1], *found, self._used_for(trained_on), level)
+
+    def _used_for(
+        self, trained_on: npt.NDArray[np.uint64] | None
+    ) -> dict[str, npt.NDArray[np.uint64]]:
+        """Hashes of the top-bags that are known to have been used, by what for."""
         used = {"the rules were fitted or chosen on": self._used}
-        if trained_on is not None:
-            used["the network was trained on"] = trained_on
-        found = (self.levels_, self._target, used, self._network, self._observe)
-        return certify(*found, data, y, level)
+        return used if trained_on is None else used | {"the network was trained on": trained_on}
 
     def stability(
         self,

@@ -18,7 +18,7 @@ from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.readout.reading import read
 from keras_mmil.interpretation.rules.level import Level
 
-__all__ = ["Certificate", "RulePrecision", "certify"]
+__all__ = ["Certificate", "Counted", "RulePrecision", "certify", "count"]
 
 # More known top-bags than chance explains at this probability are no chance.
 _BEYOND_CHANCE = 1e-6
@@ -101,7 +101,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, eq=False)
-class _Counted:
+class Counted:
     """What is counted, for each top-bag.
 
     Attributes:
@@ -115,39 +115,30 @@ class _Counted:
     truth: Ints | None
     matched: Bools
 
-    def some(self, chosen: Bools) -> "_Counted":
+    def some(self, chosen: Bools) -> "Counted":
+        """The same of some of the top-bags."""
         truth = None if self.truth is None else self.truth[chosen]
-        return _Counted(self.by_rules[chosen], self.by_network[chosen], truth, self.matched[chosen])
+        return Counted(self.by_rules[chosen], self.by_network[chosen], truth, self.matched[chosen])
 
 
-def certify(
+def count(
     levels: Sequence[Level],
     target: Target,
-    used: Mapping[str, npt.NDArray[np.uint64]],
     network: Network,
     observe: Callable[[Iterable[Tensors]], Iterable[Observation]],
     data: Source,
     y: npt.ArrayLike | None,
-    level: float,
-) -> Certificate:
-    """Certify rules on some top-bags.
+) -> tuple[Counted, npt.NDArray[np.uint64]]:
+    """What there is to count of some top-bags, and their hashes.
 
     Args:
         levels: from the instances upwards.
         target: what the classes of top-bags are.
-        used: hashes of top-bags, each as often as it was used, by what was done with them, such as
-            "the rules were fitted or chosen on".
         network: the network.
         observe: runs it on batches of checked top-bags.
         data: the top-bags.
         y: their labels; None for those of a Dataset, or for none.
-        level: probability of the intervals, between 0 and 1.
-
-    Raises:
-        ValueError: if `level` is out of range, or the top-bags are those that were used.
     """
-    if not isinstance(level, float) or not 0 < level < 1:
-        raise ValueError(f"Expected a probability between 0 and 1. Received: level={level!r}")
     has_labels = y is not None or data.has_labels
     batches, truth = data.labelled(y) if has_labels else (data.batches(), None)
     prints: list[npt.NDArray[np.uint64]] = []
@@ -162,10 +153,33 @@ def certify(
     labels = None
     if truth is not None:
         labels = target.true_labels(truth(), len(by_rules), len(levels[-1].rules.names))
-    counted = _Counted(by_rules, by_network, labels, matched)
-    is_used = np.zeros(len(by_rules), bool)
+    return Counted(by_rules, by_network, labels, matched), np.concatenate(prints)
+
+
+def certify(
+    top: Level,
+    counted: Counted,
+    prints: npt.NDArray[np.uint64],
+    used: Mapping[str, npt.NDArray[np.uint64]],
+    level: float,
+) -> Certificate:
+    """Certify rules on some top-bags.
+
+    Args:
+        top: the rules of the top-bags.
+        counted, prints: what `count` returned.
+        used: hashes of top-bags, each as often as it was used, by what was done with them, such as
+            "the rules were fitted or chosen on".
+        level: probability of the intervals, between 0 and 1.
+
+    Raises:
+        ValueError: if `level` is out of range, or the top-bags are those that were used.
+    """
+    if not isinstance(level, float) or not 0 < level < 1:
+        raise ValueError(f"Expected a probability between 0 and 1. Received: level={level!r}")
+    is_used = np.zeros(len(prints), bool)
     for purpose, known in used.items():
-        is_known = np.isin(np.concatenate(prints), known)
+        is_known = np.isin(prints, known)
         _check_unused(is_known, known, purpose)
         is_used |= is_known
     if is_used.all():
@@ -173,10 +187,10 @@ def certify(
             "Expected top-bags that neither rules nor network were fitted, chosen or trained on. "
             f"Received: {len(is_used)} top-bags, all of which equal some of those"
         )
-    found = _certificate(levels[-1], counted, level)
+    found = _certificate(top, counted, level)
     if not is_used.any():
         return found
-    without = _certificate(levels[-1], counted.some(~is_used), level)
+    without = _certificate(top, counted.some(~is_used), level)
     return Certificate(**(vars(found) | {"n_used": int(is_used.sum()), "without": without}))
 
 
@@ -190,7 +204,7 @@ def _counted_batch(
     return reading.labels[-1], reading.network, matched
 
 
-def _certificate(top: Level, counted: _Counted, level: float) -> Certificate:
+def _certificate(top: Level, counted: Counted, level: float) -> Certificate:
     n, agrees = len(counted.by_rules), counted.by_rules == counted.by_network
     of_each = 1 - (1 - level) / len(top.rules)  # the bound of Bonferroni
     rules = []

@@ -16,7 +16,7 @@ from keras_mmil._support.agreement import majority
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Config, Ints, Tensors
 from keras_mmil._version import __version__
-from keras_mmil.interpretation.evidence.certificate import Certificate
+from keras_mmil.interpretation.evidence.certificate import Certificate, Counted, certify
 from keras_mmil.interpretation.evidence.deletion import DeletionTest
 from keras_mmil.interpretation.evidence.interval import Interval, interval
 from keras_mmil.interpretation.export.rule_book import RuleBook
@@ -31,6 +31,7 @@ from keras_mmil.interpretation.rules.level import Clusters, Level
 __all__ = ["Figure", "Material", "Reported", "figures", "gather", "made", "overview"]
 
 _MOST_DELETIONS = 300  # top-bags
+_LEVEL = 0.95  # probability of the intervals
 
 
 class Reported(Protocol):
@@ -66,14 +67,13 @@ class Reported(Protocol):
     def read(self, data: Source) -> Reading:
         """The labels of everything in some top-bags, by rules and network."""
 
-    def certify(
-        self,
-        x: TopBags,
-        y: npt.ArrayLike | None = None,
-        *,
-        trained_on: npt.NDArray[np.uint64] | None = None,
-    ) -> Certificate:
-        """Fidelity, accuracy and precision with intervals."""
+    def hashes(self, x: TopBags) -> npt.NDArray[np.uint64]:
+        """A hash of the content of each top-bag."""
+
+    def _used_for(
+        self, trained_on: npt.NDArray[np.uint64] | None
+    ) -> dict[str, npt.NDArray[np.uint64]]:
+        """Hashes of the top-bags that are known to have been used, by what for."""
 
     def deletion(self, x: TopBags) -> DeletionTest:
         """Whether the network's class changes when the members that decided are removed."""
@@ -144,9 +144,12 @@ def gather(
     reading = explainer.read(explainer.top_bags(inputs))
     level = explainer.levels_[-1]
     known = level.space.matrix(reading.labels, reading.nestings, reading.values[level.record])
+    matched = np.stack([rule.matches(known) for rule in level.rules], axis=1)
     certificate, doubt = None, ""
     try:
-        certificate = explainer.certify(inputs, truth, trained_on=trained_on)
+        counted = Counted(reading.labels[-1], reading.network, truth, matched)
+        used = explainer._used_for(trained_on)
+        certificate = certify(level, counted, explainer.hashes(inputs), used, _LEVEL)
     except ValueError as error:  # the rules or the network have seen these data
         doubt = str(error)
     try:
@@ -158,7 +161,7 @@ def gather(
         x=inputs,
         truth=truth,
         reading=reading,
-        matched=np.stack([rule.matches(known) for rule in level.rules], axis=1),
+        matched=matched,
         certificate=certificate,
         doubt=doubt,
         knows_training=trained_on is not None,

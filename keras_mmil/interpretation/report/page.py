@@ -41,6 +41,7 @@ from keras_mmil.layers import TextBags
 __all__ = ["Report", "report"]
 
 _N_EXAMPLES = 8  # of a cluster
+_MOST_READ = 5000  # top-bags that examples are chosen from
 _RARE = 0.01  # of the top-bags: rules that match fewer are shown on demand,
 _MANY = 10  # if there are more rules than so many
 _MOST_NAMES = 4  # of classes, in the title
@@ -138,7 +139,8 @@ def _best(explainer: Reported, material: Material) -> Any:
         for clusters in explainer.clusters_
         for index in range(clusters.n_clusters)
     ]
-    seen = explainer._observe(explainer.top_bags(material.x).batches(), in_order=True)
+    some = ragged.take(material.x, slice(_MOST_READ))
+    seen = explainer._observe(explainer.top_bags(some).batches(), in_order=True)
     return representatives(explainer.levels_, keys, seen, n=_N_EXAMPLES, by="separation")
 
 
