@@ -217,20 +217,19 @@ def overview(explainer: Reported, material: Material) -> list[str]:
         f"This page shows {len(reading.network):,} {top.words}{inside}. "
         f"Classes by the network: {shares}.",
     ]
-    if material.doubt:
-        found.append(f"Figures are without intervals. {material.doubt}")
-    elif material.certificate is not None and material.certificate.n_used:
-        found.append(
-            f"{material.certificate.n_used} of them equal some that rules or network were fitted, "
-            "chosen or trained on."
-        )
+    if material.certificate is None:
+        return [*found, f"Figures are without intervals. {material.doubt}"]
     intervals = "Intervals hold for data that neither the rules nor the network have seen."
+    if material.certificate.n_used:
+        intervals += (
+            f" {material.certificate.n_used} of these {top.words} equal some that rules or network "
+            "were fitted, chosen or trained on."
+        )
+    elif material.knows_training:
+        intervals += f" They have seen none of these {top.words}."
     if not material.knows_training:
         intervals += " What the network was trained on is not checked here."
-    elif material.certificate is not None and not material.certificate.n_used:
-        intervals += f" They have seen none of these {top.words}."
-    found.append(intervals)
-    return found
+    return [*found, intervals]
 
 
 def made(explainer: Reported) -> dict[str, str]:
