@@ -22,14 +22,17 @@ from keras_mmil.io.shards import Check, asserted
 
 __all__ = ["epoch", "writer"]
 
-_ROWS = 2**10  # of a batch of Arrow, if it is not of a smaller group
+_ROWS = 2**10  # of a batch of Arrow
+_WRITTEN = {"compression": "zstd", "write_page_checksum": True}
+# A column is read piece by piece, and no groups ahead.
+_READ = {"pre_buffer": False, "buffer_size": 2**16, "page_checksum_verification": True}
 
 
 @contextlib.contextmanager
 def writer(path: Path, layout: Layout) -> Iterator[Callable[[Sequence[Column]], None]]:
     """A function that appends columns of equally many top-bags to a new file."""
     schema = _schema(layout)
-    with pa.parquet.ParquetWriter(path, schema, compression="zstd") as file:
+    with pa.parquet.ParquetWriter(path, schema, **_WRITTEN) as file:
 
         def write(columns: Sequence[Column]) -> None:
             pairs = zip(columns, schema, strict=True)
@@ -142,8 +145,7 @@ def _checked(path: Path, layout: Layout, check: Check) -> Iterator[pa.RecordBatc
     shard = check(path)
     schema = _schema(layout)
     try:
-        # Not all columns of a group at once, and not the groups ahead.
-        with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**16) as file:
+        with pa.parquet.ParquetFile(path, **_READ) as file:
             if not file.schema_arrow.equals(schema):
                 raise ValueError(f"its columns are {file.schema_arrow.names}")
             if file.metadata.num_rows != shard.top_bags:

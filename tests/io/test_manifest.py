@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +19,15 @@ def sealed(content):
     return json.dumps(head | {"sha256": digest} | content)
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
     x = {"a": bags(2), "b": nested(23, 1, inner=(2, 3)), "c": np.arange(23)}
-    return written(tmp_path / "data", "tfrecord", 10, x=x, y=labels())
+    return written(tmp_path_factory.mktemp("once"), "tfrecord", 10, x=x, y=labels())
+
+
+@pytest.fixture
+def folder(once, tmp_path):
+    return Path(shutil.copytree(once, tmp_path / "data"))
 
 
 def changed(folder, change):
