@@ -7,6 +7,7 @@ from typing import Any
 from keras_mmil._support.types import PathLike
 from keras_mmil.io.layout import Part
 from keras_mmil.io.manifest import Manifest
+from keras_mmil.io.shards import check_content
 
 __all__ = ["Info", "info", "readable"]
 
@@ -52,18 +53,22 @@ class Info:
         return "\n".join([head, *(f"  {part.name:{width}}  {part}" for part in self.parts)])
 
 
-def info(folder: PathLike) -> Info:
-    """What the files of a folder hold; only the manifest is read.
+def info(folder: PathLike, verify: bool = False) -> Info:
+    """What the files of a folder hold, by the manifest.
 
     Args:
         folder: what `write` was given.
+        verify: whether to compare all files with their checksums, before a long training, say;
+            `read` does not compare them again in this process.
 
     Raises:
         FileNotFoundError: if nothing was written to the folder.
-        ValueError: if the manifest is damaged.
+        ValueError: if the manifest is damaged, or with `verify` a file is, or is missing.
     """
     folder = Path(folder).absolute()
     manifest = Manifest.read(folder)
+    for shard in manifest.shards if verify else ():
+        check_content(folder / shard.file, shard)
     return Info(
         folder,
         manifest.format,

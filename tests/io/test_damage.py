@@ -1,12 +1,13 @@
 """Files that are damaged, cut off, missing or of other data: an error names them."""
 
+import json
 import os
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from damage import check_files, plain
+from damage import bounded, check_files, plain
 from shard_data import FORMATS, bags, joined, labels, nested, written
 
 from keras_mmil import io, ragged
@@ -31,6 +32,7 @@ def _listed(part):
     return np.nan_to_num(part.numpy()).tolist() if not hasattr(part, "to_list") else part.to_list()
 
 
+@pytest.mark.slow
 @every_format
 def test_the_error_names_the_file(format, tmp_path):
     written(tmp_path, format, **data())
@@ -58,6 +60,7 @@ def test_the_error_names_the_file(format, tmp_path):
     assert io.read(tmp_path, shard=(0, 2)).cardinality() == 1  # the others' files do not matter
 
 
+@pytest.mark.slow
 @every_format
 def test_a_damaged_file_ends_a_training(format, tmp_path):
     written(tmp_path, format, x=np.zeros((23, 2), "float32"), y=np.zeros(23))
@@ -69,6 +72,7 @@ def test_a_damaged_file_ends_a_training(format, tmp_path):
         model.fit(io.read(tmp_path, 4), shuffle=False, verbose=0)
 
 
+@pytest.mark.slow
 @every_format
 def test_a_file_is_checked_once_in_a_process(format, tmp_path, monkeypatch):
     written(tmp_path, format, x=nested(23, 2))
@@ -85,6 +89,7 @@ def test_a_file_is_checked_once_in_a_process(format, tmp_path, monkeypatch):
     assert read[5:] == [path]
 
 
+@pytest.mark.slow
 @every_format
 def test_without_checksums_sizes_are_compared(format, tmp_path):
     written(tmp_path, format, x=nested(23, 2), y=labels())
@@ -102,6 +107,7 @@ def test_without_checksums_sizes_are_compared(format, tmp_path):
             loaded(io.read(tmp_path, verify=False))
 
 
+@pytest.mark.slow
 def test_a_foreign_parquet_file_is_refused(tmp_path, monkeypatch):
     """Also if it is of the same size."""
     x = nested(23, 2)
@@ -114,6 +120,19 @@ def test_a_foreign_parquet_file_is_refused(tmp_path, monkeypatch):
         path.write_bytes((tmp_path / f"{other}.parquet").read_bytes())
         with pytest.raises(ValueError, match=f"Received: {path}: {message}"):
             loaded(io.read(tmp_path / "a", verify=False))
+
+
+@pytest.mark.slow
+def test_instances_as_a_forged_manifest_has_them(tmp_path, monkeypatch):
+    """They are not made room for."""
+    written(tmp_path, x=np.zeros((23, 2)))
+    monkeypatch.setattr("keras_mmil.io.manifest._checksum_of_json", lambda content: None)
+    path = tmp_path / "manifest.json"
+    content = json.loads(path.read_text()) | {"sha256": None}
+    content["parts"]["x"]["inner_shape"] = [2**30]
+    path.write_text(json.dumps(content))
+    with bounded(), pytest.raises(ValueError, match="part-00000.parquet: its columns are"):
+        loaded(io.read(tmp_path))
 
 
 @pytest.mark.slow

@@ -1,6 +1,9 @@
 """What batches consist of, and how that is printed."""
 
+import json
+
 import numpy as np
+import pytest
 import tensorflow as tf
 from shard_data import nested, written
 
@@ -22,7 +25,7 @@ def test_a_layout_survives_json():
     )
     assert found.pack([1, 2, 3]) == ({"a": (1,), "b": 2}, 3)
     assert [part.shape.rank for part in found.flatten(batch)] == [1, 4, 2]
-    again = Layout.from_dict(found.to_dict())
+    again = Layout.from_dict(json.loads(json.dumps(found.to_dict())))
     assert again == found
     assert again.element_spec == (
         {
@@ -56,7 +59,7 @@ def test_differences_are_told():
 def test_information(tmp_path):
     x = {"ids": nested(1234, 2, dtype="int32"), "age": np.zeros(1234, "float32")}
     written(tmp_path / "people", "tfrecord", 1000, x=x, y=np.zeros((1234, 2)))
-    found = io.info(tmp_path / "people")
+    found = io.info(tmp_path / "people", verify=True)
     files = list((tmp_path / "people").glob("*.tfrecord"))
     assert (found.n_top_bags, found.n_files) == (1234, len(files)) == (1234, 2)
     assert found.n_bytes == sum(file.stat().st_size for file in files)
@@ -75,6 +78,12 @@ def test_information(tmp_path):
         "  x/ids  int32 [top-bags, (…), (…)]",
         "  y      float64 [top-bags, 2]",
     ]
+    damaged = bytearray(files[0].read_bytes())
+    damaged[99] ^= 1
+    files[0].write_bytes(damaged)
+    assert repr(io.info(tmp_path / "people")) == repr(found)
+    with pytest.raises(ValueError, match=f"Received: {files[0]}, with another checksum"):
+        io.info(tmp_path / "people", verify=True)
 
 
 def test_sizes_have_units():

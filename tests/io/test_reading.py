@@ -26,9 +26,19 @@ from keras_mmil.layers import BagLayer, Distinct, bag_inputs
 every_format = pytest.mark.parametrize("format", FORMATS)
 
 
+@pytest.mark.slow
 @every_format
 @pytest.mark.parametrize("form", FORMS)
 def test_what_was_written_is_read(form, format, tmp_path):
+    check_form(form, format, tmp_path)
+
+
+@every_format
+def test_bags_with_labels_and_weights_are_read(format, tmp_path):
+    check_form("bags", format, tmp_path)
+
+
+def check_form(form, format, tmp_path):
     data = FORMS[form]()
     written(tmp_path, format, **data)
     dataset = io.read(tmp_path, 4)
@@ -58,7 +68,7 @@ PARTS = st.tuples(
 
 @pytest.mark.slow
 @every_format
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     parts=st.lists(PARTS, min_size=1, max_size=5),
     n=st.integers(1, 20),
@@ -122,6 +132,7 @@ def test_without_shuffling_the_order_is_that_of_the_data(numbered):
     assert in_one(found) == list(range(123))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buffer_size", [1, 20, None])
 def test_each_epoch_has_every_top_bag_once_in_another_order(numbered, buffer_size):
     dataset = io.read(numbered, 8, shuffle=True, seed=1, buffer_size=buffer_size)
@@ -155,6 +166,7 @@ def test_an_epoch_follows_from_its_number_and_the_seed(numbered):
     assert [in_one(epoch) for epoch in epochs_of(plain, 2)] == [list(range(123))] * 2
 
 
+@pytest.mark.slow
 def test_all_formats_have_the_same_orders(tmp_path):
     x = {"n": np.arange(200)}
     folders = [written(tmp_path / format, format, 17, x=x) for format in FORMATS]
@@ -172,6 +184,7 @@ def test_top_bags_of_several_files_are_mixed(numbered):
     assert first != sorted(first)
 
 
+@pytest.mark.slow
 def test_a_buffer_of_all_data_makes_all_orders_equally_likely(tmp_path):
     written(tmp_path, "tfrecord", 2, x={"n": np.arange(4)})
     dataset = io.read(tmp_path, 4, shuffle=True, seed=0, first_epoch=0, buffer_size=4)
@@ -181,6 +194,7 @@ def test_a_buffer_of_all_data_makes_all_orders_equally_likely(tmp_path):
     assert ((counts - 100) ** 2 / 100).sum() < 49.7  # chi-squared with 23 degrees: p = 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_workers", [1, 3])
 def test_workers_share_the_data(numbered, n_workers):
     found = []

@@ -40,6 +40,7 @@ def pieces(x, y, sample_weight, sizes):
         yield x[start:stop], y[start:stop], sample_weight[start:stop]
 
 
+@pytest.mark.slow
 @every_format
 def test_the_files_are_the_same_wherever_the_data_come_from(format, tmp_path, monkeypatch):
     monkeypatch.setattr("keras_mmil.io.sources._SLICE", 4)
@@ -52,6 +53,7 @@ def test_the_files_are_the_same_wherever_the_data_come_from(format, tmp_path, mo
         assert content(written(tmp_path / name, format, x=source)) == whole
 
 
+@pytest.mark.slow
 def test_batches_may_be_x_alone_or_in_a_tuple(tmp_path):
     x = nested(N, 2)
     for i, source in enumerate((iter([x]), iter([(x,)]), tf.data.Dataset.from_tensors(x))):
@@ -59,6 +61,7 @@ def test_batches_may_be_x_alone_or_in_a_tuple(tmp_path):
         assert_same(joined(io.read(tmp_path / str(i))), x)
 
 
+@pytest.mark.slow
 def test_any_row_splits_will_do(tmp_path):
     narrow = nested(N, 2).with_row_splits_dtype(tf.int32)
     written(tmp_path / "narrow", x=narrow)
@@ -214,6 +217,7 @@ def test_data_that_broke_off_are_continued(format, n, tmp_path):
     assert content(folder) == whole
 
 
+@pytest.mark.slow
 def test_a_program_may_end_at_any_moment(tmp_path, monkeypatch):
     """It leaves what is whole, since nothing but renaming changes what is there."""
     whole = content(written(tmp_path / "whole", **data()))
