@@ -76,8 +76,7 @@ def write(
     >>> io.write("reviews", dataset.batch(100), format="tfrecord")
     """
     folder = Path(folder).absolute()
-    if top_bags_per_file is not None:
-        positive_int("top_bags_per_file", top_bags_per_file)
+    top_bags_per_file = positive_int("top_bags_per_file", top_bags_per_file, optional=True)
     module_of(format)  # where it cannot be used, nothing is to be made
     batches = batches_of(x, y, sample_weight)
     first = next(batches, None)
@@ -160,12 +159,20 @@ def _of_layout(batches: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[l
 
 def _shards(tensors: Iterable[list[Any]], manifest: Manifest) -> Iterator[Iterator[list[Any]]]:
     """The groups of tensors of each file, which are to be taken before the next file's."""
-    whole, rest = divmod(manifest.top_bags_per_file, manifest.top_bags_per_group)
-    sizes = [manifest.top_bags_per_group] * whole + [rest] * (rest > 0)
-    pieces = regrouped(tensors, itertools.cycle(sizes), ragged.n_top_bags, ragged.take)
+    n_whole, rest = divmod(manifest.top_bags_per_file, manifest.top_bags_per_group)
+    n_groups = n_whole + (rest > 0)
+    last = rest or manifest.top_bags_per_group
+    sizes = (
+        size
+        for _ in itertools.count()
+        for size in itertools.chain(
+            itertools.repeat(manifest.top_bags_per_group, n_groups - 1), [last]
+        )
+    )
+    pieces = regrouped(tensors, sizes, ragged.n_top_bags, ragged.take)
     groups = (parts[0] if len(parts) == 1 else ragged.concat(parts) for parts in pieces)
     for first in groups:
-        yield itertools.chain([first], itertools.islice(groups, len(sizes) - 1))
+        yield itertools.chain([first], itertools.islice(groups, n_groups - 1))
 
 
 def _write_file(

@@ -1,5 +1,6 @@
 """What is read against what was written, and the orders of epochs."""
 
+import bag_forms
 import keras
 import numpy as np
 import pytest
@@ -276,3 +277,17 @@ def test_an_interrupted_training_continues(format, tmp_path):
     fit(interrupted, 1, 2)
     for one, two in zip(whole.get_weights(), interrupted.get_weights(), strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.slow
+def test_an_explainer_reads_files(tmp_path):
+    x = bag_forms.packed()
+    model = bag_forms.compressed_model()
+    written(tmp_path, x=x)
+    settings = {"batch_size": bag_forms.BATCH}
+    one, two = (bag_forms.new_explainer(model, x, n_clusters=2, **settings) for _ in range(2))
+    one.fit(model, io.read(tmp_path, bag_forms.BATCH), io.read(tmp_path, bag_forms.BATCH))
+    in_memory = batches.to_dataset(x, batch_size=bag_forms.BATCH, shuffle=False)
+    two.fit(model, in_memory, in_memory)
+    assert str(one.rules_) == str(two.rules_)
+    assert one.fidelity_ == two.fidelity_

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -99,6 +100,8 @@ def test_other_programs_read_the_columns(tmp_path):
     assert columns["y"] == labels().tolist()
     flat = [[np.ravel(image).tolist() for image in bag] for bag in x["images"].to_list()]
     np.testing.assert_equal(columns["x/images"], flat)
+    found = duckdb.sql(f"""select y, "x/texts" from '{tmp_path}/*.parquet'""").fetchall()
+    assert found == list(zip(columns["y"], columns["x/texts"], strict=True))
 
 
 def test_sizes_of_files_suit_the_data(tmp_path, monkeypatch):
