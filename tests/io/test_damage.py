@@ -16,7 +16,10 @@ every_format = pytest.mark.parametrize("format", FORMATS)
 
 
 def data():
-    return {"x": {**bags(2).inputs, "images": nested(23, 1, inner=(2, 2))}, "y": labels()}
+    return {
+        "x": {**bags(2).inputs, "images": nested(23, 1, inner=(2, 2), dtype="uint8")},
+        "y": labels(),
+    }
 
 
 def loaded(dataset):
@@ -29,7 +32,7 @@ def loaded(dataset):
 
 
 def _listed(part):
-    return np.nan_to_num(part.numpy()).tolist() if not hasattr(part, "to_list") else part.to_list()
+    return part.to_list() if hasattr(part, "to_list") else part.numpy().tolist()
 
 
 @pytest.mark.slow
