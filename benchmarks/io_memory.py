@@ -31,6 +31,7 @@ _SENTENCES = 12  # of a review, on the average
 _IDS = 20  # of a sentence
 _N_IDS = 50_000
 _BATCH = 100
+_PER_FILE = 2_500  # so that the smallest data have eight files, and fill the buffer
 
 
 def main():
@@ -50,7 +51,7 @@ def main():
 def parse(arguments):
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--reviews", type=int, default=10_000, help="of the smallest data")
+    parser.add_argument("--reviews", type=int, default=20_000, help="of the smallest data")
     parser.add_argument("--scales", type=int, nargs="+", default=SCALES, help="how many times that")
     parser.add_argument("--formats", nargs="+", default=("parquet", "tfrecord"))
     parser.add_argument("--forms", nargs="+", default=("bags", "ids"), help="compressed or plain")
@@ -103,11 +104,17 @@ def work(task, path, format, form, n_reviews):
 
     def turn():
         if task == "write":
-            io.write(path, batches(n_reviews, form), format=format, verbose=0)
+            io.write(
+                path,
+                batches(n_reviews, form),
+                format=format,
+                top_bags_per_file=_PER_FILE,
+                verbose=0,
+            )
             return
         dataset = io.read(path, _BATCH, shuffle=True, seed=0)
         if task == "train":
-            model.fit(dataset, verbose=0)
+            model.fit(dataset, shuffle=False, verbose=0)
         else:
             for _ in dataset:
                 pass
