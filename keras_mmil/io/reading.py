@@ -43,10 +43,8 @@ def read(
         batch_size: number of top-bags in a batch; the last batch of an epoch may have fewer.
         shuffle: whether the top-bags are put in another random order each epoch.
         seed: integer that makes the orders the same in every run.
-        first_epoch: None for a Dataset of one epoch, to be iterated as often as wanted. An integer
-            for an endless one, which begins with the epoch of that number, from 0. The order of an
-            epoch then depends on its number and the seed alone, so that an interrupted training
-            continues with the order that it would have had.
+        first_epoch: None for a Dataset of one epoch, an integer for an endless one that begins with
+            the epoch of that number, as in `batches.to_dataset`.
         shard: `(i, n)` for every n-th file from file i on, as for worker i of n. Together the
             workers read every top-bag once an epoch, but not equally many.
         buffer_size: number of top-bags that are held to be shuffled; None for 32 MiB of them, and a
