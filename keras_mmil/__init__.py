@@ -25,6 +25,7 @@ _LAZY = {
     "datasets": None,
     "estimators": None,
     "interpretation": None,
+    "io": None,
     "ragged": None,
     "records": None,
     "testing": None,

@@ -22,7 +22,16 @@ settings.load_profile("keras-mmil")
 # Tests in these folders are of what is around TensorFlow's functions. Short runs take three times
 # as long if these are traced, so that they run eagerly, but for tests marked `graphs`. In all other
 # folders functions are traced, as in users' programs, but for tests marked `eager`.
-EAGER = {"benchmarks", "cli", "estimators", "interpretation", "keras_mmil_cli", "records", "zoo"}
+EAGER = {
+    "benchmarks",
+    "cli",
+    "estimators",
+    "interpretation",
+    "io",
+    "keras_mmil_cli",
+    "records",
+    "zoo",
+}
 
 
 def missing_data() -> str | None:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keras_mmil._support.arrow_lists import as_numpy
 from keras_mmil._support.types import Array
 
 __all__ = [
@@ -129,11 +130,6 @@ def places(array: pa.Array, path: str) -> Array:
         at = present(alternative, path).at
         found[slice(None) if at is None else at] = True
     return np.flatnonzero(found)
-
-
-def as_numpy(array: pa.Array) -> Array:
-    """An array without nulls as NumPy's, a copy where the layouts differ, as those of booleans."""
-    return array.to_numpy(zero_copy_only=False)
 
 
 def spread(values: pa.Array, at: Array, n: int) -> pa.Array:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import tensorflow as tf
 
+from keras_mmil._support.arrow_lists import lengths_and_members
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.records import arrow, keyed, leaves
 from keras_mmil.records.fields import Field
@@ -152,8 +152,7 @@ class Reader:
             if part.is_keyed:
                 keys, members, lengths[at] = keyed.entries(bags.values, part.path)
             else:
-                lengths[at] = pc.list_value_length(bags.values).to_numpy()
-                members = bags.values.flatten()
+                lengths[at], members = lengths_and_members(bags.values)
         inner = levels.inner(part.path, lengths)
         self.lengths.setdefault(part.path, []).append(lengths)
         of_keys = [each for each in part.parts if each.name]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_mmil._support.regrouped import regrouped
 from keras_mmil.records.fields import Field
 from keras_mmil.records.reading import Reader
 from keras_mmil.records.sources import Batch
@@ -70,19 +71,7 @@ def _spec(empty: tf.Tensor | tf.RaggedTensor) -> Any:
 
 def _rebatched(found: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
     """Pieces of exactly so many records together, fewer at the end."""
-    pieces: list[Batch] = []
-    n = 0
-    for batch in found:
-        start = 0
-        while start < len(batch.records):
-            pieces.append(batch.part(slice(start, start + size - n)))
-            start += len(pieces[-1].records)
-            n += len(pieces[-1].records)
-            if n == size:
-                yield pieces
-                pieces, n = [], 0
-    if pieces:
-        yield pieces
+    return regrouped(found, size, lambda batch: len(batch.records), Batch.part)
 
 
 def _shuffled(

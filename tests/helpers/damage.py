@@ -62,21 +62,22 @@ def bounded():
     assert peak < MOST
 
 
-def check_files(paths, load, is_checked):
+def check_files(paths, load, is_checked, n=None):
     """Damages files one by one.
 
     Args:
         paths: the files.
         load: function without arguments that reads them.
         is_checked: whether they have checksums, so that no change goes unnoticed.
+        n: how often to damage each, if not 40 times in all.
     """
     with bounded():
         expected = load()
         n_refused = 0
         for path in paths:
             whole = path.read_bytes()
-            n = N_DAMAGES if len(paths) == 1 else N_DAMAGES // 4
-            for damaged in damages(whole, path.name, n):
+            n_here = n or (N_DAMAGES if len(paths) == 1 else N_DAMAGES // 4)
+            for damaged in damages(whole, path.name, n_here):
                 path.write_bytes(damaged)
                 try:
                     found = load()

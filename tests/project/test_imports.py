@@ -347,6 +347,7 @@ def test_the_package_loads_no_more_than_it_needs():
         "training",
         "testing",
         "interpretation",
+        "io",
         "records",
         "datasets",
         "zoo",

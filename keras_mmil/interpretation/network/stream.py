@@ -11,6 +11,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support.digests import add_to_digest
 from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.interpretation.network.single import checked
@@ -156,10 +157,5 @@ def drawn(n: int, at_most: int, seed: int) -> Ints | None:
 def _digest(x: Tensors) -> bytes:
     """A digest of checked inputs."""
     digest = hashlib.blake2b(digest_size=16)
-    for part in tf.nest.flatten(x, expand_composites=True):
-        values = np.asarray(part)
-        digest.update(f"{values.shape} {values.dtype}".encode())
-        is_text = values.dtype == object
-        texts = (b"%d %s" % (len(text), text) for text in values.flat) if is_text else ()
-        digest.update(b"".join(texts) if is_text else values.tobytes())
+    add_to_digest(digest, x)
     return digest.digest()

@@ -1,0 +1,7 @@
+"""Nested bags in files, for data that do not fit in memory."""
+
+from keras_mmil.io.information import Info, info
+from keras_mmil.io.reading import read
+from keras_mmil.io.writing import write
+
+__all__ = ["Info", "info", "read", "write"]

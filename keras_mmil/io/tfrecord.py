@@ -1,0 +1,153 @@
+"""Top-bags in TFRecord files: an Example each, parsed in the graph, batch by batch."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil._support.types import Array, Ints
+from keras_mmil.io.arrays import Column
+from keras_mmil.io.layout import Layout, Part
+from keras_mmil.io.orders import BLOCK, CYCLE, Plan, shuffled
+from keras_mmil.io.shards import Check, asserted
+
+__all__ = ["epoch", "writer"]
+
+_BUFFER = 2**18  # bytes of a file that are read at a time
+
+
+@contextlib.contextmanager
+def writer(path: Path, layout: Layout) -> Iterator[Callable[[Sequence[Column]], None]]:
+    """A function that appends columns of equally many top-bags to a new file."""
+    with tf.io.TFRecordWriter(str(path)) as file:
+
+        def write(columns: Sequence[Column]) -> None:
+            features = [
+                feature
+                for part, column in zip(layout.parts, columns, strict=True)
+                for feature in _features(part, column)
+            ]
+            names = [name for name, _ in features]
+            for values in zip(*(values for _, values in features), strict=True):
+                example = tf.train.Example(
+                    features=tf.train.Features(feature=dict(zip(names, values, strict=True)))
+                )
+                file.write(example.SerializeToString(deterministic=True))
+
+        yield write
+
+
+def epoch(
+    layout: Layout, files: tf.Tensor, key: tf.Tensor, plan: Plan, check: Check | None
+) -> tf.data.Dataset:
+    """Batches of an epoch; see `parquet.epoch`. Without a check it is a graph of TensorFlow."""
+    paths = tf.data.Dataset.from_tensor_slices(files)
+    if check is not None:
+        paths = paths.map(lambda path: _checked(path, check))
+    records = paths.interleave(
+        lambda path: tf.data.TFRecordDataset(path, buffer_size=_BUFFER),
+        cycle_length=CYCLE if plan.window else 1,
+        block_length=BLOCK,
+    )
+    if plan.window:
+        windows = records.batch(plan.window).enumerate()
+        records = windows.map(lambda number, some: shuffled(some, key, number))
+        batches = records.rebatch(plan.batch_size)
+    else:
+        batches = records.batch(plan.batch_size)
+    return batches.map(
+        lambda some: _parsed(some, layout),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+
+
+def _checked(path: tf.Tensor, check: Check) -> tf.Tensor:
+    def message(path: bytes) -> bytes:
+        try:
+            check(Path(path.decode()))
+        except ValueError as error:
+            return str(error).encode()
+        return b""
+
+    return asserted(tf.numpy_function(message, [path], tf.string), path)
+
+
+# Examples ---------------------------------------------------------------------------------------
+# Files hold texts, float32 and int64 only. What fits neither is kept bit by bit.
+
+_FLOATS = (tf.float16, tf.float32)
+_BITS = (tf.float64, tf.uint64)
+
+
+def _features(part: Part, column: Column) -> Iterator[tuple[str, Iterator[tf.train.Feature]]]:
+    """For each feature its name, and its values in each top-bag."""
+    bounds = np.arange(column.top_bags + 1)  # of the members of each top-bag
+    for level, splits in enumerate(column.splits):
+        if level:
+            yield _lengths_of(part, level), _in_top_bags(np.diff(splits), bounds)
+        bounds = splits[bounds]
+    values = column.values.reshape(-1)
+    dtype = tf.as_dtype(part.dtype)
+    if dtype in _BITS:
+        values = values.view(np.int64)
+    elif dtype == tf.bool:
+        values = values.view(np.uint8)
+    yield part.name, _in_top_bags(values, bounds * part.size, dtype)
+
+
+def _in_top_bags(values: Array, bounds: Ints, dtype: tf.DType = tf.int64) -> Iterator[Any]:
+    """The values of each top-bag, as a feature."""
+    listed = values.tolist()
+    for start, stop in itertools.pairwise(bounds.tolist()):
+        some = listed[start:stop]
+        if dtype == tf.string:
+            yield tf.train.Feature(bytes_list=tf.train.BytesList(value=some))
+        elif dtype in _FLOATS:
+            yield tf.train.Feature(float_list=tf.train.FloatList(value=some))
+        else:
+            yield tf.train.Feature(int64_list=tf.train.Int64List(value=some))
+
+
+def _parsed(serialized: tf.Tensor, layout: Layout) -> tuple[Any, ...]:
+    """The tensors of a batch of Examples."""
+    found = tf.io.parse_example(serialized, {part.name: _wanted(part) for part in layout.parts})
+    return tuple(_restored(found[part.name], part) for part in layout.parts)
+
+
+def _wanted(part: Part) -> Any:
+    """What `parse_example` needs to know of a part."""
+    dtype = tf.as_dtype(part.dtype)
+    if dtype != tf.string:
+        dtype = tf.float32 if dtype in _FLOATS else tf.int64
+    if not part.ragged_rank:
+        return tf.io.FixedLenFeature(part.inner_shape, dtype)
+    partitions: list[Any] = [
+        tf.io.RaggedFeature.RowLengths(_lengths_of(part, level))
+        for level in range(1, part.ragged_rank)
+    ]
+    if part.inner_shape:
+        partitions.append(tf.io.RaggedFeature.UniformRowLength(part.size))
+    return tf.io.RaggedFeature(
+        dtype, part.name, partitions, row_splits_dtype=tf.int64, validate=True
+    )
+
+
+def _restored(tensor: tf.Tensor | tf.RaggedTensor, part: Part) -> tf.Tensor | tf.RaggedTensor:
+    """A parsed tensor with its dtype and the shape of its instances."""
+    if isinstance(tensor, tf.RaggedTensor):
+        values = tf.reshape(tensor.flat_values, [-1, *part.inner_shape])
+        return tensor.with_flat_values(_restored(values, part))
+    dtype = tf.as_dtype(part.dtype)
+    if dtype in _BITS:
+        return tf.bitcast(tensor, dtype)
+    return tensor if tensor.dtype == dtype else tf.cast(tensor, dtype)
+
+
+def _lengths_of(part: Part, level: int) -> str:
+    """The name of the feature with the sizes of the bags of a level, which is not the outermost."""
+    return f"{part.name}:lengths_{level}"

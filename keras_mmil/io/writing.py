@@ -1,0 +1,222 @@
+"""Top-bags written to files, which are whole or absent."""
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from keras_mmil import ragged
+from keras_mmil._support.atomic import part_of, remove_parts, replacing
+from keras_mmil._support.checks import positive_int
+from keras_mmil._support.digests import add_to_digest
+from keras_mmil._support.regrouped import regrouped
+from keras_mmil._support.types import Labels, PathLike
+from keras_mmil.io.arrays import Column
+from keras_mmil.io.formats import module_of
+from keras_mmil.io.information import Info, info, readable
+from keras_mmil.io.layout import Layout
+from keras_mmil.io.manifest import MANIFEST, Manifest, Shard, checksum, file_name
+from keras_mmil.io.shards import check_content
+from keras_mmil.io.sources import batches_of
+
+__all__ = ["write"]
+
+_FILE = 2**26  # bytes of the tensors of a file, about
+_GROUP = 2**22  # of what is written at a time, and has to be read at a time
+
+
+def write(
+    folder: PathLike,
+    x: Any,
+    y: Labels = None,
+    sample_weight: Labels = None,
+    *,
+    format: str = "parquet",
+    top_bags_per_file: int | None = None,
+    resume: bool = False,
+    verbose: int = 1,
+) -> Info:
+    """Write top-bags to files that `read` streams.
+
+    Each file is whole or absent, whatever happens meanwhile, and `manifest.json` says what has been
+    written, with checksums. `Bags` stay compressed. Of a Dataset or generator only a few MiB are
+    held at a time.
+
+    Args:
+        folder: where to; made if it does not exist. It must be empty, unless `resume`.
+        x: what `Model.fit` takes: RaggedTensor, tensor, array, `Bags`, list of texts, or a dict or
+            tuple of those. Or batches of such: a `tf.data.Dataset`, or another iterable (but no
+            list or tuple), of x, `(x, y)` or `(x, y, sample_weight)`. The batches may be of any
+            sizes, and these do not matter.
+        y: labels [B, …], or a tuple, list or dict of those of several outputs; in batches, None.
+        sample_weight: weights of the top-bags, likewise.
+        format: "parquet", which many programs read (needs the extra `records`), or "tfrecord",
+            which TensorFlow parses in its graph.
+        top_bags_per_file: number of top-bags of a file; by default what takes 64 MiB as tensors,
+            judged by the first batch. Workers and shuffling need several files.
+        resume: whether the folder may hold what an earlier call wrote, interrupted or not. Given
+            the same data, which are compared by digests, the result is the same as without the
+            interruption. Files that are damaged or missing are written again.
+        verbose: whether to print a line a file.
+
+    Returns:
+        What `info` says of the folder.
+
+    Raises:
+        ImportError: for Parquet, if pyarrow is not installed.
+        TypeError: for data of other kinds or dtypes.
+        ValueError: if there are no top-bags, batches differ in structure, the folder is not empty,
+            or with `resume`, if it holds other data, or data of another structure or format.
+
+    Example:
+
+    >>> io.write("reviews", bags, y)
+    >>> io.write("reviews", dataset.batch(100), format="tfrecord")
+    """
+    folder = Path(folder).absolute()
+    top_bags_per_file = positive_int("top_bags_per_file", top_bags_per_file, optional=True)
+    module_of(format)  # where it cannot be used, nothing is to be made
+    batches = batches_of(x, y, sample_weight)
+    first = next(batches, None)
+    if first is None:
+        raise ValueError("Expected at least one top-bag. Received: x without any")
+    new = _manifest(first, format, top_bags_per_file)
+    known = _begin(folder, new, resume, top_bags_per_file)
+    tensors = _of_layout(itertools.chain([first], batches), known.layout)
+    n_files = 0
+    for number, groups in enumerate(_shards(tensors, known)):
+        expected = known.shards[number] if number < len(known.shards) else None
+        if expected is None and known.is_complete:
+            raise _other_data(folder, f"more than its {known.top_bags:,} top-bags")
+        if expected is not None and _is_whole(folder, expected):
+            _check_same(folder, expected, _written(groups, lambda columns: None))
+        else:
+            shard = _write_file(folder, file_name(number, format), known, groups, expected)
+            shards = [*known.shards[:number], shard, *known.shards[number + 1 :]]
+            known = replace(known, shards=tuple(shards))
+            known.write(folder)
+            if verbose:
+                print(f"{shard.file}: {shard.top_bags:,} top-bags, {readable(shard.bytes)}")
+        n_files = number + 1
+    if n_files < len(known.shards):
+        raise _other_data(folder, f"only those of the first {n_files} files")
+    if not known.is_complete:
+        replace(known, is_complete=True).write(folder)
+    return info(folder)
+
+
+def _manifest(first: tuple[Any, ...], format: str, top_bags_per_file: int | None) -> Manifest:
+    """The manifest of no files, with sizes that suit the first batch."""
+    layout = Layout.of(first)
+    n = ragged.n_top_bags(first)
+    columns = map(Column.of, layout.flatten(first))
+    bytes_each = max(1.0, sum(column.n_bytes for column in columns) / n)
+    per_file = top_bags_per_file or max(1, int(_FILE / bytes_each))
+    per_group = min(max(1, int(_GROUP / bytes_each)), per_file)
+    return Manifest(format, layout, per_file, per_group)
+
+
+def _begin(folder: Path, new: Manifest, resume: bool, top_bags_per_file: int | None) -> Manifest:
+    """The manifest of what has been written, by which writing goes on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if resume:
+        remove_parts(folder)
+    if not resume or not (folder / MANIFEST).exists():
+        held = [path.name for path in folder.iterdir() if part_of(path) is None]
+        if held:
+            way = "" if resume else ", or resume=True for what is to be continued"
+            raise ValueError(
+                f"Expected a new or empty folder{way}. Received: {folder} with {sorted(held)[:3]}"
+            )
+        new.write(folder)  # so that it is known what the files are, which come first
+        return new
+    known = Manifest.read(folder)
+    differing = known.layout.difference(new.layout)
+    if known.format != new.format:
+        differing = f"format={new.format!r} instead of {known.format!r}"
+    if top_bags_per_file not in (None, known.top_bags_per_file):
+        differing = f"{top_bags_per_file=} instead of {known.top_bags_per_file}"
+    if differing:
+        raise ValueError(
+            f"Expected data of the structure that {folder} holds. Received: {differing}"
+        )
+    return known
+
+
+def _of_layout(batches: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[list[Any]]:
+    """The tensors of batches, all of one layout."""
+    for number, batch in enumerate(batches):
+        differing = layout.difference(Layout.of(batch))
+        if differing:
+            raise ValueError(
+                "Expected batches of one structure. "
+                f"Received: in batch {number} from 0, {differing}"
+            )
+        yield layout.flatten(batch)
+
+
+def _shards(tensors: Iterable[list[Any]], manifest: Manifest) -> Iterator[Iterator[list[Any]]]:
+    """The groups of tensors of each file, which are to be taken before the next file's."""
+    n_whole, rest = divmod(manifest.top_bags_per_file, manifest.top_bags_per_group)
+    n_groups = n_whole + (rest > 0)
+    last = rest or manifest.top_bags_per_group
+    sizes = (
+        size
+        for _ in itertools.count()
+        for size in itertools.chain(
+            itertools.repeat(manifest.top_bags_per_group, n_groups - 1), [last]
+        )
+    )
+    pieces = regrouped(tensors, sizes, ragged.n_top_bags, ragged.take)
+    groups = (parts[0] if len(parts) == 1 else ragged.concat(parts) for parts in pieces)
+    for first in groups:
+        yield itertools.chain([first], itertools.islice(groups, n_groups - 1))
+
+
+def _write_file(
+    folder: Path,
+    name: str,
+    manifest: Manifest,
+    groups: Iterable[list[Any]],
+    expected: Shard | None,
+) -> Shard:
+    """Write groups to a file; one that is damaged must have had the same in it."""
+    with replacing(folder / name) as part:
+        with module_of(manifest.format).writer(part, manifest.layout) as append:
+            shard = _written(groups, append)
+        if expected is not None:
+            _check_same(folder, expected, shard)
+        return replace(shard, file=name, bytes=part.stat().st_size, sha256=checksum(part))
+
+
+def _written(groups: Iterable[list[Any]], append: Callable[[list[Column]], None]) -> Shard:
+    """A shard of some groups, which are appended to a file, without what the file has."""
+    n = size = 0
+    digest = hashlib.blake2b(digest_size=16)
+    for group in groups:
+        columns = [Column.of(tensor) for tensor in group]
+        add_to_digest(digest, [[column.values, *column.splits] for column in columns])
+        n += columns[0].top_bags
+        size += sum(column.n_bytes for column in columns)
+        append(columns)
+    return Shard("", n, 0, size, "", digest.hexdigest())
+
+
+def _check_same(folder: Path, expected: Shard, found: Shard) -> None:
+    """Raise ValueError where what is to be written is not what has been written."""
+    if (expected.top_bags, expected.content) != (found.top_bags, found.content):
+        raise _other_data(folder, f"others than in {expected.file}")
+
+
+def _is_whole(folder: Path, shard: Shard) -> bool:
+    try:
+        check_content(folder / shard.file, shard)
+    except ValueError:
+        return False
+    return True
+
+
+def _other_data(folder: Path, received: str) -> ValueError:
+    return ValueError(f"Expected the data that {folder} holds, to continue. Received: {received}")

@@ -1,0 +1,25 @@
+"""Memory of data in files: what is made up is what is written, and a small run goes through."""
+
+import numpy as np
+import pytest
+
+from keras_mmil import ragged
+
+
+@pytest.mark.parametrize("form", ["bags", "ids"])
+def test_made_up_reviews_are_alike(load_benchmark, form):
+    memory = load_benchmark("io_memory")
+    found = list(memory.batches(600, form))
+    assert sum(len(y) for _, y in found) == 600
+    instances = [x.n_instances if form == "bags" else x.flat_values.shape[0] for x, _ in found]
+    assert 150 < sum(instances) / 600 < 350
+    again = ragged.concat([y for _, y in memory.batches(600, form)])
+    np.testing.assert_array_equal(again, np.concatenate([y for _, y in found]))
+
+
+@pytest.mark.slow
+def test_memory_is_measured(load_benchmark):
+    memory = load_benchmark("io_memory")
+    records = memory.compare("tfrecord", "bags", 60, (1,))
+    assert [record["metric"] for record in records] == ["peak_gb"] * 3 + ["peak_growth"] * 3
+    assert all(0 <= record["mean"] < 4 for record in records)
