@@ -25,6 +25,7 @@ from keras_mmil.functional.replicas import (
     weigh_gradient,
     with_inner_axes,
 )
+from keras_mmil.functional.workers import all_workers
 from keras_mmil.inputs import complete_inputs
 
 __all__ = ["Model"]
@@ -101,7 +102,10 @@ class Model(KerasHooks):
             arguments["validation_data"] = self._checked_data(
                 x_valid, y_valid, weights, "validation_data"
             )
-        return super().fit(**for_fit(self, arguments) if self._has_replicas else arguments)
+        if self._has_replicas:
+            arguments = for_fit(self, arguments)
+        with all_workers(self.distribute_strategy):
+            return super().fit(**arguments)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.evaluate`, which also takes `Bags`, and checks the data first."""

@@ -1,13 +1,48 @@
 """Training on several workers: processes that run the same program, each on a part of a batch."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import tensorflow as tf
+from tensorflow.python.distribute import distribute_lib
 
-__all__ = ["Step", "check_alike", "has_workers", "is_chief", "of_chief", "with_rows_of_logs"]
+__all__ = [
+    "Step",
+    "all_workers",
+    "check_alike",
+    "has_workers",
+    "is_chief",
+    "of_chief",
+    "on_this_worker",
+    "with_rows_of_logs",
+]
 
 Step: TypeAlias = Callable[[Any], dict[str, tf.Tensor]]  # from a batch to logs
+
+
+# What TensorFlow raises, by where it notices first that another worker is gone.
+_GONE = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+    tf.errors.UnavailableError,
+)
+
+
+@contextlib.contextmanager
+def all_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Raise RuntimeError, where a block fails because a worker is gone, that says what to do."""
+    try:
+        yield
+    except _GONE as error:
+        if not has_workers(strategy):
+            raise
+        raise RuntimeError(
+            "Expected all workers until the end. If a worker is gone: start all workers again with "
+            f"the same command. Received: {error.message}"
+        ) from error
 
 
 def has_workers(strategy: tf.distribute.Strategy) -> bool:
@@ -24,6 +59,19 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 def of_chief(strategy: tf.distribute.Strategy, number: int) -> int:
     """The number that the chief has, on all workers. Each waits until all have come here."""
     return _sum(strategy, number if is_chief(strategy) else 0) if has_workers(strategy) else number
+
+
+@contextlib.contextmanager
+def on_this_worker() -> Iterator[None]:
+    """Leave the scope of a strategy for a block that not all workers run.
+
+    A variable that is made in the scope waits for all of them, and Keras makes some to save models.
+    """
+    distribute_lib._push_per_thread_mode(distribute_lib._get_default_replica_mode())
+    try:
+        yield
+    finally:
+        distribute_lib._pop_per_thread_mode()
 
 
 def check_alike(strategy: tf.distribute.Strategy, n: int) -> None:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.types import Array, PathLike
-from keras_mmil.functional.workers import is_chief, of_chief
+from keras_mmil.functional.workers import is_chief, of_chief, on_this_worker
 
 __all__ = ["Checkpoint"]
 
@@ -156,7 +156,7 @@ class Checkpoint(keras.callbacks.Callback):
         return self.folder / f"epoch-{n_epochs:04d}.keras"
 
     def _save_model(self, path: Path) -> None:
-        with replacing(path) as part:
+        with replacing(path) as part, on_this_worker():
             self.model.save(part)
 
     def _save_history(self) -> None:

@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("strategies.py")
 KINDS = ["on_vectors", "on_ids", "on_texts", "on_records"]
-KILLED, TIME_LIMIT = -9, 600
-ERROR = "a worker is gone: start all workers again with the same command"
+KILLED, TIME_LIMIT = -9, 6000
+ERROR = "If a worker is gone: start all workers again with the same command"
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +30,23 @@ def local_workers():
 
 @pytest.fixture(scope="module")
 def alone(local_workers, tmp_path_factory):
-    """The results of one process without a strategy, and with two replicas in it."""
-    folder = tmp_path_factory.mktemp("alone")
-    done = subprocess.run([sys.executable, PROGRAM, folder], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return folder
+    """One process that trains without a strategy, and with two replicas."""
+    return Process(tmp_path_factory.mktemp("alone"))
+
+
+class Process:
+    """A process that goes on beside others until its results are needed."""
+
+    def __init__(self, folder, *arguments):
+        self.folder, self.log = folder, folder / "log"
+        with open(self.log, "w") as log:
+            command = [sys.executable, PROGRAM, folder, *arguments]
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+    def read(self, name):
+        """What it has written, when it has ended."""
+        assert self._process.wait(TIME_LIMIT) == 0, self.log.read_text()[-3000:]
+        return read(self.folder, name)
 
 
 def read(folder, name):
@@ -53,17 +65,17 @@ def assert_same(found, expected):
 
 def assert_like_one_process(folder, alone, kinds, n):
     """All results of workers: of networks of some kinds, and of the training with checkpoints."""
-    trained = {"trained": read(alone, "interrupted")["trained"]}
+    trained = {"trained": alone.read("interrupted")["trained"]}
     for i in range(n):
         found = read(folder, f"worker-{i}")
         assert [*found] == kinds
-        assert_same(found, read(alone, "alone"))
+        assert_same(found, alone.read("alone"))
         assert_same({"trained": read(folder, f"worker-{i}-trained")}, trained)
 
 
-def assert_interruptions_made_no_difference(folder, n_moments):
+def assert_interruptions_made_no_difference(process, n_moments):
     """Checkpoints are whole at any moment, and lead to the same end."""
-    found = read(folder, "interrupted")
+    found = process.read("interrupted")
     assert len(found["resumed"]) == n_moments
     assert_same(found["resumed"], dict.fromkeys(found["resumed"], found["trained"]))
 
@@ -77,26 +89,6 @@ def train(local_workers, folder, *options, n=2):
     """The exit codes of workers, when all have ended."""
     workers = local_workers.start(n, PROGRAM, folder, "--worker", *options, logs=folder)
     return [worker.wait(TIME_LIMIT) for worker in workers]
-
-
-@pytest.mark.slow
-def test_replicas_train_to_the_weights_of_one_process(alone):
-    found = read(alone, "mirrored")
-    assert [*found] == KINDS
-    assert_same(found, read(alone, "alone"))
-
-
-@pytest.mark.slow
-def test_what_replicas_would_get_wrong_is_refused(alone):
-    refused = read(alone, "refused")
-    assert "reduction='sum'" in refused["sum"]
-    assert "Expected training without a strategy" in refused["adversarial"]
-    assert "Expected batches with a part for every replica" in refused["normalised"]
-
-
-@pytest.mark.slow
-def test_interrupted_trainings_end_as_if_they_had_not_been(alone):
-    assert_interruptions_made_no_difference(alone, 3)
 
 
 @pytest.mark.slow
@@ -118,6 +110,26 @@ def test_workers_train_to_the_weights_of_one_process_also_after_a_kill(
 
 
 @pytest.mark.slow
+def test_replicas_train_to_the_weights_of_one_process(alone):
+    found = alone.read("mirrored")
+    assert [*found] == KINDS
+    assert_same(found, alone.read("alone"))
+
+
+@pytest.mark.slow
+def test_what_replicas_would_get_wrong_is_refused(alone):
+    refused = alone.read("refused")
+    assert "reduction='sum'" in refused["sum"]
+    assert "Expected training without a strategy" in refused["adversarial"]
+    assert "Expected batches with a part for every replica" in refused["normalised"]
+
+
+@pytest.mark.slow
+def test_interrupted_trainings_end_as_if_they_had_not_been(alone):
+    assert_interruptions_made_no_difference(alone, 3)
+
+
+@pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("n", [2, 4])
 def test_several_workers_train_to_the_weights_of_one_process(local_workers, alone, tmp_path, n):
@@ -128,5 +140,4 @@ def test_several_workers_train_to_the_weights_of_one_process(local_workers, alon
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_trainings_interrupted_at_many_moments_end_alike(local_workers, tmp_path):
-    subprocess.run([sys.executable, PROGRAM, tmp_path, "--moments", "50"], check=True)
-    assert_interruptions_made_no_difference(tmp_path, 50)
+    assert_interruptions_made_no_difference(Process(tmp_path, "--moments", "50"), 50)
