@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("strategies.py")
 KINDS = ["on_vectors", "on_ids", "on_texts", "on_records"]
-KILLED, TIME_LIMIT = -9, 6000
+KILLED, TIME_LIMIT = -9, 600
 ERROR = "If a worker is gone: start all workers again with the same command"
 
 
