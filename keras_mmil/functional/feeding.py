@@ -48,7 +48,7 @@ def feed_replicas(
         first_epoch: as of `batches.feed`, or None for a Dataset of a single epoch.
 
     Returns:
-        Arguments of `fit`: `x`, `steps_per_epoch`, `shuffle`.
+        Arguments of `fit`: `x`, `steps_per_epoch` (None for a single epoch), `shuffle`.
 
     Raises:
         ValueError: if the workers have different numbers of top-bags, or none.
@@ -58,21 +58,22 @@ def feed_replicas(
         return feed(x, y, first_epoch=first_epoch, **order)
     n_top_bags = ragged.n_top_bags(x)
     check_alike(strategy, n_top_bags)
-    n_steps = -(-n_top_bags // batch_size)
+    n_steps: int | None = -(-n_top_bags // batch_size)
 
     def parts(context: tf.distribute.InputContext) -> tf.data.Dataset:
         mine, n_parts = _numbers_of_parts(context), context.num_replicas_in_sync
         dataset = parts_of_batches(
             x, y, parts=mine, n_parts=n_parts, first_epoch=first_epoch, **order
         )
-        n = n_steps * len(mine) if first_epoch is None else tf.data.INFINITE_CARDINALITY
-        return dataset.apply(tf.data.experimental.assert_cardinality(n))
+        if first_epoch is None:
+            return dataset
+        return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
-    return {
-        "x": strategy.distribute_datasets_from_function(parts),
-        "steps_per_epoch": n_steps,
-        "shuffle": False,
-    }
+    distributed = strategy.distribute_datasets_from_function(parts)
+    if first_epoch is None:
+        distributed._cardinality = n_steps  # of steps, not of parts: Keras begins anew after them
+        n_steps = None
+    return {"x": distributed, "steps_per_epoch": n_steps, "shuffle": False}
 
 
 def for_fit(model: keras.Model, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,17 @@
 """Train networks in a `tf.distribute.Strategy`, or without one; a program of the tests.
 
-    python tests/functional/strategies.py FOLDER
+    python tests/functional/strategies.py FOLDER --kinds KIND ...
 
-trains on two replicas in this process, and without a strategy, and writes FOLDER/mirrored.json,
-FOLDER/alone.json, and the errors for what would be wrong to FOLDER/refused.json. A training with
-checkpoints, and some that are resumed from what was on the disk at random moments of it, are in
-FOLDER/interrupted.json.
+trains networks of these kinds on two replicas in this process, and without a strategy, and writes
+FOLDER/mirrored.json, FOLDER/alone.json, and the errors for what would be wrong to
+FOLDER/refused.json. A training with checkpoints, and some that are resumed from what was on the
+disk at random moments of it, are in FOLDER/interrupted.json.
 
-    python tests/functional/strategies.py FOLDER --worker KIND ...
+    python tests/functional/strategies.py FOLDER --worker --kinds KIND ...
 
-is a worker, and writes FOLDER/worker-0.json or so for the networks of these kinds, each trained
-from a Dataset or from memory. With `--train` a training with checkpoints follows; with `--die`
-worker 1 kills itself in the middle of it, and with `--resume` it is continued.
+is a worker, and writes FOLDER/worker-0.json or so. That for records trains from a Dataset, others
+from memory. With `--train` a training with checkpoints follows; with `--die` worker 1 kills itself
+in the middle of it, and with `--resume` it is continued.
 """
 
 import argparse
@@ -39,11 +39,11 @@ from keras_mmil.zoo.records import Labels
 parser = argparse.ArgumentParser()
 parser.add_argument("folder")
 parser.add_argument("--moments", type=int, default=3)
-parser.add_argument("--worker", nargs="*")
-for option in ("--train", "--die", "--resume"):
+parser.add_argument("--kinds", nargs="*", default=[])
+for option in ("--worker", "--train", "--die", "--resume"):
     parser.add_argument(option, action="store_true")
 OPTIONS = parser.parse_args()
-if OPTIONS.worker is None:  # before TensorFlow starts
+if not OPTIONS.worker:  # before TensorFlow starts
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
@@ -162,10 +162,15 @@ def flat_weights(model):
     return np.concatenate([w.ravel() for w in model.get_weights()]).tolist()
 
 
+def chosen():
+    """The functions that build the networks of the command line."""
+    return [build for build in CASES if build.__name__ in OPTIONS.kinds]
+
+
 def mirrored():
     """Results of two replicas and of none."""
     alone, on_replicas = {}, {}
-    for build in CASES:
+    for build in chosen():
         tf.config.run_functions_eagerly(True)  # tracing takes longer
         alone[build.__name__] = run(build)
         tf.config.run_functions_eagerly(False)
@@ -265,7 +270,7 @@ def train(folder, resume=False, die=False):
 
 
 def main():
-    if OPTIONS.worker is None:
+    if not OPTIONS.worker:
         alone, on_replicas = mirrored()
         write("mirrored", on_replicas)
         write("alone", alone)
@@ -274,10 +279,7 @@ def main():
         return
     name = f"worker-{strategy.cluster_resolver.task_id}"
     with strategy.scope():
-        builds = {build.__name__: build for build in CASES}
-        if OPTIONS.worker:
-            found = {kind: run(builds[kind], kind == "on_records") for kind in OPTIONS.worker}
-            write(name, found)
+        write(name, {build.__name__: run(build, build is on_records) for build in chosen()})
         if OPTIONS.train or OPTIONS.die or OPTIONS.resume:
             trained = train(f"{OPTIONS.folder}/training", OPTIONS.resume, OPTIONS.die)
             write(f"{name}-trained", trained)

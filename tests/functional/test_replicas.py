@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("strategies.py")
 KINDS = ["on_vectors", "on_ids", "on_texts", "on_records"]
+QUICK = KINDS[:3]  # these in every run of the tests; records, and all on workers, nightly
 KILLED, TIME_LIMIT = -9, 600
 ERROR = "If a worker is gone: start all workers again with the same command"
 
@@ -31,7 +32,13 @@ def local_workers():
 @pytest.fixture(scope="module")
 def alone(local_workers, tmp_path_factory):
     """One process that trains without a strategy, and with two replicas."""
-    return Process(tmp_path_factory.mktemp("alone"))
+    return Process(tmp_path_factory.mktemp("alone"), "--kinds", *QUICK)
+
+
+@pytest.fixture(scope="module")
+def all_alone(local_workers, tmp_path_factory):
+    """As `alone`, for all kinds of input."""
+    return Process(tmp_path_factory.mktemp("all_alone"), "--kinds", *KINDS)
 
 
 class Process:
@@ -63,14 +70,11 @@ def assert_same(found, expected):
             )
 
 
-def assert_like_one_process(folder, alone, kinds, n):
-    """All results of workers: of networks of some kinds, and of the training with checkpoints."""
-    trained = {"trained": alone.read("interrupted")["trained"]}
+def assert_trained_like_one_process(folder, alone, n):
+    """The weights and losses of the training with checkpoints, on each worker."""
     for i in range(n):
-        found = read(folder, f"worker-{i}")
-        assert [*found] == kinds
-        assert_same(found, alone.read("alone"))
-        assert_same({"trained": read(folder, f"worker-{i}-trained")}, trained)
+        found = {"trained": read(folder, f"worker-{i}-trained")}
+        assert_same(found, alone.read("interrupted"))
 
 
 def assert_interruptions_made_no_difference(process, n_moments):
@@ -92,12 +96,11 @@ def train(local_workers, folder, *options, n=2):
 
 
 @pytest.mark.slow
-def test_workers_train_to_the_weights_of_one_process_also_after_a_kill(
+def test_workers_of_whom_one_is_killed_train_to_the_weights_of_one_process(
     local_workers, alone, tmp_path
 ):
     """Worker 1 kills itself in the middle of an epoch; all are started again, and go on."""
-    started = [PROGRAM, tmp_path, "--worker", "on_records", "--die"]
-    workers = local_workers.start(2, *started, logs=tmp_path)
+    workers = local_workers.start(2, PROGRAM, tmp_path, "--worker", "--die", logs=tmp_path)
     assert workers[1].wait(TIME_LIMIT) == KILLED, logs(tmp_path)
     killed_at = time.monotonic()
     assert workers[0].wait(TIME_LIMIT) > 0, logs(tmp_path)
@@ -106,13 +109,13 @@ def test_workers_train_to_the_weights_of_one_process_also_after_a_kill(
     for path in (tmp_path / "training").glob("*.keras"):
         keras.models.load_model(path)
     assert train(local_workers, tmp_path, "--resume") == [0, 0], logs(tmp_path)
-    assert_like_one_process(tmp_path, alone, ["on_records"], 2)
+    assert_trained_like_one_process(tmp_path, alone, 2)
 
 
 @pytest.mark.slow
 def test_replicas_train_to_the_weights_of_one_process(alone):
     found = alone.read("mirrored")
-    assert [*found] == KINDS
+    assert [*found] == QUICK
     assert_same(found, alone.read("alone"))
 
 
@@ -131,10 +134,23 @@ def test_interrupted_trainings_end_as_if_they_had_not_been(alone):
 
 @pytest.mark.slow
 @pytest.mark.nightly
+def test_replicas_train_to_the_weights_of_one_process_on_all_inputs(all_alone):
+    found = all_alone.read("mirrored")
+    assert [*found] == KINDS
+    assert_same(found, all_alone.read("alone"))
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("n", [2, 4])
-def test_several_workers_train_to_the_weights_of_one_process(local_workers, alone, tmp_path, n):
-    assert train(local_workers, tmp_path, *KINDS, "--train", n=n) == [0] * n, logs(tmp_path)
-    assert_like_one_process(tmp_path, alone, KINDS, n)
+def test_workers_train_to_the_weights_of_one_process(local_workers, all_alone, tmp_path, n):
+    codes = train(local_workers, tmp_path, "--train", "--kinds", *KINDS, n=n)
+    assert codes == [0] * n, logs(tmp_path)
+    for i in range(n):
+        found = read(tmp_path, f"worker-{i}")
+        assert [*found] == KINDS
+        assert_same(found, all_alone.read("alone"))
+    assert_trained_like_one_process(tmp_path, all_alone, n)
 
 
 @pytest.mark.slow
