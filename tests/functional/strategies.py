@@ -211,7 +211,7 @@ class Copier:
     def __call__(self, event, arguments):
         if self.n_events is None or event not in ("open", "os.rename", "os.remove"):
             return
-        if str(arguments[0]).startswith(f"{self.folder}/"):
+        if str(arguments[0]).startswith(f"{self.folder}/") and self.folder.exists():
             n_events, self.n_events = self.n_events, None  # not of the copying itself
             shutil.copytree(self.folder, self.copies / f"{n_events:04}")
             self.n_events = n_events + 1
