@@ -33,7 +33,7 @@ def feed_replicas(
     batch_size: int,
     shuffle: bool = False,
     seed: int | None = None,
-    first_epoch: int | None = 0,
+    first_epoch: int = 0,
 ) -> dict[str, Any]:
     """What `batches.feed` gives, for all replicas of a strategy.
 
@@ -43,37 +43,36 @@ def feed_replicas(
 
     Args:
         strategy: which may have one replica only.
-        x, y, batch_size, shuffle, seed: as of `batches.feed`. On several workers the seed must be
-            the same, if there is any shuffling.
-        first_epoch: as of `batches.feed`, or None for a Dataset of a single epoch.
+        x, y, batch_size, shuffle, seed, first_epoch: as of `batches.feed`. On several workers the
+            seed must be the same, if there is any shuffling.
 
     Returns:
-        Arguments of `fit`: `x`, `steps_per_epoch` (None for a single epoch), `shuffle`.
+        Arguments of `fit`: `x`, an endless Dataset, `steps_per_epoch` and `shuffle`.
 
     Raises:
         ValueError: if the workers have different numbers of top-bags, or none.
     """
-    order: dict[str, Any] = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed}
-    if strategy.num_replicas_in_sync == 1 and first_epoch is not None:
-        return feed(x, y, first_epoch=first_epoch, **order)
+    order: dict[str, Any] = {
+        "batch_size": batch_size,
+        "shuffle": shuffle,
+        "seed": seed,
+        "first_epoch": first_epoch,
+    }
+    if strategy.num_replicas_in_sync == 1:
+        return feed(x, y, **order)
     n_top_bags = ragged.n_top_bags(x)
     check_alike(strategy, n_top_bags)
-    n_steps: int | None = -(-n_top_bags // batch_size)
 
     def parts(context: tf.distribute.InputContext) -> tf.data.Dataset:
         mine, n_parts = _numbers_of_parts(context), context.num_replicas_in_sync
-        dataset = parts_of_batches(
-            x, y, parts=mine, n_parts=n_parts, first_epoch=first_epoch, **order
-        )
-        if first_epoch is None:
-            return dataset
+        dataset = parts_of_batches(x, y, parts=mine, n_parts=n_parts, **order)
         return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
-    distributed = strategy.distribute_datasets_from_function(parts)
-    if first_epoch is None:
-        distributed._cardinality = n_steps  # of steps, not of parts: Keras begins anew after them
-        n_steps = None
-    return {"x": distributed, "steps_per_epoch": n_steps, "shuffle": False}
+    return {
+        "x": strategy.distribute_datasets_from_function(parts),
+        "steps_per_epoch": -(-n_top_bags // batch_size),
+        "shuffle": False,
+    }
 
 
 def for_fit(model: keras.Model, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,8 +86,10 @@ def for_fit(model: keras.Model, arguments: Mapping[str, Any]) -> dict[str, Any]:
         arguments: of `keras.Model.fit`, by name, with data in memory or as a Dataset.
 
     Raises:
-        ValueError: if the workers have different numbers of top-bags, or shuffle="batch".
+        ValueError: if the workers have different numbers of top-bags, for shuffle="batch", and for
+            several steps in one execution.
     """
+    _check_single_steps(model)
     given = dict(arguments)
     batch_size, validation = given.get("batch_size"), given.pop("validation_data", None)
     if is_data(given.get("x")):
@@ -122,6 +123,7 @@ def for_fit(model: keras.Model, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def for_evaluate(model: keras.Model, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `evaluate` for all replicas of a model's strategy, of data in memory."""
+    _check_single_steps(model)
     given = dict(arguments)
     data = [given.pop(name, None) for name in ("x", "y", "sample_weight")]
     batch_size, steps = given.pop("batch_size", None), given.pop("steps", None)
@@ -153,6 +155,18 @@ def for_predict(model: keras.Model, arguments: Mapping[str, Any]) -> dict[str, A
         return dataset.flat_map(cut)
 
     return {**arguments, "x": model.distribute_strategy.distribute_datasets_from_function(parts)}
+
+
+def _check_single_steps(model: keras.Model) -> None:
+    """Raise ValueError where a model takes several steps at once: in TensorFlow's loop these fail.
+
+    Gradients are added up between the replicas, which TensorFlow cannot do in a condition.
+    """
+    if model.steps_per_execution > 1:
+        raise ValueError(
+            "Expected steps_per_execution=1, for several replicas. "
+            f"Received: steps_per_execution={model.steps_per_execution}"
+        )
 
 
 def _numbers_of_parts(context: tf.distribute.InputContext) -> range:
@@ -192,7 +206,6 @@ def _fed(
         batch_size=batch_size or (-(-n // steps) if steps else 32),
         shuffle=shuffle,
         seed=of_chief(strategy, random.randrange(2**31)) if shuffle else None,
-        # Of an endless Dataset, Keras would take full executions only, beyond the end of an epoch.
-        first_epoch=first_epoch if model.steps_per_execution == 1 else None,
+        first_epoch=first_epoch,
     )
     return {**fed, "steps_per_epoch": steps or fed["steps_per_epoch"]}

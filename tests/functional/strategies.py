@@ -230,6 +230,8 @@ def refused():
             "adversarial": VirtualAdversarialModel(model, layer="encode"),
             "normalised": compiled_model(bags, x_top),
         }
+        wrong["steps"] = on_vectors()
+        wrong["steps"].steps_per_execution = 2
         found = {}
         for name, each in wrong.items():
             try:

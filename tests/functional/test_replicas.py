@@ -123,6 +123,7 @@ def test_replicas_train_to_the_weights_of_one_process(alone):
 def test_what_replicas_would_get_wrong_is_refused(alone):
     refused = alone.read("refused")
     assert "reduction='sum'" in refused["sum"]
+    assert "Received: steps_per_execution=2" in refused["steps"]
     assert "Expected training without a strategy" in refused["adversarial"]
     assert "Expected batches with a part for every replica" in refused["normalised"]
 
