@@ -1,11 +1,11 @@
 """Training on several workers: processes that run the same program, each on a part of a batch."""
 
+import concurrent.futures
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import tensorflow as tf
-from tensorflow.python.distribute import distribute_lib
 
 __all__ = [
     "Step",
@@ -61,17 +61,16 @@ def of_chief(strategy: tf.distribute.Strategy, number: int) -> int:
     return _sum(strategy, number if is_chief(strategy) else 0) if has_workers(strategy) else number
 
 
-@contextlib.contextmanager
-def on_this_worker() -> Iterator[None]:
-    """Leave the scope of a strategy for a block that not all workers run.
+def on_this_worker(function: Callable[[], None]) -> None:
+    """Call a function that not all workers call, outside of the scope of a strategy.
 
     A variable that is made in the scope waits for all of them, and Keras makes some to save models.
     """
-    distribute_lib._push_per_thread_mode(distribute_lib._get_default_replica_mode())
-    try:
-        yield
-    finally:
-        distribute_lib._pop_per_thread_mode()
+    if not tf.distribute.has_strategy():
+        function()
+        return
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:  # scopes are of a thread
+        threads.submit(function).result()
 
 
 def check_alike(strategy: tf.distribute.Strategy, n: int) -> None:

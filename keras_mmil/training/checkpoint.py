@@ -156,8 +156,8 @@ class Checkpoint(keras.callbacks.Callback):
         return self.folder / f"epoch-{n_epochs:04d}.keras"
 
     def _save_model(self, path: Path) -> None:
-        with replacing(path) as part, on_this_worker():
-            self.model.save(part)
+        with replacing(path) as part:
+            on_this_worker(lambda: self.model.save(part))
 
     def _save_history(self) -> None:
         with replacing(self.folder / "history.csv") as part, open(part, "w", newline="") as file:
