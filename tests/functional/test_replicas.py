@@ -12,6 +12,8 @@ import keras
 import numpy as np
 import pytest
 
+import keras_mmil
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("strategies.py")
 KINDS = ["on_vectors", "on_ids", "on_texts", "on_records"]
@@ -107,7 +109,7 @@ def test_workers_of_whom_one_is_killed_train_to_the_weights_of_one_process(
     assert time.monotonic() - killed_at < 60
     assert ERROR in (tmp_path / "worker-0.log").read_text()
     for path in (tmp_path / "training").glob("*.keras"):
-        keras.models.load_model(path)
+        assert isinstance(keras.models.load_model(path), keras_mmil.Model)
     assert train(local_workers, tmp_path, "--resume") == [0, 0], logs(tmp_path)
     assert_trained_like_one_process(tmp_path, alone, 2)
 
