@@ -61,7 +61,11 @@ def measured(n_workers, units, options):
         timed = ["--rounds", options.rounds, "--steps", options.steps]
         arguments = ["--worker", units, folder, *timed]
         workers = start(n_workers, __file__, *arguments, logs=folder, pin=True)
-        codes = [worker.wait(TIME_LIMIT) for worker in workers]
+        try:
+            codes = [worker.wait(TIME_LIMIT) for worker in workers]
+        finally:
+            for worker in workers:
+                worker.kill()
         if any(codes):
             logs = (path.read_text()[-2000:] for path in Path(folder).glob("*.log"))
             raise RuntimeError(f"Expected workers that end well. Received: {codes}, {[*logs]}")

@@ -23,38 +23,53 @@ ERROR = "If a worker is gone: start all workers again with the same command"
 
 
 @pytest.fixture(scope="module")
-def local_workers():
+def start():
+    """Start processes of the program, as workers or alone; none of them outlives the module."""
+    started = []
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
         paths = (ROOT, ROOT / "tests" / "helpers")
         patch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
-        yield importlib.import_module("local_workers")
+        start_workers = importlib.import_module("local_workers").start
+
+        def start(folder, *arguments, workers=0):
+            if workers:
+                options = (folder, "--worker", *arguments)
+                started.extend(start_workers(workers, PROGRAM, *options, logs=folder))
+                return started[-workers:]
+            started.append(Process(folder, *arguments))
+            return started[-1]
+
+        yield start
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture(scope="module")
-def alone(local_workers, tmp_path_factory):
+def alone(start, tmp_path_factory):
     """One process that trains without a strategy, and with two replicas."""
-    return Process(tmp_path_factory.mktemp("alone"), "--kinds", *QUICK)
+    return start(tmp_path_factory.mktemp("alone"), "--kinds", *QUICK)
 
 
 @pytest.fixture(scope="module")
-def all_alone(local_workers, tmp_path_factory):
+def all_alone(start, tmp_path_factory):
     """As `alone`, for all kinds of input."""
-    return Process(tmp_path_factory.mktemp("all_alone"), "--kinds", *KINDS)
+    return start(tmp_path_factory.mktemp("all_alone"), "--kinds", *KINDS)
 
 
-class Process:
+class Process(subprocess.Popen):
     """A process that goes on beside others until its results are needed."""
 
     def __init__(self, folder, *arguments):
-        self.folder, self.log = folder, folder / "log"
-        with open(self.log, "w") as log:
+        self.folder = folder
+        with open(folder / "alone.log", "w") as log:
             command = [sys.executable, PROGRAM, folder, *arguments]
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            super().__init__(command, stdout=log, stderr=subprocess.STDOUT)
 
     def read(self, name):
         """What it has written, when it has ended."""
-        assert self._process.wait(TIME_LIMIT) == 0, self.log.read_text()[-3000:]
+        assert self.wait(TIME_LIMIT) == 0, logs(self.folder)
         return read(self.folder, name)
 
 
@@ -91,18 +106,15 @@ def logs(folder):
     return "".join(path.read_text()[-3000:] for path in sorted(folder.glob("*.log")))
 
 
-def train(local_workers, folder, *options, n=2):
-    """The exit codes of workers, when all have ended."""
-    workers = local_workers.start(n, PROGRAM, folder, "--worker", *options, logs=folder)
-    return [worker.wait(TIME_LIMIT) for worker in workers]
+def assert_end_well(workers, folder):
+    """Wait for workers."""
+    assert [worker.wait(TIME_LIMIT) for worker in workers] == [0] * len(workers), logs(folder)
 
 
 @pytest.mark.slow
-def test_workers_of_whom_one_is_killed_train_to_the_weights_of_one_process(
-    local_workers, alone, tmp_path
-):
+def test_workers_of_whom_one_is_killed_train_to_the_weights_of_one_process(start, alone, tmp_path):
     """Worker 1 kills itself in the middle of an epoch; all are started again, and go on."""
-    workers = local_workers.start(2, PROGRAM, tmp_path, "--worker", "--die", logs=tmp_path)
+    workers = start(tmp_path, "--die", workers=2)
     assert workers[1].wait(TIME_LIMIT) == KILLED, logs(tmp_path)
     killed_at = time.monotonic()
     assert workers[0].wait(TIME_LIMIT) > 0, logs(tmp_path)
@@ -110,7 +122,7 @@ def test_workers_of_whom_one_is_killed_train_to_the_weights_of_one_process(
     assert ERROR in (tmp_path / "worker-0.log").read_text()
     for path in (tmp_path / "training").glob("*.keras"):
         assert isinstance(keras.models.load_model(path), keras_mmil.Model)
-    assert train(local_workers, tmp_path, "--resume") == [0, 0], logs(tmp_path)
+    assert_end_well(start(tmp_path, "--resume", workers=2), tmp_path)
     assert_trained_like_one_process(tmp_path, alone, 2)
 
 
@@ -146,9 +158,8 @@ def test_replicas_train_to_the_weights_of_one_process_on_all_inputs(all_alone):
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("n", [2, 4])
-def test_workers_train_to_the_weights_of_one_process(local_workers, all_alone, tmp_path, n):
-    codes = train(local_workers, tmp_path, "--train", "--kinds", *KINDS, n=n)
-    assert codes == [0] * n, logs(tmp_path)
+def test_workers_train_to_the_weights_of_one_process(start, all_alone, tmp_path, n):
+    assert_end_well(start(tmp_path, "--train", "--kinds", *KINDS, workers=n), tmp_path)
     for i in range(n):
         found = read(tmp_path, f"worker-{i}")
         assert [*found] == KINDS
@@ -158,5 +169,5 @@ def test_workers_train_to_the_weights_of_one_process(local_workers, all_alone, t
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_trainings_interrupted_at_many_moments_end_alike(local_workers, tmp_path):
-    assert_interruptions_made_no_difference(Process(tmp_path, "--moments", "50"), 50)
+def test_trainings_interrupted_at_many_moments_end_alike(start, tmp_path):
+    assert_interruptions_made_no_difference(start(tmp_path, "--moments", "50"), 50)
