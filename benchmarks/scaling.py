@@ -84,6 +84,7 @@ def work(units, folder, options):
 
     import keras_mmil
     from keras_mmil import ragged
+    from keras_mmil.functional.feeding import feed_replicas
     from keras_mmil.functional.workers import of_chief
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -106,9 +107,12 @@ def work(units, folder, options):
     def seconds_of_steps(model, batch_size):
         clock = Clock()
         of_chief(strategy, 0)  # all begin at once
+        # In all cases from an endless Dataset: to begin one anew takes time in each epoch.
+        fed = feed_replicas(
+            model.distribute_strategy, *data(batch_size * options.steps), batch_size=batch_size
+        )
         model.fit(
-            *data(batch_size * options.steps),
-            batch_size=batch_size,
+            **fed,
             epochs=options.rounds + 1,
             callbacks=[clock],
             verbose=0,
