@@ -1,5 +1,6 @@
 """Batches of nested bags, for `fit` and for training loops of one's own."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -10,7 +11,7 @@ from keras_mmil._support.rows import as_tensor
 from keras_mmil._support.types import Labels, Tensors
 from keras_mmil.bags import Bags, inputs_of
 
-__all__ = ["feed", "to_dataset"]
+__all__ = ["feed", "parts_of_batches", "parts_of_rows", "to_dataset"]
 
 
 def to_dataset(
@@ -51,18 +52,50 @@ def to_dataset(
     >>> model.fit(dataset, epochs=10, shuffle=False)  # the dataset shuffles
     """
     positive_int("batch_size", batch_size)
-    data = inputs_of(x)
-    if y is not None:
-        data = (data, *y) if isinstance(y, tuple) else (data, y)
-    n = ragged.n_top_bags(data)
-    if n == 0:
-        raise ValueError(f"Expected at least one top-bag. Received: {n} top-bags")
-    data = tf.nest.map_structure(as_tensor, data)
-    return (
-        _orders(n, batch_size=batch_size, shuffle=shuffle, seed=seed, first_epoch=first_epoch)
-        .map(lambda chosen: tf.nest.map_structure(lambda part: tf.gather(part, chosen), data))
-        .prefetch(tf.data.AUTOTUNE)
+    data = _joined(x, y)
+    orders = _orders(
+        data, batch_size=batch_size, shuffle=shuffle, seed=seed, first_epoch=first_epoch
     )
+    return _gathered(data, orders)
+
+
+def parts_of_batches(
+    x: Tensors | Bags,
+    y: Labels = None,
+    *,
+    parts: Sequence[int],
+    n_parts: int,
+    batch_size: int,
+    shuffle: bool = False,
+    seed: int | None = None,
+    first_epoch: int | None = None,
+) -> tf.data.Dataset:
+    """Parts of the batches of `to_dataset`, one after another, for the replicas of a worker.
+
+    Only these are gathered from memory. Their sizes differ by one at most; some may be empty.
+
+    Args:
+        x, y, batch_size, shuffle, seed, first_epoch: as of `to_dataset`.
+        parts: their numbers, from 0.
+        n_parts: how many each batch has.
+    """
+    data = _joined(x, y)
+    orders = _orders(
+        data, batch_size=batch_size, shuffle=shuffle, seed=seed, first_epoch=first_epoch
+    )
+    numbers = tf.constant(parts, tf.int64)
+
+    def cut(order: tf.Tensor) -> tf.data.Dataset:
+        rows = parts_of_rows(tf.size(order, tf.int64), numbers, n_parts)
+        return rows.map(lambda part: tf.gather(order, part))
+
+    return _gathered(data, orders.flat_map(cut))
+
+
+def parts_of_rows(n: tf.Tensor, numbers: tf.Tensor, n_parts: int) -> tf.data.Dataset:
+    """The rows 0 … n - 1 in parts as even as can be: Dataset of those of some parts, int64."""
+    ends = tf.stack([numbers * n // n_parts, (numbers + 1) * n // n_parts], axis=1)
+    return tf.data.Dataset.from_tensor_slices(ends).map(lambda part: tf.range(part[0], part[1]))
 
 
 def feed(
@@ -89,10 +122,29 @@ def feed(
     }
 
 
+def _joined(x: Tensors | Bags, y: Labels) -> Any:
+    """Tensors that all lead with the top-bags: x, or a tuple of x, y and perhaps weights."""
+    data = inputs_of(x)
+    if y is not None:
+        data = (data, *y) if isinstance(y, tuple) else (data, y)
+    n = ragged.n_top_bags(data)
+    if n == 0:
+        raise ValueError(f"Expected at least one top-bag. Received: {n} top-bags")
+    return tf.nest.map_structure(as_tensor, data)
+
+
+def _gathered(data: Any, orders: tf.data.Dataset) -> tf.data.Dataset:
+    """The rows of some tensors that each element of a Dataset of indices names."""
+    return orders.map(
+        lambda chosen: tf.nest.map_structure(lambda part: tf.gather(part, chosen), data)
+    ).prefetch(tf.data.AUTOTUNE)
+
+
 def _orders(
-    n: int, *, batch_size: int, shuffle: bool, seed: int | None, first_epoch: int | None
+    data: Any, *, batch_size: int, shuffle: bool, seed: int | None, first_epoch: int | None
 ) -> tf.data.Dataset:
     """A Dataset of the indices of the top-bags of each batch."""
+    n = ragged.n_top_bags(data)
     if first_epoch is None:
         rows = tf.data.Dataset.range(n)
         return (rows.shuffle(n, seed=seed) if shuffle else rows).batch(batch_size)

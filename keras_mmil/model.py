@@ -12,8 +12,8 @@ import tensorflow as tf
 from keras_mmil import ragged
 from keras_mmil._support.labels import check_labels, check_weights
 from keras_mmil._support.types import PathLike
-from keras_mmil.bags import Bags
 from keras_mmil.functional import serving
+from keras_mmil.functional.feeding import for_evaluate, for_fit, for_predict, is_data
 from keras_mmil.functional.graph import all_layers
 from keras_mmil.functional.hooks import KerasHooks, is_called_by_fit
 from keras_mmil.functional.input_checks import InputChecks
@@ -25,6 +25,7 @@ from keras_mmil.functional.replicas import (
     weigh_gradient,
     with_inner_axes,
 )
+from keras_mmil.functional.workers import all_workers
 from keras_mmil.inputs import complete_inputs
 
 __all__ = ["Model"]
@@ -42,9 +43,9 @@ class Model(KerasHooks):
     or from a generator: nesting depth, sizes of bags that have to agree, ids out of range, labels
     and weights as many as top-bags, and no NaN or infinity. Labels may be lists of numbers.
 
-    Under a `tf.distribute.MirroredStrategy` training yields the weights that it does without, also
-    where the replicas have different numbers of top-bags in a batch. Only with `run_eagerly=True`
-    all replicas need some, as without them TensorFlow's iterator fails.
+    Under a `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy` training yields the
+    weights that it does without, also where the replicas have different numbers of top-bags in a
+    batch. In memory, all workers need the same data, of which each takes its part of each batch.
 
     Args:
         inputs: a `keras.Input`, or a list or dict of them.
@@ -94,33 +95,32 @@ class Model(KerasHooks):
         """`keras.Model.fit`, which also takes `Bags`, and checks the data first."""
         arguments = self._checked(super().fit, x, y, *args, **kwargs)
         validation_data = arguments.get("validation_data")
-        if _is_data(validation_data):
+        if is_data(validation_data):
             if isinstance(validation_data, list):
                 validation_data = tuple(validation_data)
             x_valid, y_valid, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
             arguments["validation_data"] = self._checked_data(
                 x_valid, y_valid, weights, "validation_data"
             )
-        return super().fit(**arguments)
+        if self._has_replicas:
+            arguments = for_fit(self, arguments)
+        with all_workers(self.distribute_strategy):
+            return super().fit(**arguments)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.evaluate`, which also takes `Bags`, and checks the data first."""
         if is_called_by_fit(kwargs):  # which has checked the data
             return super().evaluate(x, y, *args, **kwargs)
-        return super().evaluate(**self._checked(super().evaluate, x, y, *args, **kwargs))
+        arguments = self._checked(super().evaluate, x, y, *args, **kwargs)
+        if self._has_replicas and is_data(arguments.get("x")):
+            arguments = for_evaluate(self, arguments)
+        return super().evaluate(**arguments)
 
-    def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.predict`, which also takes `Bags`, and checks the data first."""
-        x = self._checked_inputs(x)
-        n_parts = self.distribute_strategy.num_replicas_in_sync
-        if n_parts == 1 or not _is_data(x):
-            return super().predict(x, batch_size, *args, **kwargs)
-        # TensorFlow fails where a replica is left without a part of the last batch.
-        n = ragged.n_top_bags(x)
-        batch_size = max(min(batch_size or 32, n), n_parts)
-        padded = ragged.take(x, [*range(n), *[n - 1] * (-n % batch_size)])
-        outputs = super().predict(padded, batch_size, *args, **kwargs)
-        return keras.tree.map_structure(lambda y: y[:n], outputs)
+        arguments = inspect.signature(super().predict).bind(x, *args, **kwargs).arguments
+        arguments["x"] = self._checked_inputs(x)
+        return super().predict(**for_predict(self, arguments) if self._has_replicas else arguments)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.train_on_batch`, which also takes `Bags`, and checks the data first."""
@@ -197,13 +197,17 @@ class Model(KerasHooks):
             )
         serving.write_saved_model(self, filepath, verbose=True if verbose is None else verbose)
 
+    @property
+    def _has_replicas(self) -> bool:
+        return self.distribute_strategy.num_replicas_in_sync > 1
+
     @functools.cached_property
     def _input_checks(self) -> InputChecks:
         return InputChecks(self)
 
     def _checked_inputs(self, x: Any, name: str = "x") -> Any:
         """Inputs as the model takes them; a Dataset or generator only Keras can look into."""
-        if not _is_data(x):
+        if not is_data(x):
             return x
         return self._input_checks(x, name)
 
@@ -220,7 +224,7 @@ class Model(KerasHooks):
     ) -> tuple[Any, ...]:
         """Data as Keras takes them: a tuple of x, y and weights, the last if there are any."""
         names = ["x", "y", "sample_weight"] if name is None else [f"{name}[{i}]" for i in range(3)]
-        if _is_data(x):
+        if is_data(x):
             x = self._checked_inputs(x, names[0])
             if y is None and self.loss is not None:
                 raise ValueError(
@@ -230,8 +234,3 @@ class Model(KerasHooks):
             y = check_labels(y, n, n_outputs, names[1])
             weights = check_weights(weights, n, n_outputs, names[2])
         return (x, y) if weights is None else (x, y, weights)
-
-
-def _is_data(x: Any) -> bool:
-    """Whether data are at hand, not in a Dataset or to come from a generator."""
-    return isinstance(x, (Bags, dict, list, tuple, str, bytes)) or hasattr(x, "shape")

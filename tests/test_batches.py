@@ -141,3 +141,23 @@ def test_bad_data():
         batches.to_dataset(x, y[:10])
     with pytest.raises(ValueError, match="0 top-bags"):
         batches.to_dataset(x[:0], y[:0])
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 5])
+def test_parts_make_up_the_batches(n_parts):
+    """As many parts as asked for, also of a batch that has fewer top-bags; all nearly as large."""
+    x, y = example()
+    order = {"batch_size": 4, "seed": 3, "first_epoch": 2, "shuffle": True}
+    expected = lists_of(batches.to_dataset(x, y, **order).take(3))
+    of_each = [
+        lists_of(batches.parts_of_batches(x, y, parts=[part], n_parts=n_parts, **order).take(3))
+        for part in range(n_parts)
+    ]
+    for parts, batch in zip(zip(*of_each, strict=True), expected, strict=True):
+        sizes = [len(part) for part in parts]
+        assert max(sizes) - min(sizes) <= 1
+        assert joined(parts) == batch
+    # The parts of one worker's replicas, in turn.
+    both = batches.parts_of_batches(x, y, parts=[0, n_parts - 1], n_parts=n_parts, **order)
+    of_two = [of_each[0], of_each[-1]]
+    assert lists_of(both.take(6)) == [part for two in zip(*of_two, strict=True) for part in two]

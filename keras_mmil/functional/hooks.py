@@ -8,6 +8,7 @@ import keras
 from keras_mmil.functional.graph import operation_of
 from keras_mmil.functional.replicas import first_batch
 from keras_mmil.functional.serving import Endpoint, endpoints
+from keras_mmil.functional.workers import Step, has_workers, with_rows_of_logs
 
 __all__ = ["KerasHooks", "is_called_by_fit", "loss_tracker"]
 
@@ -49,6 +50,12 @@ class KerasHooks(keras.Model):
                     self._compile_loss(y, y_pred, sample_weight)
             if self.optimizer is not None and not self.optimizer.built:
                 self.optimizer.build(self.trainable_variables)
+
+    def _make_function(self, step_function: Step) -> Callable[[Iterator[Any]], Any]:
+        """The function of an iterator that trains or evaluates, on several workers, too."""
+        if not has_workers(self.distribute_strategy):
+            return super()._make_function(step_function)
+        return with_rows_of_logs(super()._make_function, step_function)
 
 
 def is_called_by_fit(arguments: Mapping[str, Any]) -> bool:

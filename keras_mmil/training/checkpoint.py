@@ -9,9 +9,11 @@ from typing import Any, TypeAlias
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.types import Array, PathLike
+from keras_mmil.functional.workers import is_chief, of_chief, on_this_worker
 
 __all__ = ["Checkpoint"]
 
@@ -27,6 +29,9 @@ class Checkpoint(keras.callbacks.Callback):
     Every file is written under another name and then renamed, so that none is ever incomplete:
     `epoch-NNNN.keras` (the newest only, with the optimizer's state), `best.keras` (the epoch with
     the lowest `monitor`) and `history.csv` (one line an epoch).
+
+    Of several workers, only the chief writes, and all restore what it finds. In that case the
+    folder must be one that all share, and all methods are for calls within the strategy's scope.
 
     Args:
         folder: where the files go; made if missing.
@@ -62,22 +67,30 @@ class Checkpoint(keras.callbacks.Callback):
         Returns:
             The model, compiled and with its optimizer's state, or None where nothing was saved.
         """
-        saved = self._saved()
-        if not saved:
+        newest = of_chief(tf.distribute.get_strategy(), max(self._saved(), default=0))
+        if not newest:
             return None
+        path = self._path_of(newest)
+        if not path.exists():
+            raise FileNotFoundError(
+                f"Expected the chief's checkpoint in a folder of all workers. Received: {path}"
+            )
         with open(self.folder / "history.csv", newline="") as file:
             rows = [
                 {key: int(x) if key == "epoch" else float(x) for key, x in row.items()}
                 for row in csv.DictReader(file)
             ]
         # Epochs after the last saved state are trained again.
-        self.history = rows[: max(saved)]
+        self.history = rows[:newest]
         self._n_saved = len(self.history)
-        self._remove_others(max(saved))  # which an interruption may have left
-        return keras.models.load_model(saved[max(saved)])
+        if is_chief(tf.distribute.get_strategy()):
+            self._remove_others(newest)  # which an interruption may have left
+        return keras.models.load_model(path)
 
     def clear(self) -> None:
         """Remove what an earlier training left in the folder."""
+        if not is_chief(tf.distribute.get_strategy()):
+            return
         for path in [*self._saved().values(), self.best_path, self.folder / "history.csv"]:
             path.unlink(missing_ok=True)
 
@@ -99,13 +112,15 @@ class Checkpoint(keras.callbacks.Callback):
         )
         seconds = time.perf_counter() - self._started
         self.history.append({"epoch": epoch, "seconds": seconds, **logs})
+        if not is_chief(self.model.distribute_strategy):
+            return
         if is_best:
             self._best = [variable.numpy() for variable in self._saved_variables()]
         if time.perf_counter() - self._saved_at >= self.seconds:
             self._save()
 
     def on_train_end(self, logs: Logs = None) -> None:
-        if len(self.history) > self._n_saved:
+        if len(self.history) > self._n_saved and is_chief(self.model.distribute_strategy):
             self._save()
 
     def _save(self) -> None:
@@ -119,7 +134,7 @@ class Checkpoint(keras.callbacks.Callback):
         self._save_history()
         # Last, because its presence says that the epoch is finished.
         n_epochs = len(self.history)
-        self._save_model(self.folder / f"epoch-{n_epochs:04d}.keras")
+        self._save_model(self._path_of(n_epochs))
         self._remove_others(n_epochs)
         self._n_saved, self._saved_at = n_epochs, time.perf_counter()
 
@@ -137,9 +152,12 @@ class Checkpoint(keras.callbacks.Callback):
         matches = ((_NAME.fullmatch(path.name), path) for path in self.folder.glob("epoch-*"))
         return {int(match[1]): path for match, path in matches if match}
 
+    def _path_of(self, n_epochs: int) -> Path:
+        return self.folder / f"epoch-{n_epochs:04d}.keras"
+
     def _save_model(self, path: Path) -> None:
         with replacing(path) as part:
-            self.model.save(part)
+            on_this_worker(lambda: self.model.save(part))
 
     def _save_history(self) -> None:
         with replacing(self.folder / "history.csv") as part, open(part, "w", newline="") as file:

@@ -5,16 +5,18 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.labels import check_labels
 from keras_mmil._support.types import Labels, PathLike, Tensors
 from keras_mmil.bags import Bags
-from keras_mmil.batches import feed
+from keras_mmil.functional.feeding import feed_replicas
 from keras_mmil.functional.graph import seed_generators
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.seeds import seeded
+from keras_mmil.functional.workers import of_chief
 from keras_mmil.training.checkpoint import Checkpoint, Logs
 
 __all__ = ["fit_resumable"]
@@ -45,6 +47,9 @@ def fit_resumable(
     of an epoch on the seed and its number: an interrupted training continues as it would have done.
     The program's own random numbers are left as they are.
 
+    For training on several workers, all call this within the scope of a strategy, with the same
+    data. The first worker, or the chief, writes the checkpoints to `folder`, which all must share.
+
     Args:
         build: function without arguments that returns a compiled model.
         x, y, validation_data, epochs, batch_size, shuffle, callbacks, verbose: as in
@@ -72,6 +77,7 @@ def fit_resumable(
         raise ValueError(f"Expected validation data for a patience. Received: {patience=}")
     epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
     patience = positive_int("patience", patience, optional=True)
+    strategy = tf.distribute.get_strategy()
     checkpoint = Checkpoint(folder, monitor=None if validation_data is None else "val_loss")
     if not resume:
         checkpoint.clear()
@@ -84,7 +90,8 @@ def fit_resumable(
             wrapped = model if wrap is None else wrap(model)
             further = [checkpoint, _Stop(checkpoint, patience)]
             wrapped.fit(
-                **feed(
+                **feed_replicas(
+                    strategy,
                     x,
                     y,
                     batch_size=batch_size,
@@ -100,6 +107,7 @@ def fit_resumable(
                 verbose=verbose,
                 **fit_arguments,
             )
+        of_chief(strategy, finished)  # waits until it has written its last file
         return keras.models.load_model(checkpoint.best_path), checkpoint.history
 
 

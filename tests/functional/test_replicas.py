@@ -1,124 +1,173 @@
 """Training in a `tf.distribute.Strategy`, compared with training in one process."""
 
+import importlib
 import json
+import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 
-# Logical devices can only be set before TensorFlow has started, hence a process of its own.
-SCRIPT = """
-import json
-import keras
-import numpy as np
-import tensorflow as tf
-
-(cpu,) = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-
 import keras_mmil
-from keras_mmil import Bags, ragged
-from keras_mmil.layers import BagLayer, Distinct, InstanceWise, bag_inputs
 
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-results = {}
-
-
-def on_vectors(**compiled):
-    bags = keras.Input((None, None, 3), ragged=True)
-    x = InstanceWise(keras.layers.Dense(4, activation="tanh"), name="encode")(bags)
-    x = BagLayer(4, aggregation="mean")(BagLayer(4)(x))
-    return compiled_model(bags, x, **compiled)
-
-
-def on_ids(**compiled):
-    inputs = bag_inputs(2)
-    x, *levels = Distinct()(inputs)
-    x = keras.layers.Embedding(5, 4)(x)
-    for members, weights in levels:
-        x = BagLayer(4, aggregation="mean")(x, members, weights)
-    return compiled_model(inputs, x, **compiled)
-
-
-def compiled_model(inputs, x, loss="binary_crossentropy"):
-    outputs = keras.layers.Dense(1, activation="sigmoid", kernel_regularizer="l2")(x)
-    model = keras_mmil.Model(inputs, outputs)
-    model.compile(keras.optimizers.SGD(0.5), loss, metrics=["accuracy", "auc"])
-    return model
-
-
-def data(n):
-    rng = np.random.default_rng(n)
-    sizes = rng.integers(1, 4, n)
-    members = rng.integers(0, 4, sizes.sum())
-    values = rng.normal(size=(members.sum(), 3)).astype("float32")
-    ids = ragged.from_flat(np.digitize(values[:, 0], [-1, 0, 1]).astype("int32"), (sizes, members))
-    xs = {on_vectors: ragged.from_flat(values, (sizes, members)), on_ids: Bags.from_ragged(ids)}
-    return xs, rng.integers(0, 2, n), rng.random(n)
-
-
-def run(build, x, y, weights):
-    keras.utils.set_random_seed(0)
-    model = build()
-    history = model.fit(
-        x, y, 4, 2, 0, sample_weight=weights, shuffle=False, validation_data=(x, list(y), weights)
-    ).history
-    return {
-        "history": [*history.values()],
-        "evaluate": model.evaluate(x, y, batch_size=4, verbose=0),
-        "predict": model.predict(x, batch_size=4, verbose=0).tolist(),
-        "train_on_batch": [float(value) for value in model.train_on_batch(x, y, weights)],
-        "weights": np.concatenate([w.ravel() for w in model.get_weights()]).tolist(),
-    }
-
-
-# Of a batch of 4, each replica takes 2: the last batch leaves one replica fewer, or none.
-for build, n in ((on_vectors, 11), (on_ids, 9)):
-    xs, y, weights = data(n)
-    tf.config.run_functions_eagerly(True)  # tracing takes longer, and graphs are tested elsewhere
-    alone = run(build, xs[build], y, weights)
-    tf.config.run_functions_eagerly(False)
-    with strategy.scope():
-        results[f"{build.__name__} {n}"] = alone, run(build, xs[build], y, weights)
-
-xs, y, _ = data(8)
-with strategy.scope():
-    model = on_vectors()
-    x = xs[on_vectors]
-    model.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(4), verbose=0)
-    summed = on_vectors(loss=keras.losses.BinaryCrossentropy(reduction="sum"))
-    vat = keras_mmil.training.VirtualAdversarialModel(model, layer="encode")
-    bags = keras.Input((None, None, 3), ragged=True)
-    x_top = BagLayer(2)(BagLayer(2)(bags))
-    normalised = compiled_model(bags, keras.layers.BatchNormalization()(x_top))
-    for name, each in {"sum": summed, "adversarial": vat, "normalised": normalised}.items():
-        try:
-            each.fit(x, y, batch_size=7, verbose=0)
-        except (ValueError, tf.errors.InvalidArgumentError) as error:
-            results[name] = str(error)
-print(json.dumps(results))
-"""
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).with_name("strategies.py")
+KINDS = ["on_vectors", "on_ids", "on_texts", "on_records"]
+QUICK = KINDS[:3]  # these in every run of the tests; records, and all on workers, nightly
+KILLED, TIME_LIMIT = -9, 600
+ERROR = "If a worker is gone: start all workers again with the same command"
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[-3000:]
-    return json.loads(run.stdout.splitlines()[-1])
+def start():
+    """Start processes of the program, as workers or alone; none of them outlives the module."""
+    started = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        paths = (ROOT, ROOT / "tests" / "helpers")
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
+        start_workers = importlib.import_module("local_workers").start
+
+        def start(folder, *arguments, workers=0):
+            if workers:
+                options = (folder, "--worker", *arguments)
+                started.extend(start_workers(workers, PROGRAM, *options, logs=folder))
+                return started[-workers:]
+            started.append(Process(folder, *arguments))
+            return started[-1]
+
+        yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def alone(start, tmp_path_factory):
+    """One process that trains without a strategy, and with two replicas."""
+    return start(tmp_path_factory.mktemp("alone"), "--kinds", *QUICK)
+
+
+@pytest.fixture(scope="module")
+def all_alone(start, tmp_path_factory):
+    """As `alone`, for all kinds of input."""
+    return start(tmp_path_factory.mktemp("all_alone"), "--kinds", *KINDS)
+
+
+class Process(subprocess.Popen):
+    """A process that goes on beside others until its results are needed."""
+
+    def __init__(self, folder, *arguments):
+        self.folder = folder
+        with open(folder / "alone.log", "w") as log:
+            command = [sys.executable, PROGRAM, folder, *arguments]
+            super().__init__(command, stdout=log, stderr=subprocess.STDOUT)
+
+    def read(self, name):
+        """What it has written, when it has ended."""
+        assert self.wait(TIME_LIMIT) == 0, logs(self.folder)
+        return read(self.folder, name)
+
+
+def read(folder, name):
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+def assert_same(found, expected):
+    """All results of the networks found."""
+    for kind, results in found.items():
+        for name, values in results.items():
+            assert np.shape(values) == np.shape(expected[kind][name]), (kind, name)
+            np.testing.assert_allclose(
+                values, expected[kind][name], rtol=0, atol=1e-5, err_msg=f"{kind}, {name}"
+            )
+
+
+def assert_trained_like_one_process(folder, alone, n):
+    """The weights and losses of the training with checkpoints, on each worker."""
+    for i in range(n):
+        found = {"trained": read(folder, f"worker-{i}-trained")}
+        assert_same(found, alone.read("interrupted"))
+
+
+def assert_interruptions_made_no_difference(process, n_moments):
+    """Checkpoints are whole at any moment, and lead to the same end."""
+    found = process.read("interrupted")
+    assert len(found["resumed"]) == n_moments
+    assert_same(found["resumed"], dict.fromkeys(found["resumed"], found["trained"]))
+
+
+def logs(folder):
+    """What workers have printed."""
+    return "".join(path.read_text()[-3000:] for path in sorted(folder.glob("*.log")))
+
+
+def assert_end_well(workers, folder):
+    """Wait for workers."""
+    assert [worker.wait(TIME_LIMIT) for worker in workers] == [0] * len(workers), logs(folder)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["on_vectors 11", "on_ids 9"])
-def test_replicas_train_to_the_weights_of_one_process(results, case):
-    alone, distributed = results[case]
-    for name, expected in alone.items():
-        assert np.shape(distributed[name]) == np.shape(expected), name
-        np.testing.assert_allclose(distributed[name], expected, atol=2e-6, err_msg=name)
+def test_workers_of_whom_one_is_killed_train_to_the_weights_of_one_process(start, alone, tmp_path):
+    """Worker 1 kills itself in the middle of an epoch; all are started again, and go on."""
+    workers = start(tmp_path, "--die", workers=2)
+    assert workers[1].wait(TIME_LIMIT) == KILLED, logs(tmp_path)
+    killed_at = time.monotonic()
+    assert workers[0].wait(TIME_LIMIT) > 0, logs(tmp_path)
+    assert time.monotonic() - killed_at < 60
+    assert ERROR in (tmp_path / "worker-0.log").read_text()
+    for path in (tmp_path / "training").glob("*.keras"):
+        assert isinstance(keras.models.load_model(path), keras_mmil.Model)
+    assert_end_well(start(tmp_path, "--resume", workers=2), tmp_path)
+    assert_trained_like_one_process(tmp_path, alone, 2)
 
 
 @pytest.mark.slow
-def test_what_replicas_would_get_wrong_is_refused(results):
-    assert "reduction='sum'" in results["sum"]
-    assert "Expected training without a strategy" in results["adversarial"]
-    assert "Expected batches with a part for every replica" in results["normalised"]
+def test_replicas_train_to_the_weights_of_one_process(alone):
+    found = alone.read("mirrored")
+    assert [*found] == QUICK
+    assert_same(found, alone.read("alone"))
+
+
+@pytest.mark.slow
+def test_what_replicas_would_get_wrong_is_refused(alone):
+    refused = alone.read("refused")
+    assert "reduction='sum'" in refused["sum"]
+    assert "Received: steps_per_execution=2" in refused["steps"]
+    assert "Expected training without a strategy" in refused["adversarial"]
+    assert "Expected batches with a part for every replica" in refused["normalised"]
+
+
+@pytest.mark.slow
+def test_interrupted_trainings_end_as_if_they_had_not_been(alone):
+    assert_interruptions_made_no_difference(alone, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_replicas_train_to_the_weights_of_one_process_on_all_inputs(all_alone):
+    found = all_alone.read("mirrored")
+    assert [*found] == KINDS
+    assert_same(found, all_alone.read("alone"))
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.parametrize("n", [2, 4])
+def test_workers_train_to_the_weights_of_one_process(start, all_alone, tmp_path, n):
+    assert_end_well(start(tmp_path, "--train", "--kinds", *KINDS, workers=n), tmp_path)
+    for i in range(n):
+        found = read(tmp_path, f"worker-{i}")
+        assert [*found] == KINDS
+        assert_same(found, all_alone.read("alone"))
+    assert_trained_like_one_process(tmp_path, all_alone, n)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_trainings_interrupted_at_many_moments_end_alike(start, tmp_path):
+    assert_interruptions_made_no_difference(start(tmp_path, "--moments", "50"), 50)
