@@ -2,8 +2,8 @@
 
 `python benchmarks/faithfulness.py twin mnist|imdb --seed 0 --out TWIN` trains, or goes on to train,
 a network with gated attention that is otherwise that of the experiment.
-`python benchmarks/faithfulness.py measure RUN TWIN` removes instances in the order of each ranking,
-and adds them; RUN is a folder that `keras-mmil run` has written. Results go to
+`python benchmarks/faithfulness.py measure RUN [TWIN]` removes instances in the order of each
+ranking, and adds them; RUN is a folder that `keras-mmil run` has written. Results go to
 `benchmarks/results/faithfulness.json`. docs/evidence.md says how they are to be read.
 """
 
@@ -20,7 +20,8 @@ import tensorflow as tf
 from records import write
 from removal_curves import Curves, curves
 
-from keras_mmil import Explainer, ragged, zoo
+from keras_mmil import Explainer, ragged
+from keras_mmil.cli.finished_run import finished_run
 from keras_mmil.cli.run_folder import read_settings
 
 _STEPS = {"mnist": None, "imdb": 20}  # in which instances are removed; None: one by one
@@ -44,7 +45,7 @@ def main():
     twin.set_defaults(command=_twin)
     measure = commands.add_parser("measure", help="measure the rankings of instances")
     measure.add_argument("run", type=Path, help="folder of a run of the experiment, with rules")
-    measure.add_argument("twin", type=Path, help="folder of its twin")
+    measure.add_argument("twin", type=Path, nargs="?", help="folder of its twin, for attention")
     measure.add_argument("--n", type=int, default=500, help="number of top-bags")
     measure.add_argument("--part", choices=("test", "valid"), default="test", help="of the data")
     measure.add_argument("--dry", action="store_true", help="do not record the results")
@@ -79,44 +80,42 @@ class Case:
         name: of the experiment.
         x: top-bags.
         explainer: that of the run.
-        networks: the run's network, and its twin.
-        accuracies: of each on the whole test set.
+        network: that of the run.
+        twin: the network with attention; None to leave attention out.
+        accuracies: of each of the two on the whole test set.
     """
 
     name: str
     x: tf.RaggedTensor
     explainer: Explainer
-    networks: tuple[keras.Model, keras.Model]
-    accuracies: tuple[float, float]
+    network: keras.Model
+    twin: keras.Model | None
+    accuracies: tuple[float, ...]
 
     @classmethod
     def of(cls, run, twin, n, part):
         """The case of a run and its twin, with so many top-bags of a part of the data."""
-        settings, others = read_settings(run), read_settings(twin)
-        name = settings["experiment"]
-        experiment = zoo.registry[name]
-        expected = {**settings, "experiment": attention_twin.twin_of(experiment).key}
-        if others != expected:
+        finished, settings = finished_run(run), read_settings(run)
+        expected = {**settings, "experiment": attention_twin.twin_of(finished.experiment).key}
+        if twin is not None and (others := read_settings(twin)) != expected:
             raise ValueError(f"Expected a twin with {expected}. Received: {twin}, with {others}")
-        data = experiment.load(
-            seed=settings["seed"], limit=settings["limit"], source=settings["source"]
-        )
-        x = getattr(data, part).x
+        x = getattr(finished.data, part).x
         rows = np.random.default_rng(_SEED).permutation(ragged.n_top_bags(x))[:n]
-        networks = tuple(keras.models.load_model(each / "model.keras") for each in (run, twin))
-        metrics = [json.loads((each / "metrics.json").read_text()) for each in (run, twin)]
+        folders = [run] if twin is None else [run, twin]
+        metrics = [json.loads((each / "metrics.json").read_text()) for each in folders]
         return cls(
-            name=name,
+            name=finished.experiment.key,
             x=ragged.take(x, np.sort(rows)),
-            explainer=Explainer.load(run / "rules", networks[0]),
-            networks=networks,
+            explainer=finished.explainer,
+            network=finished.model,
+            twin=None if twin is None else keras.models.load_model(twin / "model.keras"),
             accuracies=tuple(each["test_accuracy"] for each in metrics),
         )
 
 
 def measured(case):
     """The figures of a case, as records."""
-    network, twin = case.networks
+    network, twin = case.network, case.twin
     gradients = instance_scores.Gradients(*instance_scores.logits_of(network))
     attributions, errors = gradients(case.x)
     at_random = instance_scores.at_random(case.x, _SEED)
@@ -124,22 +123,25 @@ def measured(case):
         _RULES: (network, instance_scores.by_rules(case.explainer, case.x)),
         "integrated-gradients": (network, attributions),
         "random": (network, at_random),
-        "attention": (twin, instance_scores.attention(twin, case.x)),
-        "random, attention network": (twin, at_random),
     }
+    if twin is not None:
+        rankings |= {
+            "attention": (twin, instance_scores.attention(twin, case.x)),
+            "random, attention network": (twin, at_random),
+        }
     found = {}
     for name, (model, scores) in rankings.items():
         found[name] = curves(_probability(model), case.x, scores, _STEPS[case.name])
         print(f"{name}: {found[name].deletion.mean():.4f} {found[name].insertion.mean():.4f}")
     records = [record for name in found for record in _records(name, found[name], found[_RULES])]
     others = {
-        ("network", "test_accuracy"): case.accuracies[0],
-        ("attention network", "test_accuracy"): case.accuracies[1],
         (_RULES, "fidelity"): case.explainer.fidelity(case.x),
         ("integrated-gradients", "median incompleteness"): float(np.median(errors)),
     }
-    for name, of in {"network": _RULES, "attention network": "attention"}.items():
-        others |= {(name, metric): value for metric, value in _ends(found[of]).items()}
+    names = {"network": _RULES, "attention network": "attention"}
+    for (name, of), accuracy in zip(names.items(), case.accuracies, strict=False):
+        figures = {"test_accuracy": accuracy, **_ends(found[of])}
+        others |= {(name, metric): value for metric, value in figures.items()}
     records += [
         {"model": model, "variant": "", "metric": metric, "mean": round(value, 4), "runs": 1}
         for (model, metric), value in others.items()

@@ -9,7 +9,7 @@ from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.layers import BagLayer
 
-__all__ = ["Gradients", "attention", "at_random", "by_rules", "logits_of"]
+__all__ = ["Gradients", "at_random", "attention", "by_rules", "logits_of"]
 
 _AT_ONCE = 32  # top-bags
 

@@ -68,9 +68,8 @@ def kept(x, which, stay):
         which: indices of top-bags, which may be repeated.
         stay: for each of them bool [instances].
     """
-    found, level = ragged.take(x, np.asarray(which)), x.ragged_rank - 1
-    found = keep_members(found, level, np.concatenate(stay))
-    for level in reversed(range(level)):
+    found = keep_members(ragged.take(x, np.asarray(which)), x.ragged_rank - 1, np.concatenate(stay))
+    for level in reversed(range(x.ragged_rank - 1)):
         splits = found.nested_row_splits[level + 1].numpy()
         found = keep_members(found, level, np.diff(splits) > 0)
     return found
