@@ -132,7 +132,8 @@ def measured(case):
     found = {}
     for name, (model, scores) in rankings.items():
         found[name] = curves(_probability(model), case.x, scores, _STEPS[case.name])
-        print(f"{name}: {found[name].deletion.mean():.4f} {found[name].insertion.mean():.4f}")
+        areas = [getattr(found[name], each).mean() for each in ("deletion", "insertion")]
+        print(f"{name}: areas of probabilities {areas[0]:.4f}, {areas[1]:.4f}", flush=True)
     records = [record for name in found for record in _records(name, found[name], found[_RULES])]
     others = {
         (_RULES, "fidelity"): case.explainer.fidelity(case.x),
