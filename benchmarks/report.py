@@ -23,9 +23,10 @@ PICTURES = {
 }
 # Of these, a table has those that its records know.
 COLUMNS = [
-    *("model", "variant", "metric", "reference", "bag_scale", "batch_scale", "ours", "median"),
+    *("experiment", "model", "variant", "metric", "reference", "bag_scale", "batch_scale"),
+    *("ours", "median"),
     *("ms", "reference_ms", "copy_ms", "seconds", "reference_seconds"),
-    *("peak_gb", "reference_peak_gb", "most frequent class"),
+    *("peak_gb", "reference_peak_gb", "most frequent class", "minus rules", "top_bags"),
     *("paper", "published", "runs", "epochs", "commit", "date"),
 ]
 
@@ -60,16 +61,19 @@ def quoted(name):
 def read(path):
     """The records of a benchmark: those of larger data last, and the best model first.
 
+    Those of an experiment are together.
     Variants that have numbers, such as P5 and P10, are in the order of these.
     """
     records = json.loads(path.read_text(encoding="utf-8"))
     metrics = list(dict.fromkeys(record["metric"] for record in records))
+    experiments = list(dict.fromkeys(record.get("experiment", "") for record in records))
     variants = list(dict.fromkeys(record.get("variant", "") for record in records))
     variants.sort(key=lambda variant: [int(number) for number in re.findall(r"\d+", variant)])
 
     def rank(record):
         metric = record["metric"]
         return (
+            experiments.index(record.get("experiment", "")),
             record.get("bag_scale", 1),
             record.get("batch_scale", 1),
             variants.index(record.get("variant", "")),
@@ -95,6 +99,8 @@ def table(records):
             if share is not None:
                 rows[-1]["most frequent class"] = text(record["metric"], share)
     columns = [column for column in COLUMNS if any(column in row for row in rows)]
+    if len({record["experiment"] for record in records if "experiment" in record}) < 2:
+        columns = [column for column in columns if column != "experiment"]
     lines = [columns, ["---"] * len(columns)]
     lines += [[str(row.get(column, "")) for column in columns] for row in rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
@@ -106,6 +112,11 @@ def cells_of(record):
     cells["ours"] = text(record["metric"], record["mean"]) if "mean" in record else "not run"
     if "std" in record and record["runs"] > 1:
         cells["ours"] += f" ± {text(record['metric'], record['std'])}"
+    if "standard_error" in record:
+        cells["ours"] += f" ± {text(record['metric'], record['standard_error'])}"
+    if "minus_rules" in record:
+        errors = text(record["metric"], record["minus_rules_error"])
+        cells["minus rules"] = f"{record['minus_rules']:+.3g} ± {errors}"
     if record.get("paper") is not None:
         cells["paper"] = text(record["metric"], record["paper"])
         if "paper_std" in record:

@@ -1,10 +1,13 @@
 """Why one top-bag got its label: the rules that fired, and the parts that made them fire."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from keras_mmil._support.checks import check_int
 from keras_mmil._support.html import preformatted
-from keras_mmil._support.types import Config
+from keras_mmil._support.types import Array, Config
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.part import (
     CHECKED,
@@ -15,6 +18,7 @@ from keras_mmil.interpretation.readout.part import (
     Show,
 )
 from keras_mmil.interpretation.readout.reading import Reading
+from keras_mmil.interpretation.readout.worth import worths
 from keras_mmil.interpretation.rules.level import Clusters, Level, all_clusters
 from keras_mmil.interpretation.rules.rule import Condition
 
@@ -47,6 +51,27 @@ class Explanation:
         """Whether rules and network agree."""
         return self.label == self.network
 
+    def ranking(self, level: int = 0) -> list[Part]:
+        """The instances, those first on which the network's class depends most, by the rules.
+
+        First come those that decide, in bags that decide; where rules and network disagree they
+        come last, as they speak for another class. Among these, and among the others, the order is
+        that of what they are worth to the network's class (`Part.worth`): by all rules, those of
+        other classes included, and by where an instance is between the two centroids nearest to it.
+        Of equal ones the first comes first.
+
+        Args:
+            level: index of the bag-layer whose rows are ranked: 0 for instances, 1 for sub-bags.
+
+        Raises:
+            ValueError: if there is no such bag-layer.
+        """
+        check_int("level", level, 0, self.top_bag.level - 1)
+        sign = 1 if self.agrees else -1
+        found = list(_of_level(self.top_bag, level, decides=True))
+        found.sort(key=lambda pair: (-sign * pair[1], -(pair[0].worth or 0.0)))
+        return [part for part, _ in found]
+
     def to_dict(self) -> Config:
         """As JSON knows it."""
         return {
@@ -66,6 +91,15 @@ class Explanation:
             network = f"NOT as the {network}"
         first = f"{self.top_bag.word} {self.top_bag.sentence}  ({network})"
         return "\n".join([first, *(_INDENT + line for line in self.top_bag.lines())])
+
+
+def _of_level(part: Part, level: int, decides: bool) -> Iterator[tuple[Part, bool]]:
+    """The parts of a level in a part, each with whether it and all around it decide."""
+    for child in part.children:
+        still = decides and child.deciding
+        if child.level == level:
+            yield child, still
+        yield from _of_level(child, level, still)
 
 
 def explain(
@@ -109,6 +143,18 @@ class _Builder:
             )
             for level in levels
         }
+        self._worths = self._of_rows(worths(levels, len(class_names)))
+
+    def _of_rows(self, values: Sequence[Array]) -> list[Array]:
+        """Values [classes, clusters] of each bag-layer, for its rows: [classes, rows]."""
+        seen, found = self._reading, []
+        for layer, of_clusters in enumerate(values):
+            if layer in self._level_of:  # rules say which cluster a row is in
+                found.append(of_clusters[:, seen.labels[layer]])
+            else:
+                near, place = seen.nearest[layer], seen.places[layer]
+                found.append(np.stack([place.between(near, each) for each in of_clusters]))
+        return found
 
     def top_bag(self, index: int) -> Part:
         """The part that is a whole top-bag."""
@@ -142,6 +188,7 @@ class _Builder:
             nearest=clusters.names[self._reading.nearest[layer][row]],
             weight=float(self._occurrences[layer].weights[index]),
             role=role,
+            worth=float(self._worths[layer][self._reading.network[position[0]], row]),
             title=self._show(position),
         )
         return self._with_members(part, index, row) if layer in self._level_of else part

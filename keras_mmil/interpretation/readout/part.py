@@ -37,6 +37,8 @@ class Part:
         weight: multiplicity in its bag.
         role: "decides", "limited", "checked" or "does not matter": what it does for the rule that
             fired on its bag; None for a top-bag.
+        worth: what it is worth, by all rules, to the network's class: positive if it speaks for it,
+            negative if against it; None for a top-bag.
         rule, clause: the rule that fired on it, and its text; None where the nearest centroid
             decides.
         matched: all rules that match.
@@ -57,6 +59,7 @@ class Part:
     nearest: str | None
     weight: float
     role: str | None
+    worth: float | None = None
     rule: Rule | None = None
     clause: str | None = None
     matched: tuple[Rule, ...] = ()

@@ -1,7 +1,7 @@
 """Top-bags as the rules and the network label them, with all that is in them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +16,7 @@ from keras_mmil.interpretation.network.nesting import (
     expand,
 )
 from keras_mmil.interpretation.network.targets import Target
+from keras_mmil.interpretation.readout.worth import Places, concatenated, places_of
 from keras_mmil.interpretation.rules.level import Level, all_clusters
 
 __all__ = ["Reading", "classify", "read"]
@@ -33,6 +34,7 @@ class Reading:
             rules are about have the labels of the nearest centroids.
         network: classes of the top-bags by the network, int [top-bags].
         values: raw values of the fields of the rows of each bag-layer, and last of the top-bags.
+        places: where the rows of each bag-layer are between their nearest centroids.
     """
 
     nestings: tuple[Nesting, ...]
@@ -41,6 +43,7 @@ class Reading:
     labels: tuple[Ints, ...]
     network: Ints
     values: tuple[tuple[Array, ...], ...]
+    places: tuple[Places, ...]
 
     def nested_labels(self) -> tuple[tf.RaggedTensor, ...]:
         """The labels by the rules of all but the top-bags, nested like the data.
@@ -67,7 +70,7 @@ def read(
         target: what the classes of top-bags are.
         observations: what the network computed, of which only labels and fields are kept.
     """
-    parts = [_read_batch(levels, target, batch) for batch in observations]
+    parts = [_placed(levels, _read_batch(levels, target, batch), batch) for batch in observations]
     nestings = zip(*(part.nestings for part in parts), strict=True)
     nearest_labels = zip(*(part.nearest for part in parts), strict=True)
     labels = zip(*(part.labels for part in parts), strict=True)
@@ -81,6 +84,7 @@ def read(
         values=tuple(
             tuple(map(np.concatenate, zip(*of_record, strict=True))) for of_record in values
         ),
+        places=tuple(map(concatenated, zip(*(part.places for part in parts), strict=True))),
     )
 
 
@@ -119,4 +123,12 @@ def _read_batch(levels: Sequence[Level], target: Target, batch: Observation) -> 
         labels=tuple(labels),
         network=target.labels(batch.outputs),
         values=batch.values,
+        places=(),
     )
+
+
+def _placed(levels: Sequence[Level], reading: Reading, batch: Observation) -> Reading:
+    """A reading with the places of the rows, which need their representations."""
+    rows = zip(batch.representations, reading.nearest, all_clusters(levels), strict=True)
+    places = tuple(places_of(each, near, clusters.centroids) for each, near, clusters in rows)
+    return replace(reading, places=places)

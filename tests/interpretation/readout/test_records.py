@@ -194,3 +194,16 @@ def test_bag_layers_of_one_bag_are_both_shown():
     assert list(fit.cluster_table(x).levels) == ["items (u)", "items (v)"]
     assert list(fit.describe().to_dict()) == ["items (u)", "items (v)"]
     assert fit.clusters_[1].names == ("v1", "v2")
+
+
+def test_records_of_a_kind_are_ranked(churn_explainer):
+    leaving, staying = churn_explainer.explain(read([LEAVING, STAYING]))
+    paths = [clusters.path for clusters in churn_explainer.clusters_]
+    orders, items = (paths.index(path) for path in ("orders", "orders.items"))
+    assert [part.position for part in leaving.ranking(orders)] == [(0, 1), (0, 0)]  # the bad one
+    hot, cold = leaving.ranking(items)
+    assert (hot.name, hot.position, cold.position) == ("hot", (0, 1, 1), (0, 1, 0))
+    assert hot.worth > cold.worth
+    assert staying.ranking(orders) == []
+    good, bad = (part.worth for part in leaving.top_bag.children if part.path == "orders")
+    assert good <= 0 < bad
