@@ -42,8 +42,10 @@ def top_bags(data):
     """The test set of the rules, and others, so that there are at least so many if data allow."""
     rule_data, test = data.for_rules()
     parts, n = [test.x], ragged.n_top_bags(test.x)
-    if n < _LEAST:
-        parts.append(ragged.take(rule_data.x, slice(_LEAST - n)))
+    for x in (rule_data.x, rule_data.x_valid):
+        if n < _LEAST:
+            parts.append(ragged.take(x, slice(_LEAST - n)))
+            n += ragged.n_top_bags(parts[-1])
     return parts
 
 
