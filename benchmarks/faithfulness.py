@@ -155,8 +155,10 @@ def _probability(model):
 
 
 def _parts(found: Curves):
-    """Which top-bags are meant: all, and those of each class that the network gives."""
-    return {"": slice(None), "negative": ~found.is_positive, "positive": found.is_positive}
+    """Which top-bags are meant: all, and those of each class that the network gives to some."""
+    every = np.ones(len(found.full), bool)
+    parts = {"": every, "negative": ~found.is_positive, "positive": found.is_positive}
+    return {variant: part for variant, part in parts.items() if part.any()}
 
 
 def _ends(found):
@@ -188,7 +190,7 @@ def _records(name, found, rules):
 
 def _mean(name, name_of_error, values):
     """The mean of some top-bags, and its standard error."""
-    error = values.std(ddof=1) / np.sqrt(len(values))
+    error = values.std() / np.sqrt(max(len(values) - 1, 1))
     return {name: round(float(values.mean()), 4), name_of_error: round(float(error), 4)}
 
 
