@@ -107,6 +107,7 @@ def test_parquet(churn_explainer, customers, tmp_path):
 def test_missing_pyarrow(digit_explainer, digit_ids, monkeypatch):
     from digit_networks import vectors
 
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    # scikit-learn looks for pyarrow itself among the modules.
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ImportError, match=r"keras-mmil\[records\]"):
         digit_explainer.labels_table(vectors(digit_ids))
