@@ -195,7 +195,7 @@ class Explainer(Reporting):
         """
         check_is_fitted(self, "levels_")
         data = self.top_bags(self._network.as_batch(x))
-        explanations = explain(self.levels_, self.classes_, self.read(data), show)
+        explanations = explain(self.levels_, self.classes_, self.read(data, True), show)
         if (layer := self._network.text_layer) is None:
             return explanations
         texts = np.concatenate([np.asarray(batch) for batch in data.batches()])

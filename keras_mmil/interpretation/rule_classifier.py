@@ -169,14 +169,15 @@ class RuleClassifier(BaseEstimator):
         check_is_fitted(self, "levels_")
         return self._network.data(x, self.batch_size)
 
-    def read(self, data: Source) -> Reading:
+    def read(self, data: Source, with_places: bool = False) -> Reading:
         """The labels of everything in some top-bags, by rules and network.
 
         Args:
             data: what `top_bags` returned.
+            with_places: whether to compute what explanations are ranked by, too.
         """
         observations = self._observe(data.batches(), in_order=True)
-        return read(self.levels_, self._target, observations)
+        return read(self.levels_, self._target, observations, with_places)
 
     def _observe(self, batches: Iterable[Tensors], in_order: bool = False) -> Iterator[Observation]:
         """What the network computes on batches of checked top-bags.

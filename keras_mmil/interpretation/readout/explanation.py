@@ -143,7 +143,7 @@ class _Builder:
             )
             for level in levels
         }
-        self._worths = self._of_rows(worths(levels, len(class_names)))
+        self._worths = self._of_rows(worths(levels, len(class_names))) if reading.places else None
 
     def _of_rows(self, values: Sequence[Array]) -> list[Array]:
         """Values [classes, clusters] of each bag-layer, for its rows: [classes, rows]."""
@@ -178,6 +178,9 @@ class _Builder:
         layer = clusters.level
         row = int(self._occurrences[layer].rows[index])
         label = int(self._reading.labels[layer][row])
+        worth = None
+        if self._worths is not None:
+            worth = float(self._worths[layer][self._reading.network[position[0]], row])
         part = Part(
             level=layer,
             word=clusters.word,
@@ -188,7 +191,7 @@ class _Builder:
             nearest=clusters.names[self._reading.nearest[layer][row]],
             weight=float(self._occurrences[layer].weights[index]),
             role=role,
-            worth=float(self._worths[layer][self._reading.network[position[0]], row]),
+            worth=worth,
             title=self._show(position),
         )
         return self._with_members(part, index, row) if layer in self._level_of else part

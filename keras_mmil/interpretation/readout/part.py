@@ -38,7 +38,7 @@ class Part:
         role: "decides", "limited", "checked" or "does not matter": what it does for the rule that
             fired on its bag; None for a top-bag.
         worth: what it is worth, by all rules, to the network's class: positive if it speaks for it,
-            negative if against it; None for a top-bag.
+            negative if against it; None for a top-bag, and where it was not read.
         rule, clause: the rule that fired on it, and its text; None where the nearest centroid
             decides.
         matched: all rules that match.

@@ -1,7 +1,7 @@
 """Top-bags as the rules and the network label them, with all that is in them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
@@ -34,7 +34,8 @@ class Reading:
             rules are about have the labels of the nearest centroids.
         network: classes of the top-bags by the network, int [top-bags].
         values: raw values of the fields of the rows of each bag-layer, and last of the top-bags.
-        places: where the rows of each bag-layer are between their nearest centroids.
+        places: where the rows of each bag-layer are between their nearest centroids; empty where
+            nobody asked.
     """
 
     nestings: tuple[Nesting, ...]
@@ -43,7 +44,7 @@ class Reading:
     labels: tuple[Ints, ...]
     network: Ints
     values: tuple[tuple[Array, ...], ...]
-    places: tuple[Places, ...]
+    places: tuple[Places, ...] = ()
 
     def nested_labels(self) -> tuple[tf.RaggedTensor, ...]:
         """The labels by the rules of all but the top-bags, nested like the data.
@@ -62,6 +63,7 @@ def read(
     levels: Sequence[Level],
     target: Target,
     observations: Iterable[Observation],
+    with_places: bool = False,
 ) -> Reading:
     """Label what a network computed.
 
@@ -69,8 +71,13 @@ def read(
         levels: from the instances upwards.
         target: what the classes of top-bags are.
         observations: what the network computed, of which only labels and fields are kept.
+        with_places: whether to compute the places of the rows, too, which explanations rank by.
     """
-    parts = [_placed(levels, _read_batch(levels, target, batch), batch) for batch in observations]
+    parts, places = [], []
+    for batch in observations:
+        parts.append(_read_batch(levels, target, batch))
+        if with_places:
+            places.append(_places(levels, parts[-1], batch))
     nestings = zip(*(part.nestings for part in parts), strict=True)
     nearest_labels = zip(*(part.nearest for part in parts), strict=True)
     labels = zip(*(part.labels for part in parts), strict=True)
@@ -84,7 +91,7 @@ def read(
         values=tuple(
             tuple(map(np.concatenate, zip(*of_record, strict=True))) for of_record in values
         ),
-        places=tuple(map(concatenated, zip(*(part.places for part in parts), strict=True))),
+        places=tuple(map(concatenated, zip(*places, strict=True))),
     )
 
 
@@ -123,12 +130,10 @@ def _read_batch(levels: Sequence[Level], target: Target, batch: Observation) -> 
         labels=tuple(labels),
         network=target.labels(batch.outputs),
         values=batch.values,
-        places=(),
     )
 
 
-def _placed(levels: Sequence[Level], reading: Reading, batch: Observation) -> Reading:
-    """A reading with the places of the rows, which need their representations."""
+def _places(levels: Sequence[Level], reading: Reading, batch: Observation) -> list[Places]:
+    """The places of the rows of each bag-layer, for which their representations are needed."""
     rows = zip(batch.representations, reading.nearest, all_clusters(levels), strict=True)
-    places = tuple(places_of(each, near, clusters.centroids) for each, near, clusters in rows)
-    return replace(reading, places=places)
+    return [places_of(each, near, clusters.centroids) for each, near, clusters in rows]

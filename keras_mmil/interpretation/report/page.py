@@ -205,7 +205,7 @@ def _cases(
     if not chosen:
         return []
     some = ragged.take(material.x, chosen)
-    reading = explainer.read(explainer.top_bags(some))
+    reading = explainer.read(explainer.top_bags(some), with_places=True)
     found = []
     both = [explain(each, explainer.classes_, reading) for each in (levels, explainer.levels_)]
     texts: list[Markup | None] = [None] * len(chosen)
