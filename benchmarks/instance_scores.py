@@ -43,15 +43,8 @@ def attention(model, x):
                 rows[here.rows], bags, len(here.row_splits) - 1, here.weights[:, None]
             )
             shares = shares[bags] * within.numpy()[:, 0]
-        found += np.split(shares, np.cumsum(_sizes(expand(batch.nestings)))[:-1])
-    return found
-
-
-def _sizes(occurrences):
-    splits = occurrences[0].row_splits
-    for here in occurrences[1:]:
-        splits = splits[here.row_splits]
-    return np.diff(splits)
+        found.append(shares)
+    return np.split(np.concatenate(found), np.cumsum(sizes(x))[:-1])
 
 
 def at_random(x, seed):

@@ -52,12 +52,7 @@ def main():
 
 def n_conditions(explainer):
     """The number of conditions in the rules that `print(explainer.rules_)` shows."""
-    return sum(
-        len(rule.conditions)
-        for level in explainer.levels_
-        for rule in level.rules
-        if level.rules.needed[rule.conclusion]
-    )
+    return sum(level.rules.n_conditions for level in explainer.levels_)
 
 
 def shortest(records):

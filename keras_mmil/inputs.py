@@ -13,7 +13,7 @@ from keras_mmil._support.types import Array, Bools
 from keras_mmil.bags import Bags
 from keras_mmil.functional.graph import is_optional
 
-__all__ = ["check_alike", "check_ids", "check_inputs", "complete_inputs"]
+__all__ = ["check_alike", "check_ids", "check_inputs", "complete_inputs", "is_data"]
 
 # The inputs of a functional model, in the structure that it was made with.
 Inputs: TypeAlias = (
@@ -21,6 +21,11 @@ Inputs: TypeAlias = (
 )
 
 _LIMIT_OF_FLOATS = 2**24  # the integers up to here are exact in float32
+
+
+def is_data(x: Any) -> bool:
+    """Whether data are at hand, not in a Dataset or to come from a generator."""
+    return isinstance(x, (Bags, dict, list, tuple, str, bytes)) or hasattr(x, "shape")
 
 
 def check_inputs(

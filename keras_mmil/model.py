@@ -13,7 +13,7 @@ from keras_mmil import ragged
 from keras_mmil._support.labels import check_labels, check_weights
 from keras_mmil._support.types import PathLike
 from keras_mmil.functional import serving
-from keras_mmil.functional.feeding import for_evaluate, for_fit, for_predict, is_data
+from keras_mmil.functional.feeding import for_evaluate, for_fit, for_predict
 from keras_mmil.functional.graph import all_layers
 from keras_mmil.functional.hooks import KerasHooks, is_called_by_fit
 from keras_mmil.functional.input_checks import InputChecks
@@ -26,7 +26,7 @@ from keras_mmil.functional.replicas import (
     with_inner_axes,
 )
 from keras_mmil.functional.workers import all_workers
-from keras_mmil.inputs import complete_inputs
+from keras_mmil.inputs import complete_inputs, is_data
 
 __all__ = ["Model"]
 

@@ -13,16 +13,11 @@ from keras.src.trainers.data_adapters.array_slicing import (
 from keras.src.trainers.data_adapters.data_adapter_utils import class_weight_to_sample_weights
 
 from keras_mmil import ragged
-from keras_mmil.bags import Bags
 from keras_mmil.batches import feed, parts_of_batches, parts_of_rows
 from keras_mmil.functional.workers import check_alike, of_chief
+from keras_mmil.inputs import is_data
 
-__all__ = ["feed_replicas", "for_evaluate", "for_fit", "for_predict", "is_data"]
-
-
-def is_data(x: Any) -> bool:
-    """Whether data are at hand, not in a Dataset or to come from a generator."""
-    return isinstance(x, (Bags, dict, list, tuple, str, bytes)) or hasattr(x, "shape")
+__all__ = ["feed_replicas", "for_evaluate", "for_fit", "for_predict"]
 
 
 def feed_replicas(

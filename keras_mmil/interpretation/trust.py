@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.types import Config
-from keras_mmil.interpretation.evidence.certificate import Certificate, certify, count
+from keras_mmil.interpretation.evidence.certificate import Certificate, certify, check_level, count
 from keras_mmil.interpretation.evidence.counterfactual import Counterfactual, counterfactual
 from keras_mmil.interpretation.evidence.deletion import DeletionTest, deletion
 from keras_mmil.interpretation.evidence.stability import Stability, stability
@@ -77,6 +77,7 @@ class Trust(RuleClassifier, Arguments):
                 explains in data that repeat themselves; or if `level` is out of range.
         """
         data = self.top_bags(x)
+        check_level(level)
         found = count(self.levels_, self._target, self._network, self._observe, data, y)
         return certify(self.levels_[-1], *found, self._used_for(trained_on), level)
 

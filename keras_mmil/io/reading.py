@@ -79,7 +79,7 @@ def read(
     for each in shards:
         check_size(folder / each.file, each)
     n = sum(each.top_bags for each in shards)
-    plan = Plan(batch_size, _window(shards, batch_size, buffer_size) if shuffle else 0)
+    plan = Plan(batch_size, _window(shards, n, batch_size, buffer_size) if shuffle else 0)
     module = module_of(manifest.format)
     check = checks_of(folder, shards, verify)
     paths = [str(folder / each.file) for each in shards]
@@ -119,9 +119,8 @@ def _own(shards: Sequence[Shard], shard: tuple[int, int]) -> Sequence[Shard]:
     return shards[check_int("shard[0]", index, 0, count - 1) :: count]
 
 
-def _window(shards: Sequence[Shard], batch_size: int, buffer_size: int | None) -> int:
-    """Number of top-bags that are held: whole batches, but no more than there are."""
-    n = sum(each.top_bags for each in shards)
+def _window(shards: Sequence[Shard], n: int, batch_size: int, buffer_size: int | None) -> int:
+    """Number of the n top-bags that are held: whole batches, but no more than there are."""
     if buffer_size is None:
         buffer_size = max(1, _HELD * n // sum(each.tensor_bytes for each in shards))
     wanted = min(positive_int("buffer_size", buffer_size), n)

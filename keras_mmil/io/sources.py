@@ -10,6 +10,8 @@ import tensorflow as tf
 from keras_mmil import ragged, text
 from keras_mmil._support.types import Labels
 from keras_mmil.bags import Bags
+from keras_mmil.inputs import is_data
+from keras_mmil.io.layout import NAMES
 
 __all__ = ["batches_of"]
 
@@ -40,9 +42,7 @@ def batches_of(x: Any, y: Labels = None, sample_weight: Labels = None) -> Iterat
         return _of_stream(x)
     if y is None and sample_weight is not None:
         raise ValueError("Expected labels where there are weights. Received: y=None")
-    given = [(x, "x"), (y, "y"), (sample_weight, "sample_weight")]
-    whole = tuple(_prepared(part, name) for part, name in given if part is not None)
-    return _of_memory(whole)
+    return _of_memory(x, y, sample_weight)
 
 
 def _is_stream(x: Any) -> bool:
@@ -50,8 +50,7 @@ def _is_stream(x: Any) -> bool:
         if x.cardinality() == tf.data.INFINITE_CARDINALITY:
             raise ValueError("Expected a finite Dataset. Received: x, which has no end")
         return True
-    is_held = isinstance(x, (Bags, dict, list, tuple, str, bytes)) or hasattr(x, "shape")
-    return isinstance(x, Iterable) and not is_held
+    return isinstance(x, Iterable) and not is_data(x)
 
 
 def _of_stream(found: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
@@ -62,17 +61,13 @@ def _of_stream(found: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
                 "Expected batches x, (x,), (x, y) or (x, y, sample_weight). "
                 f"Received: a tuple of {len(parts)}"
             )
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(parts)
-        yield from _of_memory(
-            tuple(
-                _prepared(part, name)
-                for part, name in ((x, "x"), (y, "y"), (weights, "sample_weight"))
-                if part is not None
-            )
-        )
+        yield from _of_memory(*keras.utils.unpack_x_y_sample_weight(parts))
 
 
-def _of_memory(whole: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+def _of_memory(*given: Any) -> Iterator[tuple[Any, ...]]:
+    """Slices of x, y and weights, the last of which may be None."""
+    pairs = zip(given, NAMES, strict=True)
+    whole = tuple(_prepared(part, name) for part, name in pairs if part is not None)
     n = ragged.n_top_bags(whole)
     for start in range(0, n, _SLICE):
         some = whole if n <= _SLICE else ragged.take(whole, slice(start, start + _SLICE))

@@ -87,6 +87,13 @@ def assert_same(found, expected):
             )
 
 
+def assert_replicas_train_alike(process, kinds):
+    """The networks of all kinds of input, in two replicas."""
+    found = process.read("mirrored")
+    assert [*found] == kinds
+    assert_same(found, process.read("alone"))
+
+
 def assert_trained_like_one_process(folder, alone, n):
     """The weights and losses of the training with checkpoints, on each worker."""
     for i in range(n):
@@ -128,9 +135,7 @@ def test_workers_of_whom_one_is_killed_train_to_the_weights_of_one_process(start
 
 @pytest.mark.slow
 def test_replicas_train_to_the_weights_of_one_process(alone):
-    found = alone.read("mirrored")
-    assert [*found] == QUICK
-    assert_same(found, alone.read("alone"))
+    assert_replicas_train_alike(alone, QUICK)
 
 
 @pytest.mark.slow
@@ -150,9 +155,7 @@ def test_interrupted_trainings_end_as_if_they_had_not_been(alone):
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_replicas_train_to_the_weights_of_one_process_on_all_inputs(all_alone):
-    found = all_alone.read("mirrored")
-    assert [*found] == KINDS
-    assert_same(found, all_alone.read("alone"))
+    assert_replicas_train_alike(all_alone, KINDS)
 
 
 @pytest.mark.slow

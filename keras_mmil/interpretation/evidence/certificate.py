@@ -15,10 +15,10 @@ from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.data import Source
 from keras_mmil.interpretation.network.fingerprints import fingerprints
 from keras_mmil.interpretation.network.targets import Target
-from keras_mmil.interpretation.readout.reading import read
+from keras_mmil.interpretation.readout.reading import Reading, read
 from keras_mmil.interpretation.rules.level import Level
 
-__all__ = ["Certificate", "Counted", "RulePrecision", "certify", "count"]
+__all__ = ["Certificate", "Counted", "RulePrecision", "certify", "check_level", "count"]
 
 # More known top-bags than chance explains at this probability are no chance.
 _BEYOND_CHANCE = 1e-6
@@ -115,10 +115,23 @@ class Counted:
     truth: Ints | None
     matched: Bools
 
+    @classmethod
+    def of(cls, top: Level, reading: Reading, truth: Ints | None = None) -> "Counted":
+        """What there is to count of a reading."""
+        known = top.space.matrix(reading.labels, reading.nestings, reading.values[top.record])
+        matched = np.stack([rule.matches(known) for rule in top.rules], axis=1)
+        return cls(reading.labels[-1], reading.network, truth, matched)
+
     def some(self, chosen: Bools) -> "Counted":
         """The same of some of the top-bags."""
         truth = None if self.truth is None else self.truth[chosen]
         return Counted(self.by_rules[chosen], self.by_network[chosen], truth, self.matched[chosen])
+
+
+def check_level(level: float) -> None:
+    """Raise ValueError unless this is a probability of intervals."""
+    if not isinstance(level, float) or not 0 < level < 1:
+        raise ValueError(f"Expected a probability between 0 and 1. Received: level={level!r}")
 
 
 def count(
@@ -148,11 +161,15 @@ def count(
             prints.append(fingerprints(batch, network.model.input))
             yield batch
 
-    parts = [_counted_batch(levels, target, batch) for batch in observe(hashed())]
-    by_rules, by_network, matched = map(np.concatenate, zip(*parts, strict=True))
+    top = levels[-1]
+    parts = [Counted.of(top, read(levels, target, [batch])) for batch in observe(hashed())]
+    by_rules, by_network, matched = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("by_rules", "by_network", "matched")
+    )
     labels = None
     if truth is not None:
-        labels = target.true_labels(truth(), len(by_rules), len(levels[-1].rules.names))
+        labels = target.true_labels(truth(), len(by_rules), len(top.rules.names))
     return Counted(by_rules, by_network, labels, matched), np.concatenate(prints)
 
 
@@ -170,13 +187,11 @@ def certify(
         counted, prints: what `count` returned.
         used: hashes of top-bags, each as often as it was used, by what was done with them, such as
             "the rules were fitted or chosen on".
-        level: probability of the intervals, between 0 and 1.
+        level: probability of the intervals, checked.
 
     Raises:
-        ValueError: if `level` is out of range, or the top-bags are those that were used.
+        ValueError: if the top-bags are those that were used.
     """
-    if not isinstance(level, float) or not 0 < level < 1:
-        raise ValueError(f"Expected a probability between 0 and 1. Received: level={level!r}")
     is_used = np.zeros(len(prints), bool)
     for purpose, known in used.items():
         is_known = np.isin(prints, known)
@@ -192,16 +207,6 @@ def certify(
         return found
     without = _certificate(top, counted.some(~is_used), level)
     return Certificate(**(vars(found) | {"n_used": int(is_used.sum()), "without": without}))
-
-
-def _counted_batch(
-    levels: Sequence[Level], target: Target, batch: Observation
-) -> tuple[Ints, Ints, Bools]:
-    """The classes of top-bags by rules and network, and which rules match."""
-    reading, top = read(levels, target, [batch]), levels[-1]
-    known = top.space.matrix(reading.labels, reading.nestings, reading.values[top.record])
-    matched = np.stack([rule.matches(known) for rule in top.rules], axis=1)
-    return reading.labels[-1], reading.network, matched
 
 
 def _certificate(top: Level, counted: Counted, level: float) -> Certificate:

@@ -241,10 +241,8 @@ def _joined(known: Sequence[Centroids], found: Iterable[Centroids]) -> list[Cent
 
 def _n_conditions(levels: Sequence[Level]) -> tuple[int, int]:
     """The number of conditions in all rules that are needed, and of these rules."""
-    rules = [
-        rule for level in levels for rule in level.rules if level.rules.needed[rule.conclusion]
-    ]
-    return sum(len(rule.conditions) for rule in rules), len(rules)
+    sets = [level.rules for level in levels]
+    return sum(rules.n_conditions for rules in sets), sum(rules.n_needed for rules in sets)
 
 
 def _warn_of_collapse(levels: Sequence[Level]) -> None:

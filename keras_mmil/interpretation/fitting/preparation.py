@@ -40,13 +40,14 @@ class Task:
         Args:
             progress: of a Dataset the top-bags are counted, which takes long.
         """
-        sources = []
-        for source in (self.x, self.x_valid):
+        sources = self.x, self.x_valid
+        for source in sources:
             if isinstance(source, Stream):
                 progress.expect(source.n_batches)
-            most, seed = self.settings.max_top_bags, self.settings.seed
-            sources.append(source.draw(most, seed, progress.step))
-        return replace(self, x=sources[0], x_valid=sources[1])
+                source.count(progress.step)
+        most, seed = self.settings.max_top_bags, self.settings.seed
+        x, x_valid = (source.draw(most, seed) for source in sources)
+        return replace(self, x=x, x_valid=x_valid)
 
 
 def prepare(

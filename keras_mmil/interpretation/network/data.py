@@ -99,13 +99,8 @@ class InMemory:
         rest, aside = ragged.split(self._x, [n - n_aside, n_aside], seed=seed)
         return InMemory(rest, self._batch_size), InMemory(aside, self._batch_size)
 
-    def draw(
-        self, at_most: int, seed: int, on_batch: Callable[[], None] | None = None
-    ) -> "InMemory":
-        """So many of the top-bags, chosen at random; itself if there are no more.
-
-        They are known to be so many: `on_batch`, see `Stream.draw`, is not called.
-        """
+    def draw(self, at_most: int, seed: int) -> "InMemory":
+        """So many of the top-bags, chosen at random; itself if there are no more."""
         chosen = drawn(ragged.n_top_bags(self._x), at_most, seed)
         return self if chosen is None else InMemory(ragged.take(self._x, chosen), self._batch_size)
 

@@ -110,18 +110,19 @@ class Stream:
             "validation. Received: x_valid=None"
         )
 
-    def draw(self, at_most: int, seed: int, on_batch: Callable[[], None] | None = None) -> "Stream":
-        """So many of the top-bags, chosen at random; itself if there are no more.
+    def count(self, on_batch: Callable[[], None] = lambda: None) -> None:
+        """Count the top-bags, unless all have been read before: `draw` has to know.
 
         Args:
-            at_most: the greatest number.
-            seed: decides which.
-            on_batch: called without arguments after each batch, where they have to be counted.
+            on_batch: called without arguments after each batch.
         """
         if self._seen is None:
             for _ in self.batches():
-                if on_batch:
-                    on_batch()
+                on_batch()
+
+    def draw(self, at_most: int, seed: int) -> "Stream":
+        """So many of the top-bags, chosen at random; itself if there are no more."""
+        self.count()
         sizes = [size for _, size in self._seen or ()]
         is_mine = np.ones(sum(sizes), bool) if self._masks is None else np.concatenate(self._masks)
         chosen = drawn(int(is_mine.sum()), at_most, seed)

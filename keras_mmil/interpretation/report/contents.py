@@ -64,7 +64,7 @@ class Reported(Protocol):
     def top_bags(self, x: TopBags) -> Source:
         """Top-bags, checked, which can be read several times."""
 
-    def read(self, data: Source) -> Reading:
+    def read(self, data: Source, with_places: bool = False) -> Reading:
         """The labels of everything in some top-bags, by rules and network."""
 
     def hashes(self, x: TopBags) -> npt.NDArray[np.uint64]:
@@ -143,11 +143,9 @@ def gather(
     inputs = ragged.concat(parts)
     reading = explainer.read(explainer.top_bags(inputs))
     level = explainer.levels_[-1]
-    known = level.space.matrix(reading.labels, reading.nestings, reading.values[level.record])
-    matched = np.stack([rule.matches(known) for rule in level.rules], axis=1)
+    counted = Counted.of(level, reading, truth)
     certificate, doubt = None, ""
     try:
-        counted = Counted(reading.labels[-1], reading.network, truth, matched)
         used = explainer._used_for(trained_on)
         certificate = certify(level, counted, explainer.hashes(inputs), used, _LEVEL)
     except ValueError as error:  # the rules or the network have seen these data
@@ -161,7 +159,7 @@ def gather(
         x=inputs,
         truth=truth,
         reading=reading,
-        matched=matched,
+        matched=counted.matched,
         certificate=certificate,
         doubt=doubt,
         knows_training=trained_on is not None,

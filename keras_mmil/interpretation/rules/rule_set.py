@@ -73,6 +73,11 @@ class RuleSet:
         """Number of rules with a needed conclusion."""
         return sum(self.needed[rule.conclusion] for rule in self.rules)
 
+    @property
+    def n_conditions(self) -> int:
+        """Number of conditions in these."""
+        return sum(len(rule.conditions) for rule in self.rules if self.needed[rule.conclusion])
+
     def clause(self, rule: Rule) -> str:
         """A rule of this set as a clause."""
         return rule.clause(self.columns, self.names)
