@@ -1,12 +1,17 @@
 """Memory of data in files, for growing data: `python benchmarks/io_memory.py`.
 
 Reviews of sentences of ids are made up, as many as `--reviews`, and four and sixteen times as many,
-and written to files as a stream of batches; read once, shuffled; and a network is trained on them
-for an epoch. Each of these is done by a process of its own, for each size, whose greatest memory
-counts beyond that with all libraries loaded. Results go to `benchmarks/results/io.json`.
+and written to files as a stream of batches. Then they are read once, shuffled; a network is trained
+on them for an epoch, and evaluated; rules are extracted, and compared with the network. Each of
+these is done by a process of its own, for each size. Its greatest memory counts beyond that with
+all libraries loaded, and as a whole. Results go to `benchmarks/results/io.json`.
+
+What TensorFlow's allocator keeps grows for about two thousand batches of different sizes, and then
+no more: so batches are small, and the smallest data have a thousand of them.
 """
 
 import argparse
+import collections
 import json
 import os
 import sys
@@ -23,15 +28,19 @@ from turns import Worker, mark_memory, serve
 import keras_mmil
 from keras_mmil import Bags, io, ragged
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
+from keras_mmil.training import cross_validate
 
-TASKS = ("write", "read", "train")
+WRITE = "write"  # the first task
 SCALES = (1, 4, 16)
 _CHUNK = 250  # reviews made at once
 _SENTENCES = 12  # of a review, on the average
 _IDS = 20  # of a sentence
 _N_IDS = 50_000
-_BATCH = 100
-_PER_FILE = 2_500  # so that the smallest data have eight files, and fill the buffer
+_BATCH = 20
+_PER_FILE = 2_500  # so that the smallest data have eight files
+# All sizes reach these limits.
+_BUFFER = 4_000  # reviews that are held to be shuffled
+_FITTED = {"max_top_bags": 2_000, "max_rows": 20_000}  # by an explainer
 
 
 def main():
@@ -43,7 +52,7 @@ def main():
     records = []
     for format in options.formats:
         for form in options.forms:
-            records += compare(format, form, options.reviews, options.scales)
+            records += compare(format, form, options.tasks, options.reviews, options.scales)
     if not options.dry:
         write("io", records, ("model", "variant", "metric"))
 
@@ -55,42 +64,48 @@ def parse(arguments):
     parser.add_argument("--scales", type=int, nargs="+", default=SCALES, help="how many times that")
     parser.add_argument("--formats", nargs="+", default=("parquet", "tfrecord"))
     parser.add_argument("--forms", nargs="+", default=("bags", "ids"), help="compressed or plain")
+    tasks = [WRITE, *TASKS]
+    parser.add_argument("--tasks", choices=tasks, nargs="+", default=tasks)
     parser.add_argument("--dry", action="store_true", help="do not record the results")
-    parser.add_argument("--worker", choices=TASKS, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--path", help=argparse.SUPPRESS)
     parser.add_argument("--n", type=int, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
-def compare(format, form, n_reviews, scales):
+def compare(format, form, tasks, n_reviews, scales):
     """Records of one format and form of data: the memory for each size, and how much it grows."""
-    peaks = {task: [] for task in TASKS}
+    peaks = {task: [] for task in tasks}
+    wholes = {task: [] for task in tasks}
     records = []
     with tempfile.TemporaryDirectory() as folder:
         for scale in scales:
             path = Path(folder) / f"reviews-{scale}"
-            for task in TASKS:
+            for task in tasks:
                 arguments = ("--path", path, "--formats", format, "--forms", form)
                 worker = Worker(__file__, "--worker", task, *arguments, "--n", scale * n_reviews)
                 worker.turn()
                 worker.close()
                 peaks[task].append(worker.peak_gb)
+                wholes[task].append(worker.process_gb)
                 info = io.info(path)
                 record = {
                     "variant": f"{task}, {form}, {scale}x",
                     "metric": "peak_gb",
                     "mean": round(worker.peak_gb, 3),
+                    "process_gb": round(worker.process_gb, 3),
                     "seconds": round(worker.seconds[0], 1),
                     "file_gb": round(info.n_bytes / 2**30, 3),
                     "tensor_gb": round(info.n_tensor_bytes / 2**30, 3),
                 }
                 records.append(record)
                 print(json.dumps({"model": format, **record}), flush=True)
-    for task, found in peaks.items():
+    for task in tasks:
         record = {
             "variant": f"{task}, {form}, {scales[-1]}x of {scales[0]}x",
             "metric": "peak_growth",
-            "mean": round(found[-1] / found[0], 3),
+            "mean": round(peaks[task][-1] / peaks[task][0], 3),
+            "of_process": round(wholes[task][-1] / wholes[task][0], 3),
         }
         records.append(record)
         print(json.dumps({"model": format, **record}), flush=True)
@@ -100,26 +115,107 @@ def compare(format, form, n_reviews, scales):
 
 def work(task, path, format, form, n_reviews):
     """What the process does whose memory is measured."""
-    model = network() if task == "train" else None
+    turn = writing(path, form, format, n_reviews) if task == WRITE else TASKS[task](path)
+    serve(turn, mark_memory())
+
+
+# Each task prepares what it needs, and returns a function without arguments that does it.
+
+
+def writing(path, form, format, n_reviews):
+    return lambda: io.write(
+        path,
+        batches(n_reviews, form),
+        format=format,
+        top_bags_per_file=_PER_FILE,
+        verbose=0,
+    )
+
+
+def reading(path):
+    return lambda: collections.deque(_shuffled(path), maxlen=0)
+
+
+def training(path):
+    model = network()
 
     def turn():
-        if task == "write":
-            io.write(
-                path,
-                batches(n_reviews, form),
-                format=format,
-                top_bags_per_file=_PER_FILE,
-                verbose=0,
-            )
-            return
-        dataset = io.read(path, _BATCH, shuffle=True, seed=0)
-        if task == "train":
-            model.fit(dataset, shuffle=False, verbose=0)
-        else:
-            for _ in dataset:
-                pass
+        model.fit(_shuffled(path), shuffle=False, verbose=0)
+        model.save(_model_of(path))
 
-    serve(turn, mark_memory())
+    return turn
+
+
+def evaluation(path):
+    model = keras.models.load_model(_model_of(path))
+    return lambda: model.evaluate(io.read(path, _BATCH), verbose=0)
+
+
+def prediction(path):
+    model = keras.models.load_model(_model_of(path))
+    return lambda: model.predict(io.read(path, _BATCH), verbose=0)
+
+
+def extraction(path):
+    model = keras.models.load_model(_model_of(path))
+
+    def turn():
+        x, x_valid = (io.read(path, _BATCH, shard=(i, 2)) for i in range(2))
+        explainer = keras_mmil.Explainer(max_clusters=6, verbose=0, **_FITTED)
+        explainer.fit(model, x, x_valid).save(_rules_of(path))
+
+    return turn
+
+
+def comparison(path):
+    explainer = _explainer(path)
+    return lambda: explainer.evaluate(io.read(path, _BATCH))
+
+
+def certificate(path):
+    explainer = _explainer(path)
+    return lambda: explainer.certify(io.read(path, _BATCH))
+
+
+def table(path):
+    explainer = _explainer(path)
+    return lambda: explainer.cluster_table(io.read(path, _BATCH))
+
+
+def cross_validation(path):
+    return lambda: cross_validate(
+        network, path, epochs=1, batch_size=_BATCH, folds=2, rounds=1, verbose=0
+    )
+
+
+def _shuffled(path):
+    return io.read(path, _BATCH, shuffle=True, seed=0, buffer_size=_BUFFER)
+
+
+def _model_of(path):
+    return path.with_suffix(".keras")
+
+
+def _rules_of(path):
+    return path.with_suffix(".rules")
+
+
+def _explainer(path):
+    model = keras.models.load_model(_model_of(path))
+    return keras_mmil.Explainer.load(_rules_of(path), model)
+
+
+TASKS = {
+    "read": reading,
+    "train": training,
+    "evaluate": evaluation,
+    "predict": prediction,
+    "cross-validate": cross_validation,
+    "extract rules": extraction,
+    "compare rules": comparison,
+    "certify": certificate,
+    "cluster table": table,
+}
 
 
 def batches(n_reviews, form):

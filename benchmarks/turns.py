@@ -21,6 +21,7 @@ class Worker:
         first: what the program said before its first turn, a dict.
         seconds: list of what each turn took.
         peak_gb: greatest memory of the process since `mark_memory`, beyond what it had then.
+        process_gb: the same, with what it had then.
     """
 
     def __init__(self, script, *arguments):
@@ -34,7 +35,7 @@ class Worker:
         )
         self.first = self._answer()
         self.seconds = []
-        self.peak_gb = None
+        self.peak_gb = self.process_gb = None
 
     def turn(self):
         """Let the process work for one turn, and wait."""
@@ -42,7 +43,7 @@ class Worker:
         self._process.stdin.flush()
         answer = self._answer()
         self.seconds.append(answer["seconds"])
-        self.peak_gb = answer["peak_gb"]
+        self.peak_gb, self.process_gb = answer["peak_gb"], answer["process_gb"]
 
     def close(self):
         """End the process."""
@@ -86,7 +87,9 @@ def serve(turn, mark, **first):
         started = time.perf_counter()
         turn()
         seconds = time.perf_counter() - started
-        print(json.dumps({"seconds": seconds, "peak_gb": _memory("VmHWM") - mark}), flush=True)
+        most = _memory("VmHWM")
+        answer = {"seconds": seconds, "peak_gb": most - mark, "process_gb": most}
+        print(json.dumps(answer), flush=True)
 
 
 def _memory(field):

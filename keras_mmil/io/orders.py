@@ -6,10 +6,11 @@ import tensorflow as tf
 
 from keras_mmil._support.types import Ints
 
-__all__ = ["BLOCK", "CYCLE", "Plan", "epoch_keys", "shuffled", "shuffled_rows"]
+__all__ = ["BLOCK", "CYCLE", "READ", "Plan", "epoch_keys", "shuffled", "shuffled_rows"]
 
 CYCLE = 4  # files that are read in turns
 BLOCK = 16  # top-bags of a turn
+READ = b"R"  # in the mask of a file: a byte for each top-bag, this one where it is to be read
 
 
 @dataclass(frozen=True)

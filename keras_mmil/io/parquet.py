@@ -17,7 +17,7 @@ from keras_mmil._support.splits import row_splits
 from keras_mmil._support.types import Array
 from keras_mmil.io.arrays import Column
 from keras_mmil.io.layout import Layout, Part
-from keras_mmil.io.orders import BLOCK, CYCLE, Plan, shuffled_rows
+from keras_mmil.io.orders import BLOCK, CYCLE, READ, Plan, shuffled_rows
 from keras_mmil.io.shards import Check, asserted
 
 __all__ = ["epoch", "writer"]
@@ -50,7 +50,8 @@ def epoch(
 
     Args:
         layout: of the batches.
-        files: paths in the order of the epoch, strings.
+        files: in the order of the epoch, strings [files, 1] or [files, 2]: the path, and the mask,
+            if not all top-bags are to be read.
         key: of the epoch, int64 [2].
         plan: how to batch and to shuffle.
         check: checks a file before it is read.
@@ -60,9 +61,12 @@ def epoch(
     """
     nothing = [part for each in layout.parts for part in _empty(each)]
 
-    def batches(paths: Array, key: Array) -> Iterator[Any]:
+    def batches(files: Array, key: Array) -> Iterator[Any]:
         try:
-            opened = (_checked(Path(path.decode()), layout, check) for path in paths)
+            opened = (
+                _chosen(_checked(Path(path.decode()), layout, check), *mask)
+                for path, *mask in files
+            )
             for batch in _in_order(opened, plan, key):
                 yield ("", *_taken_apart(batch, layout))
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -99,9 +103,11 @@ def _in_order(
         return
     for number, window in enumerate(_pieces(_interleaved(opened), plan.window)):
         whole = _joined(window)
+        window.clear()  # Neither the pieces nor this window are held while the next is read.
         order = shuffled_rows(len(whole), key, number)
         for start in range(0, len(order), plan.batch_size):
             yield whole.take(pa.array(order[start : start + plan.batch_size]))
+        del whole
 
 
 def _interleaved(opened: Iterable[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
@@ -188,6 +194,20 @@ def _lists(column: Column, type_: pa.DataType) -> pa.Array:
     for splits in reversed(column.splits):
         array = pa.LargeListArray.from_arrays(pa.array(splits), array, type=types.pop())
     return array
+
+
+def _chosen(found: Iterator[pa.RecordBatch], mask: bytes | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a file that are to be read."""
+    if mask is None:
+        yield from found
+        return
+    is_read = np.frombuffer(mask, "S1") == READ
+    start = 0
+    for batch in found:
+        chosen = batch.filter(pa.array(is_read[start : start + len(batch)]))
+        start += len(batch)
+        if len(chosen):
+            yield chosen
 
 
 def _taken_apart(batch: pa.RecordBatch, layout: Layout) -> Iterator[Array]:

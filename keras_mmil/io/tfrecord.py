@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.io.arrays import Column
 from keras_mmil.io.layout import Layout, Part
-from keras_mmil.io.orders import BLOCK, CYCLE, Plan, shuffled
+from keras_mmil.io.orders import BLOCK, CYCLE, READ, Plan, shuffled
 from keras_mmil.io.shards import Check, asserted
 
 __all__ = ["epoch", "writer"]
@@ -45,11 +45,11 @@ def epoch(
     layout: Layout, files: tf.Tensor, key: tf.Tensor, plan: Plan, check: Check | None
 ) -> tf.data.Dataset:
     """Batches of an epoch; see `parquet.epoch`. Without a check it is a graph of TensorFlow."""
-    paths = tf.data.Dataset.from_tensor_slices(files)
+    opened = tf.data.Dataset.from_tensor_slices(files)
     if check is not None:
-        paths = paths.map(lambda path: _checked(path, check))
-    records = paths.interleave(
-        lambda path: tf.data.TFRecordDataset(path, buffer_size=_BUFFER),
+        opened = opened.map(lambda file: _checked(file, check))
+    records = opened.interleave(
+        _records,
         cycle_length=CYCLE if plan.window else 1,
         block_length=BLOCK,
     )
@@ -66,7 +66,17 @@ def epoch(
     )
 
 
-def _checked(path: tf.Tensor, check: Check) -> tf.Tensor:
+def _records(file: tf.Tensor) -> tf.data.Dataset:
+    """The records of a file that are to be read."""
+    records = tf.data.TFRecordDataset(file[0], buffer_size=_BUFFER)
+    if file.shape[0] == 1:
+        return records
+    mask = tf.data.Dataset.from_tensor_slices(tf.io.decode_raw(file[1], tf.uint8))
+    chosen = tf.data.Dataset.zip(records, mask).filter(lambda _, byte: byte == ord(READ))
+    return chosen.map(lambda record, _: record)
+
+
+def _checked(file: tf.Tensor, check: Check) -> tf.Tensor:
     def message(path: bytes) -> bytes:
         try:
             check(Path(path.decode()))
@@ -74,7 +84,7 @@ def _checked(path: tf.Tensor, check: Check) -> tf.Tensor:
             return str(error).encode()
         return b""
 
-    return asserted(tf.numpy_function(message, [path], tf.string), path)
+    return asserted(tf.numpy_function(message, [file[0]], tf.string), file)
 
 
 # Examples ---------------------------------------------------------------------------------------

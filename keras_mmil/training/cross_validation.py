@@ -8,17 +8,16 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import StratifiedKFold
 
-from keras_mmil import ragged
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.types import Ints, PathLike, Tensors
-from keras_mmil.bags import Bags, inputs_of
+from keras_mmil.bags import Bags
 from keras_mmil.training._reuse import forget
+from keras_mmil.training.fold_data import fold_data
 from keras_mmil.training.fold_training import Fold, FoldTraining, run_in_processes
 from keras_mmil.training.folds import CrossValidation, FoldLog, Place
 from keras_mmil.training.schedules import Schedule
@@ -28,8 +27,8 @@ __all__ = ["cross_validate"]
 
 def cross_validate(
     build: Callable[..., keras.Model],
-    x: Tensors | Bags,
-    y: Ints | Sequence[int],
+    x: Tensors | Bags | PathLike,
+    y: Ints | Sequence[int] | None = None,
     *,
     epochs: int,
     batch_size: int = 32,
@@ -53,10 +52,12 @@ def cross_validate(
             same but for its initial weights; TensorFlow then compiles it only once. One of two
             arguments, none of them with a default, gets `x` and `y` of the training part of the
             fold, so that scales or vocabularies are learned on that, and never on the test fold;
-            `Bags` come as the dict of their inputs. What it returns is compiled for each fold.
+            `Bags` come as the dict of their inputs, and top-bags in files as a `tf.data.Dataset` of
+            batches of `x` alone. What it returns is compiled for each fold.
         x: top-bags in memory: RaggedTensor, array, `Bags`, or a dict or tuple of the model's
-            inputs.
-        y: int array [top-bags], the class of each.
+            inputs. Or a folder of files with top-bags and their classes, by `io.write(folder, x,
+            y)`, of which few are in memory at a time.
+        y: int array [top-bags], the class of each; None for a folder.
         epochs, batch_size: of each training.
         folds: in each round.
         rounds: number of random partitions.
@@ -71,15 +72,17 @@ def cross_validate(
             picklable, as functions made of numbers and arrays are. Scores may differ in the last
             bits from those of a single process.
         explainer: an `Explainer`, of which a copy reads the rules of each network, on top-bags of
-            its training part alone; None for no rules. The scores then have "fidelity" and
-            "rule_accuracy" on each test fold, too, and beside them "fidelity_majority" and
-            "rule_accuracy_majority": what constant rules would reach.
+            its training part alone; None for no rules. Of top-bags in files, it gets
+            `validation_fraction` of the training part as validation data. The scores then have
+            "fidelity" and "rule_accuracy" on each test fold, too, and beside them
+            "fidelity_majority" and "rule_accuracy_majority": what constant rules would reach.
         verbose: 0 for silence, 1 for a line a fold, 2 also for Keras's line an epoch.
 
     Returns:
         `CrossValidation`.
 
     Raises:
+        FileNotFoundError: if `x` is a path, and there are no files of top-bags.
         TypeError: if `x` is a stream, such as a `tf.data.Dataset`, or `explainer` not an Explainer.
         ValueError: if an argument is out of range, `build` needs others than those arguments, a
             class has fewer members than there are folds, or what is to be resumed had other data or
@@ -104,8 +107,8 @@ def cross_validate(
     epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
     rounds, folds = positive_int("rounds", rounds), positive_int("folds", folds)
     seed = check_int("seed", seed)
-    x = tf.nest.map_structure(_in_memory, inputs_of(x))
-    y = _checked_labels(y, ragged.n_top_bags(x), folds)
+    data = fold_data(x, y)
+    classes = _checked_classes(data.labels, folds)
     settings: dict[str, Any] = {
         "folds": folds,
         "epochs": epochs,
@@ -119,7 +122,7 @@ def cross_validate(
         settings["explainer"] = _checked_parameters(explainer)
     log = FoldLog(
         folder,
-        {**settings, "data": _digest(x, y)},
+        {**settings, "data": data.digest},
         rounds=rounds,
         folds=folds,
         resume=resume,
@@ -128,7 +131,6 @@ def cross_validate(
     training = FoldTraining(
         build=build,
         takes_data=_takes_data(build),
-        y=y,
         epochs=epochs,
         batch_size=batch_size,
         schedule=schedule,
@@ -138,17 +140,17 @@ def cross_validate(
     todo = [
         fold
         for r in range(rounds)
-        for fold in _partition(y, n_folds=folds, seed=seed, r=r)
+        for fold in _partition(classes, n_folds=folds, seed=seed, r=r)
         if fold.place not in log.done
     ]
     if effective_n_jobs(n_jobs) == 1:
         for fold in todo:
-            log.add(fold.place, training.run(fold, x, verbose=2 if verbose > 1 else 0))
+            log.add(fold.place, training.run(fold, data, verbose=2 if verbose > 1 else 0))
     else:
-        for place, result in run_in_processes(training, todo, x, n_jobs):
+        for place, result in run_in_processes(training, todo, data, n_jobs):
             log.add(place, result)
     forget()
-    return log.result(majority(y))
+    return log.result(majority(classes))
 
 
 def _partition(y: Ints, *, n_folds: int, seed: int, r: int) -> Iterator[Fold]:
@@ -184,18 +186,6 @@ def _takes_data(build: Callable[..., keras.Model]) -> bool:
     )
 
 
-def _in_memory(x: Any) -> tf.RaggedTensor | tf.Tensor:
-    """Top-bags, or a part of their inputs, as a tensor."""
-    if tf.is_tensor(x):
-        return x
-    if not hasattr(x, "__array__"):
-        raise TypeError(
-            "Expected a RaggedTensor, an array, Bags, or a dict or tuple of these: top-bags in "
-            f"memory, to be divided into folds. Received: x of type {type(x).__name__}"
-        )
-    return tf.convert_to_tensor(x)
-
-
 def _checked_parameters(explainer: Any) -> dict[str, str]:
     """What decides the rules, as JSON knows it."""
     if not isinstance(explainer, BaseEstimator) or not hasattr(explainer, "evaluate"):
@@ -208,14 +198,8 @@ def _checked_parameters(explainer: Any) -> dict[str, str]:
     }
 
 
-def _checked_labels(y: Ints | Sequence[int], n: int, folds: int) -> Ints:
-    """Classes as an int array [n]."""
-    y = np.asarray(y)
-    if y.ndim != 1 or y.dtype.kind not in "iu" or len(y) != n:
-        raise ValueError(
-            f"Expected the class, an int, of each of {n} top-bags. "
-            f"Received: y of {y.dtype}, shape {y.shape}"
-        )
+def _checked_classes(y: Ints, folds: int) -> Ints:
+    """Classes that can be divided into so many folds."""
     classes, sizes = np.unique(y, return_counts=True)
     if not 2 <= folds <= sizes.min():
         raise ValueError(
@@ -223,14 +207,3 @@ def _checked_labels(y: Ints | Sequence[int], n: int, folds: int) -> Ints:
             f"{sizes.min()} members. Received: folds={folds}"
         )
     return y
-
-
-def _digest(x: Tensors, y: Ints) -> str:
-    """A short hash of the data."""
-    digest = hashlib.sha256()
-    for part in [*tf.nest.flatten(x, expand_composites=True), y]:
-        if tf.is_tensor(part) and part.dtype == tf.string:
-            digest.update(tf.io.serialize_tensor(part).numpy())
-        else:
-            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()[:12]

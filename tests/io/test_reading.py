@@ -21,7 +21,7 @@ from shard_data import (
 )
 
 import keras_mmil
-from keras_mmil import batches, io
+from keras_mmil import batches, io, ragged
 
 every_format = pytest.mark.parametrize("format", FORMATS)
 
@@ -283,3 +283,57 @@ def test_an_explainer_reads_files(tmp_path):
     two.fit(model, in_memory, in_memory)
     assert str(one.rules_) == str(two.rules_)
     assert one.fidelity_ == two.fidelity_
+
+
+@every_format
+@pytest.mark.parametrize(("batch_size", "per_file"), [(4, 5), (1, 23), (30, 2)])
+def test_some_rows_are_read(batch_size, per_file, format, tmp_path):
+    """In the order of the data: those at both ends of files, and none of some files."""
+    data = FORMS["bags"]()
+    written(tmp_path, format, per_file, **data)
+    rows = np.array([22, 0, 4, 5, 6, 21])
+    dataset = io.read(tmp_path, batch_size, rows=rows)
+    found = list(dataset)
+    assert len(found) == dataset.cardinality() == -(-len(rows) // batch_size)
+    assert_same(ragged.concat(found), ragged.take(expected(**data), np.sort(rows)))
+
+
+def test_orders_of_some_rows_are_those_of_both_formats(tmp_path):
+    """They are shuffled, each comes once an epoch, and the workers share them."""
+    ids = np.arange(200)
+    rows = np.flatnonzero(ids % 3)
+    orders = []
+    for format in FORMATS:
+        folder = written(tmp_path / format, format, 40, x=ids)
+        endless = io.read(folder, 10, shuffle=True, seed=1, first_epoch=2, rows=rows)
+        read = [np.concatenate(list(endless.skip(14 * i).take(14))) for i in range(2)]
+        parts = [io.read(folder, 10, rows=rows, shard=(i, 2)) for i in range(2)]
+        assert np.sort(np.concatenate([joined(part) for part in parts])).tolist() == rows.tolist()
+        orders.append(np.stack(read).tolist())
+    assert orders[0] == orders[1]
+    first, second = orders[0]
+    assert sorted(first) == sorted(second) == rows.tolist()
+    assert first != second != rows.tolist()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], r"some at least.*\(0,\)"),
+        ([0, 23], "0 to 23"),
+        ([-1, 3], "-1 to 3"),
+        ([1, 2, 1], "1 again"),
+        ([True, False], "bool"),
+        ([[1]], r"\(1, 1\)"),
+    ],
+)
+def test_rows_that_are_no_indices_are_refused(rows, message, tmp_path):
+    written(tmp_path, x=np.arange(N))
+    with pytest.raises(ValueError, match=message):
+        io.read(tmp_path, rows=rows)
+
+
+def test_rows_of_other_workers_only_are_refused(tmp_path):
+    written(tmp_path, x=np.arange(N))
+    with pytest.raises(ValueError, match="rows that are in these files"):
+        io.read(tmp_path, rows=[0, 1], shard=(1, 2))

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 import keras_mmil
-from keras_mmil import Bags, Explainer, ragged
+from keras_mmil import Bags, Explainer, io, ragged
 from keras_mmil.batches import to_dataset
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, bag_inputs
 from keras_mmil.training import cross_validate
@@ -402,3 +402,68 @@ def test_texts(tmp_path):
     np.testing.assert_array_equal(found.scores["loss"], same.scores["loss"])
     with pytest.raises(ValueError, match="data and settings"):
         cross_validate(build_for_texts, tf.strings.upper(x), y, **settings, resume=True)
+
+
+@pytest.mark.filterwarnings("ignore:The rules put")  # after two epochs
+@pytest.mark.parametrize("format", ["parquet", "tfrecord"])
+def test_top_bags_in_files_are_trained_and_tested_on_as_those_in_memory(format, tmp_path):
+    """With all of a training part in each batch, so that its order makes no difference."""
+    x, y = data()
+    io.write(tmp_path, x, y, format=format, top_bags_per_file=7, verbose=0)
+    settings = {**SETTINGS, "batch_size": len(y)}
+    seen = []
+
+    def build_by_data(x, y):
+        part = ragged.concat(list(x)) if isinstance(x, tf.data.Dataset) else x
+        seen.append((part.flat_values.numpy().tolist(), y.tolist()))
+        return build()
+
+    one, other = (
+        cross_validate(build_by_data, *given, **settings, explainer=EXPLAINER)
+        for given in ([x, y], [tmp_path])
+    )
+    assert seen[:6] == seen[6:]
+    for metric in ("loss", "accuracy"):
+        np.testing.assert_allclose(one.scores[metric], other.scores[metric], atol=1e-5)
+    assert one.majority == other.majority
+    assert ((other.scores["fidelity"] > 0) & (other.scores["fidelity"] <= 1)).all()
+    assert all(map(all, other.rules))
+
+
+EXPLAINER = Explainer(n_clusters=2, validation_fraction=0.3, verbose=0)
+
+
+def test_folds_of_files_are_resumed_with_the_same_files_only(tmp_path):
+    x, y = data()
+    for name, labels in (("one", y), ("other", 1 - y)):
+        io.write(tmp_path / name, x, labels, verbose=0)
+    arguments = {"build": build, "folder": tmp_path / "log", **SETTINGS}
+    first = cross_validate(x=tmp_path / "one", **arguments)
+    again = cross_validate(x=str(tmp_path / "one"), resume=True, **arguments)
+    assert (first.scores["loss"] == again.scores["loss"]).all()
+    assert (first.seconds == again.seconds).all()  # nothing was trained again
+    with pytest.raises(ValueError, match="Expected the data and settings"):
+        cross_validate(x=tmp_path / "other", resume=True, **arguments)
+
+
+def test_files_without_one_class_for_each_top_bag_are_refused(tmp_path):
+    x, y = data()
+    for name, labels in (
+        ("bare", [x]),
+        ("weighted", [x, y, np.ones(len(y))]),
+        ("real", [x, y / 2]),
+    ):
+        io.write(tmp_path / name, *labels, verbose=0)
+        with pytest.raises(ValueError, match=r"with labels, and|Expected the class"):
+            cross_validate(build, tmp_path / name, **SETTINGS)
+    with pytest.raises(ValueError, match="Expected y=None"):
+        cross_validate(build, tmp_path / "bare", y, **SETTINGS)
+    with pytest.raises(FileNotFoundError, match=r"manifest\.json"):
+        cross_validate(build, tmp_path / "nothing", **SETTINGS)
+
+
+@pytest.mark.slow
+def test_folds_of_files_are_trained_in_processes(tmp_path):
+    io.write(tmp_path, *data(), verbose=0)
+    one, two = (cross_validate(build, tmp_path, **SETTINGS, n_jobs=n) for n in (1, 2))
+    np.testing.assert_allclose(one.scores["loss"], two.scores["loss"], atol=1e-5)
