@@ -69,7 +69,7 @@ async def ask(server):
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.1)
-    host, port = server.servers[0].sockets[0].getsockname()
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
     request = urllib.request.Request(
         f"http://{host}:{port}/predict",
         json.dumps({"record": CUSTOMER}).encode(),

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
@@ -123,24 +123,24 @@ def _no_constant(name: str) -> NoReturn:
 
 def _checked_size(content: Any, limits: Limits) -> int:
     """The number of values in a body, which is not entered deeper than allowed."""
-    n_values, layer = 0, [content]
-    for _ in range(limits.depth + 1):
+    n_values, layer = 1, [content]
+    for _ in range(limits.depth):
+        layer = [member for each in layer for member in _members(each)]
         n_values += len(layer)
         if n_values > limits.values:
             raise Problem(422, "too_many_values", f"Expected at most {limits.values} values")
         for each in layer:
             _check_number(each)
-        layer = [member for each in layer for member in _members(each)]
-        if not layer:
-            return n_values
-    message = f"Expected at most {limits.depth} levels of objects and lists"
-    raise Problem(422, "too_deep", message)
+    if any(isinstance(each, dict | list) for each in layer):
+        message = f"Expected at most {limits.depth} levels of objects and lists"
+        raise Problem(422, "too_deep", message)
+    return n_values
 
 
-def _members(value: Any) -> Iterator[Any]:
+def _members(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
-        return iter(value.values())
-    return iter(value if isinstance(value, list) else ())
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _check_number(value: Any) -> None:

@@ -67,7 +67,7 @@ class Served:
             for part in schema
             if not part.is_left_out and part.path != target
         ]
-        about = {"kind": "records", "classes": estimator.explainer_.classes_, "parts": parts}
+        about = {"kind": "records", "classes": list(estimator.explainer_.classes_), "parts": parts}
         return cls(
             estimator.model_,
             estimator.explainer_,
@@ -81,7 +81,7 @@ class Served:
     def _of_texts(cls, folder: Path) -> Self:
         model = keras.models.load_model(folder / "model.keras")
         explainer = keras_mmil.Explainer.load(folder / "rules", model)
-        about = {"kind": "texts", "classes": explainer.classes_, "parts": []}
+        about = {"kind": "texts", "classes": list(explainer.classes_), "parts": []}
         return cls(
             model, explainer, _texts, lambda parts: [*itertools.chain(*parts)], about, blank=""
         )
