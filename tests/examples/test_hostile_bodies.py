@@ -4,6 +4,7 @@ import gzip
 import json
 import time
 import zlib
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -48,9 +49,10 @@ values = st.recursive(
 )
 
 
-def mostly(good):
-    """What the schema has there, and now and then anything else."""
-    return st.one_of(good, good, good, good, good, good, good, st.none(), values)
+@st.composite
+def mostly(draw, good, odd=values, one_in=25):
+    """What is good, and now and then something odd."""
+    return draw(odd if draw(st.sampled_from(range(one_in))) == 1 else good)
 
 
 numbers = mostly(st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(ODD_NUMBERS))
@@ -85,16 +87,19 @@ customers = st.builds(
             "orders": mostly(st.lists(mostly(some_orders), max_size=3)),
         },
     ),
-    st.one_of(st.just({}), st.dictionaries(keys, values, max_size=2)),
+    mostly(st.just({}), st.dictionaries(keys, values, max_size=2), one_in=3),
 )
-records = st.one_of(customers, customers, customers, values)
-envelopes = st.one_of(
-    st.builds(lambda record: ("/predict", {"record": record}), records),
-    st.builds(
-        lambda some: ("/predict/batch", {"records": some}),
-        st.lists(customers, max_size=3) | values,
+records = mostly(customers, one_in=8)
+envelopes = mostly(
+    st.one_of(
+        st.tuples(st.just("/predict"), st.builds(lambda record: {"record": record}, records)),
+        st.tuples(
+            st.just("/predict/batch"),
+            st.builds(lambda some: {"records": some}, st.lists(customers, min_size=1, max_size=3)),
+        ),
     ),
     st.tuples(st.sampled_from(["/predict", "/predict/batch"]), values),
+    one_in=8,
 )
 
 
@@ -148,34 +153,25 @@ def large(draw):
     )
 
 
-HEADERS = st.one_of(
-    st.just({}),
-    st.just({}),
-    st.just({}),
-    st.just({}),
-    st.sampled_from(
-        [
-            {"content-type": "text/plain"},
-            {"content-type": ""},
-            {"content-type": "application/json; charset=latin-1"},
-            {"content-type": "application/json;" * 50},
-            {"content-type": "multipart/form-data; boundary=x"},
-            {"content-encoding": "gzip"},
-            {"content-encoding": "br, deflate"},
-            {"content-length": "99999999999999999999999999"},
-            {"accept": "*/*;q=" + "9" * 1000},
-            {"x-forwarded-for": "\x1b[31m'; DROP TABLE"},
-        ]
-    ),
+headers = st.sampled_from(
+    [
+        {"content-type": "text/plain"},
+        {"content-type": ""},
+        {"content-type": "application/json; charset=latin-1"},
+        {"content-type": "application/json;" * 50},
+        {"content-type": "multipart/form-data; boundary=x"},
+        {"content-encoding": "gzip"},
+        {"content-encoding": "br, deflate"},
+        {"content-length": "99999999999999999999999999"},
+        {"accept": "*/*;q=" + "9" * 1000},
+        {"x-forwarded-for": "\x1b[31m'; DROP TABLE"},
+    ]
 )
-
-requests = st.one_of(
-    st.tuples(
-        st.builds(lambda pair, a: (pair[0], encoded(pair[1], a)), envelopes, st.booleans()), HEADERS
-    ),
-    st.tuples(st.tuples(st.just("/predict"), damaged()), HEADERS),
-    st.tuples(st.tuples(st.just("/predict"), large()), HEADERS),
-    st.tuples(st.tuples(st.just("/predict"), st.binary(max_size=50)), HEADERS),
+in_envelopes = st.builds(lambda pair, a: (pair[0], encoded(pair[1], a)), envelopes, st.booleans())
+at_one = st.one_of(damaged(), large(), st.binary(max_size=50))
+requests = st.tuples(
+    mostly(in_envelopes, st.tuples(st.just("/predict"), at_one), one_in=4),
+    mostly(st.just({}), headers, one_in=8),
 )
 
 
@@ -184,14 +180,14 @@ class Judge:
 
     def __init__(self, client, estimator):
         self._client, self._estimator = client, estimator
-        self.answered, self.statuses = [], {}
+        self.answered, self.statuses = [], Counter()
 
     def send(self, path, body, headers):
         started = time.monotonic()
         response = self._client.post(body, path, headers)
         assert time.monotonic() - started < SLOWEST
         status = response.status_code
-        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.statuses[status] += 1
         assert status == 200 or 400 <= status < 500, (status, path, body[:500], response.text)
         content = response.json()
         if status != 200:
@@ -235,8 +231,8 @@ def attack(client, estimator, n):
 
     sent()
     n_answered = judge.judge()
-    print(f"{sum(judge.statuses.values())} requests, by status: {judge.statuses}")
-    assert n_answered > n // 10  # so that not all of them are refused at the door
+    print(f"{judge.statuses.total()} requests, by status: {judge.statuses}")
+    assert n_answered > n // 5  # so that not all of them are refused at the door
     assert {400, 413, 415, 422} <= judge.statuses.keys()
     assert client.get("/health").json()["ready"]
     assert client.post({"record": CUSTOMER}).json()["label"] == "True"
