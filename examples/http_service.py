@@ -11,12 +11,13 @@ its rules, or one with the network of texts, `model.keras`, and its rules, `rule
     curl localhost:8000/predict -H 'content-type: application/json' \\
         -d '{"record": {"orders": [{"items": [{"category": "electronics", "returned": true}]}]}}'
 
-See docs/serving.md. `--quick` starts the demo, asks it about one customer and ends.
+See docs/serving.md. `--quick` starts a smaller demo, asks it about one customer and ends.
 """
 
 import argparse
 import asyncio
 import json
+import logging
 import os
 import tempfile
 import urllib.request
@@ -37,12 +38,13 @@ def main():
     """Serve what the command line says."""
     options = parse()
     limits = Limits.of(options)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
     # Values of other types than the network has learned would be read as missing, with a warning.
     warnings.filterwarnings("error", ".* are read as missing", UserWarning)
     with tempfile.TemporaryDirectory() as folder:
         if options.model is None:
             print("Training the demo …", flush=True)
-            make_demo(folder)
+            make_demo(folder, *((200, 1) if options.quick else ()))
         served = Served.load(options.model or folder)
     server = uvicorn.Server(
         uvicorn.Config(
@@ -54,7 +56,7 @@ def main():
             limit_concurrency=limits.connections,
             timeout_graceful_shutdown=limits.stop_seconds,
             access_log=False,  # it would hold parts of requests
-            log_level="info",
+            log_config=None,  # what is set up above
             server_header=False,
         )
     )
@@ -67,18 +69,20 @@ def main():
 async def ask(server):
     """Start a server, ask it about one customer, print the answer, and stop it."""
     serving = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.1)
-    host, port = server.servers[0].sockets[0].getsockname()[:2]
-    request = urllib.request.Request(
-        f"http://{host}:{port}/predict",
-        json.dumps({"record": CUSTOMER}).encode(),
-        {"content-type": "application/json"},
-    )
-    with await asyncio.to_thread(urllib.request.urlopen, request) as answer:
-        print(json.dumps(json.load(answer), indent=2, ensure_ascii=False))
-    server.should_exit = True
-    await serving
+    try:
+        while not server.started:
+            await asyncio.sleep(0.1)
+        host, port = server.servers[0].sockets[0].getsockname()[:2]
+        request = urllib.request.Request(
+            f"http://{host}:{port}/predict",
+            json.dumps({"record": CUSTOMER}).encode(),
+            {"content-type": "application/json"},
+        )
+        with await asyncio.to_thread(urllib.request.urlopen, request) as answer:
+            print(json.dumps(json.load(answer), indent=2, ensure_ascii=False))
+    finally:
+        server.should_exit = True
+        await serving
 
 
 def parse():

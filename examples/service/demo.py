@@ -29,13 +29,15 @@ CUSTOMER = {
 _UNUSED = ("since", "newsletter", "orders.date", "orders.items.quantity", "orders.items.note")
 
 
-def make_demo(folder: str | Path) -> None:
+def make_demo(folder: str | Path, n_customers: int = 1000, epochs: int = 8) -> None:
     """Train the classifier, learn its rules, and save both: some ten seconds.
 
     Args:
         folder: to save to.
+        n_customers: to learn from.
+        epochs: of training. With the defaults, the rules are those that the data were made by.
     """
-    tables = datasets.synthetic.load_churn(1000, share_missing=0.05)
+    tables = datasets.synthetic.load_churn(n_customers, share_missing=0.05)
     schema = Schema.infer_tables(*tables)
     for path in _UNUSED:  # to be quick
         schema.drop(path)
@@ -43,7 +45,7 @@ def make_demo(folder: str | Path) -> None:
         schema=schema,
         units=16,
         learning_rate=0.01,
-        epochs=8,
+        epochs=epochs,
         batch_size=16,
         explainer={"max_clusters": 4},
         random_state=0,

@@ -52,7 +52,8 @@ class Worker:
     def __init__(self, served: Served, limits: Limits, metrics: Metrics) -> None:
         self._served, self._limits, self._metrics = served, limits, metrics
         self._waiting: queue.Queue[_Job | None] = queue.Queue(limits.waiting)
-        self._thread = threading.Thread(target=self._run, name="network")
+        # A daemon, so that a second Ctrl-C ends the process, whatever it computes.
+        self._thread = threading.Thread(target=self._run, name="network", daemon=True)
         self._thread.start()
 
     @property
