@@ -1,7 +1,10 @@
 """Models served by TensorFlow alone."""
 
+import functools
+import re
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import keras
 import numpy as np
@@ -11,6 +14,8 @@ import tensorflow as tf
 import keras_mmil
 from keras_mmil import Bags, ragged
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, TextBags, bag_inputs
+from keras_mmil.records import Schema
+from keras_mmil.zoo.records import Labels, records_model
 
 SIZES = ([2, 1, 0, 3], [2, 1, 0, 3, 1, 2])
 
@@ -72,7 +77,47 @@ def flat(name, x):
 
 
 def flat_inputs(inputs):
-    return {k: v for name, x in inputs.items() for k, v in flat(name.replace(" ", "_"), x).items()}
+    return {
+        k: v for name, x in inputs.items() for k, v in flat(re.sub(r"\W", "_", name), x).items()
+    }
+
+
+def texts():
+    return np.array(["Good, not bad. A bad end!", "", "bad bad good", "?"])
+
+
+def on_texts(splitter):
+    text = keras.Input((), dtype="string", name="text")
+    x = TextBags(["_", "?", "good", "bad"], depth=2, splitter=splitter)(text)
+    x = InstanceWise(keras.layers.Embedding(4, 3))(x)
+    x = InstanceWise(keras.layers.Flatten())(x)
+    x = BagLayer(4, activation="tanh")(x)
+    return keras_mmil.Model(text, BagLayer(1, activation="tanh")(x))
+
+
+ORDERS = [{"items": [{"price": i + 0.5, "kind": "ab"[i % 2]}] * (i % 3)} for i in range(4)]
+CUSTOMERS = [
+    {
+        "age": 20 + i,
+        "since": f"2024-01-0{i + 1}",
+        "tags": ["new", "old"][: i % 3],
+        "orders": ORDERS[: i % 5],
+    }
+    for i in range(6)
+]
+
+
+@functools.cache
+def schema():
+    return Schema.infer(CUSTOMERS)
+
+
+def customers():
+    return schema().read(CUSTOMERS)
+
+
+def on_records():
+    return records_model(schema(), Labels("classes", 2), units=4)
 
 
 def several():
@@ -97,19 +142,33 @@ CASES = {
         lambda: {"words": vectors().values[:4], "fields": fields()},
         None,
     ),
+    "text": (lambda: on_texts("core"), texts, lambda: {"text": texts()}, None),
+    "records": (on_records, customers, customers, None),
 }
+if find_spec("tensorflow_text"):  # there is none for Windows
+    build = functools.partial(on_texts, "tensorflow-text")
+    CASES["text by tensorflow-text"] = (build, texts, lambda: {"text": texts()}, None)
 
 SERVE = """
 import sys
+
+for name in ("keras", "keras_mmil", "tf_keras"):
+    sys.modules[name] = None  # to import them is an error
 import tensorflow as tf
 
 for folder in sys.argv[1:]:
+    if "tensorflow-text" in folder:  # the last, as its operations come in a package with Keras
+        del sys.modules["keras"]
+        import tensorflow_text
     served = tf.saved_model.load(folder + "/served")
     calls = tf.data.Dataset.load(folder + "/calls").get_single_element()
     x = calls["serve"]
     outputs = {"serve": served.serve(list(x) if isinstance(x, tuple) else x)}
-    outputs["serve_flat"] = served.serve_flat(**calls["flat"])
-    outputs["by signature"] = served.signatures["serve_flat"](**calls["flat"])
+    is_ragged = "serve_flat" in served.signatures
+    if is_ragged:
+        outputs["serve_flat"] = served.serve_flat(**calls["flat"])
+    signature = served.signatures["serve_flat" if is_ragged else "serve"]
+    outputs["by signature"] = signature(**calls["flat"])
     outputs["by default"] = served.signatures["serving_default"](**calls["flat"])
     n_signatures = 2
     if "all" in calls:
@@ -121,7 +180,7 @@ for folder in sys.argv[1:]:
     # A Dataset takes lists for tensors.
     outputs = {key: tuple(y) if isinstance(y, list) else y for key, y in outputs.items()}
     tf.data.Dataset.from_tensors(outputs).save(folder + "/outputs")
-assert "keras_mmil" not in sys.modules
+assert sys.modules["keras_mmil"] is None
 """
 
 
@@ -169,6 +228,26 @@ def test_models_of_one_dense_output(served, case):
     for key, found in outputs.items():
         found = found if "flat" in key or "by" in key else {name: found}
         check_flat(found, {name: expected})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in CASES if "text" in case])
+def test_texts(served, case):
+    outputs, expected = served[case]
+    assert len(np.unique(expected)) > 2
+    assert outputs.keys() == {"serve", "by signature", "by default"}
+    np.testing.assert_allclose(outputs["serve"], expected, atol=1e-6)
+    for key in ("by signature", "by default"):
+        check_flat(outputs[key], {"output_0": expected})  # as Keras calls it
+
+
+@pytest.mark.slow
+def test_records(served):
+    outputs, expected = served["records"]
+    assert len(np.unique(expected)) == len(CUSTOMERS)
+    np.testing.assert_allclose(outputs["serve"], expected, atol=1e-6)
+    for key in ("serve_flat", "by signature", "by default"):
+        check_flat(outputs[key], {"target": expected})
 
 
 @pytest.mark.slow

@@ -161,6 +161,7 @@ def test_extras(metadata):
         "graphs",
         "records",
         "report",
+        "serve",
         "test",
         "text",
     }

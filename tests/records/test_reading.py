@@ -193,7 +193,9 @@ def test_dtypes_of_kinds(name):
 
 def test_times_are_seconds():
     schema = Schema.infer([{"t": text} for text in TYPED["time"]])
-    seconds = schema.read([{"t": text} for text in [*TYPED["time"], "2020-02-30"]])["t"].numpy()
+    with pytest.warns(UserWarning, match="'t' is time in the schema; 1 texts"):
+        x = schema.read([{"t": text} for text in [*TYPED["time"], "2020-02-30"]])
+    seconds = x["t"].numpy()
     with_zone = datetime.datetime(2021, 6, 1, 10, 30, tzinfo=datetime.UTC)
     assert seconds[:2].tolist() == [18262 * 86400, with_zone.timestamp()]
     assert np.isnan(seconds[2:]).all()
@@ -214,6 +216,25 @@ def test_values_of_other_types_are_missing_with_a_warning():
     with pytest.warns(UserWarning, match=r"'orders.price' is number in the schema; 2 texts there"):
         x = schema.read([{"orders": [{"price": "a"}, {"price": 3}, {"price": "b"}]}])
     assert same(x["orders.price"].to_list(), [[math.nan, 3.0, math.nan]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "odd", "message"),
+    [
+        ("boolean", [True, False], [7, 0.5, -1, 2], "'x' is boolean in the schema; 4 numbers"),
+        ("time", ["2024-01-01", "2024-01-02T03:04"], ["", "soon"], "'x' is time .*; 2 texts"),
+    ],
+)
+def test_values_that_a_kind_does_not_take_are_missing_with_a_warning(kind, good, odd, message):
+    schema = Schema.infer([{"x": value} for value in good])
+    assert schema["x"].kind == kind
+    records = [{"x": value} for value in [None, *good, None]]
+    assert np.isnan(schema.read(records)["x"]).tolist() == [True, False, False, True]
+    with pytest.warns(UserWarning, match=message):
+        x = schema.read([*records, *({"x": value} for value in odd)])["x"].numpy()
+    assert np.isnan(x).tolist() == [True, False, False, True] + [True] * len(odd)
+    if kind == "boolean":
+        assert schema.read([{"x": 1}, {"x": 0.0}])["x"].numpy().tolist() == [1, 0]
 
 
 NESTED = [{"a": [{"b": [{"c": 1.5}]}, {"b": []}]}, {"a": []}, {"a": [{"b": [{"c": 2}]}]}]

@@ -1,0 +1,1 @@
+"""The parts of `examples/http_service.py`."""
