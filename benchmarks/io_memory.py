@@ -49,12 +49,9 @@ def main():
     if options.worker:
         work(options.worker, Path(options.path), options.formats[0], options.forms[0], options.n)
         return
-    records = []
     for format in options.formats:
         for form in options.forms:
-            records += compare(format, form, options.tasks, options.reviews, options.scales)
-    if not options.dry:
-        write("io", records, ("model", "variant", "metric"))
+            compare(format, form, options)
 
 
 def parse(arguments):
@@ -73,44 +70,54 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
-def compare(format, form, tasks, n_reviews, scales):
-    """Records of one format and form of data: the memory for each size, and how much it grows."""
-    peaks = {task: [] for task in tasks}
-    wholes = {task: [] for task in tasks}
-    records = []
+def compare(format, form, options):
+    """Measure one format and form of data: the memory for each size, and how much it grows."""
     with tempfile.TemporaryDirectory() as folder:
-        for scale in scales:
-            path = Path(folder) / f"reviews-{scale}"
-            for task in tasks:
-                arguments = ("--path", path, "--formats", format, "--forms", form)
-                worker = Worker(__file__, "--worker", task, *arguments, "--n", scale * n_reviews)
-                worker.turn()
-                worker.close()
-                peaks[task].append(worker.peak_gb)
-                wholes[task].append(worker.process_gb)
-                info = io.info(path)
-                record = {
-                    "variant": f"{task}, {form}, {scale}x",
-                    "metric": "peak_gb",
-                    "mean": round(worker.peak_gb, 3),
-                    "process_gb": round(worker.process_gb, 3),
-                    "seconds": round(worker.seconds[0], 1),
-                    "file_gb": round(info.n_bytes / 2**30, 3),
-                    "tensor_gb": round(info.n_tensor_bytes / 2**30, 3),
+        for task in options.tasks:
+            records = [
+                measured(task, format, form, scale, Path(folder), options)
+                for scale in options.scales
+            ]
+            first, last = records[0], records[-1]
+            records.append(
+                {
+                    **about(format, options),
+                    "variant": f"{task}, {form}, {options.scales[-1]}x of {options.scales[0]}x",
+                    "metric": "peak_growth",
+                    "mean": round(last["mean"] / first["mean"], 3),
+                    "of_process": round(last["process_gb"] / first["process_gb"], 3),
                 }
-                records.append(record)
-                print(json.dumps({"model": format, **record}), flush=True)
-    for task in tasks:
-        record = {
-            "variant": f"{task}, {form}, {scales[-1]}x of {scales[0]}x",
-            "metric": "peak_growth",
-            "mean": round(peaks[task][-1] / peaks[task][0], 3),
-            "of_process": round(wholes[task][-1] / wholes[task][0], 3),
-        }
-        records.append(record)
-        print(json.dumps({"model": format, **record}), flush=True)
-    about = {"experiment": "io", "model": format, "runs": 1, "reviews": n_reviews}
-    return [about | record for record in records]
+            )
+            print(json.dumps(records[-1]), flush=True)
+            if not options.dry:
+                write("io", records, ("model", "variant", "metric"))
+
+
+def measured(task, format, form, scale, folder, options):
+    """The record of one task with data of one size."""
+    path = folder / f"reviews-{scale}"
+    arguments = ("--path", path, "--formats", format, "--forms", form)
+    worker = Worker(__file__, "--worker", task, *arguments, "--n", scale * options.reviews)
+    worker.turn()
+    worker.close()
+    info = io.info(path)
+    record = {
+        **about(format, options),
+        "variant": f"{task}, {form}, {scale}x",
+        "metric": "peak_gb",
+        "mean": round(worker.peak_gb, 3),
+        "process_gb": round(worker.process_gb, 3),
+        "seconds": round(worker.seconds[0], 1),
+        "file_gb": round(info.n_bytes / 2**30, 3),
+        "tensor_gb": round(info.n_tensor_bytes / 2**30, 3),
+    }
+    print(json.dumps(record), flush=True)
+    return record
+
+
+def about(format, options):
+    """What all records of a format say."""
+    return {"experiment": "io", "model": format, "runs": 1, "reviews": options.reviews}
 
 
 def work(task, path, format, form, n_reviews):
