@@ -136,15 +136,15 @@ class Refitter:
     ) -> tuple[list[WeightedRows], tuple[Nesting, ...], list[Observation] | None]:
         """Rows of each level with their numbers as values, all bags, and observations if few."""
         network, settings = self._task.network, self._settings
-        seeds = np.random.SeedSequence(settings.seed).spawn(len(self._clusters))
-        samples = [RowSample(settings.max_rows, seed) for seed in seeds]
+        levels = range(len(self._clusters))
+        samples = [RowSample(settings.max_rows, settings.seed, level) for level in levels]
         nestings, kept = [], []
         is_small = True
-        for batch in self._observe(self._task.x):
+        for number, batch in enumerate(self._observe(self._task.x)):
             weights = clustered_weights(batch.nestings, network.parents, network.has_fields)
             for i, (sample, weight) in enumerate(zip(samples, weights, strict=True)):
                 numbers = sample.n_seen + np.arange(len(weight))
-                sample.add(batch.representations[i], weight, (numbers,))
+                sample.add(number, batch.representations[i], weight, (numbers,))
             nestings.append(batch.nestings)
             is_small &= all(sample.n_seen <= settings.max_rows for sample in samples)
             kept.append(batch)

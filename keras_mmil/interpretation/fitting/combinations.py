@@ -96,7 +96,7 @@ class Combinations:
 
     def prune(self, trees: Mapping[GridPoint, Trees]) -> dict[GridPoint, Trees]:
         """The best of some combinations with pruned trees."""
-        plan, together = self._data.plan, self._data.train.joined(self._data.held_out)
+        plan, together = self._data.plan, LabelledBags.join([self._data.train, self._data.held_out])
         climber = self._climber(plan)
         best = sorted(trees, key=lambda point: (-point.fidelity, point.n_leaves))[:_N_PRUNED]
         self._progress.expect(len(best))

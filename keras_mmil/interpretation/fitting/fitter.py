@@ -1,35 +1,39 @@
 """From what a network computes on training and validation data to the levels of an explainer."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import reduce
+from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from keras_mmil._support.agreement import majority
-from keras_mmil._support.types import Array, Tensors
+from keras_mmil._support.types import Array
 from keras_mmil.interpretation.fitting import options, refine
 from keras_mmil.interpretation.fitting.cluster import Centroids, cluster, count_distinct
 from keras_mmil.interpretation.fitting.combinations import Combinations, Labelled
 from keras_mmil.interpretation.fitting.definitions import definable, with_definitions
 from keras_mmil.interpretation.fitting.fitted import Fitted
-from keras_mmil.interpretation.fitting.label import label
+from keras_mmil.interpretation.fitting.label import LabelledBags, Labelling, label
 from keras_mmil.interpretation.fitting.levels import make_levels
 from keras_mmil.interpretation.fitting.plan import Plan, make_plan
 from keras_mmil.interpretation.fitting.preparation import Task
 from keras_mmil.interpretation.fitting.progress import Progress
-from keras_mmil.interpretation.fitting.sample import WeightedRows, sample_rows
+from keras_mmil.interpretation.fitting.sample import Sampled, Sampling, WeightedRows
 from keras_mmil.interpretation.fitting.search import GridPoint, Trees
 from keras_mmil.interpretation.network import sensitivity
-from keras_mmil.interpretation.network.capture import Observation
-from keras_mmil.interpretation.network.data import Source
-from keras_mmil.interpretation.network.fingerprints import fingerprints
+from keras_mmil.interpretation.network.fingerprints import Hashing
+from keras_mmil.interpretation.network.passes import Source, Step
 from keras_mmil.interpretation.rules.level import Level, level_symbol
 
 __all__ = ["Fitter"]
 
 # Warnings in what `Fitter.fit` calls point to the line that calls `Explainer.fit`.
 _STACK_LEVEL = 4
+
+T = TypeVar("T")
 
 
 class Fitter:
@@ -56,7 +60,8 @@ class Fitter:
         """Cluster, label and evaluate, first coarsely, then finer around the best combination."""
         if self._settings.metric == "sensitivity":
             self._projections = self._directions()
-        samples, kept = self._sample(self._x)
+        sampled = self._sample(self._x)
+        samples = sampled.rows()
         possible = self._possible(samples)
         centroids: Sequence[Centroids] = [{} for _ in possible]
         data: Labelled | None = None
@@ -67,7 +72,7 @@ class Fitter:
             self._progress.expect(sum(map(len, new)))
             found = self._cluster(samples, new)
             centroids = _joined(centroids, found)
-            data = self._label(found, kept, data)
+            data = self._label(found, sampled, data)
             names = self._class_names(data)
             combinations = Combinations(data, self._settings, self._progress)
             if not self._network.is_chain:
@@ -127,16 +132,16 @@ class Fitter:
     def _directions(self) -> tuple[Array, ...]:
         """The directions in which representations make a difference to the network's output."""
         some = sensitivity.draw(self._x, self._settings.seed)
-        return sensitivity.projections(self._network, self._target, *self._in_batches(some))
+        squares = self._run(some, sensitivity.Gradients(self._target))
+        return sensitivity.projections(self._network, chain.from_iterable(squares))
 
-    def _sample(self, source: Source) -> tuple[list[WeightedRows], list[Observation] | None]:
-        """Rows of each level, and all observations if they are few."""
-        return sample_rows(
-            self._observe(source),
-            self._network,
-            self._settings.max_rows,
-            self._settings.seed,
+    def _sample(self, source: Source) -> Sampled:
+        """Rows of each level, and all observations if they are here and few."""
+        settings = self._settings
+        step = Sampling(
+            settings.max_rows, settings.seed, self._projections, keeps=not source.in_blocks
         )
+        return reduce(Sampled.merge, self._hashed(source, step))
 
     def _possible(self, samples: Sequence[WeightedRows]) -> list[Sequence[int]]:
         """The numbers of clusters of each level to try that the data allow."""
@@ -171,14 +176,18 @@ class Fitter:
     def _label(
         self,
         found: Sequence[Centroids],
-        kept: list[Observation] | None,
+        sampled: Sampled,
         known: Labelled | None,
     ) -> Labelled:
         """Label training and validation data by further centroids, if there are any."""
         if known is not None and not any(found):
             return known
-        train = label(self._observe(self._x) if kept is None else kept, found, self._target)
-        held_out = label(self._observe(self._x_valid), found, self._target)
+        step = Labelling(found, self._target, self._projections)
+        if sampled.kept is None:
+            train = LabelledBags.join(list(self._hashed(self._x, step)))
+        else:
+            train = label(sampled.kept, found, self._target)
+        held_out = LabelledBags.join(list(self._hashed(self._x_valid, step)))
         if known is None:
             return Labelled(train, held_out, make_plan(self._network, self._settings, train))
         train = known.train.with_labels_of(train)
@@ -195,7 +204,7 @@ class Fitter:
             levels,
             fields,
             samples,
-            self._sample(self._x_valid)[0],
+            self._sample(self._x_valid).rows(),
             ccp_alpha=self._settings.ccp_alpha,
             seed=self._settings.seed,
         )
@@ -206,26 +215,21 @@ class Fitter:
 
     # What the steps share.
 
-    def _in_batches(self, source: Source) -> tuple[Iterator[Tensors], Callable[[], None]]:
-        """The batches of some top-bags, and what to call after each, for the progress bar."""
+    def _run(self, source: Source, step: Step[T]) -> Iterator[T]:
+        """The results of a step on some top-bags, with progress."""
         self._progress.expect(source.n_batches)
-        return source.batches(), self._progress.step
+        return source.run(step, self._network, self._progress.step)
 
-    def _observe(self, source: Source) -> Iterator[Observation]:
-        """What the network computes on some top-bags, in the directions that matter."""
-        batches, on_batch = self._in_batches(source)
-        batches = self._network.batches(self._hashed(source, batches), on_batch)
-        return (batch.projected(self._projections) for batch in batches)
-
-    def _hashed(self, source: Source, batches: Iterable[Tensors]) -> Iterator[Tensors]:
-        """The same batches, of whose top-bags the hashes are kept when they are first read."""
+    def _hashed(self, source: Source, step: Step[T]) -> Iterator[T]:
+        """The same; the hashes of the top-bags are kept when they are first read."""
+        if source in self._prints:
+            yield from self._run(source, step)
+            return
         prints: list[npt.NDArray[np.uint64]] = []
-        for batch in batches:
-            if source not in self._prints:
-                prints.append(fingerprints(batch, self._network.model.input))
-            yield batch
-        if source not in self._prints:
-            self._prints[source] = np.concatenate(prints)
+        for result, hashes in self._run(source, Hashing(step)):
+            prints += hashes
+            yield result
+        self._prints[source] = np.concatenate(prints)
 
 
 def _untried(

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from keras_mmil._support.types import Array, Ints
+from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.interpretation.fitting.cluster import Centroids, nearest_of_each
-from keras_mmil.interpretation.network.capture import Observation
+from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.nesting import Nesting, concatenate, take_bags
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.rules.fields import Field
 
-__all__ = ["LabelledBags", "label"]
+__all__ = ["LabelledBags", "Labelling", "label"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,18 +49,19 @@ class LabelledBags:
         pairs = zip(self.labels, other.labels, strict=True)
         return replace(self, labels=tuple(ours | theirs for ours, theirs in pairs))
 
-    def joined(self, other: "LabelledBags") -> "LabelledBags":
-        """These top-bags and others."""
+    @staticmethod
+    def join(parts: Sequence["LabelledBags"]) -> "LabelledBags":
+        """Top-bags that were labelled one after the other, by the same numbers of clusters."""
         return LabelledBags(
-            nestings=tuple(map(concatenate, zip(self.nestings, other.nestings, strict=True))),
+            nestings=tuple(map(concatenate, zip(*(part.nestings for part in parts), strict=True))),
             labels=tuple(
-                {k: np.concatenate([labels, theirs[k]]) for k, labels in ours.items()}
-                for ours, theirs in zip(self.labels, other.labels, strict=True)
+                {k: np.concatenate([each[k] for each in of_layer]) for k in of_layer[0]}
+                for of_layer in zip(*(part.labels for part in parts), strict=True)
             ),
-            classes=np.concatenate([self.classes, other.classes]),
+            classes=np.concatenate([part.classes for part in parts]),
             values=tuple(
-                tuple(map(np.concatenate, zip(ours, theirs, strict=True)))
-                for ours, theirs in zip(self.values, other.values, strict=True)
+                tuple(map(np.concatenate, zip(*of_record, strict=True)))
+                for of_record in zip(*(part.values for part in parts), strict=True)
             ),
         )
 
@@ -116,22 +117,33 @@ def label(
         centroids: those of each bag-layer, from the instances upwards.
         target: what the classes of top-bags are.
     """
-    nestings, labels, classes, values = [], [], [], []
-    for batch in observations:
-        pairs = zip(batch.representations, centroids, strict=True)
-        labels.append([nearest_of_each(rows, each) for rows, each in pairs])
-        nestings.append(batch.nestings)
-        classes.append(target.labels(batch.outputs))
-        values.append(batch.values)
-    return LabelledBags(
-        nestings=tuple(map(concatenate, zip(*nestings, strict=True))),
-        labels=tuple(
-            {k: np.concatenate([batch[level][k] for batch in labels]) for k in known}
-            for level, known in enumerate(centroids)
-        ),
-        classes=np.concatenate(classes),
-        values=tuple(
-            tuple(map(np.concatenate, zip(*of_record, strict=True)))
-            for of_record in zip(*values, strict=True)
-        ),
+    return LabelledBags.join(
+        [
+            LabelledBags(
+                nestings=batch.nestings,
+                labels=tuple(map(nearest_of_each, batch.representations, centroids)),
+                classes=target.labels(batch.outputs),
+                values=batch.values,
+            )
+            for batch in observations
+        ]
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Labelling:
+    """Label top-bags: a `Step`.
+
+    Attributes:
+        centroids: those of each bag-layer, from the instances upwards.
+        target: what the classes of top-bags are.
+        projections: directions in which rows are labelled, if there are any.
+    """
+
+    centroids: Sequence[Centroids]
+    target: Target
+    projections: Sequence[Array | None]
+
+    def __call__(self, network: Network, batches: Iterable[Tensors], first: int) -> LabelledBags:
+        """The labels of some batches."""
+        return label(network.observe(batches, self.projections), self.centroids, self.target)

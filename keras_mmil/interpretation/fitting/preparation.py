@@ -10,7 +10,6 @@ from keras_mmil.interpretation.fitting.progress import Progress
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.network.nesting import clustered_weights
-from keras_mmil.interpretation.network.stream import Stream
 from keras_mmil.interpretation.network.targets import Target, resolve_target
 
 __all__ = ["Task", "check_data", "prepare"]
@@ -42,7 +41,7 @@ class Task:
         """
         sources = self.x, self.x_valid
         for source in sources:
-            if isinstance(source, Stream):
+            if not source.is_counted:
                 progress.expect(source.n_batches)
                 source.count(progress.step)
         most, seed = self.settings.max_top_bags, self.settings.seed

@@ -173,6 +173,17 @@ class Network:
         """A single top-bag as a batch of one; anything else as it is."""
         return as_batch(x, self.model.input)
 
+    def observe(
+        self, batches: Iterable[Tensors], projections: Sequence[Array | None]
+    ) -> Iterator[Observation]:
+        """What the network computes on batches, in directions that matter: see `batches`.
+
+        Args:
+            batches: checked inputs.
+            projections: a matrix for the rows of each bag-layer, or None for them as they are.
+        """
+        return (batch.projected(projections) for batch in self.batches(batches))
+
     def batches(
         self,
         batches: Iterable[Tensors],

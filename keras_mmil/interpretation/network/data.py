@@ -1,7 +1,7 @@
 """The top-bags that an explainer reads: in memory, or the batches of a `tf.data.Dataset`."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy.typing as npt
 import tensorflow as tf
@@ -11,21 +11,27 @@ from keras_mmil._support.rows import as_tensor
 from keras_mmil._support.types import Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.functional.input_checks import InputChecks
+from keras_mmil.interpretation.network.passes import Source, Step, in_one_go
 from keras_mmil.interpretation.network.single import checked
 from keras_mmil.interpretation.network.stream import Stream, drawn
+
+if TYPE_CHECKING:
+    from keras_mmil.interpretation.network.capture import Network
 
 __all__ = ["InMemory", "Source", "TopBags", "top_bags"]
 
 # Top-bags as users have them: one input of a model or several, by name or in order.
-TopBags: TypeAlias = Tensors | Sequence[Any] | Bags | tf.data.Dataset
+TopBags: TypeAlias = Tensors | Sequence[Any] | Bags | tf.data.Dataset | Source
+
+T = TypeVar("T")
 
 
-def top_bags(x: TopBags, checks: InputChecks, batch_size: int, name: str = "x") -> "Source":
+def top_bags(x: TopBags, checks: InputChecks, batch_size: int, name: str = "x") -> Source:
     """Check top-bags, and make them what the network can read batch by batch, again and again.
 
     Args:
         x: RaggedTensor, array, `Bags`, dict of the model's inputs; or a `tf.data.Dataset` of
-            batches of those, alone or in tuples (x, y) or (x, y, sample_weight).
+            batches of those, alone or in tuples (x, y) or (x, y, sample_weight); or a `Source`.
         checks: those of the model.
         batch_size: number of top-bags in a batch; a Dataset has batches of its own.
         name: what to call `x` in errors.
@@ -38,6 +44,8 @@ def top_bags(x: TopBags, checks: InputChecks, batch_size: int, name: str = "x") 
     """
     if isinstance(x, tf.data.Dataset):
         return Stream(x, checks, name)
+    if isinstance(x, Source):
+        return x
     if isinstance(x, Iterator):
         raise TypeError(
             "Expected data that can be read several times, such as a `tf.data.Dataset`; "
@@ -57,19 +65,31 @@ class InMemory:
     Attributes:
         n_batches: number of batches.
         has_labels: False, for `x` comes without.
+        in_blocks: False.
+        is_counted: True.
     """
 
-    has_labels = False
+    has_labels = in_blocks = False
+    is_counted = True
 
     def __init__(self, x: Tensors, batch_size: int) -> None:
         self._x, self._batch_size = x, batch_size
-        self.n_batches = -(-ragged.n_top_bags(x) // batch_size)
+        self.n_batches: int | None = -(-ragged.n_top_bags(x) // batch_size)
 
     def batches(self) -> Iterator[Tensors]:
         """Yield checked inputs, as tensors."""
         for start in range(0, ragged.n_top_bags(self._x), self._batch_size):
             batch = ragged.take(self._x, slice(start, start + self._batch_size))
             yield tf.nest.map_structure(as_tensor, batch)
+
+    def run(
+        self, step: Step[T], network: "Network", on_batch: Callable[[], None] = lambda: None
+    ) -> Iterator[T]:
+        """The result of a step for all batches."""
+        return in_one_go(step, network, self.batches(), on_batch)
+
+    def count(self, on_batch: Callable[[], None] = lambda: None) -> None:
+        """Nothing, as the number of top-bags is known."""
 
     def labelled(
         self, y: npt.ArrayLike | None = None
@@ -103,7 +123,3 @@ class InMemory:
         """So many of the top-bags, chosen at random; itself if there are no more."""
         chosen = drawn(ragged.n_top_bags(self._x), at_most, seed)
         return self if chosen is None else InMemory(ragged.take(self._x, chosen), self._batch_size)
-
-
-# Top-bags, checked, that the network can read batch by batch, again and again.
-Source: TypeAlias = InMemory | Stream

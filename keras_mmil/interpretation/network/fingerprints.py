@@ -1,8 +1,9 @@
 """Hashes of top-bags, by which they are recognised later."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,39 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.bags.components import input_names, level_names
+from keras_mmil.interpretation.network.passes import Step
 from keras_mmil.layers._bags import depth_of
 
-__all__ = ["fingerprints"]
+if TYPE_CHECKING:
+    from keras_mmil.interpretation.network.capture import Network
+
+__all__ = ["Hashing", "fingerprints"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Hashing(Generic[T]):
+    """Do a step, and hash the top-bags: a `Step`.
+
+    Attributes:
+        step: the other one.
+    """
+
+    step: Step[T]
+
+    def __call__(
+        self, network: "Network", batches: Iterable[Tensors], first: int
+    ) -> tuple[T, list[npt.NDArray[np.uint64]]]:
+        """What the step yields, and the hashes of each batch."""
+        hashes: list[npt.NDArray[np.uint64]] = []
+
+        def hashed() -> Iterator[Tensors]:
+            for batch in batches:
+                hashes.append(fingerprints(batch, network.model.input))
+                yield batch
+
+        return self.step(network, hashed(), first), hashes
 
 
 def fingerprints(batch: Tensors, expected: Any) -> npt.NDArray[np.uint64]:

@@ -1,6 +1,7 @@
 """Directions in which a network's outputs are sensitive to the representations of a level."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import keras
 import numpy as np
@@ -9,11 +10,11 @@ import tensorflow as tf
 from keras_mmil._support.types import Array, Tensors
 from keras_mmil.functional.cut import Cut, moved, rows_of
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.data import Source
+from keras_mmil.interpretation.network.passes import Source
 from keras_mmil.interpretation.network.targets import Target, activation
 from keras_mmil.layers import BagLayer
 
-__all__ = ["draw", "projections"]
+__all__ = ["Gradients", "draw", "projections"]
 
 _AT_MOST = 2048  # top-bags whose gradients are averaged
 _KEPT = 0.999  # share of the mean square gradient that the directions kept make up
@@ -26,12 +27,35 @@ def draw(x: Source, seed: int) -> Source:
     return x.draw(_AT_MOST, seed)
 
 
-def projections(
-    network: Network,
-    target: Target,
-    batches: Iterable[Tensors],
-    on_batch: Callable[[], None] | None = None,
-) -> tuple[Array, ...]:
+@dataclass(frozen=True)
+class Gradients:
+    """The squares of gradients, by which `projections` are found: a `Step`.
+
+    Attributes:
+        target: if it is about one output, only that one counts.
+    """
+
+    target: Target
+
+    def __call__(
+        self, network: Network, batches: Iterable[Tensors], first: int
+    ) -> list[list[Array]]:
+        """For each batch and bag-layer the sum of ∇∇ᵀ over bags and outputs, [units, units]."""
+        cuts = [Cut(network.model, layer.name) for layer in network.layers]
+        return [
+            [
+                sum(
+                    each.T @ each
+                    for gradient in _gradients(network.model, cut, batch, self.target.index)
+                    for each in [_of_rows(gradient, layer)]
+                )
+                for cut, layer in zip(cuts, network.layers, strict=True)
+            ]
+            for batch in map(network.complete, batches)
+        ]
+
+
+def projections(network: Network, squares: Iterable[list[Array]]) -> tuple[Array, ...]:
     """Projections of the rows of each level, after which close rows mean the same to the network.
 
     Where all rows of a bag move by δ, an output changes by ∇ᵀδ to first order, ∇ being its gradient
@@ -41,9 +65,7 @@ def projections(
 
     Args:
         network: the trained network.
-        target: if it is about one output, only that one counts.
-        batches: checked inputs.
-        on_batch: called without arguments after each batch.
+        squares: of the batches, in their order, what `Gradients` yields.
 
     Returns:
         Matrices A, float32 [units, directions], one for each bag-layer.
@@ -55,16 +77,10 @@ def projections(
         Constantine, Active Subspaces: Emerging Ideas for Dimension Reduction in Parameter Studies,
         2015.
     """
-    cuts = [Cut(network.model, layer.name) for layer in network.layers]
-    squares = [np.zeros(())] * len(cuts)
-    for batch in map(network.complete, batches):
-        for level, (cut, layer) in enumerate(zip(cuts, network.layers, strict=True)):
-            for gradient in _gradients(network.model, cut, batch, target.index):
-                gradient = _of_rows(gradient, layer)
-                squares[level] = squares[level] + gradient.T @ gradient
-        if on_batch:
-            on_batch()
-    return tuple(map(_root, squares, network.layers))
+    sums = [np.zeros(())] * len(network.layers)
+    for of_batch in squares:
+        sums = [known + each for known, each in zip(sums, of_batch, strict=True)]
+    return tuple(map(_root, sums, network.layers))
 
 
 def _gradients(model: keras.Model, cut: Cut, batch: Tensors, index: int | None) -> Iterator[Array]:

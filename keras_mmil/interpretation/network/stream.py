@@ -3,7 +3,7 @@
 import copy
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import keras
 import numpy as np
@@ -14,9 +14,15 @@ from keras_mmil import ragged
 from keras_mmil._support.digests import add_to_digest
 from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.functional.input_checks import InputChecks
+from keras_mmil.interpretation.network.passes import Step, in_one_go
 from keras_mmil.interpretation.network.single import checked
 
+if TYPE_CHECKING:
+    from keras_mmil.interpretation.network.capture import Network
+
 __all__ = ["Stream", "drawn"]
+
+T = TypeVar("T")
 
 
 class Stream:
@@ -33,10 +39,13 @@ class Stream:
     Attributes:
         n_batches: number of batches; None where the Dataset does not know it.
         has_labels: whether the Dataset yields labels.
+        in_blocks: False.
 
     Raises:
         ValueError: if the Dataset is known to be empty or to have no end.
     """
+
+    in_blocks = False
 
     def __init__(self, dataset: tf.data.Dataset, checks: InputChecks, name: str) -> None:
         self._dataset, self._checks, self._name = dataset, checks, name
@@ -51,7 +60,9 @@ class Stream:
             raise ValueError(f"Expected a finite Dataset. Received: {name}, which has no end")
         if cardinality == 0:
             raise self._empty()
-        self.n_batches = None if cardinality == tf.data.UNKNOWN_CARDINALITY else cardinality
+        self.n_batches: int | None = (
+            None if cardinality == tf.data.UNKNOWN_CARDINALITY else cardinality
+        )
 
     def batches(self, labels: list[Array] | None = None) -> Iterator[Tensors]:
         """Yield checked inputs.
@@ -99,6 +110,12 @@ class Stream:
         labels: list[Array] = []
         return self.batches(labels), lambda: np.concatenate(labels)
 
+    def run(
+        self, step: Step[T], network: "Network", on_batch: Callable[[], None] = lambda: None
+    ) -> Iterator[T]:
+        """The result of a step for all batches."""
+        return in_one_go(step, network, self.batches(), on_batch)
+
     def set_aside(self, fraction: float, seed: int) -> NoReturn:
         """Refuse to split a Dataset, as Keras does.
 
@@ -110,13 +127,18 @@ class Stream:
             "validation. Received: x_valid=None"
         )
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether all batches have been read."""
+        return self._seen is not None
+
     def count(self, on_batch: Callable[[], None] = lambda: None) -> None:
         """Count the top-bags, unless all have been read before: `draw` has to know.
 
         Args:
             on_batch: called without arguments after each batch.
         """
-        if self._seen is None:
+        if not self.is_counted:
             for _ in self.batches():
                 on_batch()
 

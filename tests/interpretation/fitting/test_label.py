@@ -72,7 +72,7 @@ def test_some_top_bags_with_all_that_is_in_them(seed, chosen):
 
 def test_several_together():
     (bags, data), (other_bags, other) = random_labelled(0), random_labelled(1)
-    both = data.joined(other)
+    both = LabelledBags.join([data, other])
     expected = top_bags(bags, data, range(8)) + top_bags(other_bags, other, range(8))
     assert top_bags(lists_of(both), both, range(16)) == expected
 

@@ -82,14 +82,14 @@ def test_an_explainer_with_many_clusters():
     model = keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(hidden))
     model.compile(keras.optimizers.Adam(0.02), "binary_crossentropy")
     model.fit(bags, y, epochs=15, verbose=0)
-    explainer = keras_mmil.Explainer(max_clusters=24, max_rows=500, n_init=1, verbose=0)
+    # Rows that are drawn with one seed of five show too little of the few negative top-bags.
+    arguments = {"max_rows": 500, "n_init": 1, "random_state": 1, "verbose": 0}
+    explainer = keras_mmil.Explainer(max_clusters=24, **arguments)
     explainer.fit(model, bags[:100], bags[100:])
     tried = {point.n_clusters for point in explainer.grid_}
     assert 49 < len(tried) < 200  # of 529
     best = max(point.fidelity for point in explainer.grid_)
     assert explainer.fidelity_ == best == explainer.fidelity(bags[100:])
-    again = keras_mmil.Explainer(
-        n_clusters=explainer.n_clusters_, max_rows=500, n_init=1, verbose=0
-    )
+    again = keras_mmil.Explainer(n_clusters=explainer.n_clusters_, **arguments)
     again.fit(model, bags[:100], bags[100:])
     assert str(again.rules_) == str(explainer.rules_)

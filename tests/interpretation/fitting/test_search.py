@@ -117,7 +117,7 @@ def by_loops(bags, data, labels, ks, record):
 @pytest.mark.parametrize("alpha", [0.0, 0.01])
 def test_pruned_trees_agree_as_much_but_for_what_each_leaf_may_cost(alpha):
     (_, train), (_, held_out) = random_data(0), random_data(1)
-    together, ks = train.joined(held_out), (2, 3, 2, 3, 2)
+    together, ks = LabelledBags.join([train, held_out]), (2, 3, 2, 3, 2)
     np.testing.assert_array_equal(together.classes, [*train.classes, *held_out.classes])
     weights = multiplicities(train.nestings, PARENTS)
     plan = Plan(PARENTS, FEATURES, FIELDS, ("",) * TOP, ("",) * TOP, HAS_TREE, weights)

@@ -8,7 +8,7 @@ import keras_mmil
 from keras_mmil import ragged
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.sensitivity import draw, projections
+from keras_mmil.interpretation.network.sensitivity import Gradients, draw, projections
 from keras_mmil.interpretation.network.targets import resolve_target
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
 
@@ -37,8 +37,8 @@ def network_of(outputs, depth=1, activation="relu", **arguments):
 
 def projections_of(model, x, target=None, batch_size=7):
     network = Network(model)
-    batches = network.data(x, batch_size).batches()
-    return projections(network, resolve_target(model, target), batches)
+    step = Gradients(resolve_target(model, target))
+    return projections(network, step(network, network.data(x, batch_size).batches(), 0))
 
 
 def squares(matrices):
@@ -185,9 +185,11 @@ def test_of_compressed_data():
 def test_of_many_top_bags_some_are_drawn():
     model = network_of(keras.layers.Dense(1, activation="sigmoid"), 2)
     x = bags(2500, depth=2)
-    target, network = resolve_target(model), Network(model)
+    step, network = Gradients(resolve_target(model)), Network(model)
     first, again, other = (
-        squares(projections(network, target, draw(network.data(x, 500), seed).batches()))[0]
+        squares(projections(network, step(network, draw(network.data(x, 500), seed).batches(), 0)))[
+            0
+        ]
         for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first, again)
