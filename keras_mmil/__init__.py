@@ -23,6 +23,7 @@ _LAZY = {
     "batches": None,
     "builders": None,
     "datasets": None,
+    "distributed": None,
     "estimators": None,
     "interpretation": None,
     "io": None,

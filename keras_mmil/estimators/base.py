@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import check_number, positive_int
-from keras_mmil._support.labels import check_weights
 from keras_mmil._support.types import Array, Floats, Ints, PathLike
 from keras_mmil.estimators import _storage
+from keras_mmil.estimators._given import path_of, weights_of
 from keras_mmil.estimators._kept import Kept
 from keras_mmil.functional.seeds import seeded
 from keras_mmil.interpretation import Explainer
@@ -94,7 +94,7 @@ class NestedEstimator(BaseEstimator):
                 those to train on or of those held out.
         """
         X = list(X) if isinstance(X, Iterator) else X
-        self.target_: str | list[str] | None = _path_of(y)
+        self.target_: str | list[str] | None = path_of(y)
         self.schema_ = Schema.infer(X) if self.schema is None else copy.deepcopy(self.schema)
         if self.target_ is None:
             x, given = self.schema_.read(X), np.asarray(y)
@@ -105,7 +105,7 @@ class NestedEstimator(BaseEstimator):
         else:
             self._choose_kinds()
             x, given = self.schema_.read(X, self.target_)
-        given_weights = _weights(sample_weight, len(given))
+        given_weights = weights_of(sample_weight, len(given))
         labels, targets = self._encode(given, given_weights)
         weights = self._weigh(targets, given_weights)
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -180,6 +180,15 @@ class NestedEstimator(BaseEstimator):
         """
         return self.explainer_of(label).explain(self._read(X))
 
+    def predictions(self, X: Any, batch_size: int | None = None) -> dict[str, Array]:
+        """All that is predicted of each record, by name: "prediction", which `predict` gives.
+
+        Args:
+            X: records.
+            batch_size: number of records that the network computes at once; None for Keras's own.
+        """
+        return {"prediction": self._decide(self._predicted(X, batch_size))}
+
     def save(self, folder: PathLike) -> None:
         """Write the estimator to a folder: its schema and its parameters as JSON, its network as
         Keras does, and its rules, if it has been asked for them.
@@ -216,13 +225,17 @@ class NestedEstimator(BaseEstimator):
         X = list(X) if isinstance(X, Iterator) else X
         return self.schema_.read(X, without=self.target_ or ())
 
-    def _predicted(self, X: Any) -> Array:
+    def _predicted(self, X: Any, batch_size: int | None = None) -> Array:
         x = self._read(X)
-        return np.asarray(self.model_.predict(x, verbose=0))
+        return np.asarray(self.model_.predict(x, batch_size=batch_size, verbose=0))
+
+    def _decide(self, outputs: Array) -> Array:
+        """What is predicted, by the outputs of the network."""
+        raise NotImplementedError
 
     def _true_labels(self, X: Any, y: Target) -> Any:
         """Labels for a score: as given, or as the records hold them at a path."""
-        path = _path_of(y)
+        path = path_of(y)
         return np.asarray(y) if path is None else self._decode(self.schema_.read(X, path)[1])
 
     def _split(self, labels: Labels, y: Array, seed: int) -> tuple[Ints, Ints | None]:
@@ -297,20 +310,3 @@ class NestedEstimator(BaseEstimator):
     def _explained(self, label: str | None) -> dict[str, Any]:
         """Arguments of the explainer that say what the classes are."""
         raise NotImplementedError
-
-
-def _weights(given: npt.ArrayLike | None, n: int) -> Floats:
-    """The weights of n records."""
-    if given is None:
-        return np.ones(n, np.float32)
-    found = np.asarray(check_weights(given, n), np.float32)
-    if found.ndim != 1:
-        raise ValueError(f"Expected one weight for each of {n} records. Received: {found.shape=}")
-    return found
-
-
-def _path_of(y: Target) -> str | list[str] | None:
-    """The path or the paths that labels are at; None for labels themselves."""
-    if isinstance(y, tuple) and y and all(isinstance(path, str) for path in y):
-        return list(y)
-    return y if isinstance(y, str) else None

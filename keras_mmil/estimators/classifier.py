@@ -105,17 +105,21 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
 
     def predict(self, X: Any) -> Array:
         """The class of each record, [records]; of several labels 0 or 1, [records, labels]."""
-        probabilities = self.predict_proba(X)
-        if self.is_multilabel_:
-            return (probabilities > 0.5).astype(np.int64)
-        return self.classes_[probabilities.argmax(axis=1)]
+        return self._decide(self._predicted(X))
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class or label, [records, classes]."""
-        outputs = self._predicted(X)
-        if outputs.shape[1] > 1 or self.is_multilabel_:
-            return outputs
-        return np.concatenate([1 - outputs, outputs], axis=1)
+        return self._probabilities(self._predicted(X))
+
+    def predictions(self, X: Any, batch_size: int | None = None) -> dict[str, Array]:
+        """What `predict` and `predict_proba` give: "prediction" and "probability".
+
+        Args:
+            X: records.
+            batch_size: number of records that the network computes at once; None for Keras's own.
+        """
+        outputs = self._predicted(X, batch_size)
+        return {"prediction": self._decide(outputs), "probability": self._probabilities(outputs)}
 
     def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:
         """Accuracy: the share of records of which the class, or all labels, are predicted right.
@@ -128,6 +132,17 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         check_is_fitted(self, "model_")
         y_true = self._true_labels(X, y)
         return float(accuracy_score(y_true, self.predict(X), sample_weight=sample_weight))
+
+    def _probabilities(self, outputs: Array) -> Array:
+        if outputs.shape[1] > 1 or self.is_multilabel_:
+            return outputs
+        return np.concatenate([1 - outputs, outputs], axis=1)
+
+    def _decide(self, outputs: Array) -> Array:
+        probabilities = self._probabilities(outputs)
+        if self.is_multilabel_:
+            return (probabilities > 0.5).astype(np.int64)
+        return self.classes_[probabilities.argmax(axis=1)]
 
     def _choose_kinds(self) -> None:
         if isinstance(self.target_, str):

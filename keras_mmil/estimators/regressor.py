@@ -89,7 +89,7 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
 
     def predict(self, X: Any) -> Floats:
         """The number of each record, [records]."""
-        return self._predicted(X)[:, 0]
+        return self._decide(self._predicted(X))
 
     def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:
         """R²: the share of the variance that is explained.
@@ -102,6 +102,9 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         check_is_fitted(self, "model_")
         y_true = self._true_labels(X, y)
         return float(r2_score(y_true, self.predict(X), sample_weight=sample_weight))
+
+    def _decide(self, outputs: Array) -> Array:
+        return outputs[:, 0]
 
     def _choose_kinds(self) -> None:
         if isinstance(self.target_, str) and self.schema_[self.target_].kind != "number":

@@ -250,6 +250,14 @@ class Schema(Parts):
             target=self._target(target),
         )
 
+    def columns(self, without: TargetPaths = ()) -> list[str]:
+        """The names of the fields at the top of records that `read` reads.
+
+        Args:
+            without: as of `read`.
+        """
+        return list(wanted(self._wanted(without).parts))
+
     def save(self, path: PathLike) -> None:
         """Write the schema to a file of JSON, which is replaced as a whole."""
         encoding.write(path, self._observed, self._choices, self._links)

@@ -1,0 +1,164 @@
+"""What was saved of a model: a `.keras` file, an estimator, or a run, loaded to be applied."""
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import keras
+import pyarrow as pa
+
+from keras_mmil._support.types import Array, PathLike
+from keras_mmil.distributed.columns import InputColumns
+from keras_mmil.estimators import NestedClassifier, NestedRegressor
+from keras_mmil.estimators.base import NestedEstimator
+from keras_mmil.interpretation import Explainer
+
+__all__ = ["Served", "load", "paths_of"]
+
+_MODEL, _RULES = "model.keras", "rules"  # in a folder
+_ESTIMATOR = "estimator.json"
+_CLASSES = {each.__name__: each for each in (NestedClassifier, NestedRegressor)}
+
+
+class Served(Protocol):
+    """A network, and what is beside it.
+
+    Attributes:
+        model: the network.
+    """
+
+    model: keras.Model
+
+    @property
+    def explainer(self) -> Explainer:
+        """Its rules, loaded when they are first asked for.
+
+        Raises:
+            FileNotFoundError, ValueError: if there are none, or of another model.
+        """
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        """The columns that it reads.
+
+        Raises:
+            ValueError: if some are missing.
+        """
+
+    def read(self, batch: pa.RecordBatch) -> Any:
+        """Rows as top-bags of the network."""
+
+    def predict(self, batch: pa.RecordBatch, batch_size: int) -> dict[str, Any]:
+        """What is predicted of rows, arrays that lead with them, by the name of their column."""
+
+
+class _Network:
+    """A functional model of a file."""
+
+    def __init__(self, model: keras.Model, path: Path, rules: PathLike | None) -> None:
+        self.model, self._path, self._rules = model, path, rules
+        self._inputs = InputColumns(model.input)
+
+    @cached_property
+    def explainer(self) -> Explainer:
+        rules = self._rules
+        if rules is None and (self._path / _RULES).is_dir():
+            rules = self._path / _RULES
+        if rules is None:
+            raise ValueError(
+                "Expected the folder of a saved explainer: explainer=…, as only the folders of "
+                f"estimators and runs have rules. Received: {self._path}"
+            )
+        return Explainer.load(rules, self.model)
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        return list(self._inputs.names(schema).values())
+
+    def read(self, batch: pa.RecordBatch) -> Any:
+        return self._inputs.tensors(batch)
+
+    def predict(self, batch: pa.RecordBatch, batch_size: int) -> dict[str, Any]:
+        outputs = self.model.predict(self.read(batch), batch_size=batch_size, verbose=0)
+        if not isinstance(outputs, list | tuple | Mapping):
+            return {"prediction": outputs}
+        names = list(outputs) if isinstance(outputs, Mapping) else self.model.output_names
+        flat = outputs.values() if isinstance(outputs, Mapping) else outputs
+        return {f"prediction/{name}": each for name, each in zip(names, flat, strict=True)}
+
+
+class _Estimator:
+    """An estimator of a folder, which reads records: their fields are columns."""
+
+    def __init__(
+        self, estimator: NestedEstimator, rules: PathLike | None, label: str | None
+    ) -> None:
+        self.model, self._rules, self._label = estimator.model_, rules, label
+        self._estimator, self._schema = estimator, estimator.schema_
+        self._without = estimator.target_ or ()
+
+    @cached_property
+    def explainer(self) -> Explainer:
+        if self._rules is None:
+            return self._estimator.explainer_of(self._label)
+        return Explainer.load(self._rules, self.model)
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        wanted = self._schema.columns(without=self._without)
+        if missing := [name for name in wanted if name not in schema.names]:
+            raise ValueError(
+                f"Expected columns of the fields {wanted} of the records. "
+                f"Received: columns {schema.names}, without {missing}"
+            )
+        return wanted
+
+    def read(self, batch: pa.RecordBatch) -> Any:
+        return self._schema.read(batch, without=self._without)
+
+    def predict(self, batch: pa.RecordBatch, batch_size: int) -> dict[str, Array]:
+        return self._estimator.predictions(batch, batch_size)
+
+
+def load(path: PathLike, rules: PathLike | None = None, label: str | None = None) -> Served:
+    """Load what was saved.
+
+    Args:
+        path: a `.keras` file; the folder of a saved estimator; or that of a run.
+        rules: folder of a saved explainer; None for the rules that the folder has.
+        label: of an estimator of several labels, the one whose rules are wanted.
+
+    Raises:
+        FileNotFoundError: if there is none of these.
+        ValueError: if it is damaged.
+    """
+    path = Path(path)
+    if (path / _ESTIMATOR).is_file():
+        return _Estimator(_class_of(path).load(path), rules, label)
+    if label is not None:
+        raise ValueError(f"Expected no label, which only estimators have. Received: {label=}")
+    file = path / _MODEL if path.is_dir() else path
+    if not file.is_file():
+        raise FileNotFoundError(
+            "Expected a .keras file, the folder of a saved estimator, or that of a run. "
+            f"Received: {path}"
+        )
+    return _Network(keras.models.load_model(file), path, rules)
+
+
+def paths_of(path: PathLike, rules: PathLike | None = None) -> list[Path]:
+    """The files that `load` reads, in an order that is always the same."""
+    path = Path(path)
+    names = (_ESTIMATOR, "schema.json", _MODEL, f"{_RULES}/**/*")
+    found = [x for name in names for x in sorted(path.glob(name))] if path.is_dir() else [path]
+    found += sorted(Path(rules).rglob("*")) if rules is not None else []
+    return [each for each in found if each.is_file()]
+
+
+def _class_of(folder: Path) -> type[NestedEstimator]:
+    try:
+        name = json.loads((folder / _ESTIMATOR).read_text(encoding="utf-8"))["class"]
+        return _CLASSES[name]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"Expected a saved estimator, one of {sorted(_CLASSES)}. Received: {folder}, {error}"
+        ) from error
