@@ -25,6 +25,7 @@ settings.load_profile("keras-mmil")
 EAGER = {
     "benchmarks",
     "cli",
+    "distributed",
     "estimators",
     "interpretation",
     "io",

@@ -155,7 +155,7 @@ def _run(
     content = {
         "verb": verb,
         "library": __version__,
-        "model": digest_of(paths_of(model_path, rules)),
+        "model": digest_of(paths_of(model_path, rules, with_rules=verb == "explain")),
         "block_size": block_size,
         **{name: value for name, value in arguments.items() if name != "explainer"},
         "files": [file.to_dict() for file in files],

@@ -11,7 +11,7 @@ from keras_mmil._support.types import PathLike
 from keras_mmil.distributed import engine
 from keras_mmil.distributed.blocks import Data, blocks_of, files_of
 from keras_mmil.distributed.served import load
-from keras_mmil.distributed.source import BlockSource, Share, batches_of
+from keras_mmil.distributed.source import BlockSource, Share, do
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.passes import Step
@@ -80,5 +80,4 @@ class _Worker:
         self._network = Network(self._served.model, feature_names)
 
     def __call__(self, step: Step[Any], share: Share) -> Any:
-        batches = batches_of(share, self._served, self._network)
-        return step(self._network, batches, share.first)
+        return do(step, share, self._served, self._network)

@@ -18,7 +18,7 @@ from keras_mmil.interpretation import Explainer
 __all__ = ["Served", "load", "paths_of"]
 
 _MODEL, _RULES = "model.keras", "rules"  # in a folder
-_ESTIMATOR = "estimator.json"
+_ESTIMATOR, _SCHEMA = "estimator.json", "schema.json"
 _CLASSES = {each.__name__: each for each in (NestedClassifier, NestedRegressor)}
 
 
@@ -145,12 +145,19 @@ def load(path: PathLike, rules: PathLike | None = None, label: str | None = None
     return _Network(keras.models.load_model(file), path, rules)
 
 
-def paths_of(path: PathLike, rules: PathLike | None = None) -> list[Path]:
-    """The files that `load` reads, in an order that is always the same."""
+def paths_of(path: PathLike, rules: PathLike | None = None, with_rules: bool = True) -> list[Path]:
+    """The files that `load` reads, in an order that is always the same.
+
+    Args:
+        path, rules: as of `load`.
+        with_rules: whether the rules count.
+    """
     path = Path(path)
-    names = (_ESTIMATOR, "schema.json", _MODEL, f"{_RULES}/**/*")
-    found = [x for name in names for x in sorted(path.glob(name))] if path.is_dir() else [path]
-    found += sorted(Path(rules).rglob("*")) if rules is not None else []
+    found = [path]
+    if path.is_dir():
+        found = [path / name for name in (_ESTIMATOR, _SCHEMA, _MODEL)]
+    if with_rules:
+        found += sorted(Path(rules if rules is not None else path / _RULES).rglob("*"))
     return [each for each in found if each.is_file()]
 
 

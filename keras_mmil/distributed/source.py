@@ -7,6 +7,7 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from keras_mmil import ragged
 from keras_mmil._support.types import Ints, Tensors
@@ -17,7 +18,7 @@ from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.passes import Step
 from keras_mmil.interpretation.network.stream import drawn
 
-__all__ = ["BlockSource", "Share", "batches_of"]
+__all__ = ["BlockSource", "Share", "do"]
 
 T = TypeVar("T")
 
@@ -49,12 +50,19 @@ class Share:
         return -(-self.n // self.batch_size)
 
 
-def batches_of(share: Share, served: Served, network: Network) -> Iterator[Tensors]:
-    """The batches of a share, checked.
+def do(step: Step[T], share: Share, served: Served, network: Network) -> T:
+    """The result of a step for a share, in this process.
 
     Raises:
         TypeError, ValueError: if the data are damaged, or do not fit the network.
     """
+    # As in all processes: sums of other numbers of threads may differ in their last bits.
+    with threadpool_limits(1):
+        return step(network, _batches_of(share, served, network), share.first)
+
+
+def _batches_of(share: Share, served: Served, network: Network) -> Iterator[Tensors]:
+    """The batches of a share, checked."""
     x = served.read(read(share.block, served.columns))
     if share.rows is not None:
         x = ragged.take(x, share.rows)
@@ -90,14 +98,14 @@ class BlockSource:
         """Yield checked inputs, in this process."""
         network = Network(self._served.model)
         for share in self._shares:
-            yield from batches_of(share, self._served, network)
+            yield from _batches_of(share, self._served, network)
 
     def run(
         self, step: Step[T], network: Network, on_batch: Callable[[], None] = lambda: None
     ) -> Iterator[T]:
         """The results of a step for each block, in their order."""
         if self._pool is None:
-            found = (self._here(step, network, share) for share in self._shares)
+            found = (do(step, share, self._served, network) for share in self._shares)
         else:
             found = self._pool.map(step, self._shares)
         for share, result in zip(self._shares, found, strict=True):
@@ -143,9 +151,6 @@ class BlockSource:
             ]
         )
         return some
-
-    def _here(self, step: Step[T], network: Network, share: Share) -> T:
-        return step(network, batches_of(share, self._served, network), share.first)
 
     def _set(self, shares: Sequence[Share]) -> None:
         """Number the batches of the shares, and keep them."""

@@ -1,0 +1,154 @@
+"""Predictions and explanations of files in this process: what is written, continued and refused."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from keras_mmil import distributed, io
+from keras_mmil.distributed import Predictor
+
+
+def run(saved, out, data=None, verb=distributed.predict, **arguments):
+    data = f"{saved.folder}/in/*.parquet" if data is None else data
+    settings = {"keep": ["id"], "block_size": 20, "verbose": 0, **arguments}
+    return verb(saved.model_path, data, out, **settings)
+
+
+def times(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.glob("block-*")}
+
+
+def test_predictions_of_all_rows(saved, tmp_path):
+    done = run(saved, tmp_path / "out")
+    assert (done.rows, done.blocks, len(done.reports)) == (100, 7, 7)
+    assert [report.rows for report in done.reports] == [20, 20, 8, 20, 20, 8, 4]
+    assert str(done).startswith("100 rows in 7 files in ")
+    table = pa.parquet.read_table(tmp_path / "out")
+    assert table.column_names == ["id", "prediction"]
+    assert table["id"].to_pylist() == [f"row {i}" for i in range(100)]
+    expected = saved.model.predict(saved.x, verbose=0)[:, 0]
+    np.testing.assert_allclose(table["prediction"].to_numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_explanations_of_all_rows(saved, rules, tmp_path):
+    folder, explainer = rules
+    run(saved, tmp_path / "out", verb=distributed.explain, explainer=folder, batch_size=8)
+    table = pa.parquet.read_table(tmp_path / "out")
+    assert table["id"].to_pylist() == [f"row {i}" for i in range(100)]
+    assert table["label"].to_pylist() == [explainer.classes_[i] for i in explainer.predict(saved.x)]
+    # Top-bags are called by their numbers in their files.
+    expected = [str(each).partition(" is ")[2] for each in explainer.explain(saved.x)]
+    ours = [each.partition(" is ") for each in table["explanation"].to_pylist()]
+    assert [each[2] for each in ours] == expected
+    numbers = [*range(48), *range(48), *range(4)]
+    assert [each[0] for each in ours] == [f"top-bag {i}" for i in numbers]
+
+
+def test_a_job_is_continued(saved, tmp_path):
+    out = tmp_path / "out"
+    run(saved, out)
+    first, table = times(out), pa.parquet.read_table(out)
+    (out / "block-000003.parquet").unlink()
+    damaged = out / "block-000005.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    (out / "part-0123456789abcdef-block-000001.parquet").write_bytes(b"of a killed process")
+    done = run(saved, out)
+    assert [report.number for report in done.reports] == [3, 5]
+    kept = first.keys() - {"block-000003.parquet", "block-000005.parquet"}
+    again = times(out)
+    assert {name: again[name] for name in kept} == {name: first[name] for name in kept}
+    paths = sorted(out.glob("block-*"))
+    assert pa.concat_tables(map(pa.parquet.read_table, paths)).equals(table)
+    assert not run(saved, out).reports
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"keep": []}, r"keep=\[\] instead of \['id'\]"),
+        ({"block_size": 21}, "block_size=21 instead of 20"),
+        ({"batch_size": 7}, "batch_size=7 instead of 64"),
+        ({"data": "data"}, "files=.* instead of"),
+        ({"verb": distributed.explain, "explainer": "rules"}, "verb='explain' instead of"),
+    ],
+)
+def test_another_job_is_refused(saved, rules, tmp_path, other, named):
+    names = {"data", "explainer"} & other.keys()
+    other = other | {name: saved.folder / other[name] for name in names}
+    if "data" in names:
+        other["keep"] = []
+    run(saved, tmp_path / "out")
+    before = times(tmp_path / "out")
+    with pytest.raises(ValueError, match=named):
+        run(saved, tmp_path / "out", **other)
+    assert times(tmp_path / "out") == before
+
+
+def test_another_model_is_refused(saved, tmp_path):
+    run(saved, tmp_path / "out")
+    path = tmp_path / "other.keras"
+    saved.model.save(path)
+    with pytest.raises(ValueError, match=r"model=.* instead of"):
+        distributed.predict(
+            path,
+            f"{saved.folder}/in/*.parquet",
+            tmp_path / "out",
+            keep=["id"],
+            block_size=20,
+            verbose=0,
+        )
+
+
+def test_a_damaged_file_is_named_and_the_others_are_done(saved, tmp_path):
+    """Pages have checksums where `io.write` made them."""
+    data, out = tmp_path / "in", tmp_path / "out"
+    io.write(data, saved.x, top_bags_per_file=48, verbose=0)
+    damaged = data / "part-00001.parquet"
+    content = bytearray(damaged.read_bytes())
+    content[200] ^= 1
+    damaged.write_bytes(content)
+    with pytest.raises(ValueError, match=r"3 of 7 cannot.*rows 0 to 19 of .*part-00001\.parquet"):
+        run(saved, out, f"{data}/*.parquet", keep=[])
+    assert len(times(out)) == 4
+    content[200] ^= 1
+    damaged.write_bytes(content)
+    assert [r.number for r in run(saved, out, f"{data}/*.parquet", keep=[]).reports] == [3, 4, 5]
+    assert pa.parquet.read_table(out).num_rows == 100
+
+
+def test_nothing_is_made_where_nothing_can_be_done(saved, tmp_path):
+    out = tmp_path / "out"
+    cases = [
+        ({"data": f"{tmp_path}/*.parquet"}, FileNotFoundError, "Expected Parquet files"),
+        ({"keep": ["key"]}, ValueError, r"without \['key'\], in .*part-00000\.parquet"),
+        ({"verb": distributed.explain}, ValueError, "folder of a saved explainer"),
+        ({"actors": -1}, ValueError, "actors=-1"),
+        ({"actors": True}, ValueError, "actors=True"),
+        ({"threads": 0}, ValueError, "threads=0"),
+        ({"block_size": 0}, ValueError, "block_size=0"),
+    ]
+    for arguments, error, message in cases:
+        with pytest.raises(error, match=message):
+            run(saved, out, **arguments)
+    pa.parquet.write_table(pa.table({"id": ["1"], "y": [1]}), tmp_path / "other.parquet")
+    with pytest.raises(ValueError, match=r"one column 'bags'.* in .*other\.parquet"):
+        run(saved, out, tmp_path / "other.parquet")
+    assert not out.exists()
+
+
+def test_a_progress_bar_of_blocks(saved, tmp_path, capsys):
+    run(saved, tmp_path / "out", verbose=1)
+    assert "7/7" in capsys.readouterr().out
+    run(saved, tmp_path / "quiet", verbose=0)
+    assert not capsys.readouterr().out
+
+
+def test_a_batch_of_any_engine_is_a_block(saved, tmp_path):
+    run(saved, tmp_path / "out")
+    table = pa.parquet.read_table(saved.folder / "in" / "part-00000.parquet")
+    predictor = Predictor(saved.model_path, keep=["id"])
+    (batch,) = table.slice(20, 20).combine_chunks().to_batches()
+    ours = predictor.predict_batch(batch)
+    theirs = pa.parquet.read_table(tmp_path / "out" / "block-000001.parquet")
+    assert pa.Table.from_batches([ours]).equals(theirs)
