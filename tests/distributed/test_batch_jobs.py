@@ -1,5 +1,8 @@
 """Predictions and explanations of files in this process: what is written, continued and refused."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -152,3 +155,15 @@ def test_a_batch_of_any_engine_is_a_block(saved, tmp_path):
     ours = predictor.predict_batch(batch)
     theirs = pa.parquet.read_table(tmp_path / "out" / "block-000001.parquet")
     assert pa.Table.from_batches([ours]).equals(theirs)
+
+
+def test_without_ray(saved, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"pip install 'keras-mmil\[ray\]'\. actors=0 works"):
+        run(saved, tmp_path / "out", actors=1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_importing_needs_no_ray():
+    code = "import sys; sys.modules['ray'] = None; from keras_mmil import distributed"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
