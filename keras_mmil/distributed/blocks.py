@@ -150,7 +150,8 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     """Parts of the block, from those row groups that have some."""
     stop = block.start + block.rows
-    groups, first, at = [], 0, 0
+    groups: list[int] = []
+    first = at = 0
     for i in range(file.num_row_groups):
         end = at + file.metadata.row_group(i).num_rows
         if end > block.start and at < stop:

@@ -47,7 +47,7 @@ class InputColumns:
 
     def __init__(self, inputs: Any) -> None:
         self._structure = inputs
-        self._inputs = dict(_inputs(inputs))
+        self._by_key = dict(_inputs(inputs))
 
     def names(self, schema: pa.Schema) -> dict[Any, str]:
         """The column of each input, by its key, without optional ones that there are not.
@@ -57,7 +57,7 @@ class InputColumns:
                 "x/NAME" for which the model has no input.
         """
         found: dict[Any, str] = {}
-        for key, each in self._inputs.items():
+        for key, each in self._by_key.items():
             here = [name for name in each.names if name in schema.names]
             if len(here) > 1 or (not here and not is_optional(each.spec)):
                 wanted = " or ".join(map(repr, each.names))
@@ -84,7 +84,7 @@ class InputColumns:
                 bags of the model, or instances are of other sizes.
         """
         tensors = {
-            key: _tensor(name, batch.column(name), self._inputs[key].spec)
+            key: _tensor(name, batch.column(name), self._by_key[key].spec)
             for key, name in self.names(batch.schema).items()
         }
         if isinstance(self._structure, dict):

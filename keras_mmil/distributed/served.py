@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import keras
+import numpy as np
 import pyarrow as pa
 
 from keras_mmil._support.types import Array, PathLike
 from keras_mmil.distributed.columns import InputColumns
+from keras_mmil.distributed.forward import Forward
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.interpretation import Explainer
@@ -57,29 +59,29 @@ class _Network:
     """A functional model of a file."""
 
     def __init__(self, model: keras.Model, path: Path, rules: PathLike | None) -> None:
-        self.model, self._path, self._rules = model, path, rules
-        self._inputs = InputColumns(model.input)
+        self.model, self._folder, self._rules = model, path, rules
+        self._columns, self._forward = InputColumns(model.input), Forward(model)
 
     @cached_property
     def explainer(self) -> Explainer:
         rules = self._rules
-        if rules is None and (self._path / _RULES).is_dir():
-            rules = self._path / _RULES
+        if rules is None and (self._folder / _RULES).is_dir():
+            rules = self._folder / _RULES
         if rules is None:
             raise ValueError(
                 "Expected the folder of a saved explainer: explainer=…, as only the folders of "
-                f"estimators and runs have rules. Received: {self._path}"
+                f"estimators and runs have rules. Received: {self._folder}"
             )
         return Explainer.load(rules, self.model)
 
     def columns(self, schema: pa.Schema) -> list[str]:
-        return list(self._inputs.names(schema).values())
+        return list(self._columns.names(schema).values())
 
     def read(self, batch: pa.RecordBatch) -> Any:
-        return self._inputs.tensors(batch)
+        return self._columns.tensors(batch)
 
     def predict(self, batch: pa.RecordBatch, batch_size: int) -> dict[str, Any]:
-        outputs = self.model.predict(self.read(batch), batch_size=batch_size, verbose=0)
+        outputs = self._forward(self.read(batch), batch_size)
         if not isinstance(outputs, list | tuple | Mapping):
             return {"prediction": outputs}
         names = list(outputs) if isinstance(outputs, Mapping) else self.model.output_names
@@ -96,6 +98,7 @@ class _Estimator:
         self.model, self._rules, self._label = estimator.model_, rules, label
         self._estimator, self._schema = estimator, estimator.schema_
         self._without = estimator.target_ or ()
+        self._forward = Forward(self.model)
 
     @cached_property
     def explainer(self) -> Explainer:
@@ -116,7 +119,8 @@ class _Estimator:
         return self._schema.read(batch, without=self._without)
 
     def predict(self, batch: pa.RecordBatch, batch_size: int) -> dict[str, Array]:
-        return self._estimator.predictions(batch, batch_size)
+        outputs = self._forward(self.read(batch), batch_size)
+        return self._estimator.predictions_of(np.asarray(outputs))
 
 
 def load(path: PathLike, rules: PathLike | None = None, label: str | None = None) -> Served:

@@ -104,6 +104,7 @@ class BlockSource:
         self, step: Step[T], network: Network, on_batch: Callable[[], None] = lambda: None
     ) -> Iterator[T]:
         """The results of a step for each block, in their order."""
+        found: Iterator[T]
         if self._pool is None:
             found = (do(step, share, self._served, network) for share in self._shares)
         else:

@@ -180,14 +180,13 @@ class NestedEstimator(BaseEstimator):
         """
         return self.explainer_of(label).explain(self._read(X))
 
-    def predictions(self, X: Any, batch_size: int | None = None) -> dict[str, Array]:
-        """All that is predicted of each record, by name: "prediction", which `predict` gives.
+    def predictions_of(self, outputs: Array) -> dict[str, Array]:
+        """All that is predicted of records, by name: "prediction", what `predict` gives.
 
         Args:
-            X: records.
-            batch_size: number of records that the network computes at once; None for Keras's own.
+            outputs: of the network for these records, [records, n].
         """
-        return {"prediction": self._decide(self._predicted(X, batch_size))}
+        return {"prediction": self._decide(outputs)}
 
     def save(self, folder: PathLike) -> None:
         """Write the estimator to a folder: its schema and its parameters as JSON, its network as
@@ -225,9 +224,9 @@ class NestedEstimator(BaseEstimator):
         X = list(X) if isinstance(X, Iterator) else X
         return self.schema_.read(X, without=self.target_ or ())
 
-    def _predicted(self, X: Any, batch_size: int | None = None) -> Array:
+    def _predicted(self, X: Any) -> Array:
         x = self._read(X)
-        return np.asarray(self.model_.predict(x, batch_size=batch_size, verbose=0))
+        return np.asarray(self.model_.predict(x, verbose=0))
 
     def _decide(self, outputs: Array) -> Array:
         """What is predicted, by the outputs of the network."""

@@ -111,14 +111,12 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         """The probability of each class or label, [records, classes]."""
         return self._probabilities(self._predicted(X))
 
-    def predictions(self, X: Any, batch_size: int | None = None) -> dict[str, Array]:
+    def predictions_of(self, outputs: Array) -> dict[str, Array]:
         """What `predict` and `predict_proba` give: "prediction" and "probability".
 
         Args:
-            X: records.
-            batch_size: number of records that the network computes at once; None for Keras's own.
+            outputs: of the network for some records, [records, n].
         """
-        outputs = self._predicted(X, batch_size)
         return {"prediction": self._decide(outputs), "probability": self._probabilities(outputs)}
 
     def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:

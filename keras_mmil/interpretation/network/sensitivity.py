@@ -42,16 +42,13 @@ class Gradients:
     ) -> list[list[Array]]:
         """For each batch and bag-layer the sum of ∇∇ᵀ over bags and outputs, [units, units]."""
         cuts = [Cut(network.model, layer.name) for layer in network.layers]
+        pairs = list(zip(cuts, network.layers, strict=True))
         return [
             [
-                sum(
-                    each.T @ each
-                    for gradient in _gradients(network.model, cut, batch, self.target.index)
-                    for each in [_of_rows(gradient, layer)]
-                )
-                for cut, layer in zip(cuts, network.layers, strict=True)
+                _square(_gradients(network.model, cut, x, self.target.index), bags)
+                for cut, bags in pairs
             ]
-            for batch in map(network.complete, batches)
+            for x in map(network.complete, batches)
         ]
 
 
@@ -81,6 +78,12 @@ def projections(network: Network, squares: Iterable[list[Array]]) -> tuple[Array
     for of_batch in squares:
         sums = [known + each for known, each in zip(sums, of_batch, strict=True)]
     return tuple(map(_root, sums, network.layers))
+
+
+def _square(gradients: Iterable[Array], layer: BagLayer) -> Array:
+    """The sum of ∇∇ᵀ over some outputs."""
+    rows = [_of_rows(gradient, layer) for gradient in gradients]
+    return np.sum([each.T @ each for each in rows], axis=0)
 
 
 def _gradients(model: keras.Model, cut: Cut, batch: Tensors, index: int | None) -> Iterator[Array]:
