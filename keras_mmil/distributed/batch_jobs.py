@@ -87,6 +87,7 @@ def predict(
         ImportError: if there are to be actors, and Ray is not installed.
         ValueError: if columns are missing, files damaged, or the folder is of another job. Where
             blocks fail, the others are computed first, and the message names the first that failed.
+        RuntimeError: if an actor ends four times at the same block.
 
     Example:
 

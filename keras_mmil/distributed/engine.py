@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,7 +16,9 @@ from keras_mmil.distributed.worker import Report, Work, Worker, set_threads
 
 __all__ = ["Pool", "session", "work_on"]
 
-T = TypeVar("T")
+# An actor that ends is started anew, and does again what it had begun: but not for ever, if it ends
+# each time at the same block, as where that is too large for its memory.
+_LIFE = {"max_restarts": -1, "max_task_retries": 3}
 
 
 @contextlib.contextmanager
@@ -60,7 +62,7 @@ def work_on(work: Work, blocks: Sequence[Block], actors: int, threads: int) -> I
         threads: of each.
     """
     data = _imported("ray.data")
-    with _quiet(data):
+    with _quiet(data), _plain_errors():
         tables = [pa.Table.from_pylist([block.to_dict()]) for block in blocks]
         reports = data.from_arrow(tables).map_batches(
             _ArrowWorker,
@@ -69,6 +71,7 @@ def work_on(work: Work, blocks: Sequence[Block], actors: int, threads: int) -> I
             batch_size=1,
             batch_format="pyarrow",
             num_cpus=threads,
+            **_LIFE,
         )
         for table in reports.iter_batches(
             batch_size=None, batch_format="pyarrow", prefetch_batches=0
@@ -99,9 +102,7 @@ class Pool:
 
     def __init__(self, make: Callable[[], Any], actors: int, threads: int) -> None:
         self._ray = _imported("ray")
-        # An actor that ends is started anew, and does again what it had begun.
-        options = {"num_cpus": threads, "max_restarts": -1, "max_task_retries": -1}
-        kind = self._ray.remote(**options)(_Actor)
+        kind = self._ray.remote(num_cpus=threads, **_LIFE)(_Actor)
         self._actors = [kind.remote(make, threads) for _ in range(actors)]
 
     def map(self, common: Any, arguments: Iterable[Any]) -> Iterator[Any]:
@@ -109,10 +110,8 @@ class Pool:
         pool = _imported("ray.util").ActorPool(self._actors)
         common = self._ray.put(common)
         found = pool.map(lambda actor, each: actor.answer.remote(common, each), arguments)
-        try:
+        with _plain_errors():
             yield from found
-        except self._ray.exceptions.RayTaskError as error:
-            raise error.cause from error
 
 
 class _Actor:
@@ -134,6 +133,21 @@ def _imported(name: str) -> Any:
     except ImportError as error:
         raise ImportError(
             "Expected Ray for actors: pip install 'keras-mmil[ray]'. actors=0 works without"
+        ) from error
+
+
+@contextlib.contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Errors of tasks as they were raised; RuntimeError where actors do not live."""
+    exceptions = _imported("ray.exceptions")
+    try:
+        yield
+    except exceptions.RayTaskError as error:
+        raise error.cause from error
+    except exceptions.RayActorError as error:
+        raise RuntimeError(
+            "Expected actors that do not end before their work, or too often. What is done, is "
+            f"done: the same call continues. Received: {error}"
         ) from error
 
 

@@ -10,6 +10,7 @@ from ray_processes import killing, pids_of_actors
 from saved_rules import assert_same_rules
 
 from keras_mmil import distributed, io
+from keras_mmil.distributed.engine import Pool
 
 # Actors trace graphs, and so has this process to: operations that are fused may round otherwise.
 pytestmark = [
@@ -140,6 +141,16 @@ def test_sensitive_directions_of_some_top_bags(saved, tmp_path):
     arguments = {"metric": "sensitivity", "max_top_bags": 40}
     ours, theirs = (fit_rules(saved, actors=actors, **arguments) for actors in (2, 0))
     assert_same_rules(tmp_path, ours, theirs)
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_what_ends_every_actor_is_not_tried_for_ever():
+    deadly = lambda: lambda common, each: each if each < 2 else os.kill(os.getpid(), 9)  # noqa: E731
+    found = Pool(deadly, actors=1, threads=1).map(None, range(4))
+    assert [next(found), next(found)] == [0, 1]
+    with pytest.raises(RuntimeError, match="the same call continues"):
+        next(found)
 
 
 @pytest.mark.nightly

@@ -1,6 +1,8 @@
 """Blocks of files as the data of an explainer: the same rules as of the same batches at hand."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import tensorflow as tf
 from bag_forms import BATCH, FORMS
@@ -155,3 +157,24 @@ def test_stability_reads_the_files_again(saved):
     theirs = Explainer(**arguments).fit(saved.model, dataset(saved.x), dataset(saved.x_valid))
     assert ours.stability(n=2).to_dict() == theirs.stability(n=2).to_dict()
     assert isinstance(ours, keras_mmil.Explainer)
+
+
+def test_rules_of_records(tmp_path):
+    """The folder of an estimator, whose columns are the fields of records."""
+    rng = np.random.default_rng(0)
+    prices = [rng.normal(size=n) for n in rng.integers(0, 5, 90)]
+    records = [
+        {"id": f"row {i}", "orders": [{"price": x} for x in p]} for i, p in enumerate(prices)
+    ]
+    classifier = keras_mmil.NestedClassifier(epochs=1, random_state=0, verbose=0)
+    classifier.fit(records, ["many" if len(p) > 2 else "few" for p in prices]).save(
+        tmp_path / "model"
+    )
+    pa.parquet.write_table(pa.Table.from_pylist(records), tmp_path / "records.parquet")
+    model, x = classifier.model_, classifier.schema_.read(records)
+    threshold = float(np.median(model.predict(x, verbose=0)[:, 0]))
+    arguments = {"max_clusters": 3, "target": (0, threshold), "batch_size": BATCH, "verbose": 0}
+    files = [tmp_path / "records.parquet"] * 2
+    ours = distributed.fit_rules(tmp_path / "model", *files, block_size=3 * BATCH, **arguments)
+    theirs = Explainer(**arguments).fit(model, dataset(x), dataset(x))
+    assert_same_rules(tmp_path, ours, theirs)
