@@ -31,9 +31,16 @@ def session(actors: int, threads: int) -> Iterator[Any]:
 
     Raises:
         ImportError: if Ray is not installed.
+        ValueError: if Ray is running, with too few cores.
     """
     ray = _imported("ray")
     if ray.is_initialized():
+        cores = int(ray.cluster_resources().get("CPU", 0))
+        if cores < actors * threads:  # some would wait for ever
+            raise ValueError(
+                f"Expected at most {cores // threads} actors of {threads} threads, for the {cores} "
+                f"cores that Ray has. Received: {actors=}"
+            )
         yield ray
         return
     arguments: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
@@ -64,15 +71,18 @@ def work_on(work: Work, blocks: Sequence[Block], actors: int, threads: int) -> I
     data = _imported("ray.data")
     with _quiet(data), _plain_errors():
         tables = [pa.Table.from_pylist([block.to_dict()]) for block in blocks]
-        reports = data.from_arrow(tables).map_batches(
-            _ArrowWorker,
-            fn_constructor_args=(work, threads),
-            compute=data.ActorPoolStrategy(size=actors),
-            batch_size=1,
-            batch_format="pyarrow",
-            num_cpus=threads,
-            **_LIFE,
-        )
+        with warnings.catch_warnings():
+            # Ray 2.64 is to have another way to limit retries, which older ones have not.
+            warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
+            reports = data.from_arrow(tables).map_batches(
+                _ArrowWorker,
+                fn_constructor_args=(work, threads),
+                compute=data.ActorPoolStrategy(size=actors),
+                batch_size=1,
+                batch_format="pyarrow",
+                num_cpus=threads,
+                **_LIFE,
+            )
         for table in reports.iter_batches(
             batch_size=None, batch_format="pyarrow", prefetch_batches=0
         ):

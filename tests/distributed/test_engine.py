@@ -120,6 +120,12 @@ def test_a_damaged_file_is_named(saved, rules, tmp_path):
         )
 
 
+def test_more_actors_than_ray_has_cores(saved, tmp_path):
+    with pytest.raises(ValueError, match="at most 2 actors of 2 threads, for the 4 cores"):
+        predict(saved, tmp_path / "out", actors=3, threads=2)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("actors", [1, 4])
 def test_any_number_of_actors(saved, here, tmp_path, actors):
