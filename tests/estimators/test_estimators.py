@@ -417,6 +417,11 @@ def test_rules_of_numbers_and_of_several_labels():
     assert regressor.explainer_.fidelity(x) == pytest.approx(
         np.mean(regressor.explainer_.predict(x) == bins)
     )
+    highest = float(regressor.predict(records).max())
+    regressor.edges_ = np.array([5, highest + 1, highest + 2])  # no record is in the last two bins
+    regressor._explainers.clear()
+    assert len(regressor.explainer_.classes_) == 4
+    assert 0.5 < regressor.explainer_.fidelity(x) <= 1
     y = np.stack([LATE, SPENT > 8], axis=1).astype(int)
     labels = NestedClassifier(**arguments).fit(records, y)
     assert {"1", "not 1"} & set(str(labels.rules_of(1)).replace(".", " ").split())

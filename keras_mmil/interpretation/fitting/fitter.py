@@ -211,7 +211,8 @@ class Fitter:
 
     def _class_names(self, data: Labelled) -> tuple[str, ...]:
         n_classes = self._target.n_classes(data.train.classes, data.held_out.classes)
-        return options.class_names(self._settings.class_names, n_classes)
+        is_function = self._target.function is not None  # which may return others, too
+        return options.class_names(self._settings.class_names, n_classes, or_more=is_function)
 
     # What the steps share.
 

@@ -227,15 +227,23 @@ def _level_feature(name: str, aggregations: set[str], weights: Array) -> kinds.F
     return kinds.get(name)
 
 
-def class_names(names: Sequence[str] | None, n_classes: int) -> tuple[str, ...]:
+def class_names(
+    names: Sequence[str] | None, n_classes: int, or_more: bool = False
+) -> tuple[str, ...]:
     """Names of the classes of top-bags: those given, or made up.
+
+    Args:
+        names: those given, or None.
+        n_classes: number of classes.
+        or_more: whether there may be more than that, of which none has been seen.
 
     Raises:
         ValueError: if there are not as many as classes, or two are equal.
     """
     if names is None:
         return _BINARY if n_classes == 2 else tuple(f"class_{i}" for i in range(n_classes))
-    if isinstance(names, str) or len(set(names)) != len(names) or len(names) != n_classes:
+    n_names = min(len(names), n_classes) if or_more else len(names)
+    if isinstance(names, str) or len(set(names)) != len(names) or n_names != n_classes:
         raise ValueError(
             f"Expected different names for {n_classes} classes. Received: class_names={names!r}"
         )
