@@ -12,9 +12,10 @@ import tensorflow as tf
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from keras_mmil._support import archives
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.datasets import _draws
-from keras_mmil.datasets._io import archives, files
+from keras_mmil.datasets._io import files
 
 __all__ = ["load_mmil", "sub_bag_labels", "top_bag_labels"]
 
@@ -118,10 +119,12 @@ def _mnist(seed: int) -> tuple[Pool, ...]:
     arrays = archives.read_npz(path, _SHAPES)
     for name, array in arrays.items():
         highest = 9 if name.startswith("y") else 255
-        if array.dtype.kind not in "iu" or array.min() < 0 or array.max() > highest:
+        is_of_ints = array.dtype.kind in "iu"
+        if not is_of_ints or array.min() < 0 or array.max() > highest:
+            values = f", min={array.min()}, max={array.max()}" if is_of_ints else ""
             raise ValueError(
                 f"Expected integers between 0 and {highest} as `{name}` in {path}. Received: "
-                f"dtype={array.dtype}, min={array.min()}, max={array.max()}"
+                f"dtype={array.dtype}{values}"
             )
     train, valid = _split(arrays["x_train"], arrays["y_train"], 5_000, seed)
     return train, valid, _pool(arrays["x_test"], arrays["y_test"])

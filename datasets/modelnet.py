@@ -16,10 +16,11 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_mmil._support import archives
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders import clouds
-from keras_mmil.datasets._io import archives, cache, files
+from keras_mmil.datasets._io import cache, files
 
 __all__ = ["CLASS_NAMES", "load"]
 
@@ -86,9 +87,12 @@ def load(n_points: int = 100, source: str | None = None, seed: int = 0) -> tuple
     path = files.cache_folder() / name
 
     def make() -> dict[str, Array]:
-        with archives.opened(archive) as members:
-            drawn = _DRAW[source](members, n_points, np.random.default_rng(seed))
-            return _joined(drawn, n_points)
+        try:
+            with archives.opened(archive) as members:
+                drawn = _DRAW[source](members, n_points, np.random.default_rng(seed))
+                return _joined(drawn, n_points)
+        except ValueError as error:
+            raise ValueError(f"Expected clouds. Received: {archive}. {error}") from error
 
     def read(path: Path) -> dict[str, Array]:
         arrays = cache.read_arrays(path, _ARRAYS)
@@ -104,12 +108,16 @@ def _pairs(arrays: Mapping[str, Array], path: Path) -> tuple[Pair, ...]:
     for part in _PARTS:
         x, y = arrays[f"x_{part}"], arrays[f"y_{part}"]
         fits = x.ndim == 3 and x.shape[2] == 3 and y.shape == x.shape[:1] and y.dtype.kind in "iu"
+        fits = fits and x.dtype.kind == "f"
         if not fits or (y.size and not 0 <= y.min() <= y.max() < len(CLASS_NAMES)):
             raise ValueError(
                 f"Expected clouds [n, points, 3] of {len(CLASS_NAMES)} kinds [n] in {path}. "
                 f"Received: x_{part}.shape={x.shape}, y_{part}.shape={y.shape}"
             )
-        pairs.append((clouds.normalise(x), y.astype(np.int64)))
+        try:
+            pairs.append((clouds.normalise(x), y.astype(np.int64)))
+        except ValueError as error:
+            raise ValueError(f"Expected clouds. Received: {path}. {error}") from error
     return tuple(pairs)
 
 
@@ -163,6 +171,7 @@ def _read_hdf5(content: bytes, name: str) -> tuple[Array, Ints]:
         raise ValueError(f"Expected an HDF5 file. Received: {name} ({error})") from error
     y = y.reshape(-1)
     is_known = y.dtype.kind in "iu" and ((y >= 0) & (y < len(CLASS_NAMES))).all()
+    is_known = is_known and x.dtype.kind == "f"
     if x.ndim != 3 or x.shape[1:] != (2048, 3) or y.shape != x.shape[:1] or not is_known:
         raise ValueError(
             f"Expected clouds [n, 2048, 3] of {len(CLASS_NAMES)} kinds [n]. "

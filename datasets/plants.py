@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support import archives
 from keras_mmil._support.checks import positive_int
 from keras_mmil.builders.flora import Flora
-from keras_mmil.datasets._io import archives, cache, files
+from keras_mmil.datasets._io import cache, files
 
 __all__ = ["load", "similar_regions"]
 
@@ -48,13 +49,22 @@ def load(n_species: int = 842) -> Flora:
             f"Expected bits of {shape} in {path}. "
             f"Received: presence_packed of {packed.dtype} {packed.shape}"
         )
+    kinds = {"coords": "f", "species": "U", "cells": "U"}
+    if wrong := [name for name, kind in kinds.items() if arrays[name].dtype.kind != kind]:
+        raise ValueError(
+            f"Expected numbers and texts. Received: {path} with {wrong[0]} of "
+            f"{arrays[wrong[0]].dtype}"
+        )
     presence = np.unpackbits(packed, axis=1, count=shape[1]).astype(bool)
-    flora = Flora(
-        presence,
-        coordinates=arrays["coords"].astype(np.float32),
-        species=tuple(arrays["species"].tolist()),
-        regions=tuple(arrays["cells"].tolist()),
-    )
+    try:
+        flora = Flora(
+            presence,
+            coordinates=arrays["coords"].astype(np.float32),
+            species=tuple(arrays["species"].tolist()),
+            regions=tuple(arrays["cells"].tolist()),
+        )
+    except ValueError as error:
+        raise ValueError(f"Expected a flora. Received: {path}. {error}") from error
     return flora.most_widespread(n_species)
 
 

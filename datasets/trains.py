@@ -31,7 +31,7 @@ _COLUMNS = {
         "load_num",
     ),
 }
-_VALUE = r"(?:-?\d+|'[^'\\]*'|NULL)"
+_VALUE = r"(?:-?[0-9]{1,18}|'[^'\\]*'|NULL)"
 _ROW = rf"\({_VALUE}(?:,{_VALUE})*\)"
 _INSERT = re.compile(rf"INSERT INTO `(\w+)` VALUES ({_ROW}(?:,{_ROW})*);\s*")
 

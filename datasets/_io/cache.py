@@ -10,9 +10,9 @@ from typing import BinaryIO, TypeVar
 
 import numpy as np
 
+from keras_mmil._support import archives
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.types import Array
-from keras_mmil.datasets._io import archives
 
 __all__ = ["cached", "read_arrays", "write_arrays"]
 

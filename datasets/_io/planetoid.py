@@ -26,6 +26,7 @@ __all__ = ["Fields", "find", "find_own", "read", "years"]
 
 _URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
 _PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+_SPARSE = ("x", "tx", "allx")
 _N_VALID = 500  # of the transductive split
 
 Contents: TypeAlias = dict[Path, bytes]
@@ -287,8 +288,10 @@ def _checked(found: Any, part: str, path: Path, n_bytes: int) -> Any:
                 raise ValueError("not finite")
         except Exception as error:  # whatever SciPy makes of it
             raise _damaged(path, error) from error
+        if part not in _SPARSE:
+            raise _damaged(path, "a sparse matrix instead of an array")
         return matrix
     array = getattr(found, "array", None)
-    if array is None or array.ndim != 2:
+    if array is None or array.ndim != 2 or part in _SPARSE:
         raise _damaged(path, f"{type(found).__name__.strip('_')} instead of a matrix")
     return array

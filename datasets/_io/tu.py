@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil._support import text_files
-from keras_mmil.datasets._io import archives, files
+from keras_mmil._support import archives, text_files
+from keras_mmil.datasets._io import files
 
 __all__ = ["Graphs", "find", "read", "read_ints"]
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -63,13 +64,13 @@ def remove_parts(folder: PathLike) -> None:
 
 
 def remove_abandoned(paths: Iterable[Path], written: Path) -> None:
-    """Remove those files that are hours older than another, which was written just now."""
+    """Remove those files and folders that are hours older than a file written just now."""
     for path in paths:
         # Another process may remove it, too; and another user's file is not ours to remove.
         with contextlib.suppress(FileNotFoundError, PermissionError):
             # Both times are by the clock of the disk, which may be another machine's.
             if written.stat().st_mtime - path.stat().st_mtime > _ABANDONED:
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _parts(folder: PathLike) -> list[Path]:

@@ -3,7 +3,7 @@
 import codecs
 import contextlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TextIO
 
 import numpy as np
@@ -14,6 +14,7 @@ from keras_mmil._support.types import PathLike
 __all__ = ["ints", "opened"]
 
 UTF_8 = "utf-8-sig"  # also without the byte-order mark
+_LONGEST = 10_000  # characters of a line of ints
 
 
 @contextlib.contextmanager
@@ -47,11 +48,11 @@ def _undecodable(path: PathLike, encoding: str) -> tuple[int, object]:
     return number, "the text breaks off"
 
 
-def ints(lines: Iterable[str], n_columns: int, source: object) -> npt.NDArray[np.int64]:
+def ints(file: TextIO, n_columns: int, source: object) -> npt.NDArray[np.int64]:
     """The comma-separated ints in lines of text: int64 [lines, n_columns].
 
     Args:
-        lines: open text file, or another iterable of str. Empty lines are left out.
+        file: open text file. Empty lines are left out.
         n_columns: number of ints in each line.
         source: what it is, for the error message.
 
@@ -62,7 +63,7 @@ def ints(lines: Iterable[str], n_columns: int, source: object) -> npt.NDArray[np
         warnings.simplefilter("error", DeprecationWarning)  # how NumPy says that it is no int
         warnings.filterwarnings("ignore", message="loadtxt: input contained no data")
         try:
-            found = np.loadtxt(lines, np.int64, comments=None, delimiter=",", ndmin=2)
+            found = np.loadtxt(_lines(file), np.int64, comments=None, delimiter=",", ndmin=2)
         except (ValueError, DeprecationWarning) as error:
             why = str(error).partition(";")[0]  # and not what to do with NumPy about it
             raise ValueError(f"Expected ints. Received: {source} ({why})") from error
@@ -71,3 +72,11 @@ def ints(lines: Iterable[str], n_columns: int, source: object) -> npt.NDArray[np
             f"Expected lines of {n_columns} ints. Received: {source} with {found.shape[1]} ints"
         )
     return found.reshape(-1, n_columns)
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """The lines of a file, none of which is held in memory if it is far too long."""
+    while line := file.readline(_LONGEST):
+        if len(line) == _LONGEST:
+            raise ValueError(f"a line of {_LONGEST} characters or more")
+        yield line

@@ -187,7 +187,7 @@ def read_off(text: str | bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np
         at = 3 + 3 * n_vertices
         vertices = np.array(words[3:at], float).reshape(n_vertices, 3)
         triangles = _triangles(np.array(words[at:], np.int64), n_faces)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, OverflowError) as error:
         raise ValueError(
             f"Expected vertices and faces, as many as announced. Received: {words[:3]} and "
             f"{len(words) - 3} numbers"

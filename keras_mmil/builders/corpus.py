@@ -24,6 +24,7 @@ __all__ = ["PADDING", "UNKNOWN", "Corpus", "Rows"]
 _CHUNK = 5_000  # texts whose windows are made at once
 _ARRAYS = ("tokens", "sentence_splits", "text_splits", "counts")
 _FORMAT = 2
+_ERRORS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _DAMAGED = "Expected a corpus as it was saved; delete the folder and make it again. Received:"
 
 # Indices of texts, a slice or a mask; None for all.
@@ -65,6 +66,10 @@ class Corpus:
 
     def __post_init__(self) -> None:
         n_words = len(self.vocabulary)
+        for name in _ARRAYS:
+            if getattr(self, name).dtype.kind not in "iu":
+                dtype = getattr(self, name).dtype
+                raise ValueError(f"Expected ints. Received: {name} of {dtype}")
         if self.vocabulary[:2] != (PADDING, UNKNOWN) or len(set(self.vocabulary)) != n_words:
             raise ValueError(
                 f"Expected a vocabulary of different tokens that begins with {PADDING!r} and "
@@ -222,23 +227,30 @@ class Corpus:
         try:
             about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             version, checksum = about["format"], about.pop("checksum", None)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            is_whole = checksum == _checksum_of_json(about)
+        except _ERRORS as error:
             raise ValueError(f"{_DAMAGED} {folder / 'corpus.json'} ({error})") from error
         if version != _FORMAT:
             raise ValueError(
                 f"Expected a corpus of format {_FORMAT}; make it again. "
                 f"Received: {folder} of format {version}"
             )
-        if checksum != _checksum_of_json(about):
+        if not is_whole:
             raise ValueError(f"{_DAMAGED} {folder / 'corpus.json'} with another checksum")
-        for name in _ARRAYS:
-            if _checksum(folder, name) != about["checksums"][name]:
-                raise ValueError(f"{_DAMAGED} {folder / name}.npy with another checksum")
-        arrays = {
-            name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-            for name in _ARRAYS
-        }
-        return cls(**arrays, vocabulary=tuple(about["vocabulary"]), splitter=about["splitter"])
+        try:
+            for name in _ARRAYS:
+                if _checksum(folder, name) != about["checksums"][name]:
+                    raise ValueError(f"{name}.npy has another checksum")
+            arrays = {
+                name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+                for name in _ARRAYS
+            }
+            vocabulary, splitter = tuple(about["vocabulary"]), about["splitter"]
+            return cls(**arrays, vocabulary=vocabulary, splitter=splitter)
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # whatever a forged checksum, and NumPy, let through
+            raise ValueError(f"{_DAMAGED} {folder} ({error})") from error
 
     def _indices(self, rows: Rows) -> Ints:
         return np.arange(len(self))[slice(None) if rows is None else rows]

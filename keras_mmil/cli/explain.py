@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import keras
-
+from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
@@ -46,4 +45,4 @@ def _explainer(run: PathLike) -> Explainer:
             "Expected the folder of a finished run on texts, such as `keras-mmil run imdb` makes. "
             f"Received: {run}"
         )
-    return Explainer.load(Path(run) / "rules", keras.models.load_model(path))
+    return Explainer.load(Path(run) / "rules", load_network(path))

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 
-import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_mmil._support import archives
 from keras_mmil._support.atomic import replacing
+from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
@@ -18,6 +20,14 @@ from keras_mmil.zoo.experiments.experiment import Data, Experiment
 __all__ = ["FinishedRun", "finished_run"]
 
 _TRAINED_ON = "trained_on.npy"
+# The arguments of `Experiment.load`, by the settings that they were, and their types.
+_LOADED = {"seed": "seed", "limit": "limit", "source": "source", "adversarial": "unlabelled"}
+_TYPES = {
+    "seed": int,
+    "limit": int | NoneType,
+    "source": str | NoneType,
+    "unlabelled": bool,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +59,7 @@ def finished_run(folder: PathLike) -> FinishedRun:
 
     Raises:
         FileNotFoundError: if it holds no finished run with rules.
+        ValueError: if a file of it is damaged.
     """
     path = Path(folder)
     needed = [path / name for name in ("rules", "model.keras", _TRAINED_ON)]
@@ -58,14 +69,21 @@ def finished_run(folder: PathLike) -> FinishedRun:
             "Expected the folder of a finished run with rules, as `keras-mmil run` makes. "
             f"Received: {folder}"
         )
-    experiment = registry[settings["experiment"]]
-    data = experiment.load(
-        seed=settings["seed"],
-        limit=settings["limit"],
-        source=settings["source"],
-        unlabelled=settings["adversarial"],
-    )
-    model = keras.models.load_model(path / "model.keras")
+    arguments = {name: settings.get(setting) for setting, name in _LOADED.items()}
+    name = settings["experiment"]
+    are_right = all(isinstance(x, _TYPES[argument]) for argument, x in arguments.items())
+    if not (isinstance(name, str) and name in registry and are_right):
+        raise ValueError(
+            f"Expected the settings of a run. Received: {path / 'settings.json'}, {settings!r:.300}"
+        )
+    experiment = registry[name]
+    data = experiment.load(**arguments)
+    model = load_network(path / "model.keras")
     explainer = Explainer.load(path / "rules", model)
-    trained_on = np.load(path / _TRAINED_ON, allow_pickle=False)
+    trained_on = archives.read_npy(path / _TRAINED_ON)
+    if trained_on.dtype != np.uint64 or trained_on.ndim != 1:
+        raise ValueError(
+            f"Expected hashes, uint64 [top-bags]. Received: {path / _TRAINED_ON} with "
+            f"{trained_on.dtype} {trained_on.shape}"
+        )
     return FinishedRun(experiment, data, model, explainer, trained_on)

@@ -102,7 +102,7 @@ def read_settings(folder: PathLike) -> dict[str, Any]:
     path = Path(folder) / _SETTINGS
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"Expected the settings of a run. Received: {path}, {error}") from error
     if not isinstance(settings, dict) or "experiment" not in settings:
         raise ValueError(f"Expected the settings of a run. Received: {path}, {settings}")

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pyarrow as pa
 
+from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import Array, PathLike
 from keras_mmil.distributed.columns import InputColumns
 from keras_mmil.distributed.forward import Forward
@@ -20,7 +21,7 @@ from keras_mmil.interpretation import Explainer
 __all__ = ["Served", "load", "paths_of"]
 
 _MODEL, _RULES = "model.keras", "rules"  # in a folder
-_ESTIMATOR, _SCHEMA = "estimator.json", "schema.json"
+_ESTIMATOR = "estimator.json"
 _CLASSES = {each.__name__: each for each in (NestedClassifier, NestedRegressor)}
 
 
@@ -146,7 +147,7 @@ def load(path: PathLike, rules: PathLike | None = None, label: str | None = None
             "Expected a .keras file, the folder of a saved estimator, or that of a run. "
             f"Received: {path}"
         )
-    return _Network(keras.models.load_model(file), path, rules)
+    return _Network(load_network(file), path, rules)
 
 
 def paths_of(path: PathLike, rules: PathLike | None = None, with_rules: bool = True) -> list[Path]:
@@ -159,7 +160,8 @@ def paths_of(path: PathLike, rules: PathLike | None = None, with_rules: bool = T
     path = Path(path)
     found = [path]
     if path.is_dir():
-        found = [path / name for name in (_ESTIMATOR, _SCHEMA, _MODEL)]
+        # The one holds the checksums of all files of an estimator, also of its rules.
+        found = [path / name for name in (_ESTIMATOR, _MODEL)]
     if with_rules:
         found += sorted(Path(rules if rules is not None else path / _RULES).rglob("*"))
     return [each for each in found if each.is_file()]

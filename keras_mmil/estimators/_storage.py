@@ -1,31 +1,41 @@
 """Estimators in folders: JSON and Keras's files, nothing that is executed when it is read."""
 
+import hashlib
 import inspect
 import json
+import re
+import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import keras
 import numpy as np
 
-from keras_mmil._support.atomic import replacing, write_json
-from keras_mmil._support.types import PathLike
+from keras_mmil._support.atomic import part_of, remove_abandoned, replacing, write_json
+from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.types import Config, PathLike
 from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema
 
 __all__ = ["load", "save"]
 
-_FORMAT = 1
+_FORMAT = 2
 _STATE, _MODEL, _SCHEMA, _RULES = "estimator.json", "model.keras", "schema.json", "rules"
+_FILES = re.compile(r"files-[0-9a-f]{16}")
 _PAIRS = "pairs"
 _NOT_SAVED = ("schema", "random_state")  # the one is beside it as `schema_`
+_ERRORS = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 Estimator = TypeVar("Estimator")
 
 
 def save(estimator: Any, folder: PathLike) -> None:
-    """Write a fitted estimator."""
+    """Write a fitted estimator.
+
+    Its files are in a folder of their own, whose name `estimator.json` says, with their checksums.
+    So the folder turns from an old estimator into the new one at once, when that is replaced.
+    """
     folder = Path(folder)
     parameters = {
         name: _plain(name, value)
@@ -33,60 +43,98 @@ def save(estimator: Any, folder: PathLike) -> None:
         if name not in _NOT_SAVED
     }
     fitted = {name: _plain(name, getattr(estimator, name)) for name in estimator.fitted}
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / _MODEL) as part:
+    files = folder / f"files-{secrets.token_hex(8)}"
+    files.mkdir(parents=True)
+    with replacing(files / _MODEL) as part:
         estimator.model_.save(part)
-    estimator.schema_.save(folder / _SCHEMA)
+    estimator.schema_.save(files / _SCHEMA)
     labels = list(estimator._explainers)
     for i, label in enumerate(labels):
-        estimator._explainers[label].save(folder / _RULES / str(i))
+        estimator._explainers[label].save(files / _RULES / str(i))
     content = {
-        "format": _FORMAT,
         "class": type(estimator).__name__,
         "parameters": parameters,
         "target": estimator.target_,
         "history": estimator.history_,
         "fitted": fitted,
         "rules_of": labels,
+        "folder": files.name,
+        "files": _checksums(files),
     }
-    write_json(folder / _STATE, content)
+    head = {"format": _FORMAT, "sha256": _checksum_of_json(content)}
+    replaced = _files_of_saved(folder)
+    write_json(folder / _STATE, head | content)
+    if replaced is not None:
+        shutil.rmtree(folder / replaced, ignore_errors=True)
+    # Only old ones, as others may be of a save that goes on at the same time.
+    others = [path for path in folder.iterdir() if _FILES.fullmatch(path.name)]
+    remove_abandoned((path for path in others if path != files), folder / _STATE)
 
 
 def load(cls: type[Estimator], folder: PathLike) -> Estimator:
     """Read what `save` wrote.
 
     Raises:
-        ValueError: if it is none of this class, or not whole.
+        FileNotFoundError: if there is nothing.
+        ValueError: if it is none of this class, or not as it was written.
     """
     folder = Path(folder)
     try:
         content = json.loads((folder / _STATE).read_text(encoding="utf-8"))
-        wrong = _wrong(cls, content)
-    except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        wrong = str(error)
-    if wrong:
-        raise ValueError(f"Expected a {cls.__name__} in {folder}. Received: {wrong}")
-    estimator: Any = cls(**{k: _tuples(v) for k, v in content["parameters"].items()})
-    estimator.schema_ = Schema.load(folder / _SCHEMA)
-    estimator.model_ = keras.models.load_model(folder / _MODEL)
-    estimator.target_, estimator.history_ = content["target"], content["history"]
-    for name, value in content["fitted"].items():
-        setattr(estimator, name, np.array(value) if isinstance(value, list) else value)
+        if wrong := _wrong(cls, content):
+            raise ValueError(wrong)
+        estimator: Any = cls(**{k: _tuples(v) for k, v in content["parameters"].items()})
+        estimator.target_, estimator.history_ = content["target"], content["history"]
+        for name, value in content["fitted"].items():
+            setattr(estimator, name, np.array(value) if isinstance(value, list) else value)
+        files = folder / content["folder"]
+        if _checksums(files) != content["files"]:
+            raise ValueError(f"files in {files} that are not as they were written")
+    except _ERRORS as error:
+        raise ValueError(f"Expected a {cls.__name__} in {folder}. Received: {error}") from error
+    estimator.schema_ = Schema.load(files / _SCHEMA)
+    estimator.model_ = load_network(files / _MODEL)
     estimator._kept = None
     estimator._explainers = {
-        label: Explainer.load(folder / _RULES / str(i), estimator.model_)
+        label: Explainer.load(files / _RULES / str(i), estimator.model_)
         for i, label in enumerate(content["rules_of"])
     }
     return estimator
 
 
+def _files_of_saved(folder: Path) -> str | None:
+    """Name of the folder of the estimator that is there, None if there is none."""
+    try:
+        name = json.loads((folder / _STATE).read_text(encoding="utf-8")).get("folder")
+    except (FileNotFoundError, *_ERRORS):  # nothing that would need it
+        return None
+    return name if isinstance(name, str) and _FILES.fullmatch(name) else None
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file in a folder, by its path in it."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and part_of(path) is None:
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found[path.relative_to(folder).as_posix()] = digest
+    return found
+
+
+def _checksum_of_json(content: Config) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def _wrong(cls: type, content: Any) -> str:
     """What is wrong with the content of a file; empty if nothing is."""
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+    if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
         return "another format"
     if content.get("class") != cls.__name__:
         return f"class={content.get('class')!r}"
-    dicts = {"parameters": dict, "history": dict, "fitted": dict, "rules_of": list}
+    if content.pop("sha256", None) != _checksum_of_json(content):
+        return f"another checksum of {_STATE}"
+    dicts = {"parameters": dict, "history": dict, "fitted": dict, "rules_of": list, "folder": str}
     for name, kind in dicts.items():
         if not isinstance(content.get(name), kind):
             return f"{name}={content.get(name)!r}"
@@ -95,6 +143,10 @@ def _wrong(cls: type, content: Any) -> str:
         return f"parameters {sorted(unknown)}"
     if unknown := content["fitted"].keys() ^ set(getattr(cls, "fitted", ())):
         return f"fitted {sorted(unknown)}"
+    if not _FILES.fullmatch(content["folder"]):
+        return f"folder={content['folder']!r}"
+    if not all(label is None or isinstance(label, str) for label in content["rules_of"]):
+        return f"rules_of={content['rules_of']!r}"
     target = content.get("target")
     paths = target if isinstance(target, list) else [target or ""]
     return "" if all(isinstance(path, str) for path in paths) else f"target={target!r}"

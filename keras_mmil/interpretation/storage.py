@@ -5,8 +5,6 @@ import hashlib
 import io
 import json
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_mmil._support import archives
 from keras_mmil._support.atomic import part_of, remove_abandoned, replacing
 from keras_mmil._support.types import Array, Config, PathLike
 from keras_mmil._version import __version__
@@ -32,16 +31,6 @@ _VERSION = 6
 _MANIFEST = "manifest.json"
 _ARRAYS = re.compile(r"arrays-([0-9a-f]{16})\.npz")  # named after their content
 _DECODE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)
-_NPZ_ERRORS = (
-    OSError,
-    ValueError,
-    TypeError,  # a single array, which is no context manager
-    KeyError,
-    EOFError,
-    NotImplementedError,  # a compression that zipfile does not know
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,14 +237,9 @@ def _read_arrays(path: Path, checksum: str) -> dict[str, Array]:
         raise FileNotFoundError(
             f"Expected the arrays of saved rules. Received: no file {str(path)!r}"
         )
-    content = path.read_bytes()
-    if _checksum(content) != checksum:
+    if _checksum(path.read_bytes()) != checksum:
         raise _damaged(path, "its checksum differs")
-    with (
-        _refusing(path, _NPZ_ERRORS),
-        np.load(io.BytesIO(content), allow_pickle=False) as arrays,
-    ):
-        return dict(arrays)
+    return archives.read_npz(path)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from keras_mmil._support.types import Array
+from keras_mmil.records import arrow
 from keras_mmil.records.plain import in_batches, records_to_arrow
 
 __all__ = ["document", "lines"]
@@ -149,6 +150,8 @@ def _parsed(block: bytes, known: pa.Schema) -> pa.Table:
             raise
         whole = pyarrow.json.ReadOptions(block_size=len(block) + 1)
         table = pyarrow.json.read_json(io.BytesIO(block), whole, options)
+    for field in table.schema:
+        arrow.check_depth(field.type)
     table.validate()  # it loses nulls at the start of lists, which are then too short
     return table
 

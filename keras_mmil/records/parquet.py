@@ -33,9 +33,10 @@ def records(path: Path, wanted: Wanted | None) -> Iterator[pa.Array]:
             # Arrow makes no batches with dictionaries in bags of several row groups.
             for some in [[group] for group in groups] if texts else [groups]:
                 for batch in file.iter_batches(_ROWS, row_groups=some, columns=columns):
+                    batch.validate(full=True)  # texts in a damaged file may be no UTF-8
                     yield batch.to_struct_array()
                     first += len(batch)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(
             f"Expected a whole Parquet file. Received: {path}: {error}, in record {first} or later"
         ) from error

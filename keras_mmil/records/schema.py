@@ -1,5 +1,6 @@
 """The schema of nested records: which parts they have, and what these are taken for."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -300,4 +301,5 @@ class Schema(Parts):
 
 
 def _shown(source: object) -> str:
-    return repr(source) if isinstance(source, str) else f"a {type(source).__name__}"
+    is_path = isinstance(source, str | os.PathLike)
+    return repr(str(source)) if is_path else f"a {type(source).__name__}"

@@ -1,5 +1,6 @@
 """Nested records from wherever people keep them, as batches of Arrow structs."""
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -56,11 +57,24 @@ def batches(source: Any, wanted: parquet.Wanted | None = None) -> Iterator[Batch
         FileNotFoundError: if there is no such file.
     """
     first = 0
-    for records in _arrays(source, wanted):
-        _check(records, first)
-        if len(records):
-            yield Batch(range(first, first + len(records)), records)
-        first += len(records)
+    with _naming(source):
+        for records in _arrays(source, wanted):
+            _check(records, first)
+            if len(records):
+                yield Batch(range(first, first + len(records)), records)
+            first += len(records)
+
+
+@contextlib.contextmanager
+def _naming(source: Any) -> Iterator[None]:
+    """Name the file in the message of an error of its records, where it is not."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not isinstance(source, str | os.PathLike) or str(source) in str(error):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{error}, in {source}") from error
 
 
 def _check(records: pa.Array, first: int) -> None:

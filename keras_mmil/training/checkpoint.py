@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.atomic import replacing
+from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import Array, PathLike
 from keras_mmil.functional.workers import is_chief, of_chief, on_this_worker
 
@@ -75,17 +76,17 @@ class Checkpoint(keras.callbacks.Callback):
             raise FileNotFoundError(
                 f"Expected the chief's checkpoint in a folder of all workers. Received: {path}"
             )
-        with open(self.folder / "history.csv", newline="") as file:
-            rows = [
-                {key: int(x) if key == "epoch" else float(x) for key, x in row.items()}
-                for row in csv.DictReader(file)
-            ]
         # Epochs after the last saved state are trained again.
-        self.history = rows[:newest]
+        self.history = self._read_history()[:newest]
+        if [row.get("epoch") for row in self.history] != list(range(newest)):
+            raise ValueError(
+                f"Expected the {newest} epochs of {path}. Received: "
+                f"{self.folder / 'history.csv'} with {len(self.history)}, or others"
+            )
         self._n_saved = len(self.history)
         if is_chief(tf.distribute.get_strategy()):
             self._remove_others(newest)  # which an interruption may have left
-        return keras.models.load_model(path)
+        return load_network(path)
 
     def clear(self) -> None:
         """Remove what an earlier training left in the folder."""
@@ -158,6 +159,22 @@ class Checkpoint(keras.callbacks.Callback):
     def _save_model(self, path: Path) -> None:
         with replacing(path) as part:
             on_this_worker(lambda: self.model.save(part))
+
+    def _read_history(self) -> list[dict[str, float]]:
+        path = self.folder / "history.csv"
+        try:
+            with open(path, newline="") as file:
+                rows = [
+                    {key: int(x) if key == "epoch" else float(x) for key, x in row.items()}
+                    for row in csv.DictReader(file, strict=True)
+                ]
+            if any(self.monitor not in row for row in rows if self.monitor is not None):
+                raise ValueError(f"there is no {self.monitor}")
+        except (TypeError, ValueError, csv.Error) as error:
+            raise ValueError(
+                f"Expected a history as it was written. Received: {path} ({error})"
+            ) from error
+        return rows
 
     def _save_history(self) -> None:
         with replacing(self.folder / "history.csv") as part, open(part, "w", newline="") as file:

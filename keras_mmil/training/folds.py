@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_mmil._support.atomic import write_json
+from keras_mmil._support.checks import check_int
 from keras_mmil._support.types import PathLike
 
 __all__ = ["CrossValidation", "FoldLog", "FoldResult", "Place"]
@@ -96,7 +97,7 @@ class FoldLog:
         self.verbose = verbose
         self.done: dict[Place, FoldResult] = {}
         if resume and self.path is not None and self.path.exists():
-            self.done = _read(self.path, settings)
+            self.done = _read(self.path, settings, folds)
         self.missing = rounds * folds - sum(place.round < rounds for place in self.done)
         self._started, self._new = time.perf_counter(), 0
 
@@ -136,13 +137,15 @@ class FoldLog:
         )
 
 
-def _read(path: Path, settings: dict[str, Any]) -> dict[Place, FoldResult]:
+def _read(path: Path, settings: dict[str, Any], folds: int) -> dict[Place, FoldResult]:
     """The finished folds in a file, which must be of these settings."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         theirs, entries = found["settings"], found["folds"]
-        done = {Place(entry.pop("round"), entry.pop("fold")): entry for entry in entries}
-    except (ValueError, KeyError, TypeError) as error:
+        done = dict(_decoded(entry, folds) for entry in entries)
+        if len(done) < len(entries) or len({frozenset(each) for each in done.values()}) > 1:
+            raise ValueError("a fold twice, or folds of different scores")
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             f"Expected finished folds of a cross-validation. Received: {path}, {error!r}"
         ) from error
@@ -152,3 +155,14 @@ def _read(path: Path, settings: dict[str, Any]) -> dict[Place, FoldResult]:
             f"{theirs}, for resume=True. Received: {settings}"
         )
     return done
+
+
+def _decoded(entry: dict[str, Any], folds: int) -> tuple[Place, FoldResult]:
+    place = Place(
+        check_int("round", entry.pop("round"), 0),
+        check_int("fold", entry.pop("fold"), 0, folds - 1),
+    )
+    are_right = all(isinstance(x, str if name == "rules" else float) for name, x in entry.items())
+    if not are_right or "seconds" not in entry:
+        raise ValueError(f"scores {entry!r:.200}")
+    return place, entry

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.labels import check_labels
 from keras_mmil._support.types import Labels, PathLike, Tensors
 from keras_mmil.bags import Bags
@@ -108,7 +109,7 @@ def fit_resumable(
                 **fit_arguments,
             )
         of_chief(strategy, finished)  # waits until it has written its last file
-        return keras.models.load_model(checkpoint.best_path), checkpoint.history
+        return load_network(checkpoint.best_path), checkpoint.history
 
 
 def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:

@@ -1,5 +1,7 @@
 """Corpora and their vocabularies, against counters and loops; and damaged ones."""
 
+import dataclasses
+import hashlib
 import json
 import re
 from collections import Counter
@@ -314,3 +316,23 @@ def test_parts_of_a_corpus_that_do_not_fit(small, changed, match):
     assert len(small.vocabulary) == 7
     with pytest.raises(ValueError, match=match):
         Corpus(**{**vars(small), **changed})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"checksums": {}}, {"checksums": "all"}, {"vocabulary": ["_"]}, {"vocabulary": None}],
+)
+def test_forged_checksums(small, tmp_path, change):
+    small.save(tmp_path)
+    path = tmp_path / "corpus.json"
+    about = json.loads(path.read_text()) | change
+    del about["checksum"]
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps(about | {"checksum": digest}))
+    with pytest.raises(ValueError, match=f"a corpus as it was saved.*{re.escape(str(tmp_path))}"):
+        Corpus.load(tmp_path)
+
+
+def test_splits_that_are_no_ints(small):
+    with pytest.raises(ValueError, match=r"ints\. Received: text_splits of float64"):
+        dataclasses.replace(small, text_splits=small.text_splits.astype(float))

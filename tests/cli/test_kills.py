@@ -67,7 +67,7 @@ def outcome(folder):
 # One kill of one run is also tested by test_run.py, in every run of the tests.
 @pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.parametrize("n_moments", [5, 10])
+@pytest.mark.parametrize("n_moments", [5, 10, 100])
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a fork that is safe")
 @pytest.mark.parametrize(
     ("command", "phases"),

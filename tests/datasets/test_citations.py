@@ -416,3 +416,10 @@ def test_real_networks(data_dir, name, papers, edges, words, classes, unknown, i
     sizes = [len(part) for part in found.split("random")]
     assert sizes[:2] == list(found.sizes[:2])
     assert sum(sizes) == papers - unknown
+
+
+@pytest.mark.parametrize(("part", "other"), [("ally", "allx"), ("allx", "ally")])
+def test_matrices_of_another_kind(folder, part, other):
+    write(folder, **{part: contents()[other]})
+    with pytest.raises(ValueError, match=rf"ind\.cora\.{part} \("):
+        citations.load("cora")

@@ -181,3 +181,12 @@ def test_mnist(data_dir):
         np.testing.assert_array_equal(found, z.flat_values)
         assert y.tolist() == [int(any(map(is_positive, bag))) for bag in z.to_list()]
     assert not as_rows(sets[0][0].flat_values) & as_rows(sets[1][0].flat_values)
+
+
+def test_images_that_are_texts(tmp_path, monkeypatch):
+    shapes = {"x_train": (3, 28, 28), "y_train": (3,), "x_test": (1, 28, 28), "y_test": (1,)}
+    monkeypatch.setattr(mnist, "_SHAPES", shapes)
+    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+    np.savez(tmp_path / "mnist.npz", **{name: np.full(n, "a") for name, n in shapes.items()})
+    with pytest.raises(ValueError, match=r"mnist\.npz\. Received: dtype=<U1$"):
+        mnist.load_mmil(2, 2, 2)

@@ -263,3 +263,32 @@ def test_the_real_points():
     )
     assert bottles.argmax() == 2  # the z axis is upwards
     assert airplanes.argmin() == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"x_test": np.array([[["a"] * 3] * 20] * 2)}, r"modelnet40_20\.npz"),
+        ({"x_test": np.full((2, 20, 3), np.nan)}, r"modelnet40_20\.npz.*finite"),
+    ],
+)
+def test_points_that_are_none(folder, changed, match):
+    write_npz(folder, **changed)
+    with pytest.raises(ValueError, match=match):
+        modelnet.load(20)
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "content"),
+    [
+        ("surfaces", "bed/train/bed_1.off", SURFACE.replace("3 0 1 2", f"3 0 1 {2**63}")),
+        ("surfaces", "bed/train/bed_1.off", "no surface"),
+        ("hdf5", "ply_data_train0.h5", hdf5(np.full((1, 2048, 3), b"a"), [[3]])),
+        ("hdf5", "ply_data_train0.h5", "no HDF5"),
+    ],
+)
+def test_errors_name_the_archive(folder, source, name, content):
+    path = WRITERS[source](folder)
+    damage.write_zip(path, {name: content})
+    with pytest.raises(ValueError, match=rf"{path.name}.*{name}|{path.name}.*vertices"):
+        modelnet.load(5, source)

@@ -52,7 +52,9 @@ def test_load(tmp_path, monkeypatch):
         ({"presence_packed": np.zeros((6, 1), "uint8")}, r"bits of \(6, 11\)"),
         ({"presence_packed": np.zeros((6, 2), bool)}, "presence_packed of bool"),
         ({"coords": np.zeros((5, 2))}, r"coordinates.shape=\(5, 2\)"),
-        ({"species": np.array(["a"])}, r"presence of bool \(6, 1\)"),
+        ({"species": np.array(["a"])}, r"afliber_species.*presence of bool \(6, 1\)"),
+        ({"species": np.arange(11)}, "afliber_species.*species of int64"),
+        ({"coords": np.array(["a"])}, "afliber_species.*coords of <U1"),
     ],
 )
 def test_damaged(tmp_path, monkeypatch, changed, match):

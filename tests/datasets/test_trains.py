@@ -101,3 +101,10 @@ def test_real(data_dir):
         if length == "short" and roof != "none"
     }
     assert sum((train in is_closed_short) == (train <= 10) for train in range(1, 21)) == 18
+
+
+def test_numbers_of_too_many_digits(data_folder):
+    """Python would refuse them without a word about the file."""
+    data_folder.write(NAME, DUMP.replace("(1,'east')", f"({'9' * 5000},'east')"))
+    with pytest.raises(ValueError, match=r"trains\.sql, line 7"):
+        trains.load()

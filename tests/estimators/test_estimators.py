@@ -1,7 +1,9 @@
 """Nested records in, predictions out: the estimators, as scikit-learn uses them."""
 
+import hashlib
 import json
 import pickle
+import re
 
 import joblib
 import numpy as np
@@ -16,7 +18,7 @@ from sklearn.utils import estimator_checks as checks
 
 import keras_mmil
 from keras_mmil import NestedClassifier, NestedRegressor
-from keras_mmil.estimators import base
+from keras_mmil.estimators import _storage, base
 from keras_mmil.records import Schema
 
 QUICK = {"units": 6, "epochs": 1, "random_state": 0}
@@ -191,7 +193,8 @@ def test_files(classifier, way, tmp_path):
         with pytest.raises(ValueError, match="before it was saved"):
             loaded.rules_  # noqa: B018
         names = {path.name for path in (tmp_path / "saved").iterdir()}
-        assert names == {"estimator.json", "schema.json", "model.keras"}
+        assert {re.sub("-.*", "", name) for name in names} == {"estimator.json", "files"}
+        assert len(names) == 2
     elif way == "pickle":
         loaded = pickle.loads(pickle.dumps(classifier))
     else:
@@ -217,19 +220,52 @@ def test_a_saved_regressor(tmp_path):
         NestedClassifier.load(tmp_path)
 
 
+def sealed(content):
+    """What `estimator.json` holds, with the checksum that it should have."""
+    about = {name: value for name, value in content.items() if name != "format"}
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    return {"format": content["format"], "sha256": digest} | about
+
+
+def test_a_save_that_is_killed_leaves_the_older_estimator(classifier, tmp_path, monkeypatch):
+    classifier.save(tmp_path)
+    monkeypatch.setattr(_storage, "write_json", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        clone(classifier).set_params(epochs=1).fit(PLAIN, ~LATE).save(tmp_path)
+    loaded = NestedClassifier.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict_proba(PLAIN), classifier.predict_proba(PLAIN))
+    monkeypatch.undo()
+    classifier.save(tmp_path)
+    assert len(list(tmp_path.glob("files-*"))) == 2  # and what was left is removed hours later
+
+
+def test_other_files_than_were_saved(classifier, tmp_path):
+    classifier.save(tmp_path)
+    (model,) = tmp_path.glob("files-*/model.keras")
+    model.write_bytes(model.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"a NestedClassifier in .*not as they were written"):
+        NestedClassifier.load(tmp_path)
+    model.unlink()
+    with pytest.raises(ValueError, match=r"a NestedClassifier in .*not as they were written"):
+        NestedClassifier.load(tmp_path)
+
+
 def test_damaged_files(classifier, tmp_path):
     classifier.save(tmp_path)
     path = tmp_path / "estimator.json"
     content = json.loads(path.read_text())
+    del content["sha256"]
     for change in (
-        {"format": 2},
+        {"format": 1},
         {"parameters": {"odd": 1}},
         {"parameters": None},
         {"fitted": {}},
         {"target": 3},
         {"rules_of": "all"},
+        {"rules_of": [{}]},
+        {"folder": ".."},
     ):
-        path.write_text(json.dumps(content | change))
+        path.write_text(json.dumps(sealed(content | change)))
         name = next(iter(change))
         with pytest.raises(ValueError, match=f"a NestedClassifier in .*Received: .*{name}"):
             NestedClassifier.load(tmp_path)

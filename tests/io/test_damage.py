@@ -1,4 +1,7 @@
-"""Files that are damaged, cut off, missing or of other data: an error names them."""
+"""Files that are damaged, cut off, missing or of other data: an error names them.
+
+Random damages of such files are tried by tests/fuzz.
+"""
 
 import json
 import os
@@ -7,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from damage import bounded, check_files, plain
+from damage import bounded, plain
 from shard_data import FORMATS, bags, joined, labels, nested, written
 
 from keras_mmil import io, ragged
@@ -136,17 +139,6 @@ def test_instances_as_a_forged_manifest_has_them(tmp_path, monkeypatch):
     path.write_text(json.dumps(content))
     with bounded(), pytest.raises(ValueError, match=r"part-00000\.parquet: its columns are"):
         loaded(io.read(tmp_path))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [8, pytest.param(75, marks=pytest.mark.nightly)])
-@every_format
-def test_random_damages(format, n, tmp_path):
-    written(tmp_path, format, **data())
-    dataset = io.read(tmp_path, 8)
-    check_files(sorted(tmp_path.glob("part-*")), lambda: loaded(dataset), True, n=n)
-    manifest = [tmp_path / "manifest.json"]
-    check_files(manifest, lambda: loaded(io.read(tmp_path, 8)), True, n=max(20, 2 * n))
 
 
 @pytest.mark.slow

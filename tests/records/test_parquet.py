@@ -30,3 +30,15 @@ def test_texts_are_read_as_they_are(n_rows, wanted, tmp_path):
     assert {name: t.shape for name, t in x.items()} == {name: t.shape for name, t in y.items()}
     assert x["few"].numpy().tolist() == y["few"].numpy().tolist()
     assert x["bags[]"].to_list() == y["bags[]"].to_list()
+
+
+def test_texts_that_are_no_utf_8(tmp_path):
+    """As in a damaged file. Arrow does not look at them."""
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(
+        pa.table({"a": ["xyz" * 5, "b"]}), path, use_dictionary=False, compression=None
+    )
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"xyz" * 5, b"xy\xff" * 5))
+    with pytest.raises(ValueError, match=r"a whole Parquet file\. Received: .*a\.parquet.*UTF8"):
+        Schema.infer(path)

@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -176,3 +177,20 @@ def test_too_many_levels_are_refused():
         value = {"a": [value]}
     with pytest.raises(ValueError, match=r"levels of bags|levels of nesting. .* in record 0"):
         Schema.infer([value])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("a.jsonl", '{"x": 1}\n3\n', TypeError),
+        ("a.json", '[{"x": 1}, "text"]', TypeError),
+        ("a.json", "", ValueError),
+        ("a.jsonl", '{"x": ' + "[" * 900 + "]" * 900 + "}", ValueError),
+        ("a.jsonl", '{"x": ' + '{"a":' * 900 + "1" + "}" * 900 + "}", ValueError),
+    ],
+)
+def test_errors_of_records_name_the_file(name, text, error, tmp_path):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(error, match=re.escape(str(path))):
+        Schema.infer(path)

@@ -49,3 +49,25 @@ def test_monitor_must_be_logged(tmp_path):
     model, (x, y) = build(), data()
     with pytest.raises(ValueError, match="monitor='val_auc'"):
         model.fit(x, y, callbacks=[Checkpoint(tmp_path, "val_auc")], verbose=0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(b"\n1,", b"\nx,"),
+        lambda text: b"".join(text.splitlines(keepends=True)[:2]),  # an epoch is lost
+        lambda text: text.replace(b"val_loss", b"loss"),
+        lambda text: text + b"3,4\n",
+        lambda text: b"\xff" + text,
+        lambda text: b"",
+    ],
+)
+def test_damaged_histories(tmp_path, change):
+    """None makes the training go on from an epoch that its state is not of."""
+    model, (x, y) = build(), data()
+    callbacks = [Checkpoint(tmp_path, seconds=0.0)]
+    model.fit(x, y, validation_data=(x, y), epochs=2, callbacks=callbacks, verbose=0)
+    path = tmp_path / "history.csv"
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"history\.csv"):
+        Checkpoint(tmp_path).restore()

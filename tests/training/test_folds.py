@@ -1,9 +1,12 @@
 """The figures of a cross-validation."""
 
+import json
+
 import numpy as np
 import pytest
 
 from keras_mmil.training import CrossValidation
+from keras_mmil.training.folds import FoldLog
 
 
 def test_mean_and_standard_deviation():
@@ -15,3 +18,23 @@ def test_mean_and_standard_deviation():
     assert str(result) == f"{figures} (2 x 2 folds, 4 min of training)"
     one_round = CrossValidation({"accuracy": scores[:1]}, np.ones((1, 2)), majority=0.5)
     assert one_round.std() == pytest.approx(np.std([0.5, 0.7], ddof=1))  # of the folds
+
+
+@pytest.mark.parametrize(
+    "folds",
+    [
+        "all",
+        [3],
+        [{"round": 0, "fold": "x", "seconds": 1.0}],
+        [{"round": 0, "fold": 2, "seconds": 1.0}],
+        [{"round": 0, "fold": 0, "seconds": None}],
+        [{"round": 0, "fold": 0}],
+        [{"round": 0, "fold": 0, "seconds": 1.0}] * 2,
+        [{"round": 0, "fold": i, "seconds": 1.0, f"score{i}": 1.0} for i in range(2)],
+    ],
+)
+def test_folds_that_are_none(tmp_path, folds):
+    path = tmp_path / "cross_validation.json"
+    path.write_text(json.dumps({"settings": {}, "folds": folds}))
+    with pytest.raises(ValueError, match=r"finished folds.*cross_validation\.json"):
+        FoldLog(tmp_path, {}, rounds=1, folds=2, resume=True)
