@@ -159,6 +159,7 @@ def test_extras(metadata):
         "bench",
         "dev",
         "graphs",
+        "ray",
         "records",
         "report",
         "serve",
