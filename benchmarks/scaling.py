@@ -182,34 +182,51 @@ def communication(found):
 def costs(found):
     """Records of the model of cost: its constants, its error on a step, and 64 workers.
 
-    t(n) = compute + 2 (n - 1) alpha + 2 (n - 1) / n · bytes · beta, where compute is the step of
-    two workers side by side without communication. A ring of n workers sends 2 (n - 1) messages one
-    after another, each of a n-th of the bytes.
+    t(n) = compute + fixed + 2 (n - 1) alpha + 2 (n - 1) / n · bytes · beta, where compute is the
+    step of two workers side by side without communication, and fixed what a strategy adds to a step
+    whatever there is to send. A ring of n workers sends 2 (n - 1) messages one after another, each
+    of a n-th of the bytes. All-reduces alone tell alpha, and steps the others.
     """
     pairs = [each for each in found if each["n_workers"] == 2]
     seen = [each for each in pairs if each["units"] != HELD_OUT]
     if len(seen) < 2:
         return
-    rows = np.array([[2.0, each["bytes"]] for each in seen])
-    times = [statistics.median(each["all_reduce"]) for each in seen]
-    scale = 1 / np.array(times)  # least squares of relative errors
-    alpha, beta = np.linalg.lstsq(rows * scale[:, None], np.ones(len(times)), rcond=None)[0]
-    print(f"alpha {alpha * 1e6:.0f} µs, beta {beta * 1e9:.3f} ns a byte", flush=True)
+    latency, _ = line(seen, [statistics.median(each["all_reduce"]) for each in seen])
+    at_all, beta = line(
+        seen,
+        [statistics.median(each["together"]) - statistics.median(each["alone"]) for each in seen],
+    )
+    alpha = latency / 2
+    fixed = at_all - latency
+    constants = {"fixed_ms": fixed * 1e3, "alpha_us": alpha * 1e6, "beta_ns": beta * 1e9}
+    print({name: round(value, 3) for name, value in constants.items()}, flush=True)
     for each in pairs:
         real = statistics.median(each["together"])
-        predicted = modelled(each, 2, alpha, beta)
-        yield entry(each, "modelled_to_measured", [predicted / real])
-    for name, constants in {"loopback": (alpha, beta), **NETWORKS}.items():
+        predicted = modelled(each, 2, fixed, alpha, beta)
+        kind = "not fitted to" if each["units"] == HELD_OUT else "fitted to"
+        yield {
+            **entry(each, "modelled_to_measured", [predicted / real]),
+            "variant": f"2 workers, {kind}",
+            **{name: round(value, 4) for name, value in constants.items()},
+        }
+    for name, of_network in {"loopback": (alpha, beta), **NETWORKS}.items():
         for each in pairs:
             compute = statistics.median(each["alone"])
-            share = compute / modelled(each, 64, *constants)
+            share = compute / modelled(each, 64, fixed, *of_network)
             yield {**entry(each, "efficiency", [share]), "variant": f"64 workers on paper, {name}"}
 
 
-def modelled(found, n, alpha, beta):
+def line(found, seconds):
+    """Seconds at no bytes, and of each byte: least squares of relative errors."""
+    rows = np.array([[1.0, each["bytes"]] for each in found])
+    scale = 1 / np.array(seconds)
+    return np.linalg.lstsq(rows * scale[:, None], np.ones(len(seconds)), rcond=None)[0].tolist()
+
+
+def modelled(found, n, fixed, alpha, beta):
     """Seconds of a step of n workers."""
     sent = 2 * (n - 1) / n * found["bytes"]
-    return statistics.median(found["alone"]) + 2 * (n - 1) * alpha + sent * beta
+    return statistics.median(found["alone"]) + fixed + 2 * (n - 1) * alpha + sent * beta
 
 
 def entry(found, metric, values):

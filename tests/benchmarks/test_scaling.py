@@ -3,6 +3,7 @@
 import pytest
 
 ALPHA, BETA = 1e-4, 2e-9  # seconds for a message, and for a byte
+FIXED = 5e-3  # seconds that a strategy adds to a step
 SIZES = {32: 1e4, 128: 1e6, 512: 4e6}  # bytes of gradients, by units
 
 
@@ -18,7 +19,8 @@ def measured():
         shared = {"units": units, "bytes": n_bytes, "alone": alone}
         yield {**shared, "n_workers": 1, "together": alone, "all_reduce": [0.0]}
         reduce = 2 * ALPHA + n_bytes * BETA
-        yield {**shared, "n_workers": 2, "together": [alone[0] + reduce], "all_reduce": [reduce]}
+        together = [alone[0] + FIXED + reduce]
+        yield {**shared, "n_workers": 2, "together": together, "all_reduce": [reduce]}
 
 
 def test_the_model_of_cost_finds_what_made_the_times(load_benchmark):
@@ -33,11 +35,12 @@ def test_the_model_of_cost_finds_what_made_the_times(load_benchmark):
     def figure(*name):
         return figures[("512", *name)]["mean"]
 
-    two = compute(512) + 2 * ALPHA + 4e6 * BETA
-    assert figure("2 workers", "modelled_to_measured") == pytest.approx(1, abs=1e-3)
+    two = compute(512) + FIXED + 2 * ALPHA + 4e6 * BETA
+    held_out = figure("2 workers, not fitted to", "modelled_to_measured")
+    assert held_out == pytest.approx(1, abs=1e-3)
     assert figure("2 workers", "efficiency") == pytest.approx(compute(512) / two, abs=1e-4)
     share = 1 - compute(512) / two
     assert figure("2 workers", "communication_share") == pytest.approx(share, abs=1e-4)
-    many = compute(512) + 126 * ALPHA + 126 / 64 * 4e6 * BETA
+    many = compute(512) + FIXED + 126 * ALPHA + 126 / 64 * 4e6 * BETA
     on_paper = figure("64 workers on paper, loopback", "efficiency")
     assert on_paper == pytest.approx(compute(512) / many, abs=1e-3)
