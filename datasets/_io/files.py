@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from keras_mmil._support.atomic import replacing
+from keras_mmil._support.checksums import checksum_of_file
 from keras_mmil._support.types import PathLike
 
 __all__ = ["cache_folder", "find", "find_local", "short_digest"]
@@ -69,8 +70,7 @@ def find_local(name: str) -> Path:
 
 def short_digest(path: PathLike) -> str:
     """The first hexadecimal digits of a file's SHA-256, for the names of its cached results."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()[:12]
+    return checksum_of_file(path)[:12]
 
 
 def cache_folder() -> Path:

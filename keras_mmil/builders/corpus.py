@@ -1,6 +1,5 @@
 """Texts as bags of sentences of trigrams: corpora, in memory or on disk, and vocabularies."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import tensorflow as tf
 from keras_mmil import text
 from keras_mmil._support.atomic import replacing, write_json
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
 from keras_mmil._support.splits import members_of, row_splits
 from keras_mmil._support.types import Ints, PathLike
 from keras_mmil.builders._tokens import PADDING, UNKNOWN, look_up, number_tokens, split_batches
@@ -213,7 +213,7 @@ class Corpus:
             "vocabulary": list(self.vocabulary),
             "checksums": {name: _checksum(folder, name) for name in _ARRAYS},
         }
-        write_json(folder / "corpus.json", about | {"checksum": _checksum_of_json(about)})
+        write_json(folder / "corpus.json", about | {"checksum": checksum_of_json(about)})
 
     @classmethod
     def load(cls, folder: PathLike) -> "Corpus":
@@ -227,7 +227,7 @@ class Corpus:
         try:
             about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             version, checksum = about["format"], about.pop("checksum", None)
-            is_whole = checksum == _checksum_of_json(about)
+            is_whole = checksum == checksum_of_json(about)
         except _ERRORS as error:
             raise ValueError(f"{_DAMAGED} {folder / 'corpus.json'} ({error})") from error
         if version != _FORMAT:
@@ -273,9 +273,4 @@ def _check_splits(name: str, splits: Ints, n: int) -> None:
 
 
 def _checksum(folder: Path, name: str) -> str:
-    with open(folder / f"{name}.npy", "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _checksum_of_json(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return checksum_of_file(folder / f"{name}.npy")

@@ -1,6 +1,5 @@
 """Predictions and explanations of Parquet files, block by block, here or on Ray."""
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +92,7 @@ def predict(
 
     >>> distributed.predict("model.keras", "in/*.parquet", "out", keep=["id"], actors=8)
     """
-    arguments = {"keep": _listed(keep), "batch_size": batch_size}
+    arguments = {"keep": keep, "batch_size": batch_size}
     settings = {"actors": actors, "threads": threads, "block_size": block_size, "verbose": verbose}
     return _run("predict", model_path, data, out, arguments, **settings)
 
@@ -129,7 +128,7 @@ def explain(
 
     >>> distributed.explain("model.keras", "in/*.parquet", "out", explainer="rules", keep=["id"])
     """
-    arguments = {"keep": _listed(keep), "batch_size": batch_size, "label": label}
+    arguments = {"keep": keep, "batch_size": batch_size, "label": label}
     arguments |= {"explainer": None if explainer is None else str(Path(explainer).absolute())}
     settings = {"actors": actors, "threads": threads, "block_size": block_size, "verbose": verbose}
     return _run("explain", model_path, data, out, arguments, **settings)
@@ -159,13 +158,14 @@ def _run(
         "model": digest_of(paths_of(model_path, rules, with_rules=verb == "explain")),
         "block_size": block_size,
         **{name: value for name, value in arguments.items() if name != "explainer"},
+        "keep": predictor.keep,
         "files": [file.to_dict() for file in files],
     }
     job = Job(Path(out).absolute(), content)
     work = Work(job, verb, model_path, arguments)
     if verb == "explain":
         predictor.explainer  # where it cannot be loaded, nothing is to be made  # noqa: B018
-    with engine.session(actors, threads) if actors else contextlib.nullcontext():
+    with engine.session(actors, threads):
         job.begin()
         left = [block for block in blocks if job.lacks(block)]
         if actors and left:
@@ -177,10 +177,6 @@ def _run(
     job.end()
     rows = sum(block.rows for block in blocks)
     return Outcome(job.folder, rows, len(blocks), tuple(sorted(done, key=lambda each: each.number)))
-
-
-def _listed(keep: Sequence[str]) -> list[str]:
-    return [keep] if isinstance(keep, str) else list(keep)
 
 
 def _shown(reports: Iterator[Report], n: int, verbose: int) -> Iterator[Report]:

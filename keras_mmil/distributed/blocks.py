@@ -15,6 +15,7 @@ from keras_mmil._support.atomic import part_of
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.types import Config, PathLike
 from keras_mmil.io.manifest import MANIFEST, Manifest
+from keras_mmil.io.parquet import READ_ARGUMENTS, ROWS
 from keras_mmil.io.shards import check_size
 
 __all__ = ["Block", "Columns", "Data", "InputFile", "blocks_of", "files_of", "read"]
@@ -23,10 +24,6 @@ __all__ = ["Block", "Columns", "Data", "InputFile", "blocks_of", "files_of", "re
 Data: TypeAlias = PathLike | Iterable[PathLike]
 # From the schema of a file to the names of the columns to read; ValueError if some are missing.
 Columns: TypeAlias = Callable[[pa.Schema], Sequence[str]]
-
-# A column is read piece by piece, and no groups ahead.
-_READ = {"pre_buffer": False, "buffer_size": 2**16, "page_checksum_verification": True}
-_ROWS = 2**10  # of a batch of Arrow
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ def read(block: Block, columns: Columns) -> pa.RecordBatch:
         ValueError: if the file is damaged, lacks columns, or is not what it was.
     """
     try:
-        with pa.parquet.ParquetFile(block.file, **_READ) as file:
+        with pa.parquet.ParquetFile(block.file, **READ_ARGUMENTS) as file:
             names = list(columns(file.schema_arrow))
             found = list(_batches(file, block, names))
         n = sum(map(len, found))
@@ -158,7 +155,7 @@ def _batches(
             first = at if not groups else first
             groups.append(i)
         at = end
-    for batch in file.iter_batches(_ROWS, row_groups=groups, columns=names):
+    for batch in file.iter_batches(ROWS, row_groups=groups, columns=names):
         begin, end = max(block.start - first, 0), min(stop - first, len(batch))
         if begin < end:
             yield batch.slice(begin, end - begin)

@@ -22,17 +22,21 @@ _LIFE = {"max_restarts": -1, "max_task_retries": 3}
 
 
 @contextlib.contextmanager
-def session(actors: int, threads: int) -> Iterator[Any]:
+def session(actors: int, threads: int) -> Iterator[None]:
     """Ray, which is started if it is not running, and then ended with the block.
 
     Args:
-        actors: how many there will be; more than there are cores share them.
+        actors: how many there will be; more than there are cores share them. Without any, nothing
+            is imported or started.
         threads: of each.
 
     Raises:
         ImportError: if Ray is not installed.
         ValueError: if Ray is running, with too few cores.
     """
+    if not actors:
+        yield
+        return
     ray = _imported("ray")
     if ray.is_initialized():
         cores = int(ray.cluster_resources().get("CPU", 0))
@@ -41,7 +45,7 @@ def session(actors: int, threads: int) -> Iterator[Any]:
                 f"Expected at most {cores // threads} actors of {threads} threads, for the {cores} "
                 f"cores that Ray has. Received: {actors=}"
             )
-        yield ray
+        yield
         return
     arguments: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
     if not os.environ.get("RAY_ADDRESS"):  # otherwise it is a cluster that runs
@@ -51,7 +55,7 @@ def session(actors: int, threads: int) -> Iterator[Any]:
         warnings.simplefilter("ignore")  # Ray's, of its own settings
         ray.init(**arguments)
     try:
-        yield ray
+        yield
     finally:
         ray.shutdown()
 

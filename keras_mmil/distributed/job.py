@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from keras_mmil._support.atomic import part_of, replacing, write_json
+from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
 from keras_mmil._support.types import Config
 from keras_mmil.distributed.blocks import Block
+from keras_mmil.io.parquet import WRITTEN
 
 __all__ = ["Job", "digest_of"]
 
@@ -21,7 +23,6 @@ _NAME = "_job.json"
 _FORMAT = "keras-mmil batch job"
 _VERSION = 1
 _KEY = b"keras-mmil"  # in the metadata of each file
-_WRITTEN = {"compression": "zstd", "write_page_checksum": True}
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Job:
     @property
     def digest(self) -> str:
         """The SHA-256 of `content`."""
-        return hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()
+        return checksum_of_json(self.content)
 
     def begin(self) -> None:
         """Make the folder, or continue what is in it, if that is the same.
@@ -73,7 +74,7 @@ class Job:
         schema = found.schema.with_metadata({_KEY: about.encode()})
         with (
             replacing(self.path_of(block)) as part,
-            pa.parquet.ParquetWriter(part, schema, **_WRITTEN) as file,
+            pa.parquet.ParquetWriter(part, schema, **WRITTEN) as file,
         ):
             file.write_batch(found.cast(schema))
 
@@ -128,9 +129,7 @@ def digest_of(files: Iterable[Path]) -> str:
     """The SHA-256 of the names and contents of files."""
     digest = hashlib.sha256()
     for path in files:
-        with open(path, "rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"{path.name} {content}\n".encode())
+        digest.update(f"{path.name} {checksum_of_file(path)}\n".encode())
     return digest.hexdigest()
 
 

@@ -32,6 +32,9 @@ class Predictor:
         keep: columns that are passed on, such as the key of a row.
         batch_size: number of top-bags that the network computes at once.
 
+    Attributes:
+        keep: the columns that are passed on, a list.
+
     Raises:
         FileNotFoundError: if there is no such model.
         ValueError: if it is damaged, or `keep` names a column twice.
@@ -52,8 +55,8 @@ class Predictor:
         batch_size: int = 64,
     ) -> None:
         self._batch_size = positive_int("batch_size", batch_size)
-        self._keep = [keep] if isinstance(keep, str) else list(keep)
-        if len(set(self._keep)) < len(self._keep):
+        self.keep = [keep] if isinstance(keep, str) else list(keep)
+        if len(set(self.keep)) < len(self.keep):
             raise ValueError(f"Expected different columns to keep. Received: {keep=}")
         self._served = load(model_path, explainer, label)
 
@@ -72,12 +75,12 @@ class Predictor:
         Raises:
             ValueError: if some are not there.
         """
-        if missing := [name for name in self._keep if name not in schema.names]:
+        if missing := [name for name in self.keep if name not in schema.names]:
             raise ValueError(
-                f"Expected the columns to keep, {self._keep}. "
+                f"Expected the columns to keep, {self.keep}. "
                 f"Received: columns {schema.names}, without {missing}"
             )
-        return list(dict.fromkeys([*self._served.columns(schema), *self._keep]))
+        return list(dict.fromkeys([*self._served.columns(schema), *self.keep]))
 
     def predict_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The outputs of the network for each row.
@@ -138,11 +141,11 @@ class Predictor:
             yield from self.explainer.explain(self._served.read(some), show)
 
     def _with_kept(self, batch: pa.RecordBatch, found: dict[str, pa.Array]) -> pa.RecordBatch:
-        if both := found.keys() & set(self._keep):
+        if both := found.keys() & set(self.keep):
             raise ValueError(
                 f"Expected other columns to keep than {list(found)}. Received: {sorted(both)}"
             )
-        kept = {name: batch.column(name) for name in self._keep}
+        kept = {name: batch.column(name) for name in self.keep}
         return pa.RecordBatch.from_pydict(kept | found)
 
 

@@ -1,6 +1,5 @@
 """Rules learned of Parquet files, block by block, here or on Ray."""
 
-import contextlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -61,7 +60,7 @@ def fit_rules(
     served = load(model_path)
     of_both = [files_of(each, served.columns) for each in (data, validation_data)]
     batch_size = positive_int("batch_size", explainer.batch_size)
-    with engine.session(actors, threads) if actors else contextlib.nullcontext():
+    with engine.session(actors, threads):
         pool = None
         if actors:
             names = explainer.feature_names

@@ -1,6 +1,5 @@
 """Estimators in folders: JSON and Keras's files, nothing that is executed when it is read."""
 
-import hashlib
 import inspect
 import json
 import re
@@ -13,8 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keras_mmil._support.atomic import part_of, remove_abandoned, replacing, write_json
+from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
 from keras_mmil._support.keras_files import load_network
-from keras_mmil._support.types import Config, PathLike
+from keras_mmil._support.types import PathLike
 from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema
 
@@ -61,7 +61,7 @@ def save(estimator: Any, folder: PathLike) -> None:
         "folder": files.name,
         "files": _checksums(files),
     }
-    head = {"format": _FORMAT, "sha256": _checksum_of_json(content)}
+    head = {"format": _FORMAT, "sha256": checksum_of_json(content)}
     replaced = _files_of_saved(folder)
     write_json(folder / _STATE, head | content)
     if replaced is not None:
@@ -113,17 +113,11 @@ def _files_of_saved(folder: Path) -> str | None:
 
 def _checksums(folder: Path) -> dict[str, str]:
     """The SHA-256 of each file in a folder, by its path in it."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and part_of(path) is None:
-            with open(path, "rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            found[path.relative_to(folder).as_posix()] = digest
-    return found
-
-
-def _checksum_of_json(content: Config) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return {
+        path.relative_to(folder).as_posix(): checksum_of_file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and part_of(path) is None
+    }
 
 
 def _wrong(cls: type, content: Any) -> str:
@@ -132,7 +126,7 @@ def _wrong(cls: type, content: Any) -> str:
         return "another format"
     if content.get("class") != cls.__name__:
         return f"class={content.get('class')!r}"
-    if content.pop("sha256", None) != _checksum_of_json(content):
+    if content.pop("sha256", None) != checksum_of_json(content):
         return f"another checksum of {_STATE}"
     dicts = {"parameters": dict, "history": dict, "fitted": dict, "rules_of": list, "folder": str}
     for name, kind in dicts.items():

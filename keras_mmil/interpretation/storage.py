@@ -15,6 +15,7 @@ import numpy as np
 
 from keras_mmil._support import archives
 from keras_mmil._support.atomic import part_of, remove_abandoned, replacing
+from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
 from keras_mmil._support.types import Array, Config, PathLike
 from keras_mmil._version import __version__
 from keras_mmil.functional.graph import all_layers
@@ -99,7 +100,7 @@ def write(folder: PathLike, saved: Saved, weights: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     data, arrays = encode(saved.fitted)
     content = _packed(arrays)
-    checksum = _checksum(content)
+    checksum = hashlib.sha256(content).hexdigest()
     file = f"arrays-{checksum[:16]}.npz"
     manifest = {
         "library": __version__,
@@ -111,7 +112,7 @@ def write(folder: PathLike, saved: Saved, weights: str) -> None:
     }
     # As it will be read: NumPy's numbers have become Python's, and tuples lists.
     manifest = json.loads(json.dumps(manifest, allow_nan=False, default=_plain))
-    head = {"format": _FORMAT, "version": _VERSION, "sha256": _checksum_of_json(manifest)}
+    head = {"format": _FORMAT, "version": _VERSION, "sha256": checksum_of_json(manifest)}
     text = json.dumps(head | manifest, indent=1, ensure_ascii=False)
     with replacing(folder / file) as part:
         part.write_bytes(content)
@@ -192,7 +193,7 @@ def _is_leftover(path: Path) -> bool:
     if not match or path.is_dir():
         return False
     try:
-        return _checksum(path.read_bytes()).startswith(match[1])
+        return checksum_of_file(path).startswith(match[1])
     except FileNotFoundError:  # another save has just removed it
         return True
 
@@ -220,7 +221,7 @@ def _read_manifest(folder: Path, check: bool = True) -> Config:
             f"Expected rules saved in version {_VERSION} of the format; read others from their "
             f"network again. Received: version={version!r} in {str(path)!r}"
         )
-    if check and _checksum_of_json(manifest) != checksum:
+    if check and checksum_of_json(manifest) != checksum:
         raise _damaged(path, "its checksum differs")
     return manifest
 
@@ -237,7 +238,7 @@ def _read_arrays(path: Path, checksum: str) -> dict[str, Array]:
         raise FileNotFoundError(
             f"Expected the arrays of saved rules. Received: no file {str(path)!r}"
         )
-    if _checksum(path.read_bytes()) != checksum:
+    if checksum_of_file(path) != checksum:
         raise _damaged(path, "its checksum differs")
     return archives.read_npz(path)
 
@@ -255,15 +256,6 @@ def _damaged(path: Path, why: str) -> ValueError:
     return ValueError(
         f"Expected saved rules that are whole. Received: {str(path)!r}, damaged: {why}"
     )
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _checksum_of_json(content: Config) -> str:
-    """The checksum of the content, whatever its order and white space."""
-    return _checksum(json.dumps(content, sort_keys=True).encode())
 
 
 def _plain(value: object) -> Any:

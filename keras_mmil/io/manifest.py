@@ -1,6 +1,5 @@
 """What is in the files of a folder: `manifest.json`, which is written last."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,11 +7,12 @@ from typing import Any
 
 from keras_mmil._support.atomic import write_json
 from keras_mmil._support.checks import check_int
+from keras_mmil._support.checksums import checksum_of_json
 from keras_mmil._support.types import Config
 from keras_mmil._version import __version__
 from keras_mmil.io.layout import Layout
 
-__all__ = ["FORMATS", "MANIFEST", "Manifest", "Shard", "checksum", "file_name"]
+__all__ = ["FORMATS", "MANIFEST", "Manifest", "Shard", "file_name"]
 
 FORMATS = ("parquet", "tfrecord")
 MANIFEST = "manifest.json"
@@ -81,7 +81,7 @@ class Manifest:
             **self.layout.to_dict(),
             "shards": [asdict(shard) for shard in self.shards],
         }
-        head = {"format": _FORMAT, "version": _VERSION, "sha256": _checksum_of_json(content)}
+        head = {"format": _FORMAT, "version": _VERSION, "sha256": checksum_of_json(content)}
         write_json(folder / MANIFEST, head | content)
 
     @classmethod
@@ -110,12 +110,6 @@ class Manifest:
             ) from error
 
 
-def checksum(path: Path) -> str:
-    """The SHA-256 of a file, which is read piece by piece."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def file_name(number: int, format: str) -> str:
     """The name of a shard."""
     return f"part-{number:05d}.{format}"
@@ -128,7 +122,7 @@ def _check_head(content: Any) -> None:
     version, seal = content.pop("version", None), content.pop("sha256", None)
     if version != _VERSION:
         raise ValueError(f"the version of the format is {version!r}, and not {_VERSION}")
-    if seal != _checksum_of_json(content):
+    if seal != checksum_of_json(content):
         raise ValueError("the checksum is another one")
 
 
@@ -172,8 +166,3 @@ def _check_dense(manifest: Manifest) -> None:
         for shard in manifest.shards:
             if not part.ragged_rank and part.size * shard.top_bags > shard.bytes:
                 raise ValueError(f"{part.name} has {part} in a file of {shard.bytes} bytes")
-
-
-def _checksum_of_json(content: Config) -> str:
-    """The checksum of the content, whatever its order and white space."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -20,19 +20,19 @@ from keras_mmil.io.layout import Layout, Part
 from keras_mmil.io.orders import BLOCK, CYCLE, READ, Plan, shuffled_rows
 from keras_mmil.io.shards import Check, asserted
 
-__all__ = ["epoch", "writer"]
+__all__ = ["READ_ARGUMENTS", "ROWS", "WRITTEN", "epoch", "writer"]
 
-_ROWS = 2**10  # of a batch of Arrow
-_WRITTEN = {"compression": "zstd", "write_page_checksum": True}
+ROWS = 2**10  # of a batch of Arrow
+WRITTEN = {"compression": "zstd", "write_page_checksum": True}
 # A column is read piece by piece, and no groups ahead.
-_READ = {"pre_buffer": False, "buffer_size": 2**16, "page_checksum_verification": True}
+READ_ARGUMENTS = {"pre_buffer": False, "buffer_size": 2**16, "page_checksum_verification": True}
 
 
 @contextlib.contextmanager
 def writer(path: Path, layout: Layout) -> Iterator[Callable[[Sequence[Column]], None]]:
     """A function that appends columns of equally many top-bags to a new file."""
     schema = _schema(layout)
-    with pa.parquet.ParquetWriter(path, schema, **_WRITTEN) as file:
+    with pa.parquet.ParquetWriter(path, schema, **WRITTEN) as file:
 
         def write(columns: Sequence[Column]) -> None:
             pairs = zip(columns, schema, strict=True)
@@ -151,12 +151,12 @@ def _checked(path: Path, layout: Layout, check: Check) -> Iterator[pa.RecordBatc
     shard = check(path)
     schema = _schema(layout)
     try:
-        with pa.parquet.ParquetFile(path, **_READ) as file:
+        with pa.parquet.ParquetFile(path, **READ_ARGUMENTS) as file:
             if not file.schema_arrow.equals(schema):
                 raise ValueError(f"its columns are {file.schema_arrow.names}")
             if file.metadata.num_rows != shard.top_bags:
                 raise ValueError(f"it has {file.metadata.num_rows} rows, not {shard.top_bags}")
-            yield from file.iter_batches(_ROWS)
+            yield from file.iter_batches(ROWS)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(
             f"Expected a Parquet file that `keras_mmil.io.write` made. Received: {path}: {error}"

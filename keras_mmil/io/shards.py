@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from keras_mmil.io.manifest import Shard, checksum
+from keras_mmil._support.checksums import checksum_of_file
+from keras_mmil.io.manifest import Shard
 
 __all__ = ["Check", "asserted", "check_content", "check_size", "checks_of"]
 
@@ -44,7 +45,7 @@ def check_content(path: Path, shard: Shard) -> None:
     state = (str(path), status.st_ino, status.st_size, status.st_mtime_ns, shard.sha256)
     if state in _checked:
         return
-    if checksum(path) != shard.sha256:
+    if checksum_of_file(path) != shard.sha256:
         raise ValueError(
             f"Expected a shard as it was written. Received: {path}, with another checksum: it is "
             "damaged, or of other data"

@@ -10,6 +10,7 @@ from typing import Any
 from keras_mmil import ragged
 from keras_mmil._support.atomic import part_of, remove_parts, replacing
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.checksums import checksum_of_file
 from keras_mmil._support.digests import add_to_digest
 from keras_mmil._support.regrouped import regrouped
 from keras_mmil._support.types import Labels, PathLike
@@ -17,7 +18,7 @@ from keras_mmil.io.arrays import Column
 from keras_mmil.io.formats import module_of
 from keras_mmil.io.information import Info, info, readable
 from keras_mmil.io.layout import Layout
-from keras_mmil.io.manifest import MANIFEST, Manifest, Shard, checksum, file_name
+from keras_mmil.io.manifest import MANIFEST, Manifest, Shard, file_name
 from keras_mmil.io.shards import check_content
 from keras_mmil.io.sources import batches_of
 
@@ -188,7 +189,7 @@ def _write_file(
             shard = _written(groups, append)
         if expected is not None:
             _check_same(folder, expected, shard)
-        return replace(shard, file=name, bytes=part.stat().st_size, sha256=checksum(part))
+        return replace(shard, file=name, bytes=part.stat().st_size, sha256=checksum_of_file(part))
 
 
 def _written(groups: Iterable[list[Any]], append: Callable[[list[Column]], None]) -> Shard:

@@ -51,8 +51,6 @@ class InMemory:
         labels: the same.
     """
 
-    _arrays: tuple[Any, list[Array]]  # of a copy in another process
-
     def __init__(self, x: Tensors, y: Ints) -> None:
         self.x, self.labels = x, _checked_labels(y, ragged.n_top_bags(x))
 
@@ -63,11 +61,15 @@ class InMemory:
         parts = [tf.constant(part) for part in arrays]
         return tf.nest.pack_sequence_as(spec, parts, expand_composites=True)
 
+    @cached_property
+    def _arrays(self) -> tuple[Any, list[Array]]:
+        """The same as arrays: always the same ones, which joblib writes for all processes once."""
+        spec = tf.nest.map_structure(tf.type_spec_from_value, self.x)
+        return spec, [part.numpy() for part in tf.nest.flatten(self.x, expand_composites=True)]
+
     def __getstate__(self) -> Config:
         """Arrays: a tensor would start TensorFlow in a process before its threads are told."""
-        spec = tf.nest.map_structure(tf.type_spec_from_value, self.x)
-        arrays = [part.numpy() for part in tf.nest.flatten(self.x, expand_composites=True)]
-        return {"_arrays": (spec, arrays), "labels": self.labels}
+        return {"_arrays": self._arrays, "labels": self.labels}
 
     @property
     def digest(self) -> str:
@@ -98,15 +100,15 @@ class InFiles:
     @cached_property
     def labels(self) -> Ints:
         """Class of each top-bag, int [top-bags]: all that is read of them, and kept."""
-        spec = io.info(self.folder).element_spec
+        info = io.info(self.folder)
+        spec = info.element_spec
         if not isinstance(spec, tuple) or len(spec) != 2:
             raise ValueError(
                 "Expected files of top-bags with labels, and nothing else. "
                 f"Received: x={str(self.folder)!r}, of {spec}"
             )
-        n = io.info(self.folder).n_top_bags
-        batches = io.read(self.folder, _READ)
-        return _checked_labels(np.concatenate([np.asarray(y) for _, y in batches]), n)
+        labels = [np.asarray(y) for _, y in io.read(self.folder, _READ)]
+        return _checked_labels(np.concatenate(labels), info.n_top_bags)
 
     @property
     def digest(self) -> str:

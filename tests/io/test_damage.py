@@ -83,8 +83,10 @@ def test_a_damaged_file_ends_a_training(format, tmp_path):
 def test_a_file_is_checked_once_in_a_process(format, tmp_path, monkeypatch):
     written(tmp_path, format, x=nested(23, 2))
     read = []
-    checksum = io.shards.checksum
-    monkeypatch.setattr("keras_mmil.io.shards.checksum", lambda p: [read.append(p), checksum(p)][1])
+    checksum = io.shards.checksum_of_file
+    monkeypatch.setattr(
+        "keras_mmil.io.shards.checksum_of_file", lambda p: [read.append(p), checksum(p)][1]
+    )
     list(io.read(tmp_path, 4))
     assert sorted(read) == sorted(tmp_path.glob("part-*"))
     list(io.read(tmp_path, 4, shuffle=True))
@@ -132,7 +134,7 @@ def test_a_foreign_parquet_file_is_refused(tmp_path, monkeypatch):
 def test_instances_as_a_forged_manifest_has_them(tmp_path, monkeypatch):
     """They are not made room for."""
     written(tmp_path, x=np.zeros((23, 2)))
-    monkeypatch.setattr("keras_mmil.io.manifest._checksum_of_json", lambda content: None)
+    monkeypatch.setattr("keras_mmil.io.manifest.checksum_of_json", lambda content: None)
     path = tmp_path / "manifest.json"
     content = json.loads(path.read_text()) | {"sha256": None}
     content["parts"]["x"]["inner_shape"] = [2**30]
