@@ -1,7 +1,7 @@
 """Batches of nested bags, for `fit` and for training loops of one's own."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -11,7 +11,9 @@ from keras_mmil._support.rows import as_tensor
 from keras_mmil._support.types import Labels, Tensors
 from keras_mmil.bags import Bags, inputs_of
 
-__all__ = ["feed", "parts_of_batches", "parts_of_rows", "to_dataset"]
+__all__ = ["feed", "in_order", "parts_of_batches", "parts_of_rows", "to_dataset"]
+
+T = TypeVar("T")
 
 
 def to_dataset(
@@ -120,6 +122,18 @@ def feed(
         "steps_per_epoch": -(-ragged.n_top_bags(x) // batch_size),
         "shuffle": False,
     }
+
+
+def in_order(x: T, batch_size: int) -> Iterator[T]:
+    """Batches of top-bags as they come, as tensors, each cut out of memory when it is its turn.
+
+    Args:
+        x: RaggedTensor, tensor or array, or a tuple, list or dict of those.
+        batch_size: number of top-bags in a batch; the last may have fewer.
+    """
+    for start in range(0, ragged.n_top_bags(x), batch_size):
+        batch = ragged.take(x, slice(start, start + batch_size))
+        yield tf.nest.map_structure(as_tensor, batch)
 
 
 def _joined(x: Tensors | Bags, y: Labels) -> Any:

@@ -18,6 +18,7 @@ from keras_mmil.functional.graph import all_layers
 from keras_mmil.functional.hooks import KerasHooks, is_called_by_fit
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.normalisation import check_normalisation
+from keras_mmil.functional.prediction import batches_to_predict, predict_batches
 from keras_mmil.functional.replicas import (
     assert_not_empty,
     check_averaged,
@@ -117,10 +118,17 @@ class Model(KerasHooks):
         return super().evaluate(**arguments)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """`keras.Model.predict`, which also takes `Bags`, and checks the data first."""
+        """`keras.Model.predict`, which also takes `Bags`, and checks the data first.
+
+        Of data in memory and of a `tf.data.Dataset` only the outputs are kept.
+        """
         arguments = inspect.signature(super().predict).bind(x, *args, **kwargs).arguments
         arguments["x"] = self._checked_inputs(x)
-        return super().predict(**for_predict(self, arguments) if self._has_replicas else arguments)
+        if self._has_replicas:
+            return super().predict(**for_predict(self, arguments))
+        if isinstance(x, tf.data.Dataset) or is_data(x):
+            return predict_batches(self, **batches_to_predict(**arguments))
+        return super().predict(**arguments)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.train_on_batch`, which also takes `Bags`, and checks the data first."""

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import keras
-import numpy as np
 import pyarrow as pa
 
 from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import Array, PathLike
+from keras_mmil.batches import in_order
 from keras_mmil.distributed.columns import InputColumns
-from keras_mmil.distributed.forward import Forward
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.base import NestedEstimator
+from keras_mmil.functional.input_checks import InputChecks
+from keras_mmil.functional.prediction import predict_batches
 from keras_mmil.interpretation import Explainer
 
 __all__ = ["Served", "load", "paths_of"]
@@ -61,7 +62,7 @@ class _Network:
 
     def __init__(self, model: keras.Model, path: Path, rules: PathLike | None) -> None:
         self.model, self._folder, self._rules = model, path, rules
-        self._columns, self._forward = InputColumns(model.input), Forward(model)
+        self._columns, self._checks = InputColumns(model.input), InputChecks(model)
 
     @cached_property
     def explainer(self) -> Explainer:
@@ -82,7 +83,8 @@ class _Network:
         return self._columns.tensors(batch)
 
     def predict(self, batch: pa.RecordBatch, batch_size: int) -> dict[str, Any]:
-        outputs = self._forward(self.read(batch), batch_size)
+        x = self._checks(self.read(batch))
+        outputs = predict_batches(self.model, in_order(x, batch_size))
         if not isinstance(outputs, list | tuple | Mapping):
             return {"prediction": outputs}
         names = list(outputs) if isinstance(outputs, Mapping) else self.model.output_names
@@ -99,7 +101,7 @@ class _Estimator:
         self.model, self._rules, self._label = estimator.model_, rules, label
         self._estimator, self._schema = estimator, estimator.schema_
         self._without = estimator.target_ or ()
-        self._forward = Forward(self.model)
+        self._checks = InputChecks(self.model)
 
     @cached_property
     def explainer(self) -> Explainer:
@@ -120,8 +122,9 @@ class _Estimator:
         return self._schema.read(batch, without=self._without)
 
     def predict(self, batch: pa.RecordBatch, batch_size: int) -> dict[str, Array]:
-        outputs = self._forward(self.read(batch), batch_size)
-        return self._estimator.predictions_of(np.asarray(outputs))
+        x = self._checks(self.read(batch))
+        outputs = predict_batches(self.model, in_order(x, batch_size))
+        return self._estimator.predictions_of(outputs)
 
 
 def load(path: PathLike, rules: PathLike | None = None, label: str | None = None) -> Served:

@@ -7,9 +7,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support.rows import as_tensor
 from keras_mmil._support.types import Tensors
 from keras_mmil.bags import Bags
+from keras_mmil.batches import in_order
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.interpretation.network.passes import Source, Step, in_one_go
 from keras_mmil.interpretation.network.single import checked
@@ -78,9 +78,7 @@ class InMemory:
 
     def batches(self) -> Iterator[Tensors]:
         """Yield checked inputs, as tensors."""
-        for start in range(0, ragged.n_top_bags(self._x), self._batch_size):
-            batch = ragged.take(self._x, slice(start, start + self._batch_size))
-            yield tf.nest.map_structure(as_tensor, batch)
+        yield from in_order(self._x, self._batch_size)
 
     def run(
         self, step: Step[T], network: "Network", on_batch: Callable[[], None] = lambda: None
