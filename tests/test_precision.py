@@ -111,3 +111,10 @@ def test_several_steps_in_one_execution_make_no_difference():
         weights.append([*model.get_weights(), history["loss"], model.predict(x, verbose=0)])
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+def test_networks_of_the_zoo_yield_float32(policy):
+    """In half precision a probability near 1 would be 1, at which the loss has no gradient."""
+    model = zoo.mnist_mmil(filters=(2, 2), dense_units=4, bag_units=(3, 3))
+    assert model.output.dtype == "float32"
+    assert model.get_layer("bag_layer_2").output.dtype == policy.removeprefix("mixed_")

@@ -1,4 +1,4 @@
-"""How the zoo's classifiers are compiled."""
+"""How the zoo's classifiers end, and are compiled."""
 
 from typing import Any
 
@@ -8,7 +8,15 @@ from keras_mmil.losses import SmoothedCrossentropy
 from keras_mmil.model import Model
 from keras_mmil.zoo._types import LearningRate
 
-__all__ = ["compile_binary", "compile_classes", "compile_smoothed_classes"]
+__all__ = ["compile_binary", "compile_classes", "compile_smoothed_classes", "output_dtype"]
+
+
+def output_dtype() -> str:
+    """Dtype of the layer that yields the outputs: float32 also where others are in half precision.
+
+    There a probability of 0.998 would be 1, at which the loss has no gradient.
+    """
+    return keras.backend.result_type(keras.config.dtype_policy().variable_dtype, "float32")
 
 
 def compile_binary(model: Model, learning_rate: LearningRate) -> Model:

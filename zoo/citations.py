@@ -7,7 +7,7 @@ import keras
 
 from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
 from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_classes
+from keras_mmil.zoo._compile import compile_classes, output_dtype
 from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["citation_mil", "citation_mmil"]
@@ -93,6 +93,7 @@ def citation_mmil(
         dataset.n_classes,
         activation="softmax",
         kernel_regularizer=keras.regularizers.L2(l2),
+        dtype=output_dtype(),
         name="label",
     )(x)
     return compile_classes(Model(inputs, outputs, name=name), learning_rate)

@@ -10,7 +10,7 @@ from keras_mmil._support.types import Array
 from keras_mmil.functional.run import reapply
 from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_binary
+from keras_mmil.zoo._compile import compile_binary, output_dtype
 from keras_mmil.zoo._frozen import frozen_embedding
 from keras_mmil.zoo._types import Aggregations, LearningRate
 
@@ -78,7 +78,7 @@ def imdb_mmil(
             name=f"bag_layer_{level}",
         )(x, members, weights)
     x = keras.layers.Dropout(dropout)(x)
-    outputs = keras.layers.Dense(1, activation="sigmoid", name="label")(x)
+    outputs = keras.layers.Dense(1, activation="sigmoid", dtype=output_dtype(), name="label")(x)
     return compile_binary(Model(bags, outputs, name=name), learning_rate)
 
 

@@ -8,7 +8,7 @@ import keras
 from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_binary
+from keras_mmil.zoo._compile import compile_binary, output_dtype
 from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["mnist_mmil"]
@@ -76,6 +76,6 @@ def mnist_mmil(
     x = InstanceWise(encoder, name="instances")(bags)  # (batch, (n), (m), dense_units)
     for level, units in enumerate(bag_units, start=1):
         x = BagLayer(units, aggregation=aggregation, name=f"bag_layer_{level}")(x)
-    outputs = keras.layers.Dense(1, activation="sigmoid", name="label")(x)
+    outputs = keras.layers.Dense(1, activation="sigmoid", dtype=output_dtype(), name="label")(x)
 
     return compile_binary(Model(bags, outputs, name=name), learning_rate)

@@ -12,6 +12,7 @@ from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
 from keras_mmil.losses import seen_crossentropy
 from keras_mmil.metrics import OverlookedPrecision
 from keras_mmil.model import Model
+from keras_mmil.zoo._compile import output_dtype
 from keras_mmil.zoo._frozen import frozen_embedding
 from keras_mmil.zoo._types import LearningRate
 
@@ -88,7 +89,9 @@ def plants_mmil(
     x = keras.layers.Dense(
         positive_int("dense_units", dense_units), activation="relu", name="dense"
     )(x)
-    outputs = keras.layers.Dense(presence.shape[1], activation="sigmoid", name="label")(x)
+    outputs = keras.layers.Dense(
+        presence.shape[1], activation="sigmoid", dtype=output_dtype(), name="label"
+    )(x)
     model = Model(inputs, outputs, name=name)
     adam = keras.optimizers.Adam(learning_rate)
     model.compile(adam, seen_crossentropy, metrics=[OverlookedPrecision()])

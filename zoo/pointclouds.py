@@ -8,7 +8,7 @@ import keras
 from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, EquivariantBagLayer, InstanceWise, RandomPose
 from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_smoothed_classes
+from keras_mmil.zoo._compile import compile_smoothed_classes, output_dtype
 from keras_mmil.zoo._types import LearningRate
 
 __all__ = ["pointcloud_mil", "pointcloud_mmil"]
@@ -80,7 +80,9 @@ def pointcloud_mil(
             units, aggregation="sum", kernel_initializer=_weights(), name=f"bag_layer_{level}"
         )
         x = layer(x)
-    label = keras.layers.Dense(n_classes, "softmax", kernel_initializer=_weights(), name="label")
+    label = keras.layers.Dense(
+        n_classes, "softmax", kernel_initializer=_weights(), dtype=output_dtype(), name="label"
+    )
     model = Model(clouds, label(x), name=name)
     return compile_smoothed_classes(
         model,

@@ -11,7 +11,7 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.layers.aggregations import LSE
 from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_binary
+from keras_mmil.zoo._compile import compile_binary, output_dtype
 from keras_mmil.zoo._types import LearningRate
 
 __all__ = ["output_level_mil", "representation_level_mil"]
@@ -51,7 +51,12 @@ def output_level_mil(
     smooth_maximum = LSE(sharpness, learned=False)
     x = BagLayer(None, aggregation=smooth_maximum, empty="zeros", name="bag_layer")(x)  # (batch, 1)
     return compile_binary(
-        Model(bags, keras.layers.Activation("sigmoid", name="label")(x), name=name), learning_rate
+        Model(
+            bags,
+            keras.layers.Activation("sigmoid", dtype=output_dtype(), name="label")(x),
+            name=name,
+        ),
+        learning_rate,
     )
 
 
@@ -79,7 +84,7 @@ def representation_level_mil(
     bags = keras.Input((None, features), ragged=True, name="bags")
     x = InstanceWise(_instance_network(features, hidden_units), name="instances")(bags)
     x = BagLayer(bag_units, activation="tanh", name="bag_layer")(x)  # (batch, bag_units)
-    outputs = keras.layers.Dense(1, activation="sigmoid", name="label")(x)
+    outputs = keras.layers.Dense(1, activation="sigmoid", dtype=output_dtype(), name="label")(x)
     return compile_binary(Model(bags, outputs, name=name), learning_rate)
 
 

@@ -14,6 +14,7 @@ from keras_mmil.layers import aggregations
 from keras_mmil.model import Model
 from keras_mmil.records import Schema
 from keras_mmil.records.targets import Target
+from keras_mmil.zoo._compile import output_dtype
 from keras_mmil.zoo._record_fields import moments
 from keras_mmil.zoo._record_network import Compress, RecordNetwork
 from keras_mmil.zoo._types import Aggregations, LearningRate
@@ -163,16 +164,20 @@ def _labels_of(
 def _head(labels: Labels, x: keras.KerasTensor) -> tuple[keras.KerasTensor, str, str]:
     """The output, its loss and its metric."""
     if labels.kind == "classes" and labels.n > 2:
-        outputs = keras.layers.Dense(labels.n, activation="softmax", name="target")(x)
+        outputs = keras.layers.Dense(
+            labels.n, activation="softmax", dtype=output_dtype(), name="target"
+        )(x)
         return outputs, "sparse_categorical_crossentropy", "accuracy"
     if labels.kind == "numbers":
-        outputs = keras.layers.Dense(labels.n, name="standardized_target")(x)
+        outputs = keras.layers.Dense(labels.n, dtype=output_dtype(), name="standardized_target")(x)
         if labels.scale:
             scale = [each or 1.0 for each in labels.scale]
-            outputs = keras.layers.Rescaling(scale, list(labels.mean), name="target")(outputs)
+            outputs = keras.layers.Rescaling(
+                scale, list(labels.mean), dtype=output_dtype(), name="target"
+            )(outputs)
         return outputs, "mean_squared_error", "mean_absolute_error"
     n = 1 if labels.kind == "classes" else labels.n
-    outputs = keras.layers.Dense(n, activation="sigmoid", name="target")(x)
+    outputs = keras.layers.Dense(n, activation="sigmoid", dtype=output_dtype(), name="target")(x)
     return outputs, "binary_crossentropy", "accuracy" if n == 1 else "binary_accuracy"
 
 
