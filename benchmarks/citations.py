@@ -47,7 +47,7 @@ def main():
     parser.add_argument(
         "--networks", nargs="+", choices=citations.NAMES, default=["cora", "citeseer"]
     )
-    parser.add_argument("--splits", nargs="+", default=["random", "transductive"])
+    parser.add_argument("--splits", nargs="+", default=["random", "transductive", "scarce"])
     parser.add_argument("--models", nargs="+", choices=FIT, default=list(FIT))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--dry", action="store_true", help="do not record the results")

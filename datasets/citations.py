@@ -21,7 +21,7 @@ from keras_mmil.bags import Bags
 from keras_mmil.builders import graphs
 from keras_mmil.datasets._io import files, planetoid
 
-__all__ = ["NAMES", "Citations", "load", "read", "visible"]
+__all__ = ["ALL_VISIBLE", "NAMES", "Citations", "load", "read", "visible"]
 
 # Papers for training, validation and test in the paper's random and temporal splits, the years in
 # which the first two of the latter end, and the classes in the order of the files.
@@ -58,6 +58,8 @@ _KNOWN: dict[str, tuple[tuple[int, int, int], tuple[int, int], tuple[str, ...]]]
     ),
 }
 NAMES = tuple(_KNOWN)
+# Splits with few labels, in which all papers and citations are known.
+ALL_VISIBLE = ("transductive", "scarce")
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +126,10 @@ class Citations:
         """Papers for training, validation and test.
 
         Args:
-            kind: "transductive", the split of Planetoid; "random", of the sizes in the paper's
-                table; or "temporal", by years of publication.
-            seed: of the random split.
+            kind: "transductive", the split of Planetoid, with equally many training papers of each
+                class; "scarce", drawn at random, of the same sizes; "random", of the sizes in the
+                paper's table; or "temporal", by years of publication.
+            seed: of the random splits.
             years, until: for the temporal split, in place of the network's own.
 
         Returns:
@@ -139,14 +142,17 @@ class Citations:
         known = self.labels >= 0
         if kind == "transductive" and self.transductive is not None:
             return tuple(part[known[part]] for part in self.transductive)
-        if kind == "random" and self.sizes is not None:
+        sizes = self.sizes if kind == "random" else None
+        if kind == "scarce" and self.transductive is not None:
+            sizes = tuple(len(part) for part in self.transductive)
+        if sizes is not None:
             papers = np.random.default_rng(seed).permutation(np.flatnonzero(known))
-            return tuple(np.split(papers, np.cumsum(self.sizes[:2])))
+            return tuple(np.split(papers, np.cumsum(sizes))[:3])
         if kind != "temporal":
             raise ValueError(
-                "Expected 'transductive', 'random' or 'temporal', and a network that says what is "
-                f"in the parts. Received: kind={kind!r}, transductive={self.transductive}, "
-                f"sizes={self.sizes}"
+                "Expected 'transductive', 'scarce', 'random' or 'temporal', and a network that "
+                f"says what is in the parts. Received: kind={kind!r}, "
+                f"transductive={self.transductive}, sizes={self.sizes}"
             )
         years = self.years if years is None else years
         years = np.asarray([] if years is None else years)
@@ -206,9 +212,9 @@ class Citations:
     ) -> tuple[tuple[Bags, Array], ...]:
         """Bags of words for training, validation and test.
 
-        In the transductive split, bags hold all neighbours. In the others, which are inductive, the
-        bag of a training paper holds only training papers, that of a validation paper also
-        validation papers, and that of a test paper all.
+        In the transductive and the scarce split, bags hold all neighbours. In the others, which are
+        inductive, the bag of a training paper holds only training papers, that of a validation
+        paper also validation papers, and that of a test paper all.
 
         Args:
             kind, seed: as for `split`.
@@ -229,13 +235,14 @@ def visible(kind: str, parts: Sequence[Ints]) -> list[Ints] | list[None]:
     """The papers that may be in the bags of others, for each part of a split.
 
     Args:
-        kind: "transductive", for all; or another, for those of the part and of earlier parts.
+        kind: "transductive" or "scarce", for all; or another, for those of the part and of earlier
+            parts.
         parts: arrays of the papers in each part, as `Citations.split` returns them.
 
     Returns:
         A list of arrays, or of None for all.
     """
-    if kind == "transductive":
+    if kind in ALL_VISIBLE:
         return [None] * len(parts)
     return [np.concatenate(parts[: i + 1]) for i in range(len(parts))]
 

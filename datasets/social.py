@@ -112,10 +112,14 @@ def load(name: str) -> Networks:
 
 def _read(path: Path) -> Networks:
     """The `Networks` of a cached file."""
-    indices, indptr, sizes, labels = cache.read_arrays(path, _ARRAYS).values()
+    arrays = cache.read_arrays(path, _ARRAYS)
+    kinds = {name: array.dtype.name for name, array in arrays.items() if array.dtype.kind != "i"}
+    if kinds:
+        raise ValueError(f"Expected arrays of integers. Received: {path} with {kinds}")
+    indices, indptr, sizes, labels = arrays.values()
     n = len(indptr) - 1
     edges = sparse.csr_array((np.ones(len(indices), bool), indices, indptr), shape=(n, n))
-    edges.check_format()
+    edges.check_format(full_check=True)
     return Networks(edges, sizes, labels)
 
 

@@ -1,7 +1,10 @@
 """Top-bags in TFRecord files: an Example each, parsed in the graph, batch by batch."""
 
 import contextlib
+import functools
 import itertools
+import os
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,8 @@ from keras_mmil.io.shards import Check, asserted
 __all__ = ["epoch", "writer"]
 
 _BUFFER = 2**18  # bytes of a file that are read at a time
+# What is before a record, its length and a checksum of that, and a checksum behind it.
+_HEAD, _FOOT = struct.Struct("<QI"), 4
 
 
 @contextlib.contextmanager
@@ -77,14 +82,31 @@ def _records(file: tf.Tensor) -> tf.data.Dataset:
 
 
 def _checked(file: tf.Tensor, check: Check) -> tf.Tensor:
-    def message(path: bytes) -> bytes:
+    def message(encoded: bytes) -> bytes:
+        path = Path(encoded.decode())
         try:
-            check(Path(path.decode()))
+            shard = check(path)
         except ValueError as error:
             return str(error).encode()
-        return b""
+        n = _n_records(path, shard.sha256)
+        if n == shard.top_bags:
+            return b""
+        return f"Expected {shard.top_bags:,} top-bags. Received: {path} with {n:,}".encode()
 
     return asserted(tf.numpy_function(message, [file[0]], tf.string), file)
+
+
+@functools.cache
+def _n_records(path: Path, sha256: str) -> int:
+    """Number of records in a file of this checksum; the last may be cut off."""
+    n, end = 0, path.stat().st_size
+    with open(path, "rb") as file:
+        while file.tell() < end:
+            head = file.read(_HEAD.size)
+            length = _HEAD.unpack(head)[0] if len(head) == _HEAD.size else end
+            file.seek(min(length + _FOOT, end), os.SEEK_CUR)
+            n += 1
+    return n
 
 
 # Examples ---------------------------------------------------------------------------------------

@@ -188,6 +188,17 @@ def test_random_split(network):
     assert np.concatenate(first).tolist() != np.concatenate(other).tolist()
 
 
+def test_scarce_split(network):
+    """As many papers as in the transductive split, drawn at random among those of known class."""
+    first, again, other = (network.split("scarce", seed=seed) for seed in (0, 0, 1))
+    assert [len(part) for part in first] == [len(part) for part in network.split("transductive")]
+    papers = np.concatenate(first)
+    assert len(set(papers)) == len(papers)
+    assert (network.labels[papers] >= 0).all()
+    assert [part.tolist() for part in first] == [part.tolist() for part in again]
+    assert [part.tolist() for part in first] != [part.tolist() for part in other]
+
+
 def test_temporal_split(network):
     years = np.array([90, 91, 95, 90, 94, 96, 99, 97, 90, 95])
     train, valid, test = network.split("temporal", years=years, until=(94, 95))
@@ -217,7 +228,7 @@ def test_bags(network):
 
 def test_splits_that_a_network_does_not_have(network):
     fields = {**vars(network), "sizes": None, "transductive": None}
-    for kind in ("random", "transductive"):
+    for kind in ("random", "transductive", "scarce"):
         with pytest.raises(ValueError, match=f"kind='{kind}', transductive=None, sizes=None"):
             citations.Citations(**fields).split(kind)
 
@@ -286,6 +297,7 @@ def test_parts(network):
     for kind, seen in (
         ("random", [papers[0], np.concatenate(papers[:2]), np.concatenate(papers)]),
         ("transductive", [None] * 3),
+        ("scarce", [None] * 3),
     ):
         parts = network.parts(kind, seed=3)
         for part, (x, y), visible in zip(network.split(kind, 3), parts, seen, strict=True):

@@ -188,6 +188,8 @@ def test_caches_that_cannot_be_written(folder, reason, monkeypatch):
         {"indices": np.array([0, 1, 2, 99, 0, 1, 2, 3], np.int32)},
         {"labels": np.array([-1, 0])},
         {"sizes": np.array([3, 3])},
+        {"sizes": np.array(["4", "3"])},
+        {"indptr": np.array([0, 2, 1, 4, 5, 6, 7, 8], np.int32)},
     ],
 )
 def test_caches_of_what_cannot_be(folder, changed):

@@ -254,11 +254,12 @@ FORMATS = [
         )
         for format, errors, names in (
             ("parquet", (ValueError,), ""),
-            # Where the checksums of the manifest are right, TensorFlow's own are not.
+            # Where the checksums of the manifest are right, TensorFlow's own are not; and where the
+            # manifest itself is wrong, TensorFlow names the part of the data.
             (
                 "tfrecord",
                 (ValueError, tf.errors.DataLossError),
-                "corrupted record|truncated record",
+                "corrupted record|truncated record|Key: x/",
             ),
         )
     ),

@@ -131,6 +131,25 @@ def test_a_foreign_parquet_file_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_file_with_fewer_records_than_a_forged_manifest_has(tmp_path, monkeypatch):
+    written(tmp_path, "tfrecord", x=np.zeros((23, 2), "float32"))
+    monkeypatch.setattr("keras_mmil.io.shards.checksum_of_file", lambda path: shard["sha256"])
+    path = tmp_path / "part-00000.tfrecord"
+    (shard,) = (
+        each
+        for each in json.loads((tmp_path / "manifest.json").read_text())["shards"]
+        if each["file"] == path.name
+    )
+    whole = path.read_bytes()
+    monkeypatch.setattr("keras_mmil.io.shards.check_size", lambda path, shard: None)
+    monkeypatch.setattr("keras_mmil.io.reading.check_size", lambda path, shard: None)
+    n, rest = shard["top_bags"], len(whole) // shard["top_bags"]  # records of equal lengths
+    path.write_bytes(whole[:-rest])
+    with pytest.raises(ValueError, match=f"Expected {n} top-bags. Received: {path} with {n - 1}"):
+        loaded(io.read(tmp_path))
+
+
+@pytest.mark.slow
 def test_instances_as_a_forged_manifest_has_them(tmp_path, monkeypatch):
     """They are not made room for."""
     written(tmp_path, x=np.zeros((23, 2)))

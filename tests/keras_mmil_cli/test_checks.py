@@ -15,7 +15,7 @@ from keras_mmil_cli.main import main
         (["run", "mnist", "--model", "mil"], "--model among mmil for mnist. Received: --model mil"),
         (["run", "imdb", "--split", "random"], "--split among none for imdb"),
         (["run", "cora", "--aggregation", "sum"], "--aggregation among mean, max for cora"),
-        (["run", "cora", "--split", "spatial"], "random, transductive, temporal for cora"),
+        (["run", "cora", "--split", "spatial"], "random, transductive, scarce, temporal for cora"),
         (["run", "cora", "--folds", "3"], "--folds 3 for cora"),
         (["run", "mnist", "--seeds", "0"], "--seeds 0"),
         (["run", "collab", "--source", "synthetic", "--rounds", "0"], "--rounds 0"),

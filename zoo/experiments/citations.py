@@ -24,9 +24,9 @@ __all__ = ["citation_experiment"]
 _INDUCTIVE = {"batch_size": 128, "patience": 15}
 # With batches of 128, 100 epochs are too short for a single bag-layer.
 _INDUCTIVE_MIL = {**_INDUCTIVE, "batch_size": 32}
-# With 20 labels a class, all papers of training are one batch, and every epoch is one step.
+# With 120 or 140 labels, all papers of training are one batch, and every epoch is one step.
 _FEW_LABELS = {"batch_size": 140, "patience": 80}
-_TRANSDUCTIVE: dict[tuple[str, str], dict[str, float]] = {
+_OF_FEW_LABELS: dict[tuple[str, str], dict[str, float]] = {
     ("mmil", "mean"): {
         "word_dropout": 0.5,
         "neighbour_dropout": 0.5,
@@ -44,7 +44,7 @@ _TRANSDUCTIVE: dict[tuple[str, str], dict[str, float]] = {
     ("mil", "mean"): {"word_dropout": 0.8, "dropout": 0.8, "l2": 1e-3, "initial_std": 0.3},
     ("mil", "max"): {"word_dropout": 0.5, "dropout": 0.8, "l2": 5e-4, "initial_std": 0.1},
 }
-# What is different for one network of papers, by whether the split is the transductive one.
+# What is different for one network of papers, by whether there are few labels.
 _OF_ONE_NETWORK: dict[tuple[str, str, str, bool], dict[str, float]] = {
     ("citeseer", "mmil", "max", False): {"l2": 5e-4},
     ("citeseer", "mil", "max", True): {"word_dropout": 0.0, "initial_std": 0.01},
@@ -70,11 +70,11 @@ def citation_experiment(entry: Entry) -> Experiment:
 
 def _settings(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments of the model, and of the training."""
-    is_transductive = entry.split == "transductive"
+    has_few_labels = entry.split in citations.ALL_VISIBLE
     model = entry.model, entry.aggregation
-    own = _OF_ONE_NETWORK.get((entry.name, *model, is_transductive), {})
-    if is_transductive:
-        return {**_TRANSDUCTIVE[model], "learning_rate": 0.005, **own}, _FEW_LABELS
+    own = _OF_ONE_NETWORK.get((entry.name, *model, has_few_labels), {})
+    if has_few_labels:
+        return {**_OF_FEW_LABELS[model], "learning_rate": 0.005, **own}, _FEW_LABELS
     return own, _INDUCTIVE_MIL if entry.model == "mil" else _INDUCTIVE
 
 
@@ -132,14 +132,15 @@ class _Papers:
     def rule_data(self) -> RuleData:
         """Papers to fit rules to, and a tenth as many for validation.
 
-        They are those of training and validation, as no labels are needed; in the transductive
-        split all but those of test. A network is surer of the papers that it was trained on than of
-        others, so there are also copies of them that lack neighbours and words at random.
+        They are those of training and validation, as no labels are needed; in the transductive and
+        the scarce split all but those of test. A network is surer of the papers that it was trained
+        on than of others, so there are also copies of them that lack neighbours and words at
+        random.
         """
         parts = self._parts()
-        is_transductive = self.split == "transductive"
+        all_are_visible = self.split in citations.ALL_VISIBLE
         papers = np.concatenate(parts[:2])
-        if is_transductive:
+        if all_are_visible:
             papers = np.setdiff1d(np.arange(len(self.network.labels)), parts[-1])
         papers = np.random.default_rng(self.seed).permutation(papers)[: self.limit]
         seen = citations.visible(self.split, parts)[1]
@@ -147,7 +148,7 @@ class _Papers:
             self.network.word_bags(some, seen, self.depth)
             for some in np.split(papers, [-(-len(papers) // 10)])
         )
-        rates = (_MISSING_TRANSDUCTIVE if is_transductive else _MISSING_INDUCTIVE)[-self.depth :]
+        rates = (_MISSING_TRANSDUCTIVE if all_are_visible else _MISSING_INDUCTIVE)[-self.depth :]
         seeds = (np.random.SeedSequence((self.seed, i)) for i in range(min(10, 20_000 // len(x))))
         copies = (x.subsample(rates, seed=seed) for seed in seeds)
         return RuleData(Bags.concat([x, *copies]), x_valid)
