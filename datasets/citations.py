@@ -142,7 +142,7 @@ class Citations:
         known = self.labels >= 0
         if kind == "transductive" and self.transductive is not None:
             return tuple(part[known[part]] for part in self.transductive)
-        sizes = self.sizes if kind == "random" else None
+        sizes: tuple[int, ...] | None = self.sizes if kind == "random" else None
         if kind == "scarce" and self.transductive is not None:
             sizes = tuple(len(part) for part in self.transductive)
         if sizes is not None:
