@@ -167,7 +167,7 @@ def cora(bag_scale=1, batch_scale=1):
 
     rng = np.random.default_rng(0)
     network = citations.load("cora")
-    words = tf.gather(network.words, network.bags(np.arange(len(network.labels))))
+    words = tf.gather(network.words, network.bags(np.arange(len(network.labels)))[0])
     top, sub = ragged.nested_lengths(words)
     batch = _batch(words.flat_values.numpy(), sub, top, rng)
     shapes = _bag_shapes(network.n_words, 250)

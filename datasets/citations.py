@@ -7,9 +7,10 @@ Reference: Sen et al., Collective Classification in Network Data, 2008; Yang et 
 Semi-Supervised Learning with Graph Embeddings, 2016 (the files and the transductive split).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from keras_mmil.bags import Bags
 from keras_mmil.builders import graphs
 from keras_mmil.datasets._io import files, planetoid
 
-__all__ = ["ALL_VISIBLE", "NAMES", "Citations", "load", "read", "visible"]
+__all__ = ["ALL_VISIBLE", "NAMES", "Citations", "Walk", "load", "read", "visible"]
 
 # Papers for training, validation and test in the paper's random and temporal splits, the years in
 # which the first two of the latter end, and the classes in the order of the files.
@@ -58,6 +59,7 @@ _KNOWN: dict[str, tuple[tuple[int, int, int], tuple[int, int], tuple[str, ...]]]
     ),
 }
 NAMES = tuple(_KNOWN)
+Walk: TypeAlias = Mapping[str, Any]  # arguments of `builders.graphs.walk_neighbourhoods`
 # Splits with few labels, in which all papers and citations are known.
 ALL_VISIBLE = ("transductive", "scarce")
 
@@ -171,44 +173,66 @@ class Citations:
             )
         return parts
 
-    def bags(self, papers: npt.ArrayLike, visible: npt.ArrayLike | None = None) -> tf.RaggedTensor:
-        """The bag of each paper: itself, and the papers it cites or is cited by.
+    def bags(
+        self,
+        papers: npt.ArrayLike,
+        visible: npt.ArrayLike | None = None,
+        walk: Walk | None = None,
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """The bag of each paper: itself, and the papers it cites or is cited by; or those around.
 
         Args:
             papers: int array [n].
             visible: papers that may be in the bags of others; None for all.
+            walk: arguments of `builders.graphs.walk_neighbourhoods`, for the papers where a random
+                walk ends; None for the paper and its neighbours.
 
         Returns:
-            int64 RaggedTensor [n, (papers)].
+            int64 RaggedTensor [n, (papers)], and a float32 one like it of their weights, 1 without
+            a walk.
         """
         edges = self.edges
         if visible is not None:
             edges = graphs.induced_subgraph(edges, visible)
-        return graphs.neighbourhoods(edges, papers)
+        if walk is not None:
+            return graphs.walk_neighbourhoods(edges, papers, **walk)
+        bags = graphs.neighbourhoods(edges, papers)
+        return bags, tf.ones_like(bags, tf.float32)
 
     def word_bags(
-        self, papers: npt.ArrayLike, visible: npt.ArrayLike | None = None, depth: int = 2
+        self,
+        papers: npt.ArrayLike,
+        visible: npt.ArrayLike | None = None,
+        depth: int = 2,
+        walk: Walk | None = None,
     ) -> Bags:
         """The words of the papers in the bag of each paper.
 
         Args:
-            papers, visible: as for `bags`.
+            papers, visible, walk: as for `bags`.
             depth: 2 for bags of papers, which are bags of words; 1 for bags of all their words.
 
         Returns:
             `Bags` [n, (papers), (words)], or [n, (words)].
         """
-        bags = self.bags(papers, visible)
-
-        def gather(of_papers: tf.RaggedTensor) -> tf.RaggedTensor:
-            gathered = tf.gather(of_papers, bags)
-            return gathered.merge_dims(1, 2) if depth == 1 else gathered
-
-        weights = None if self.weights is None else gather(self.weights)
-        return Bags.from_ragged(gather(self.words), weights)
+        bags, paper_weights = self.bags(papers, visible, walk)
+        words = tf.gather(self.words, bags)
+        weights = tf.ones_like(words, tf.float32)
+        if self.weights is not None:
+            weights = tf.gather(self.weights, bags)
+        if depth == 2:
+            return Bags.from_ragged(words, weights, level_weights=[paper_weights])
+        of_words = tf.repeat(paper_weights.values, words.values.row_lengths())
+        weights = weights.with_flat_values(weights.flat_values * of_words)
+        return Bags.from_ragged(words.merge_dims(1, 2), weights.merge_dims(1, 2))
 
     def parts(
-        self, kind: str = "random", seed: int = 0, depth: int = 2, limit: int | None = None
+        self,
+        kind: str = "random",
+        seed: int = 0,
+        depth: int = 2,
+        limit: int | None = None,
+        walk: Walk | None = None,
     ) -> tuple[tuple[Bags, Array], ...]:
         """Bags of words for training, validation and test.
 
@@ -220,13 +244,14 @@ class Citations:
             kind, seed: as for `split`.
             depth: as for `word_bags`.
             limit: greatest number of papers in each part; None for all.
+            walk: as for `bags`.
 
         Returns:
             Three pairs of `Bags` and their labels.
         """
         parts = self.split(kind, seed)
         return tuple(
-            (self.word_bags(part[:limit], seen, depth), self.labels[part[:limit]])
+            (self.word_bags(part[:limit], seen, depth, walk), self.labels[part[:limit]])
             for part, seen in zip(parts, visible(kind, parts), strict=True)
         )
 

@@ -77,7 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--split",
-        help="for citations: random, transductive or temporal; for others, the form of the data",
+        help="for citations: random, transductive, scarce or temporal; for others, the form of the "
+        "data",
     )
     run.add_argument("--seeds", type=int, default=1, help="number of runs, from --seed upwards")
     run.add_argument("--folds", type=int, help="of a cross-validation; 0 for none")

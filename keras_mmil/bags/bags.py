@@ -88,7 +88,11 @@ class Bags:
 
     @classmethod
     def from_ragged(
-        cls, x: tf.RaggedTensor, weights: tf.RaggedTensor | None = None, merge: Merge = "batch"
+        cls,
+        x: tf.RaggedTensor,
+        weights: tf.RaggedTensor | None = None,
+        merge: Merge = "batch",
+        level_weights: Sequence[tf.RaggedTensor] | None = None,
     ) -> Self:
         """Compresses nested bags of ids.
 
@@ -100,6 +104,8 @@ class Bags:
                 once, and equal sub-bags share a key wherever they are. "top_bag": equal members
                 are stored once, but no sub-bags share a key (their place is hashed, too). None:
                 everything is stored as in `x`, in its order, and no sub-bags share a key.
+            level_weights: the same as `weights` of the sub-bags: K - 1 RaggedTensors, for each
+                inner level from the instances upwards, `[B, (n)]` for sub-bags of ids.
 
         Returns:
             `Bags` of the depth of `x`.
@@ -108,12 +114,23 @@ class Bags:
             TypeError, ValueError: if `x` or the weights are something else.
         """
         check_ids(x)
-        if weights is None:
-            weights = tf.ones_like(x, tf.float32)
-        check_same_sizes(x, "weights", weights, depth=x.ragged_rank)
-        check_positive("weights", weights)
-        inner = [np.ones(len(sizes), np.float32) for sizes in ragged.nested_lengths(x)[1:]]
-        return cls._compress(x, [weights.flat_values.numpy(), *reversed(inner)], merge)
+        depth = x.ragged_rank
+        if level_weights is not None and len(level_weights) != depth - 1:
+            raise ValueError(
+                f"Expected level_weights of {depth - 1} inner levels. "
+                f"Received: {len(level_weights)} of them"
+            )
+        # Of each level, from the instances upwards.
+        lengths = reversed(ragged.nested_lengths(x)[1:])
+        counts = [np.ones(x.flat_values.shape[0], np.float32)]
+        counts += [np.ones(len(sizes), np.float32) for sizes in lengths]
+        for level, part in enumerate([weights, *(level_weights or ())]):
+            if part is not None:
+                name = f"level_weights[{level - 1}]" if level else "weights"
+                check_same_sizes(x, name, part, depth=depth - level)
+                check_positive(name, part)
+                counts[level] = part.flat_values.numpy()
+        return cls._compress(x, counts, merge)
 
     @classmethod
     def concat(cls, parts: Sequence[Self], merge: Merge = "batch") -> Self:

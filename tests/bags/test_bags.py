@@ -160,6 +160,25 @@ def test_subsampled_bags_are_merged_anew(depth_and_x, rate, seed):
         assert bool(after) == bool(before)
 
 
+def test_weights_of_sub_bags():
+    """They are added where sub-bags are equal."""
+    x = make([[[5, 3], [4], [3, 5]], [[4]]])
+    ones = make([[[1, 2], [1], [2, 1]], [[3]]], dtype="float32")
+    of_sub_bags = make([[0.5, 0.25, 0.125], [2]], depth=1, dtype="float32")
+    found = Bags.from_ragged(x, ones, level_weights=[of_sub_bags])
+    assert found.bags.to_list() == [[[4], [3, 5]], [[4]]]
+    assert found.counts.to_list() == [[[1.0], [2.0, 1.0]], [[3.0]]]
+    assert found.level_counts[0].to_list() == [[0.25, 0.625], [2.0]]
+    assert found.n_instances == 0.25 + 0.625 * 3 + 2 * 3
+    for wrong, match in (
+        ([], "level_weights of 1 inner levels. Received: 0"),
+        ([make([[1, 2], [2]], depth=1, dtype="float32")], r"level_weights\[0\]"),
+        ([make([[1, 0, 1], [2]], depth=1, dtype="float32")], r"level_weights\[0\]"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            Bags.from_ragged(x, level_weights=wrong)
+
+
 def test_the_example_by_hand():
     bags = Bags.from_ragged(make([[[5, 3, 5], [4], [4], []], [], [[4], [], []]]))
     assert list(bags.inputs) == ["bags", "counts", "sub_bag_counts", "sub_bag_keys"]

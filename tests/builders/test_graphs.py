@@ -120,6 +120,74 @@ def test_directions(graph, hops):
         assert sets(bags) == [sorted(reached(other, node, hops)) for node in graph]
 
 
+@given(random_graphs(directed=True), st.floats(0, 1), st.integers(1, 4))
+def test_where_walks_end(graph, restart, steps):
+    """A walk is followed over all its ways."""
+    bags, weights = graphs.walk_neighbourhoods(
+        graphs.adjacency(graph, directed=True), restart=restart, steps=steps
+    )
+    ways = {node: sorted({node, *graph.successors(node)}) for node in graph}
+
+    def ends(node, left):
+        yield node, restart if left else 1.0
+        for following in ways[node] if left else []:
+            for end, share in ends(following, left - 1):
+                yield end, share * (1 - restart) / len(ways[node])
+
+    for node, members, shares in zip(graph, bags.to_list(), weights.to_list(), strict=True):
+        expected = dict.fromkeys(graph, 0.0)
+        for end, share in ends(node, steps):
+            expected[end] += share
+        found = dict.fromkeys(graph, 0.0) | dict(zip(members, shares, strict=True))
+        assert found == pytest.approx(expected, abs=1e-6)
+        assert shares == sorted(shares, reverse=True)
+        assert min(shares) > 0
+
+
+def test_long_walks_are_personalised_pagerank():
+    _, found = graphs.walk_neighbourhoods(KARATE, [0, 33], restart=0.15, steps=100)
+    with_loops = KARATE.copy()
+    with_loops.add_edges_from((node, node) for node in KARATE)
+    for node, shares in zip([0, 33], found.to_list(), strict=True):
+        ranks = networkx.pagerank(
+            with_loops, alpha=0.85, personalization={node: 1}, tol=1e-12, weight=None
+        )
+        assert shares == pytest.approx(sorted(ranks.values(), reverse=True), abs=1e-5)
+
+
+def test_some_nodes_of_walks(monkeypatch):
+    bags, weights = graphs.walk_neighbourhoods(KARATE, max_members=5)
+    every, shares = graphs.walk_neighbourhoods(KARATE)
+    for few, some, all_, whole in zip(
+        *(part.to_list() for part in (bags, weights, every, shares)), strict=True
+    ):
+        assert few == all_[:5]
+        assert some == pytest.approx([share / sum(whole[:5]) for share in whole[:5]])
+    chosen = [33, 0, 0, 5]
+    monkeypatch.setattr(graphs, "_ENTRIES", 40)  # one node at a time
+    found = graphs.walk_neighbourhoods(KARATE, chosen, max_members=5)
+    assert found[0].to_list() == [bags[i].numpy().tolist() for i in chosen]
+    assert found[1].to_list() == [weights[i].numpy().tolist() for i in chosen]
+    for graph, nodes in ((KARATE, []), ([], None)):
+        assert [part.to_list() for part in graphs.walk_neighbourhoods(graph, nodes)] == [[], []]
+    isolated = graphs.walk_neighbourhoods(networkx.empty_graph(2))
+    assert [part.to_list() for part in isolated] == [[[0], [1]], [[1.0], [1.0]]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"restart": 1.5}, "restart=1.5"),
+        ({"steps": 0}, "steps=0"),
+        ({"max_members": 0}, "max_members=0"),
+        ({"nodes": [3]}, "nodes from 3 to 3"),
+    ],
+)
+def test_walks_that_are_none(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        graphs.walk_neighbourhoods(PATH, **arguments)
+
+
 def test_some_nodes_in_any_order():
     every = graphs.neighbourhoods(KARATE).to_list()
     chosen = [33, 0, 0, 5]

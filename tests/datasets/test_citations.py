@@ -4,7 +4,7 @@ import hashlib
 import pickle
 import sys
 import types
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import damage
 import numpy as np
@@ -222,8 +222,34 @@ def test_splits_that_are_none(network, arguments, match):
 
 
 def test_bags(network):
-    assert network.bags([0, 4, 8]).to_list() == [[0, 1, 6], [4], [8]]
-    assert network.bags([0, 1, 6], visible=[0, 1]).to_list() == [[0, 1], [1, 0], [6]]
+    bags, weights = network.bags([0, 4, 8])
+    assert bags.to_list() == [[0, 1, 6], [4], [8]]
+    assert weights.to_list() == [[1, 1, 1], [1], [1]]
+    assert network.bags([0, 1, 6], visible=[0, 1])[0].to_list() == [[0, 1], [1, 0], [6]]
+
+
+@pytest.mark.parametrize("visible", [None, [0, 1, 6]])
+def test_bags_of_papers_around(network, visible):
+    """A paper, or each of its words, has the weight of its paper."""
+    walk = {"restart": 0.2, "steps": 3}
+    papers = [0, 6, 4]
+    bags, weights = network.bags(papers, visible, walk)
+    deep, flat = (network.word_bags(papers, visible, depth, walk) for depth in (2, 1))
+    for i, (around, shares) in enumerate(zip(bags.to_list(), weights.to_list(), strict=True)):
+        expected = Counter()
+        of_papers = Counter()
+        for paper, share in zip(around, shares, strict=True):
+            words = network.words[paper].numpy().tolist()
+            of_papers[tuple(sorted(words))] += share
+            for word in words:
+                expected[word] += share
+        found = dict(
+            zip(flat.bags[i].numpy().tolist(), flat.counts[i].numpy().tolist(), strict=True)
+        )
+        assert found == pytest.approx(expected)
+        found = zip(deep.bags[i].to_list(), deep.level_counts[0][i].numpy().tolist(), strict=True)
+        found = {tuple(words): share for words, share in found}
+        assert found == pytest.approx(of_papers)
 
 
 def test_splits_that_a_network_does_not_have(network):

@@ -26,14 +26,18 @@ _INDUCTIVE = {"batch_size": 128, "patience": 15}
 _INDUCTIVE_MIL = {**_INDUCTIVE, "batch_size": 32}
 # With 120 or 140 labels, all papers of training are one batch, and every epoch is one step.
 _FEW_LABELS = {"batch_size": 140, "patience": 80}
+# Means are over all papers around, by the walks from a paper that end there: with few labels, a
+# paper has few labelled ones near it.
+_WALK = {"restart": 0.1, "steps": 8, "max_members": 64}
+_OF_MEANS = {
+    "word_dropout": 0.5,
+    "dropout": 0.5,
+    "l2": 5e-4,
+    "initial_std": 0.1,
+    "learning_rate": 0.01,
+}
 _OF_FEW_LABELS: dict[tuple[str, str], dict[str, float]] = {
-    ("mmil", "mean"): {
-        "word_dropout": 0.5,
-        "neighbour_dropout": 0.5,
-        "dropout": 0.85,
-        "l2": 5e-4,
-        "initial_std": 0.1,
-    },
+    ("mmil", "mean"): {**_OF_MEANS, "neighbour_dropout": 0.5},
     ("mmil", "max"): {
         "word_dropout": 0.5,
         "neighbour_dropout": 0.3,
@@ -41,7 +45,7 @@ _OF_FEW_LABELS: dict[tuple[str, str], dict[str, float]] = {
         "l2": 1e-3,
         "initial_std": 0.03,
     },
-    ("mil", "mean"): {"word_dropout": 0.8, "dropout": 0.8, "l2": 1e-3, "initial_std": 0.3},
+    ("mil", "mean"): _OF_MEANS,
     ("mil", "max"): {"word_dropout": 0.5, "dropout": 0.8, "l2": 5e-4, "initial_std": 0.1},
 }
 # What is different for one network of papers, by whether there are few labels.
@@ -58,10 +62,12 @@ def citation_experiment(entry: Entry) -> Experiment:
         "mil": (citation_mil, 1, (16,)),
     }[entry.model]
     settings, training = _settings(entry)
+    is_walked = entry.split in citations.ALL_VISIBLE and entry.aggregation == "mean"
+    walk = _WALK if is_walked else None
     return Experiment(
         **vars(entry),
         build=partial(builder, aggregation=entry.aggregation, **settings),
-        load=partial(_load, entry.name, entry.split, depth),
+        load=partial(_load, entry.name, entry.split, depth, walk),
         schedule=None,
         explainer={"n_clusters": n_clusters, "ccp_alpha": 2e-4},
         **training,
@@ -74,7 +80,7 @@ def _settings(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
     model = entry.model, entry.aggregation
     own = _OF_ONE_NETWORK.get((entry.name, *model, has_few_labels), {})
     if has_few_labels:
-        return {**_OF_FEW_LABELS[model], "learning_rate": 0.005, **own}, _FEW_LABELS
+        return {"learning_rate": 0.005, **_OF_FEW_LABELS[model], **own}, _FEW_LABELS
     return own, _INDUCTIVE_MIL if entry.model == "mil" else _INDUCTIVE
 
 
@@ -82,6 +88,7 @@ def _load(
     name: str,
     split: str,
     depth: int,
+    walk: citations.Walk | None,
     *,
     seed: int = 0,
     limit: int | None = None,
@@ -90,9 +97,9 @@ def _load(
 ) -> Data:
     network = synthetic.load_citations(seed=seed) if source == "synthetic" else citations.load(name)
     train, valid, test = (
-        Part(*part) for part in network.parts(kind=split, seed=seed, depth=depth, limit=limit)
+        Part(*part) for part in network.parts(split, seed, depth=depth, limit=limit, walk=walk)
     )
-    papers = _Papers(network=network, split=split, seed=seed, depth=depth, limit=limit)
+    papers = _Papers(network=network, split=split, seed=seed, depth=depth, limit=limit, walk=walk)
     return Data(
         train=train,
         valid=valid,
@@ -118,6 +125,7 @@ class _Papers:
         split, seed: as for `Citations.split`.
         depth: 2 for bags of papers, 1 for bags of words.
         limit: the greatest number of papers in each part; None for all.
+        walk: as for `Citations.bags`.
     """
 
     network: citations.Citations
@@ -125,6 +133,7 @@ class _Papers:
     seed: int
     depth: int
     limit: int | None
+    walk: citations.Walk | None
 
     def _parts(self) -> tuple[Ints, ...]:
         return self.network.split(self.split, self.seed)
@@ -145,7 +154,7 @@ class _Papers:
         papers = np.random.default_rng(self.seed).permutation(papers)[: self.limit]
         seen = citations.visible(self.split, parts)[1]
         x_valid, x = (
-            self.network.word_bags(some, seen, self.depth)
+            self.network.word_bags(some, seen, self.depth, self.walk)
             for some in np.split(papers, [-(-len(papers) // 10)])
         )
         rates = (_MISSING_TRANSDUCTIVE if all_are_visible else _MISSING_INDUCTIVE)[-self.depth :]
@@ -161,9 +170,8 @@ class _Papers:
     def _shown(self) -> tuple[tf.RaggedTensor, Show, Ints]:
         """Test papers as bags of words, what to call their parts, and their numbers."""
         network, depth, parts = self.network, self.depth, self._parts()
-        papers, visible = parts[-1][: self.limit], citations.visible(self.split, parts)[-1]
-        names = self._class_names()
-        bags = network.bags(papers, visible)
+        papers = parts[-1][: self.limit]
+        names, bags = self._class_names(), self._bags(papers)
         words = tf.gather(network.words, bags)
         if depth == 1:
             words = words.merge_dims(1, 2)
@@ -185,10 +193,15 @@ class _Papers:
         if self.depth == 2:
             network = self.network
             names = self._class_names()
-            bags = network.bags(papers, citations.visible(self.split, self._parts())[-1])
+            bags = self._bags(papers)
             labels = network.labels[bags.values.numpy()]
             labels = np.where(labels < 0, network.n_classes, labels)
             report.sub_bags(words, bags.with_values(tf.constant(labels)), names)
+
+    def _bags(self, papers: Ints) -> tf.RaggedTensor:
+        """The papers in the bags of test papers."""
+        seen = citations.visible(self.split, self._parts())[-1]
+        return self.network.bags(papers, seen, self.walk)[0]
 
     def _class_names(self) -> list[str]:
         """Names of the classes, and of what is not known, where -1 points to."""

@@ -12,7 +12,7 @@ from keras_mmil.datasets import citations
 @pytest.mark.parametrize("split", ["random", "transductive", "scarce", "temporal"])
 @pytest.mark.parametrize("model", ["mmil", "mil"])
 def test_splits_of_papers(model, split):
-    experiment = zoo.registry[f"citeseer-{model}-mean-{split}"]
+    experiment = zoo.registry[f"citeseer-{model}-max-{split}"]
     data = experiment.load(seed=1, source="synthetic")
     network = data.build_arguments["dataset"]
     parts = network.split(split, seed=1)
@@ -32,6 +32,23 @@ def test_splits_of_papers(model, split):
                 assert sorted(map(sorted, found)) == sorted(words)
 
 
+@pytest.mark.parametrize("split", ["transductive", "scarce"])
+@pytest.mark.parametrize(("model", "depth"), [("mmil", 2), ("mil", 1)])
+def test_means_of_few_labels_are_over_the_papers_where_walks_end(model, depth, split):
+    data = zoo.registry[f"cora-{model}-mean-{split}"].load(seed=1, source="synthetic")
+    network = data.build_arguments["dataset"]
+    walk = {"restart": 0.1, "steps": 8, "max_members": 64}
+    parts = network.split(split, seed=1)
+    for papers, part in zip(parts, (data.train, data.valid, data.test), strict=True):
+        expected = network.word_bags(papers, depth=depth, walk=walk)
+        for name, tensor in part.x.inputs.items():
+            assert tensor.to_list() == expected.inputs[name].to_list(), name
+    known = network.word_bags(np.setdiff1d(np.arange(400), parts[-1]), depth=depth, walk=walk)
+    x_valid = data.rule_data().x_valid.bags.to_list()
+    assert len(x_valid) == -(-len(known) // 10)
+    assert all(bag in known.bags.to_list() for bag in x_valid)
+
+
 def words_of(bags):
     return [sorted(map(sorted, bag)) for bag in bags.to_ragged().to_list()]
 
@@ -40,7 +57,7 @@ def words_of(bags):
 @pytest.mark.parametrize("split", ["random", "transductive", "scarce"])
 def test_rules_about_papers_are_fitted_to_all_but_test_papers(split):
     """And on ten copies of each that miss neighbours and words."""
-    experiment = zoo.registry[f"cora-mmil-mean-{split}"]
+    experiment = zoo.registry[f"cora-mmil-max-{split}"]
     data = experiment.load(seed=1, source="synthetic")
     network = data.build_arguments["dataset"]
     train, valid, test = network.split(split, seed=1)
