@@ -27,7 +27,7 @@ COLUMNS = [
     *("ours", "median"),
     *("ms", "reference_ms", "copy_ms", "seconds", "reference_seconds"),
     *("peak_gb", "reference_peak_gb", "most frequent class", "minus rules", "top_bags"),
-    *("paper", "published", "runs", "epochs", "commit", "date"),
+    *("paper", "published", "runs", "epochs", "chosen on", "commit", "date"),
 ]
 
 
@@ -121,6 +121,8 @@ def cells_of(record):
         cells["paper"] = text(record["metric"], record["paper"])
         if "paper_std" in record:
             cells["paper"] += f" ± {text(record['metric'], record['paper_std'])}, as quoted there"
+    if record.get("chosen_on"):
+        cells["chosen on"] = record["chosen_on"]
     if "published" in record:
         cells["published"] = f"{text(record['metric'], record['published'])}, {record['source']}"
     return cells

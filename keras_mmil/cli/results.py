@@ -113,6 +113,7 @@ def record(
     # Those of baselines have no epochs.
     by_key = {tuple(map(entry.get, _KEY)): entry for entry in records}
     about = {
+        "chosen_on": experiment.chosen_on,
         "command": _command(experiment, settings, rounds),
         "commit": commit(),
         "date": datetime.date.today().isoformat(),

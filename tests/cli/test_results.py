@@ -86,6 +86,7 @@ def test_records_name_split_and_command(tmp_path):
     baseline, entry = json.loads((tmp_path / "cora.json").read_text())
     assert (entry["model"], entry["variant"]) == ("mil-mean", "transductive")
     assert (entry["mean"], entry["paper"], entry["runs"]) == (0.8, 0.785, 2)
+    assert entry["chosen_on"] == "4 random splits without Planetoid's test papers"
     options = "--model mil --aggregation mean --split transductive --epochs 100 --seed S"
     assert entry["command"] == f"keras-mmil run cora {options} --record"
     assert baseline == of_a_baseline
