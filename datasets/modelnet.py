@@ -53,8 +53,9 @@ def load(n_points: int = 100, source: str | None = None, seed: int = 0) -> tuple
     Args:
         n_points: number of points of each cloud: 100 and 5,000 in the paper.
         source: "points": the file `modelnet40/modelnet40_<n_points>.npz`, of points that were
-            drawn before; "surfaces": `modelnet40/ModelNet40.zip`, the original archive, from whose
-            surfaces points are drawn uniformly, which takes minutes the first time; "hdf5":
+            drawn before, as floats, or as integers to be multiplied by its `scale`; "surfaces":
+            `modelnet40/ModelNet40.zip`, the original archive, from whose surfaces points are drawn
+            uniformly, which takes minutes the first time; "hdf5":
             `modelnet40/modelnet40_ply_hdf5_2048.zip`, with 2,048 points of each object, of which
             some are drawn. None for "points" if that file exists, else "surfaces".
         seed: integer, of the points that are drawn.
@@ -78,7 +79,7 @@ def load(n_points: int = 100, source: str | None = None, seed: int = 0) -> tuple
     points = f"modelnet40/modelnet40_{n_points}.npz"
     if source == "points" or (source is None and files.find_local(points).is_file()):
         path = files.find(points, instructions="It is drawn from ModelNet40's surfaces.")
-        return _pairs(archives.read_npz(path, dict.fromkeys(_ARRAYS)), path)
+        return _pairs(_scaled(archives.read_npz(path, dict.fromkeys(_ARRAYS)), path), path)
     source = source or "surfaces"
     url = _URLS[source]
     archive = files.find(f"modelnet40/{url.rpartition('/')[2]}", url)
@@ -100,6 +101,19 @@ def load(n_points: int = 100, source: str | None = None, seed: int = 0) -> tuple
         return arrays
 
     return _pairs(cache.cached(path, make=make, read=read, write=cache.write_arrays), archive)
+
+
+def _scaled(arrays: Mapping[str, Array], path: Path) -> dict[str, Array]:
+    """The arrays of a file of points, with coordinates that are floats."""
+    if not any(arrays[f"x_{part}"].dtype.kind == "i" for part in _PARTS):
+        return dict(arrays)
+    scale = archives.read_npz(path, {"scale": ()})["scale"]
+    if scale.dtype.kind != "f" or not 0 < scale < np.inf:
+        raise ValueError(f"Expected a positive scale, a float, in {path}. Received: {scale}")
+    return {
+        name: array * scale.astype(np.float32) if name.startswith("x_") else array
+        for name, array in arrays.items()
+    }
 
 
 def _pairs(arrays: Mapping[str, Array], path: Path) -> tuple[Pair, ...]:

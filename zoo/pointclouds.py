@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_mmil._support.checks import positive_int
-from keras_mmil.layers import BagLayer, EquivariantBagLayer, InstanceWise, RandomPose
+from keras_mmil.layers import BagLayer, EquivariantBagLayer, InstanceWise, RandomPoints, RandomPose
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_smoothed_classes, output_dtype
 from keras_mmil.zoo._types import LearningRate
@@ -21,6 +21,7 @@ def pointcloud_mil(
     dense_units: int = 256,
     bag_units: Sequence[int] = (),
     dropout: float = 0.5,
+    n_points: int | None = None,
     rotation: float = 0.05,
     scale: tuple[float, float] = (2 / 3, 3 / 2),
     jitter: float = 0.0,
@@ -40,6 +41,8 @@ def pointcloud_mil(
         dense_units: units of the dense layer.
         bag_units: units of further bag-layers with sums, from the clouds upwards.
         dropout: rate of the dropouts before and after the dense layer.
+        n_points: how many points of each cloud are drawn in each training step, see `RandomPoints`;
+            None for all.
         rotation, scale, jitter: random changes of the clouds in training, see `RandomPose`.
         label_smoothing: of the cross-entropy, see `losses.SmoothedCrossentropy`.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
@@ -55,7 +58,8 @@ def pointcloud_mil(
         0.8 to 1.25, and labels that are not smoothed.
     """
     clouds = keras.Input((None,) * len(bag_units) + (None, 3), ragged=True, name="bags")
-    x = RandomPose(rotation=rotation, scale=scale, jitter=jitter, name="random_pose")(clouds)
+    x = clouds if n_points is None else RandomPoints(n_points, name="random_points")(clouds)
+    x = RandomPose(rotation=rotation, scale=scale, jitter=jitter, name="random_pose")(x)
     for level, units in enumerate(equivariant_units, start=1):
         layer = EquivariantBagLayer(
             units, kernel_initializer=_weights(), name=f"equivariant_{level}"

@@ -18,6 +18,7 @@ from keras_mmil.layers.equivariant_bag_layer import EquivariantBagLayer
 from keras_mmil.layers.gather import Gather
 from keras_mmil.layers.instance_wise import InstanceWise
 from keras_mmil.layers.member_dropout import MemberDropout
+from keras_mmil.layers.random_points import RandomPoints
 from keras_mmil.layers.random_pose import RandomPose
 from keras_mmil.layers.text_bags import TextBags
 
@@ -35,6 +36,7 @@ __all__ = [
     "InstanceWise",
     "MemberDropout",
     "NumberEncoder",
+    "RandomPoints",
     "RandomPose",
     "TextBags",
     "TextEncoder",

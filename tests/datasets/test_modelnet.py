@@ -68,6 +68,21 @@ def test_points(folder):
     assert (x_test.shape, y_test.tolist()) == ((2, 20, 3), [1, 1])
 
 
+def test_points_that_are_integers(folder):
+    x = np.random.default_rng(1).integers(-32767, 32767, (3, 20, 3), np.int16)
+    write_npz(folder, x_train=x, scale=np.float32(1 / 32767))
+    (found, _), (x_test, _) = modelnet.load(n_points=20)
+    np.testing.assert_allclose(found, clouds.normalise(x / 32767), atol=1e-5)
+    assert x_test.shape == (2, 20, 3)
+    for scale in (np.float32(0), np.float32(np.nan), np.int64(1), np.array([1.0])):
+        write_npz(folder, x_train=x, scale=scale)
+        with pytest.raises(ValueError, match="scale"):
+            modelnet.load(n_points=20)
+    write_npz(folder, x_train=x)
+    with pytest.raises(ValueError, match=r"arrays \['scale'\]"):
+        modelnet.load(n_points=20)
+
+
 def test_surfaces(folder):
     write_zip(folder / SURFACES, FILES)
     (x, y), (x_test, y_test) = modelnet.load(n_points=50, seed=3)
@@ -263,6 +278,19 @@ def test_the_real_points():
     )
     assert bottles.argmax() == 2  # the z axis is upwards
     assert airplanes.argmin() == 2
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_the_real_points_of_which_there_are_more():
+    """They are of the same objects in the same order."""
+    few, more = (modelnet.load(n_points) for n_points in (100, 1024))
+    for (x, y), (denser, kinds) in zip(few, more, strict=True):
+        assert denser.shape == (len(x), 1024, 3)
+        np.testing.assert_array_equal(kinds, y)
+        ours, theirs = (np.ptp(part, axis=1) for part in (x, denser))
+        ours, theirs = (part / part.sum(axis=1, keepdims=True) for part in (ours, theirs))
+        assert np.abs(ours - theirs).mean() < 0.02  # of other objects of a kind: more
 
 
 @pytest.mark.parametrize(

@@ -20,23 +20,34 @@ from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 
 __all__ = ["cloud_experiment"]
 
+# Points of a cloud, by the name of the split.
+_POINTS = {"P100": 100, "P1000": 1024, "P5000": 5000}
 _N_VALID = 2000  # clouds on which the rules are validated, in the paper
 
 
 def cloud_experiment(entry: Entry) -> Experiment:
     """The `Experiment` of an `Entry`, whose split is the points of a cloud, and perhaps a form."""
-    points, _, rotations = entry.split.partition("-")
-    n_points = int(points.removeprefix("P"))
-    form = "bags" if entry.model == "mmil" else rotations or "clouds"
+    points, *forms = entry.split.split("-")
+    form = "bags" if entry.model == "mmil" else "rotations" if "rotations" in forms else "clouds"
+    n_points = _POINTS[points]
     is_large = n_points > 1000
     n_rotations = 16 if is_large else 5
     builder = pointcloud_mmil if form == "bags" else pointcloud_mil
     larger = {"equivariant_units": (512, 512, 512), "dense_units": 512}
-    size: dict[str, Any] = larger if is_large else {}
+    arguments: dict[str, Any] = larger if is_large else {}
+    n_drawn_from = n_points
+    if "resampled" in forms:
+        arguments, n_drawn_from = {**arguments, "n_points": n_points}, _POINTS["P1000"]
     return Experiment(
         **vars(entry),
-        build=partial(builder, **size),
-        load=partial(_load, form=form, n_points=n_points, n_rotations=n_rotations),
+        build=partial(builder, **arguments),
+        load=partial(
+            _load,
+            form=form,
+            n_points=n_points,
+            n_drawn_from=n_drawn_from,
+            n_rotations=n_rotations,
+        ),
         batch_size=80 // n_rotations if form == "bags" else 64,  # some 64 clouds, as in Deep Sets
         keeps_best=False,
         explainer={
@@ -51,40 +62,52 @@ def _load(
     *,
     form: str,
     n_points: int,
+    n_drawn_from: int,
     n_rotations: int,
     seed: int = 0,
     limit: int | None = None,
     source: str = "modelnet",
     unlabelled: bool = False,
 ) -> Data:
-    """Clouds for training and test; of the first, some to validate rules on."""
+    """Clouds for training and test; of the first, some to validate rules on.
+
+    Those for training have `n_drawn_from` points each, the others `n_points`.
+    """
     names: Sequence[str]
     if source == "synthetic":
-        names, n_points = synthetic.clouds.SHAPES, min(n_points, 60)
-        known, unknown = (synthetic.load_clouds(n, n_points, seed + n) for n in (400, 200))
+        names = synthetic.clouds.SHAPES
+        n_drawn_from = 60 * n_drawn_from // n_points
+        n_points = 60
+        denser, unknown = (
+            synthetic.load_clouds(n, n_each, seed + n)
+            for n, n_each in ((400, n_drawn_from), (200, n_points))
+        )
+        known = denser
+        if n_drawn_from > n_points:
+            known = clouds.normalise(denser[0][:, :n_points]), denser[1]
     else:
         names = modelnet.CLASS_NAMES
         known, unknown = modelnet.load(n_points)
+        # The same objects in the same order.
+        denser = known if n_drawn_from == n_points else modelnet.load(n_drawn_from)[0]
     rng = np.random.default_rng(seed)
     # In random order, as those of the files are sorted by class.
     for_training, for_test = (rng.permutation(len(y))[:limit] for _, y in (known, unknown))
     for_rules = for_training[: min(_N_VALID, len(for_training) // 5)]
-    train, valid, test = (
-        Part(*_FORMS[form](x[chosen], y[chosen], n_rotations))
-        for (x, y), chosen in ((known, for_training), (known, for_rules), (unknown, for_test))
-    )
+    others = for_training[len(for_rules) :]
 
-    def rule_data() -> RuleData:
-        others = slice(ragged.n_top_bags(valid.x), None)
-        return RuleData(ragged.take(train.x, others), valid.x)
+    def part(clouds_of: tuple[Array, Ints], chosen: Ints) -> Part:
+        x, y = clouds_of
+        return Part(*_FORMS[form](x[chosen], y[chosen], n_rotations))
 
+    valid, test = part(known, for_rules), part(unknown, for_test)
     return Data(
-        train=train,
+        train=part(denser, for_training),
         valid=valid,
         test=test,
         build_arguments={"n_classes": len(names)},
         class_names=names,
-        rule_data=rule_data,
+        rule_data=lambda: RuleData(part(known, others).x, valid.x),
         page=lambda: Page(test.x, test.y, Clouds(test.x)),
         report=partial(_report, test.x, test.y, form, names),
     )

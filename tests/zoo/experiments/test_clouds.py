@@ -1,6 +1,7 @@
 """The data of the experiment on point clouds."""
 
 import numpy as np
+import pytest
 
 from keras_mmil import builders, ragged, zoo
 
@@ -29,6 +30,31 @@ def test_clouds_and_their_rotations():
         joined = ragged.concat([rule_data.x_valid, rule_data.x])
         np.testing.assert_array_equal(joined.to_tensor(), data.train[0].to_tensor())
         assert rule_data.test is None
+
+
+@pytest.mark.parametrize("model", ["", "mil-"])
+def test_clouds_that_are_resampled(model):
+    """Those for training have more points than all others, of which some are drawn."""
+    experiment = zoo.registry[f"modelnet-{model}P100-resampled"]
+    data = experiment.load(seed=1, source="synthetic")
+    sizes = {
+        part: {int(n) for n in ragged.nested_lengths(x)[-1]}
+        for part, x in (
+            ("train", data.train.x),
+            ("valid", data.valid.x),
+            ("test", data.test.x),
+            ("rules", data.rule_data().x),
+        )
+    }
+    assert sizes == {"train": {614}, "valid": {60}, "test": {60}, "rules": {60}}
+    np.testing.assert_array_equal(data.train.y[:80], data.valid.y)
+    joined = ragged.concat([data.valid.x, data.rule_data().x]).to_tensor().numpy()
+    some = data.train.x.to_tensor().numpy()[..., :60, :]
+    flat = (part.reshape(-1, 60, 3) for part in (joined, some))
+    found, expected = (builders.clouds.normalise(part) for part in flat)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    layer = experiment.build(n_classes=4).get_layer("random_points")
+    assert layer.n_points == 100
 
 
 def test_what_is_reported_of_bags_of_clouds(reported):

@@ -1,0 +1,103 @@
+"""Some points of each cloud, others in every step of a training."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_mmil._support.checks import check_int, positive_int
+from keras_mmil._support.types import Config, Shape
+from keras_mmil.functional.raw_inputs import RawInputs
+from keras_mmil.layers._bags import bag_of_each, depth_of, group, with_innermost
+
+__all__ = ["RandomPoints"]
+
+_ROUNDING = 1e-6  # relative error of a coordinate that was shifted
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class RandomPoints(RawInputs):
+    """Keep some points of each cloud in training, drawn at random in every step.
+
+    What is drawn is normalised like a cloud of that size: shifted to mean 0 on each axis, and
+    scaled to variance 1 over all coordinates (`builders.clouds.normalise`). Outside of training,
+    clouds pass as they are. A network learns so from clouds of more points than it will see.
+
+    Args:
+        n_points: number of points of each cloud that are kept; of a smaller cloud, all.
+        seed: of the random numbers.
+        name, dtype: as in `keras.layers.Layer`.
+
+    Input shape:
+        RaggedTensor [batch, (n₁), …, (n_K), 3]: the innermost bags are the clouds.
+
+    Output shape:
+        The same, with at most `n_points` points in a cloud in training, in random order.
+
+    Raises:
+        ValueError: if an argument is out of range, or the inputs are no ragged clouds of points in
+            space.
+
+    Example:
+
+    >>> clouds = tf.RaggedTensor.from_tensor(tf.random.normal((2, 1024, 3)))
+    >>> keras_mmil.layers.RandomPoints(100)(clouds, training=True).row_lengths().numpy()
+    array([100, 100])
+    """
+
+    def __init__(self, n_points: int, seed: int | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.n_points = positive_int("n_points", n_points)
+        self.seed = check_int("seed", seed, optional=True)
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Nothing to create."""
+
+    def call(self, inputs: tf.RaggedTensor, training: bool = False) -> tf.RaggedTensor:
+        is_ragged = isinstance(inputs, tf.RaggedTensor)
+        self._check(inputs.shape, inputs.ragged_rank if is_ragged else 0)
+        inputs = tf.cast(inputs, self.compute_dtype)
+        if not training:
+            return inputs
+        rows, bags, _ = group(inputs, item_rank=1)
+        splits = bags.row_splits
+        cloud = bag_of_each(splits)
+        scores = keras.random.uniform(tf.shape(cloud), dtype="float32", seed=self.seed_generator)
+        # Sorted by cloud, and in a cloud at random; float64 has room for both.
+        order = tf.argsort(tf.cast(cloud, tf.float64) + tf.cast(scores, tf.float64))
+        rank = tf.range(splits[-1], dtype=splits.dtype) - tf.gather(splits, cloud)
+        is_kept = rank < self.n_points
+        rows = tf.gather(rows, tf.boolean_mask(order, is_kept))
+        sizes = tf.minimum(splits[1:] - splits[:-1], self.n_points)
+        kept = tf.RaggedTensor.from_row_lengths(
+            _normalised(rows, tf.boolean_mask(cloud, is_kept)), sizes, validate=False
+        )
+        return with_innermost(inputs, kept)
+
+    def compute_output_spec(
+        self, inputs: keras.KerasTensor, training: bool = False
+    ) -> keras.KerasTensor:
+        self._check(inputs.shape, depth_of(inputs.shape) - 1 if inputs.ragged else 0)
+        return keras.KerasTensor(inputs.shape, dtype=self.compute_dtype, ragged=True)
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "n_points": self.n_points, "seed": self.seed}
+
+    def _check(self, shape: Shape, ragged_rank: int) -> None:
+        if len(shape) < 3 or shape[-1] != 3 or ragged_rank != len(shape) - 2:
+            raise ValueError(
+                f"RandomPoints '{self.name}' expected ragged clouds [batch, (n), 3] or deeper. "
+                f"Received: inputs.shape={tuple(shape)}, with {ragged_rank} ragged axes"
+            )
+
+
+def _normalised(points: tf.Tensor, cloud: tf.Tensor) -> tf.Tensor:
+    """Points [n, 3] of clouds, shifted and scaled cloud by cloud; `cloud` is sorted."""
+    x = tf.cast(points, tf.float32)
+    largest = tf.reduce_max(tf.math.segment_max(tf.abs(x), cloud), axis=1)
+    x -= tf.gather(tf.math.segment_mean(x, cloud), cloud)
+    scale = tf.sqrt(tf.reduce_mean(tf.math.segment_mean(tf.square(x), cloud), axis=1))
+    # Where all points are equal, only rounding errors are left, which must not be scaled up.
+    scale = tf.where(scale > _ROUNDING * largest, scale, tf.zeros_like(scale))
+    return tf.cast(tf.math.divide_no_nan(x, tf.gather(scale, cloud)[:, None]), points.dtype)
