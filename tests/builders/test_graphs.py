@@ -164,7 +164,7 @@ def test_some_nodes_of_walks(monkeypatch):
         assert few == all_[:5]
         assert some == pytest.approx([share / sum(whole[:5]) for share in whole[:5]])
     chosen = [33, 0, 0, 5]
-    monkeypatch.setattr(graphs, "_ENTRIES", 40)  # one node at a time
+    monkeypatch.setattr("keras_mmil.builders._walks._ENTRIES", 40)  # one node at a time
     found = graphs.walk_neighbourhoods(KARATE, chosen, max_members=5)
     assert found[0].to_list() == [bags[i].numpy().tolist() for i in chosen]
     assert found[1].to_list() == [weights[i].numpy().tolist() for i in chosen]
