@@ -44,7 +44,7 @@ def measure(runs):
     probabilities, records = [], []
     for run, each in zip(runs, settings, strict=True):
         experiment = zoo.registry[each["experiment"]]
-        if not experiment.split.startswith("P100-") and experiment.split != "P100":
+        if experiment.split.partition("-")[0] != "P100":
             raise SystemExit(f"Expected clouds of 100 points. Received: {run}, {experiment.key}")
         probabilities.append(of_objects(load_network(run / "model.keras"), test.x))
         if experiment.model == "mil":

@@ -164,14 +164,15 @@ class _Papers:
 
     def page(self) -> Page:
         """The test papers."""
-        words, show, papers = self._shown()
+        words, show, papers, _ = self._shown()
         return Page(words, self.network.labels[papers], show)
 
-    def _shown(self) -> tuple[tf.RaggedTensor, Show, Ints]:
-        """Test papers as bags of words, what to call their parts, and their numbers."""
+    def _shown(self) -> tuple[tf.RaggedTensor, Show, Ints, tf.RaggedTensor]:
+        """Test papers as bags of words, what to call their parts, their numbers, and their bags."""
         network, depth, parts = self.network, self.depth, self._parts()
-        papers = parts[-1][: self.limit]
-        names, bags = self._class_names(), self._bags(papers)
+        papers, visible = parts[-1][: self.limit], citations.visible(self.split, parts)[-1]
+        names = self._class_names()
+        bags, _ = network.bags(papers, visible, self.walk)
         words = tf.gather(network.words, bags)
         if depth == 1:
             words = words.merge_dims(1, 2)
@@ -183,25 +184,19 @@ class _Papers:
             paper = papers[position[0]] if len(position) == 1 else paper_at(position)
             return f"paper {paper} ({names[network.labels[paper]]})"
 
-        return words, show, papers
+        return words, show, papers, bags
 
     def report(self, report: Report) -> None:
         """Test papers by their numbers and subjects, words by their ids."""
-        words, show, papers = self._shown()
+        words, show, _, bags = self._shown()
         report.clusters(words, show)
         report.explanations(words, show)
         if self.depth == 2:
             network = self.network
             names = self._class_names()
-            bags = self._bags(papers)
             labels = network.labels[bags.values.numpy()]
             labels = np.where(labels < 0, network.n_classes, labels)
             report.sub_bags(words, bags.with_values(tf.constant(labels)), names)
-
-    def _bags(self, papers: Ints) -> tf.RaggedTensor:
-        """The papers in the bags of test papers."""
-        seen = citations.visible(self.split, self._parts())[-1]
-        return self.network.bags(papers, seen, self.walk)[0]
 
     def _class_names(self) -> list[str]:
         """Names of the classes, and of what is not known, where -1 points to."""
