@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.atomic import replacing
+from keras_mmil._support.keras_files import load_network
 from keras_mmil.bags import inputs_of
 from keras_mmil.cli.finished_run import FinishedRun
 from keras_mmil.cli.options import RunOptions, Settings
@@ -27,6 +28,7 @@ from keras_mmil.training import (
     cross_validate,
     fit_resumable,
 )
+from keras_mmil.zoo import registry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, is_labelled
 from keras_mmil.zoo.experiments.report import Report
 
@@ -82,6 +84,8 @@ def run(experiment: Experiment, options: RunOptions) -> RunResult:
 
     Where the paper's figures are of a cross-validation, that comes first, and its scores are in
     `cross_validation.json`. The rules are then those of one more network, trained on eight tenths.
+
+    Where an experiment has a teacher, that is run first, without rules, in the folder `teacher`.
 
     Args:
         experiment: an `Experiment` of the zoo's registry.
@@ -187,10 +191,10 @@ class _Run:
     def _fit(self) -> tuple[Model, float]:
         """A trained network, and how many seconds it took."""
         experiment, data, epochs = self.experiment, self.data, self.settings.epochs
-        x, y, _ = data.train
-        labelled = is_labelled(y)
+        x, y, _ = self._taught() if experiment.teacher else data.train
+        n_labelled = is_labelled(data.train.y).sum()
         print(
-            f"{labelled.sum()} top-bags for training, {(~labelled).sum()} without labels, "
+            f"{n_labelled} top-bags for training, {len(y) - n_labelled} without labels, "
             f"{len(data.valid.y)} for validation, {len(data.test.y)} for test"
         )
         schedule = experiment.learning_rate(epochs)
@@ -210,6 +214,22 @@ class _Run:
             verbose=self.options.verbose,
         )
         return model, sum(epoch["seconds"] for epoch in history)
+
+    def _taught(self) -> Part:
+        """All top-bags, those without labels with what the teacher says of them."""
+        teacher, settings = registry[self.experiment.teacher], self.settings
+        folder = self.folder / "teacher"
+        print(f"Teacher: {teacher.key}")
+        run(teacher, replace(self.options, out=str(folder), rules=False, record=False))
+        loaded = {"seed": settings.seed, "limit": settings.limit, "source": settings.source}
+        shown, own = (
+            experiment.load(unlabelled=True, **loaded).train
+            for experiment in (teacher, self.experiment)
+        )
+        network = load_network(folder / "model.keras")
+        said = network.predict(shown.x, batch_size=teacher.batch_size, verbose=0).argmax(axis=1)
+        print(f"\nStudent: {self.experiment.key}")
+        return own._replace(y=np.where(is_labelled(own.y), own.y, said))
 
     def _adversarial(self) -> Callable[[Model], VirtualAdversarialModel]:
         assert self.experiment.adversarial is not None  # of those that may be adversarial

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.keras_files import load_network
-from keras_mmil._support.labels import check_labels
+from keras_mmil._support.labels import check_labels, check_weights
 from keras_mmil._support.types import Labels, PathLike, Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.functional.feeding import feed_replicas
@@ -29,6 +29,7 @@ def fit_resumable(
     y: Labels,
     *,
     folder: PathLike,
+    sample_weight: Labels = None,
     validation_data: tuple[Any, ...] | None = None,
     epochs: int,
     batch_size: int = 32,
@@ -53,7 +54,7 @@ def fit_resumable(
 
     Args:
         build: function without arguments that returns a compiled model.
-        x, y, validation_data, epochs, batch_size, shuffle, callbacks, verbose: as in
+        x, y, sample_weight, validation_data, epochs, batch_size, shuffle, callbacks, verbose: as in
             `keras.Model.fit`.
         folder: where the checkpoints are, see `Checkpoint`.
         seed: int from 0 to 2³² - 1: of the initial weights that `build` makes, the orders of the
@@ -87,14 +88,16 @@ def fit_resumable(
         finished = len(checkpoint.history)
         if finished < epochs and not _is_over(checkpoint, patience):
             x = InputChecks(model)(x)
-            y = check_labels(y, ragged.n_top_bags(x), len(model.outputs))
+            n, n_outputs = ragged.n_top_bags(x), len(model.outputs)
+            y = check_labels(y, n, n_outputs)
+            weights = check_weights(sample_weight, n, n_outputs)
             wrapped = model if wrap is None else wrap(model)
             further = [checkpoint, _Stop(checkpoint, patience)]
             wrapped.fit(
                 **feed_replicas(
                     strategy,
                     x,
-                    y,
+                    (y,) if weights is None else (y, weights),
                     batch_size=batch_size,
                     shuffle=shuffle,
                     seed=seed,

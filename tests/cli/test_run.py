@@ -18,6 +18,7 @@ import pytest
 from keras_mmil import Explainer, zoo
 from keras_mmil.cli.options import RunOptions
 from keras_mmil.cli.run import run
+from keras_mmil.training import fit_resumable
 from keras_mmil_cli.main import main
 
 # Short runs end with networks, and so rules, of a single class.
@@ -182,6 +183,40 @@ def test_several_seeds(tmp_path, capsys):
     summary = printed.partition("Means of 2 seeds\n")[2]
     assert f"test_accuracy    {100 * mean:7.2f} % ± {100 * std:.2f} %   (most freq" in summary
     assert "rule_accuracy" not in printed
+
+
+@pytest.mark.slow
+def test_a_teacher_labels_the_papers_without_labels(tmp_path, capsys, monkeypatch):
+    """It is trained first, in a folder of its own; an interrupted run continues with it."""
+    fitted = []
+
+    def fit(build, x, y, **arguments):
+        fitted.append((len(x), np.asarray(y)))
+        return fit_resumable(build, x, y, **arguments)
+
+    monkeypatch.setattr("keras_mmil.cli.run.fit_resumable", fit)
+    out = tmp_path / "run"
+    command = [*PAPERS, "--aggregation", "max", "--no-rules", "--out", str(out)]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "Teacher: cora-mil-mean-transductive" in printed
+    (n, y), (n_taught, labels) = fitted
+    assert (n, n_taught) == (12, 36)
+    teacher = keras.models.load_model(out / "teacher" / "model.keras")
+    x, own, _ = (
+        zoo.registry["cora-mil-mean-transductive"]
+        .load(limit=12, source="synthetic", unlabelled=True)
+        .train
+    )
+    np.testing.assert_array_equal(own, [*y, *[-1] * 24])
+    np.testing.assert_array_equal(labels, [*y, *teacher.predict(x, verbose=0)[12:].argmax(1)])
+    assert "12 top-bags for training, 24 without labels" in printed.partition("Student")[2]
+    metrics = json.loads((out / "metrics.json").read_text())
+    for name in ("model.keras", "metrics.json"):
+        (out / name).unlink()
+    (out / "teacher" / "model.keras").unlink()
+    assert main([*command, "--resume"]) == 0
+    assert json.loads((out / "metrics.json").read_text()) == metrics
 
 
 @pytest.mark.slow

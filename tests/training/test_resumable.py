@@ -246,3 +246,28 @@ def test_states_that_a_kill_left_are_removed(tmp_path):
     (tmp_path / "epoch-0001.keras").write_bytes(newest.read_bytes())
     fit(tmp_path, epochs=2, resume=True)
     assert list(tmp_path.glob("epoch-*")) == [newest]
+
+
+@pytest.mark.slow
+def test_weights_are_those_of_fit(tmp_path):
+    """Also across an interruption."""
+    x, y = data()
+    weights = np.where(np.arange(len(y)) < 15, 0.0, 4.0)
+    plain, _ = fit(tmp_path / "plain", epochs=2)
+    weighted, _ = fit(tmp_path / "weighted", epochs=2, sample_weight=weights)
+    fit(tmp_path / "resumed", epochs=1, sample_weight=weights)
+    resumed, _ = fit(tmp_path / "resumed", epochs=2, sample_weight=weights, resume=True)
+    keras.utils.set_random_seed(0)
+    expected = build()
+    expected.fit(x, y, sample_weight=weights, epochs=2, batch_size=20, shuffle=False, verbose=0)
+    for a, b, c in zip(
+        *(model.get_weights() for model in (weighted, resumed, expected)), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(a, c, rtol=1e-5, atol=1e-7)
+    assert not np.allclose(weighted.get_weights()[0], plain.get_weights()[0], rtol=1e-3)
+
+
+def test_weights_are_checked(tmp_path):
+    with pytest.raises(ValueError, match="sample_weight"):
+        fit(tmp_path, epochs=1, sample_weight=[1.0, 2.0])

@@ -28,6 +28,8 @@ class Entry:
         folds, rounds: of the cross-validation behind the paper's figures; 0 for none.
         adversarial: arguments of `training.VirtualAdversarialModel`, if the experiment can be run
             with virtual adversarial training; else None.
+        teacher: key of the experiment whose network is trained first, to label what has no label
+            (pseudo-labels: Lee 2013); "" for none.
         chosen_on: the data that the settings were chosen on; "" where that is not known.
         paper: the paper's figures by metric, as fractions.
     """
@@ -42,6 +44,7 @@ class Entry:
     folds: int = 0
     rounds: int = 0
     adversarial: Mapping[str, Any] | None = None
+    teacher: str = ""
     chosen_on: str = ""
     paper: Mapping[str, float] = field(default_factory=dict)
 

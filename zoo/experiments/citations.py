@@ -24,34 +24,22 @@ __all__ = ["citation_experiment"]
 _INDUCTIVE = {"batch_size": 128, "patience": 15}
 # With batches of 128, 100 epochs are too short for a single bag-layer.
 _INDUCTIVE_MIL = {**_INDUCTIVE, "batch_size": 32}
-# With 120 or 140 labels, all papers of training are one batch, and every epoch is one step.
-_FEW_LABELS = {"batch_size": 140, "patience": 80}
-# Means are over all papers around, by the walks from a paper that end there: with few labels, a
-# paper has few labelled ones near it.
+# All papers of training are one batch, and every epoch is one step: those with labels, or all where
+# a teacher labels the others.
+_FEW_LABELS = {"batch_size": 4096, "patience": 80}
+# With few labels, a paper has few labelled ones near it. Means are over all papers around, by the
+# walks from a paper that end there; maxima learn from a network of such means, see `Entry.teacher`.
 _WALK = {"restart": 0.1, "steps": 8, "max_members": 64}
-_OF_MEANS = {
+_OF_FEW_LABELS = {
     "word_dropout": 0.5,
     "dropout": 0.5,
     "l2": 5e-4,
     "initial_std": 0.1,
     "learning_rate": 0.01,
 }
-_OF_FEW_LABELS: dict[tuple[str, str], dict[str, float]] = {
-    ("mmil", "mean"): {**_OF_MEANS, "neighbour_dropout": 0.5},
-    ("mmil", "max"): {
-        "word_dropout": 0.5,
-        "neighbour_dropout": 0.3,
-        "dropout": 0.5,
-        "l2": 1e-3,
-        "initial_std": 0.03,
-    },
-    ("mil", "mean"): _OF_MEANS,
-    ("mil", "max"): {"word_dropout": 0.5, "dropout": 0.8, "l2": 5e-4, "initial_std": 0.1},
-}
-# What is different for one network of papers, by whether there are few labels.
-_OF_ONE_NETWORK: dict[tuple[str, str, str, bool], dict[str, float]] = {
-    ("citeseer", "mmil", "max", False): {"l2": 5e-4},
-    ("citeseer", "mil", "max", True): {"word_dropout": 0.0, "initial_std": 0.01},
+# What is different for one network of papers.
+_OF_ONE_NETWORK: dict[tuple[str, str, str], dict[str, float]] = {
+    ("citeseer", "mmil", "max"): {"l2": 5e-4},
 }
 
 
@@ -76,11 +64,10 @@ def citation_experiment(entry: Entry) -> Experiment:
 
 def _settings(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments of the model, and of the training."""
-    has_few_labels = entry.split in citations.ALL_VISIBLE
-    model = entry.model, entry.aggregation
-    own = _OF_ONE_NETWORK.get((entry.name, *model, has_few_labels), {})
-    if has_few_labels:
-        return {"learning_rate": 0.005, **_OF_FEW_LABELS[model], **own}, _FEW_LABELS
+    if entry.split in citations.ALL_VISIBLE:
+        of_papers = {"neighbour_dropout": 0.5} if entry.model == "mmil" else {}
+        return {**_OF_FEW_LABELS, **of_papers}, _FEW_LABELS
+    own = _OF_ONE_NETWORK.get((entry.name, entry.model, entry.aggregation), {})
     return own, _INDUCTIVE_MIL if entry.model == "mil" else _INDUCTIVE
 
 
@@ -99,6 +86,9 @@ def _load(
     train, valid, test = (
         Part(*part) for part in network.parts(split, seed, depth=depth, limit=limit, walk=walk)
     )
+    if unlabelled and split in citations.ALL_VISIBLE:
+        chosen, y = _with_unlabelled(network, network.split(split, seed)[0], limit)
+        train = Part(network.word_bags(chosen, depth=depth, walk=walk), y)
     papers = _Papers(network=network, split=split, seed=seed, depth=depth, limit=limit, walk=walk)
     return Data(
         train=train,
@@ -110,6 +100,17 @@ def _load(
         page=papers.page,
         report=papers.report,
     )
+
+
+def _with_unlabelled(
+    network: citations.Citations, labelled: Ints, limit: int | None
+) -> tuple[Ints, Ints]:
+    """The papers for training and all others; their labels, -1 for the others."""
+    n_others = None if limit is None else 2 * limit
+    others = np.setdiff1d(np.arange(len(network.labels)), labelled)[:n_others]
+    labelled = labelled[:limit]
+    labels = np.concatenate([network.labels[labelled], np.full(len(others), -1)])
+    return np.concatenate([labelled, others]), labels
 
 
 # Shares of papers and of their words to leave out, where all papers are known and where not.

@@ -49,6 +49,23 @@ def test_means_of_few_labels_are_over_the_papers_where_walks_end(model, depth, s
     assert all(bag in known.bags.to_list() for bag in x_valid)
 
 
+@pytest.mark.parametrize("split", ["transductive", "scarce", "random"])
+@pytest.mark.parametrize("limit", [None, 5])
+def test_papers_without_labels(split, limit):
+    """All others where all are known, and none where training papers are all that is known."""
+    experiment = zoo.registry[f"cora-mmil-max-{split}"]
+    data = experiment.load(seed=1, source="synthetic", unlabelled=True, limit=limit)
+    network = data.build_arguments["dataset"]
+    labelled = network.split(split, seed=1)[0]
+    others = np.setdiff1d(np.arange(400), labelled)[: limit and 2 * limit]
+    papers = labelled[:limit] if split == "random" else [*labelled[:limit], *others]
+    seen = labelled if split == "random" else None
+    assert words_of(data.train.x) == words_of(network.word_bags(papers, seen))
+    n = len(labelled[:limit])
+    np.testing.assert_array_equal(data.train.y[:n], network.labels[labelled[:limit]])
+    assert (data.train.y[n:] == -1).all()
+
+
 def words_of(bags):
     return [sorted(map(sorted, bag)) for bag in bags.to_ragged().to_list()]
 
