@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from keras_mmil.datasets import synthetic
+from keras_mmil.zoo.experiments.catalogue import catalogue
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 COMPETITORS = ["ours", "flat", "naive_ragged", "padded"]
@@ -104,6 +105,36 @@ def test_variants_are_in_the_order_of_their_numbers(load_benchmark, tmp_path):
     )
     found = [row["variant"] for row in load_benchmark("report").read(path)]
     assert found == ["P5", "P5-masked", "P10", "P30"]
+
+
+def test_all_figures_of_the_paper_have_a_line(load_benchmark, tmp_path, monkeypatch):
+    """Also those that were not run, and those of a figure's several variants."""
+    report = load_benchmark("report")
+    of_imdb = {"experiment": "imdb", "model": "mil", "epochs": 12, "runs": 1}
+    records = [
+        {**of_imdb, "variant": variant, "metric": metric, "mean": mean, "paper": paper}
+        for variant, factor in (("vat", 10), ("supervised", 1))
+        for metric, mean, paper in (
+            ("test_accuracy", 0.9 + factor / 1000, 0.9141),
+            ("train_minutes", factor, None),
+        )
+    ]
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "imdb.json").write_text(json.dumps(records))
+    monkeypatch.setattr(report, "FOLDER", tmp_path)
+    rows = report.papers_rows()
+    expected = [
+        (entry.name, entry.model_name, entry.split, metric)
+        for entry in catalogue()
+        for metric in entry.paper
+    ]
+    found = [tuple(map(row.get, ("experiment", "model", "variant", "metric"))) for row in rows]
+    of_mil = [("imdb", "mil", variant, "test_accuracy") for variant in ("vat", "supervised")]
+    assert set(found) == {*expected, *of_mil} - {("imdb", "mil", "", "test_accuracy")}
+    run = {row["variant"]: row for row in rows if row["ours"] != "not run"}
+    assert run["vat"]["difference in points"] == "-0.41"
+    assert run["supervised"]["minutes"] == "1"
+    assert run["vat"]["chosen on"] == "validation reviews"
 
 
 def test_quoted_figures_are_shown_as_quoted(load_benchmark):
