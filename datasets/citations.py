@@ -59,9 +59,11 @@ _KNOWN: dict[str, tuple[tuple[int, int, int], tuple[int, int], tuple[str, ...]]]
     ),
 }
 NAMES = tuple(_KNOWN)
-Walk: TypeAlias = Mapping[str, Any]  # arguments of `builders.graphs.walk_neighbourhoods`
-# Splits with few labels, in which all papers and citations are known.
+"""The networks that `load` knows."""
+Walk: TypeAlias = Mapping[str, Any]
+"""Arguments of `builders.graphs.walk_neighbourhoods`, by name."""
 ALL_VISIBLE = ("transductive", "scarce")
+"""The splits with few labels, in which all papers and citations are known."""
 
 
 @dataclass(frozen=True, eq=False)

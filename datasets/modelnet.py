@@ -35,6 +35,7 @@ flower_pot glass_box guitar keyboard lamp laptop mantel monitor night_stand pers
 range_hood sink sofa stairs stool table tent toilet tv_stand vase wardrobe xbox
 """
 CLASS_NAMES = tuple(_KINDS.split())
+"""The 40 kinds of objects: class `i` is `CLASS_NAMES[i]`."""
 _PARTS = ("train", "test")
 _VERSION = 2  # of what is cached
 _URLS = {

@@ -21,6 +21,7 @@ from keras_mmil.datasets._io.documents import Document
 __all__ = ["NAMES", "TARGET", "load"]
 
 TARGET = "label"
+"""The path of the field to predict."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ _MEANINGS = {
     ),
 }
 NAMES = tuple(_MEANINGS)
+"""The data sets that `load` knows."""
 
 
 def load(name: str, radius: int = 1) -> list[Document]:

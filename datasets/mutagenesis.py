@@ -10,6 +10,7 @@ from keras_mmil.datasets._io import documents, files
 __all__ = ["TARGET", "load"]
 
 TARGET = "mutagenic"
+"""The path of the field to predict."""
 _NUMBERS = ("ind1", "inda", "logp", "lumo")
 _ATOM = {"element", "atom_type", "charge", "bonds"}
 _BOND = {"bond_type", "element", "atom_type", "charge"}

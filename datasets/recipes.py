@@ -8,6 +8,7 @@ from keras_mmil.datasets._io import documents, files
 __all__ = ["TARGET", "load"]
 
 TARGET = "cuisine"
+"""The path of the field to predict."""
 
 
 def load() -> list[documents.Document]:

@@ -28,6 +28,7 @@ NAMES = (
     "REDDIT-MULTI-5K",
     "REDDIT-MULTI-12K",
 )
+"""The data sets that `load` knows."""
 _VERSION = 2  # of what is cached
 _ARRAYS = ("indices", "indptr", "sizes", "labels")
 

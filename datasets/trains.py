@@ -15,6 +15,7 @@ from keras_mmil.datasets._linked import LinkedTables
 __all__ = ["TARGET", "load"]
 
 TARGET = "direction"
+"""The path of the field to predict."""
 _KEYS = (("cars.train_id", "trains.id"),)
 _COLUMNS = {
     "trains": ("id", "direction"),

@@ -25,6 +25,7 @@ __all__ = [
 Splitter: TypeAlias = Callable[[tf.Tensor], tf.RaggedTensor]  # strings [n] to [n, (sentences)]
 
 BREAK = r"(?i)<\s*br\s*/?\s*>"
+"""The regular expression of HTML's line break, which ends a sentence."""
 _PARAGRAPH = "\n\n"
 # What tokens are made of: letters, their marks, numbers, and symbols such as emoji; and what may
 # join them, as in "don't", "well-spent", "8/10", and (put in for a decimal point) "8.5".
@@ -159,6 +160,8 @@ def _core() -> Splitter:
 
 
 SPLITTERS: dict[str, Callable[[], Splitter]] = {"tensorflow-text": _tensorflow_text, "core": _core}
+"""The ways to find sentences, by name: makers of functions from strings `[n]` to strings
+`[n, (sentences)]`. "tensorflow-text" needs that package, "core" only TensorFlow."""
 
 
 def _tokens(sentences: tf.Tensor) -> tf.RaggedTensor:

@@ -32,3 +32,4 @@ _EXPERIMENT_OF: Mapping[str, Callable[[Entry], Experiment]] = {
 registry: dict[str, Experiment] = {
     entry.key: _EXPERIMENT_OF[entry.name](entry) for entry in catalogue()
 }
+"""The experiments, by the `key` of their entry in the catalogue, such as "cora-mil-max-random"."""

@@ -13,6 +13,7 @@ __all__ = ["TARGET", "load_churn"]
 Table: TypeAlias = dict[str, list[Any]]
 
 TARGET = "churned"
+"""The path of the field to predict."""
 _CATEGORY = "electronics"  # of the rule
 _CITIES = ("Athens", "Berlin", "Lisbon", "Oslo", "Paris", "Rome")
 _CHANNELS = ("app", "phone", "shop", "web")

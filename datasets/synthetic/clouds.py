@@ -62,3 +62,4 @@ def _table(n: int, rng: np.random.Generator) -> Array:
 
 _MAKERS = {"ellipsoid": _ellipsoid, "box": _box, "cone": _cone, "table": _table}
 SHAPES = tuple(_MAKERS)
+"""The kinds of clouds: class `i` is `SHAPES[i]`."""

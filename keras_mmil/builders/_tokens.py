@@ -13,7 +13,10 @@ from keras_mmil._support.types import Ints
 
 __all__ = ["PADDING", "UNKNOWN", "Batch", "look_up", "number_tokens", "split_batches"]
 
-PADDING, UNKNOWN = "_", "<unknown>"  # ids 0 and 1; no token is spelled like them
+PADDING = "_"
+"""The word with id 0, which stands before and after each sentence; no token is spelled so."""
+UNKNOWN = "<unknown>"
+"""The word with id 1, which stands for all rare and new tokens; no token is spelled so."""
 _TEXTS = 256  # that are split at once
 
 

@@ -27,8 +27,8 @@ _FORMAT = 2
 _ERRORS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _DAMAGED = "Expected a corpus as it was saved; delete the folder and make it again. Received:"
 
-# Indices of texts, a slice or a mask; None for all.
 Rows: TypeAlias = Ints | npt.NDArray[np.bool_] | Sequence[int] | slice | None
+"""Which texts of a corpus: indices, a slice or a mask; None for all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "from_table"]
 
-# A DataFrame, a dict of columns, or a structured array.
 Table: TypeAlias = "pandas.DataFrame | Mapping[str, npt.ArrayLike] | np.ndarray"
+"""A table: a pandas DataFrame, a dict of columns, or a structured array."""
 
 # A source shows that there is a bag: the table of parents of a group, by the group's name, or the
 # rows themselves.

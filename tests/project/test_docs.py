@@ -14,13 +14,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
-PAGES = [*ROOT.glob("README.md"), *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 
 # A fenced block whose info string is "python"; with "python no-run" it is only shown.
 CODE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+PUNCTUATION = re.compile(r"[^\w\- ]")
 OUTPUTS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def name_of(page):
+    return page.relative_to(ROOT).as_posix().removeprefix("docs/")
 
 
 def run_page(text, name):
@@ -69,22 +74,23 @@ def small_mnist(monkeypatch):
 # So little training may leave a network, and so its rules, with a single class.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_code_of_page_runs(page, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.name == "README.md":
         request.getfixturevalue("small_mnist")
-    run_page(page.read_text(encoding="utf-8"), page.name)
+    run_page(page.read_text(encoding="utf-8"), name_of(page))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_of_page_lead_somewhere(page):
     for path, heading in LINK.findall(page.read_text(encoding="utf-8")):
         target = page.parent / path if path else page
         assert target.exists(), path
         if heading:
             headings = HEADING.findall(target.read_text(encoding="utf-8"))
-            assert heading in [each.lower().replace(" ", "-") for each in headings], heading
+            slugs = [PUNCTUATION.sub("", each.lower()).replace(" ", "-") for each in headings]
+            assert heading in slugs, heading
 
 
 @pytest.mark.eager  # two epochs are few: tracing would take longer

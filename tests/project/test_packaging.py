@@ -158,6 +158,7 @@ def test_extras(metadata):
         "all",
         "bench",
         "dev",
+        "docs",
         "graphs",
         "ray",
         "records",

@@ -39,6 +39,7 @@ _BY_NAME: dict[str, Callable[[], Aggregation]] = {
     "gated_attention": functools.partial(Attention, gated=True),
 }
 NAMES = tuple(_BY_NAME)
+"""The names that `get`, and so `BagLayer(aggregation=...)`, knows."""
 Identifier: TypeAlias = str | Aggregation | Config  # what `get` takes
 
 

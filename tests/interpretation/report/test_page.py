@@ -3,11 +3,11 @@
 import html
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from chromium import chromium
 from digit_networks import random_ids, vectors
 from record_networks import churns, random_customers, read
 
@@ -188,21 +188,7 @@ def test_notebooks(digit_explainer, churn_explainer, digits):
 
 @pytest.fixture(scope="module")
 def browser():
-    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
-        pytest.skip("needs chromium and chromedriver, of Debian's chromium-driver")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    flags = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run"
-    more = "--disable-background-networking --disable-component-update --disable-sync"
-    for flag in f"{flags} {more}".split():
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(shutil.which("chromedriver"))
-    driver = webdriver.Chrome(options=options, service=service)
-    yield driver
-    driver.quit()
+    yield from chromium()
 
 
 @pytest.fixture(scope="module")

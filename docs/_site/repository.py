@@ -1,0 +1,110 @@
+"""A hook of MkDocs: what pages link to outside of `docs/`, and no page that fetches from elsewhere.
+
+On a forge, pages link to files of the repository by relative paths. Here these files become part of
+the site: Markdown as pages, pictures as they are, programs as pages that show them. The links are
+rewritten.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
+CELL = re.compile(r"<td.*?</td>", re.DOTALL)
+PICTURE = re.compile(r'<img [^>]*src="([^"]*\.png)"[^>]*>')
+# What a browser loads without being asked to.
+LOADED = re.compile(
+    r"<(?:script|img|iframe|source|video|audio)\b[^>]*\bsrc=[\"']?(?:https?:)?//[^>]*>"
+)
+STYLES = re.compile(r"<link\b[^>]*\bhref=[\"']?(?:https?:)?//[^>]*>")
+# Pages that no page of docs/ links to, but the navigation.
+PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/RESULTS.md")
+
+
+def path_of(uri: str) -> str:
+    """The path in the repository of a file of the site."""
+    path = uri.removesuffix(".md") if uri.endswith(".py.md") else uri
+    return path if path in _added else f"docs/{path}"
+
+
+def uri_of(path: str) -> str:
+    """The place in the site of a file of the repository."""
+    return path.removeprefix("docs/") + (".md" if path.endswith(".py") else "")
+
+
+_added: set[str] = set()
+
+
+def links(text: str, path: str) -> set[str]:
+    """The files of the repository that a page links to."""
+    targets = {
+        posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
+        for link in LINK.findall(text)
+    }
+    return {target for target in targets if (ROOT / target).is_file()}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the files outside of `docs/` that pages link to, and those that these link to."""
+    _added.clear()
+    pages = [
+        f"docs/{file.src_uri}" for file in files.documentation_pages() if not file.generated_by
+    ]
+    waiting = [
+        *PAGES,
+        *(f"examples/{path.name}" for path in sorted((ROOT / "examples").glob("*.py"))),
+    ]
+    for page in pages:
+        waiting += sorted(links((ROOT / page).read_text(encoding="utf-8"), page))
+    for path in waiting:  # grows
+        if path in _added or path.startswith("docs/"):
+            continue
+        _added.add(path)
+        text = (ROOT / path).read_text(encoding="utf-8") if path.endswith((".md", ".py")) else ""
+        if path.endswith(".md"):
+            waiting += sorted(links(text, path))
+        elif path.endswith(".py"):
+            text = f"# {path}\n\n````python\n{text}````\n"
+        if text:
+            files.append(File.generated(config, uri_of(path), content=text))
+        else:
+            files.append(File.generated(config, uri_of(path), abs_src_path=str(ROOT / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Rewrites links to files of the repository, and the first lines of blocks."""
+    path = path_of(page.file.src_uri)
+
+    def rewrite(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link[1]))
+        is_inside = target.startswith("docs/") and path.startswith("docs/")
+        if is_inside or not (ROOT / target).is_file():
+            return link[1]
+        return posixpath.relpath(uri_of(target), posixpath.dirname(page.file.src_uri) or ".")
+
+    # What follows the language of a block is for the tests.
+    return LINK.sub(rewrite, markdown).replace("```python no-run", "```python")
+
+
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Shows `|` in tables as forges do, and pictures in their full size when clicked."""
+    content = CELL.sub(lambda cell: cell[0].replace(r"\|", "|"), content)
+    return PICTURE.sub(r'<a href="\1" title="Full size">\g<0></a>', content)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Checks that no page loads anything from another host."""
+    for page in Path(config.site_dir).rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        styles = [each for each in STYLES.findall(text) if "canonical" not in each]
+        if found := LOADED.findall(text) + styles:
+            raise PluginError(
+                f"Expected a page that loads nothing from elsewhere. Received: {page}, {found[0]}"
+            )

@@ -1,0 +1,92 @@
+"""The site: all public names are documented, and its pages fit on narrow and wide screens."""
+
+import ast
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from chromium import chromium
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDTHS = (390, 900, 1400)
+
+# In the page: whether it can be scrolled sideways, which pictures are broken, and what it loads.
+MEASURE = """
+const root = document.documentElement;
+const loaded = performance.getEntriesByType("resource").map(r => r.name);
+return {
+  overflow: root.scrollWidth - root.clientWidth,
+  broken: [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src),
+  foreign: loaded.filter(name => !name.startsWith("file:")),
+};
+"""
+
+
+@pytest.fixture
+def names(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_site")
+    import public_names
+
+    yield public_names
+    sys.modules.pop("public_names")
+
+
+def test_all_public_names_are_documented(names):
+    assert names.undocumented() == []
+
+
+def test_public_names_are_those_of_the_library(names):
+    found = {name.path for each in names.public_names().values() for name in each}
+    for package in ("keras_mmil.layers", "keras_mmil.layers.aggregations", "keras_mmil.training"):
+        (exported,) = (
+            ast.literal_eval(node.value)
+            for node in names.tree_of(package).body
+            if isinstance(node, ast.Assign) and names.targets(node) == ["__all__"]
+        )
+        assert {f"{package}.{name}" for name in exported} - found <= {
+            "keras_mmil.layers.aggregations"
+        }
+    lazy = {"keras_mmil.Explainer", "keras_mmil.zoo.records_model", "keras_mmil.ragged.split"}
+    assert lazy <= found
+
+
+def test_a_name_without_a_docstring_is_found(names, monkeypatch):
+    tree = ast.parse("class Layer:\n    def call(self): ...\n    def read(self): ...")
+    monkeypatch.setattr(names, "tree_of", lambda module: tree)
+    monkeypatch.setattr(names, "RETURNED", {})
+    name = names.Name("keras_mmil.layers", "Layer", "a", "a", tree.body[0], None)
+    monkeypatch.setattr(names, "public_names", lambda: {"keras_mmil.layers": (name,)})
+    missing = ["keras_mmil.layers", "keras_mmil.layers.Layer", "keras_mmil.layers.Layer.read"]
+    assert names.undocumented() == missing
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    if find_spec("material") is None or find_spec("mkdocstrings") is None:
+        pytest.skip("needs the extra docs")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_pages_fit_on_all_screens(site):
+    pages = sorted(path for path in site.rglob("*.html") if path.name != "404.html")
+    assert len(pages) > 50
+    faults = {}
+    for driver in chromium():
+        for page in pages:
+            driver.get(page.as_uri())
+            for width in WIDTHS:
+                screen = {"width": width, "height": 1200, "deviceScaleFactor": 1, "mobile": False}
+                driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+                found = driver.execute_script(MEASURE)
+                if any(found.values()):
+                    faults[f"{page.relative_to(site)}, {width}"] = found
+    assert faults == {}
