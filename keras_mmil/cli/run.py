@@ -229,7 +229,7 @@ class _Run:
         network = load_network(folder / "model.keras")
         said = network.predict(shown.x, batch_size=teacher.batch_size, verbose=0).argmax(axis=1)
         print(f"\nStudent: {self.experiment.key}")
-        return own._replace(y=np.where(is_labelled(own.y), own.y, said))
+        return Part(own.x, np.where(is_labelled(own.y), own.y, said))
 
     def _adversarial(self) -> Callable[[Model], VirtualAdversarialModel]:
         assert self.experiment.adversarial is not None  # of those that may be adversarial
