@@ -55,14 +55,15 @@ def run_page(text, name):
 
 
 @pytest.fixture
-def small_mnist(monkeypatch):
-    """Let a page that trains on MNIST train on a few of scikit-learn's digits instead."""
+def little_training(monkeypatch):
+    """Let a page train on few reviews, and for one epoch."""
     import keras_mmil
-    from keras_mmil import datasets
+    from keras_mmil.datasets import synthetic
 
-    sizes = {"n_train": 40, "n_valid": 40, "n_test": 40}
-    small = functools.partial(datasets.mnist.load_mmil, **sizes, source="digits")
-    monkeypatch.setattr(datasets.mnist, "load_mmil", lambda **_: small())
+    few_customers = functools.partial(synthetic.load_churn, 1600)
+    few_reviews = functools.partial(synthetic.load_reviews, n_train=60, n_valid=40, n_test=40)
+    monkeypatch.setattr(synthetic, "load_churn", lambda *_: few_customers())
+    monkeypatch.setattr(synthetic, "load_reviews", few_reviews)
     fit = keras_mmil.Model.fit
     monkeypatch.setattr(
         keras_mmil.Model,
@@ -78,7 +79,7 @@ def small_mnist(monkeypatch):
 def test_code_of_page_runs(page, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.name == "README.md":
-        request.getfixturevalue("small_mnist")
+        request.getfixturevalue("little_training")
     run_page(page.read_text(encoding="utf-8"), name_of(page))
 
 
