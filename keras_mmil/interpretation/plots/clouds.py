@@ -11,6 +11,7 @@ from keras_mmil.interpretation.plots.figures import (
     BLUE,
     GREEN,
     RED,
+    add_legend,
     finish,
     new_figure,
     rows_and_columns,
@@ -90,6 +91,12 @@ def plot_clouds(
             high = np.maximum(high, low + 1e-6)  # a cloud may be flat
             ax.set(**{f"{axis}lim": pair for axis, *pair in zip("xyz", low, high, strict=True)})
             ax.set_box_aspect(high - low, zoom=1.05)
+    marks = {
+        "points that the rule requires": ("o", GREEN),
+        "other points": ("o", BLUE),
+        "where the rule allows none, or few": ("x", RED),
+    }
+    add_legend(figure, marks)
     return finish(figure, path)
 
 

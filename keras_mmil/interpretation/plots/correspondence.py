@@ -47,7 +47,9 @@ def plot_correspondence(description: LevelDescription, path: PathLike | None = N
     table = description.known_table
     shares = 100 * table / np.maximum(table.sum(axis=1, keepdims=True), 1e-12)
     draw = _histograms if shares.size <= _N_BARS else _correspondence_map
-    return finish(draw(description, shares), path)
+    figure = draw(description, shares)
+    figure.suptitle(f"True labels in the clusters of {description.word}s", fontsize=11)
+    return finish(figure, path)
 
 
 def _histograms(description: LevelDescription, shares: Array) -> "Figure":

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = [
     "GREEN",
     "GREY",
     "RED",
+    "add_legend",
     "finish",
     "new_figure",
     "rows_and_columns",
@@ -47,6 +49,29 @@ def finish(figure: "Figure", path: PathLike | None) -> "Figure":
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
+
+
+def add_legend(figure: "Figure", marks: Mapping[str, tuple[str, str]]) -> None:
+    """Write below a figure what its marks mean.
+
+    Args:
+        figure: with all its axes.
+        marks: dict from meanings to markers, such as "s", and their colours.
+    """
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], marker=marker, color=colour, linestyle="none", markersize=6)
+        for marker, colour in marks.values()
+    ]
+    figure.legend(
+        handles,
+        list(marks),
+        loc="outside lower center",
+        ncols=len(marks),
+        fontsize=8,
+        frameon=False,
+    )
 
 
 def rows_and_columns(n_panels: int, most_columns: int) -> tuple[int, int]:

@@ -82,8 +82,10 @@ def _heat_map(
     for point in grid:
         column, row = (ks[i].index(point.n_clusters[level]) for i, level in enumerate(pair))
         values[row, column] = np.fmax(values[row, column], 100 * point.fidelity)
-    image = ax.imshow(values, origin="lower", cmap="Blues", aspect="auto")
-    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    # Colours tell the better half apart: few clusters can be far worse than all others.
+    low, high = np.nanmedian(values), np.nanmax(values)
+    image = ax.imshow(values, origin="lower", cmap="Blues", aspect="auto", vmin=low, vmax=high)
+    middle = (low + high) / 2
     fontsize = 8 if max(values.shape) <= 12 else 5
     tried = np.isfinite(values)
     write_numbers(ax, values, chosen=tried, middle=middle, form=".1f", fontsize=fontsize)
@@ -96,7 +98,9 @@ def _heat_map(
     ax.set_xlabel(_axis_label(pair[0], len(chosen)))
     ax.set_ylabel(_axis_label(pair[1], len(chosen)))
     label = "fidelity in %" if len(chosen) == 2 else "best fidelity in %"
-    figure.colorbar(image, ax=ax, label=label)
+    figure.colorbar(
+        image, ax=ax, label=label, extend="min" if np.nanmin(values) < low else "neither"
+    )
 
 
 def _tick_step(values: Sequence[int]) -> int:

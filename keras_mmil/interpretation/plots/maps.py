@@ -11,7 +11,13 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.bags import instances_of
 from keras_mmil.interpretation.network.data import TopBags
-from keras_mmil.interpretation.plots.figures import GREEN, finish, new_figure, rows_and_columns
+from keras_mmil.interpretation.plots.figures import (
+    GREEN,
+    add_legend,
+    finish,
+    new_figure,
+    rows_and_columns,
+)
 from keras_mmil.interpretation.plots.protocols import FittedExplainer
 from keras_mmil.interpretation.rules.level import find_clusters
 
@@ -35,8 +41,8 @@ def plot_maps(
 
     Args:
         coordinates: latitude and longitude of each place, degrees [places, 2].
-        maps: dict from title to values [places]: bool, of which true is green, or numbers, of which
-            the largest of each map is the darkest.
+        maps: dict from title to values [places]: bool, of which true is green, as a legend says; or
+            numbers, each with a colour bar, as the scale of each map is its own.
         path: where to save the picture, if at all.
         columns: greatest number of maps in a row.
 
@@ -66,18 +72,25 @@ def plot_maps(
     titles = [textwrap.fill(title, _LETTERS) for title in maps]
     lines = 1 + max(title.count("\n") for title in titles)
     figure = new_figure(_WIDTH * columns, (height + 0.3 + _LINE * lines) * rows)
-    for ax, title, values in zip(
-        figure.subplots(rows, columns, squeeze=False).flat, titles, maps.values(), strict=False
-    ):
+    axes = figure.subplots(rows, columns, squeeze=False).flat
+    for ax in axes[len(maps) :]:
+        ax.set_axis_off()
+    for ax, title, values in zip(axes, titles, maps.values(), strict=False):
         array = np.asarray(values)
+        is_mask = array.dtype == bool
         style: dict[str, Any] = {"c": array, "cmap": "YlGn"}
-        if array.dtype == bool:
+        if is_mask:
             style = {"c": np.where(array, GREEN, _ELSEWHERE)}
-        ax.scatter(longitude, latitude, s=size, marker="s", linewidths=0, **style)
+        drawn = ax.scatter(longitude, latitude, s=size, marker="s", linewidths=0, **style)
+        if not is_mask:
+            bar = figure.colorbar(drawn, ax=ax, shrink=0.6, aspect=14)
+            bar.ax.tick_params(labelsize=7)
+            bar.outline.set_visible(False)
         ax.set_aspect(1 / squeezed)
         ax.set_title(title, fontsize=8)
-    for ax in figure.axes:
         ax.set_axis_off()
+    if any(np.asarray(values).dtype == bool for values in maps.values()):
+        add_legend(figure, {"yes": ("s", GREEN), "no": ("s", _ELSEWHERE)})
     return finish(figure, path)
 
 

@@ -39,6 +39,7 @@ def test_grid_picture_of_some_combinations():
     assert [tick.get_text() for tick in panel.get_yticklabels()] == ["2", "3", "9"]
     shown = {text.get_position(): text.get_text() for text in panel.texts}
     assert shown == {(0, 0): "50.0", (0, 2): "62.5", (2, 0): "75.0", (1, 1): "90.0"}
+    assert panel.images[0].get_clim() == pytest.approx((68.75, 90))  # from the median upwards
 
 
 @pytest.mark.parametrize("depth", [1, 2])

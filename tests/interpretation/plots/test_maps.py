@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
 from record_networks import MEANINGS, read
 
 from keras_mmil import Bags, Explainer, zoo
@@ -28,6 +29,23 @@ def fitted(request):
         n_clusters=4, target=(species, threshold), class_names=("no", "yes"), verbose=0
     )
     return explainer.fit(model, x), x
+
+
+def test_what_colours_mean():
+    """A legend for yes and no, a colour bar with the scale of each map of numbers."""
+    scores = np.linspace(2, 5, N)
+    figure = plot_maps(FLORA.coordinates, {"seen": FLORA.presence[:, 0], "score": scores})
+    (legend,) = figure.legends
+    meanings = [text.get_text() for text in legend.get_texts()]
+    colours = [to_rgba(line.get_color()) for line in legend.get_lines()]
+    assert meanings == ["yes", "no"]
+    drawn = figure.axes[0].collections[0].get_facecolors()
+    for place, is_there in enumerate(FLORA.presence[:, 0]):
+        np.testing.assert_allclose(drawn[place], colours[0 if is_there else 1])
+    bar = figure.axes[-1]
+    assert len(figure.axes) == 3
+    assert bar.get_ylim() == (2, 5)
+    assert not plot_maps(FLORA.coordinates, {"score": scores}).legends
 
 
 def test_places_of_clusters(fitted):
@@ -104,7 +122,7 @@ def test_picture(tmp_path):
     }
     figure = plot_maps(FLORA.coordinates, shown, tmp_path / "maps.png", columns=3)
     assert (tmp_path / "maps.png").stat().st_size > 1000
-    assert [ax.get_title() for ax in figure.axes] == [*shown, ""]
+    assert [ax.get_title() for ax in figure.axes[:6]] == [*shown, ""]
     for ax in figure.axes[:5]:
         (squares,) = ax.collections
         np.testing.assert_allclose(squares.get_offsets(), FLORA.coordinates[:, ::-1])
@@ -132,7 +150,7 @@ def test_long_titles():
     other = rule.replace("present", "PRESENT")
     figure = plot_maps(FLORA.coordinates, {rule: np.ones(N), other: np.ones(N)})
     figure.draw_without_rendering()
-    left, right = (ax.title.get_window_extent() for ax in figure.axes)
+    left, right = (ax.title.get_window_extent() for ax in figure.axes[:2])
     assert left.x1 < right.x0
     assert left.y1 < figure.bbox.y1
     assert figure.axes[0].get_title().replace("\n", " ") == rule
