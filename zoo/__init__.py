@@ -10,7 +10,7 @@ from keras_mmil.zoo import imdb
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
 from keras_mmil.zoo.mnist import mnist_mmil
-from keras_mmil.zoo.plants import plants_mil, plants_mmil
+from keras_mmil.zoo.plants import plants_mil, plants_mmil, plants_nearby
 from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 from keras_mmil.zoo.ramon_deraedt import output_level_mil, representation_level_mil
 from keras_mmil.zoo.registry import registry
@@ -26,6 +26,7 @@ __all__ = [
     "output_level_mil",
     "plants_mil",
     "plants_mmil",
+    "plants_nearby",
     "pointcloud_mil",
     "pointcloud_mmil",
     "records_model",

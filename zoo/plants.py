@@ -8,7 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_mmil._support.checks import positive_int
-from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
+from keras_mmil.layers import (
+    BagLayer,
+    Distinct,
+    DistinctBags,
+    DistinctRows,
+    KnownOutputs,
+    MemberDropout,
+    bag_inputs,
+)
 from keras_mmil.losses import seen_crossentropy
 from keras_mmil.metrics import OverlookedPrecision
 from keras_mmil.model import Model
@@ -16,7 +24,7 @@ from keras_mmil.zoo._compile import output_dtype
 from keras_mmil.zoo._frozen import frozen_embedding
 from keras_mmil.zoo._types import LearningRate
 
-__all__ = ["plants_mil", "plants_mmil"]
+__all__ = ["plants_mil", "plants_mmil", "plants_nearby"]
 
 
 class _Flora(Protocol):
@@ -86,16 +94,8 @@ def plants_mmil(
             units, vocabulary_size=len(presence) if one_hot else None, name=f"bag_layer_{level}"
         )
         x = layer(x, members, weights)
-    x = keras.layers.Dense(
-        positive_int("dense_units", dense_units), activation="relu", name="dense"
-    )(x)
-    outputs = keras.layers.Dense(
-        presence.shape[1], activation="sigmoid", dtype=output_dtype(), name="label"
-    )(x)
-    model = Model(inputs, outputs, name=name)
-    adam = keras.optimizers.Adam(learning_rate)
-    model.compile(adam, seen_crossentropy, metrics=[OverlookedPrecision()])
-    return model
+    x = _dense(dense_units)(x)
+    return _compiled(Model(inputs, _labels(presence.shape[1])(x), name=name), learning_rate)
 
 
 def plants_mil(
@@ -112,3 +112,86 @@ def plants_mil(
         arguments: the others.
     """
     return plants_mmil(dataset, bag_units=bag_units, name=name, **arguments)
+
+
+def plants_nearby(
+    dataset: _Flora,
+    *,
+    bag_units: int = 256,
+    dense_units: int = 512,
+    species_dropout: float = 0.25,
+    dropout: float = 0.5,
+    learning_rate: LearningRate = 0.001,
+    name: str = "plants_nearby",
+) -> Model:
+    """Compiled network for regions as two bags: of their species, and of the regions nearby.
+
+    Regions nearby go through a bag-layer of ReLU units with means, which knows them by the species
+    seen in them; of the species it is only told which they are. A dense layer, and a sigmoid unit
+    for each species, follow. In training, some species are left out of their bag, and only from
+    these, and from those that were not seen, the network learns.
+
+    Args:
+        dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species].
+        bag_units: units of the bag-layer for regions nearby.
+        dense_units: units of the dense layer.
+        species_dropout: probability r of leaving a species out in training. An output above
+            r / (1 + r) says that the species is likelier there than not; see `KnownOutputs`.
+        dropout: rate, behind the dense layer.
+        learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        name: of the model.
+
+    Returns:
+        A compiled `keras_mmil.Model` for a dict of `species`, numbers of those seen in a region
+        [batch, (species)], and `nearby`, numbers of regions [batch, (regions)]; and for labels as
+        those of `plants_mmil`.
+
+    Example:
+
+    >>> flora = datasets.plants.load().incomplete(percent=5, seed=0)
+    >>> model = zoo.plants_nearby(flora)
+    >>> x = {"species": flora.seen_species(), "nearby": flora.nearby_regions()}
+    >>> model.fit(x, flora.presence.astype(int), epochs=40, batch_size=64)
+    """
+    presence = np.asarray(dataset.presence)
+    inputs = {
+        name: keras.Input((None,), dtype="int32", ragged=True, name=name)
+        for name in ("species", "nearby")
+    }
+    regions, members, weights = _bag(inputs["nearby"], "nearby")
+    x = frozen_embedding(presence, name="species_nearby")(regions)  # (regions, species)
+    nearby = BagLayer(bag_units, aggregation="mean", name="bag_layer_nearby")(x, members, weights)
+    species, members, weights = _bag(inputs["species"], "species")
+    weights = MemberDropout(species_dropout, name="species_dropout")(members, weights)
+    one_hot = frozen_embedding(np.eye(presence.shape[1]), name="one_hot")(species)
+    told = BagLayer(None, aggregation="sum", empty="zeros", name="species_told")(
+        one_hot, members, weights
+    )  # (batch, species)
+    x = keras.layers.Concatenate(name="region")([nearby, told])
+    x = _dense(dense_units)(x)
+    x = keras.layers.Dropout(dropout, name="dropout")(x)
+    outputs = _labels(presence.shape[1])(x)
+    outputs = KnownOutputs(dtype=output_dtype(), name="unknown")(outputs, told)
+    return _compiled(Model(inputs, outputs, name=name), learning_rate)
+
+
+def _bag(ids: keras.KerasTensor, field: str) -> tuple[keras.KerasTensor, ...]:
+    """The distinct ids [rows] of bags; and the rows in each bag, with weights, [batch, (n)]."""
+    rows, members = DistinctRows(name=f"{field}_rows")([ids])
+    members, weights, _ = DistinctBags(compress=False, field=field, name=f"{field}_bags")(members)
+    return rows, members, weights
+
+
+def _dense(units: int) -> keras.layers.Dense:
+    units = positive_int("dense_units", units)
+    return keras.layers.Dense(units, activation="relu", name="dense")
+
+
+def _labels(n_species: int) -> keras.layers.Dense:
+    return keras.layers.Dense(n_species, activation="sigmoid", dtype=output_dtype(), name="label")
+
+
+def _compiled(model: Model, learning_rate: LearningRate) -> Model:
+    adam = keras.optimizers.Adam(learning_rate)
+    model.compile(adam, seen_crossentropy, metrics=[OverlookedPrecision()])
+    return model

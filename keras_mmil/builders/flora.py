@@ -1,7 +1,8 @@
-"""Floras: regions, the species seen in them, and the bags of similar regions.
+"""Floras: regions, the species seen in them, and the bags of similar and of nearby regions.
 
 A region is the bag of the species seen in it, and a species, seen from a region, the bag of the
-most similar regions in which it was seen, too (paper, section "Plant Distribution Data").
+most similar regions in which it was seen, too (paper, section "Plant Distribution Data"). Or a
+region is two bags: of its species, and of the regions around it.
 """
 
 from dataclasses import dataclass, replace
@@ -135,6 +136,35 @@ class Flora:
                 places = begins[here, species, None] + np.arange(n)
                 members[places] = np.sort(nearest, axis=1) % n_regions
         return ragged.from_flat(members, [self.presence.sum(axis=1), sizes])
+
+    def seen_species(self) -> tf.RaggedTensor:
+        """The species seen in each region: RaggedTensor of int32 [regions, (species)], numbers."""
+        species = np.nonzero(self.presence)[1].astype(np.int32)
+        return ragged.from_flat(species, [self.presence.sum(axis=1)])
+
+    def nearby_regions(self, n_neighbours: int = 25) -> tf.RaggedTensor:
+        """For each region the nearest others.
+
+        Args:
+            n_neighbours: number of regions; fewer, where there are no more.
+
+        Returns:
+            RaggedTensor of int32 [regions, (n_neighbours)] of numbers of regions, the nearest
+            first; of equally distant ones, to a metre, the first.
+        """
+        positive_int("n_neighbours", n_neighbours)
+        n_regions = len(self.regions)
+        n = max(min(n_neighbours, n_regions - 1), 0)
+        members = np.zeros((n_regions, n), np.int32)
+        for start in range(0, n_regions, _BLOCK):
+            rows = np.arange(start, min(start + _BLOCK, n_regions))
+            metres = np.round(1000 * self.distances(rows)).astype(np.int64)
+            keys = metres * n_regions + np.arange(n_regions)
+            keys[rows - start, rows] = np.iinfo(np.int64).max
+            if n:
+                nearest = np.partition(keys, n - 1, axis=1)[:, :n]
+                members[rows] = np.sort(nearest, axis=1) % n_regions
+        return ragged.from_flat(members.reshape(-1), [np.full(n_regions, n)])
 
     def hamming_distances(self, rows: slice | Ints = slice(None)) -> npt.NDArray[np.int32]:
         """Number of species seen in only one of two regions, int32 [rows, regions]."""

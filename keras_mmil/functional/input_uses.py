@@ -56,8 +56,8 @@ class AlikeInputs(NamedTuple):
 def id_limits(model: keras.Model) -> dict[int, IdLimit]:
     """Find the inputs of a functional model that are ids, such as the rows of an `Embedding`.
 
-    Followed are ids through `Distinct`, `InstanceWise`, models within the model, and layers that
-    reshape. What a layer does that is not of Keras or of this package is not known.
+    Followed are ids through `Distinct`, `DistinctRows`, `InstanceWise`, models within the model,
+    and layers that reshape. What a layer does that is not of Keras or of this package is not known.
 
     Args:
         model: a functional Keras model.
@@ -179,6 +179,8 @@ def _ids_passed_on(node: Node) -> list[tuple[keras.KerasTensor, keras.KerasTenso
     layer = node.operation
     if isinstance(layer, Distinct):
         return [(call_arguments(node)["inputs"]["bags"], node.outputs[0])]
+    if isinstance(layer, DistinctRows):
+        return list(zip(call_arguments(node)["columns"], node.outputs, strict=False))
     inner = layer.layer if isinstance(layer, InstanceWise) else layer
     return [(node.input_tensors[0], node.outputs[0])] if isinstance(inner, _RESHAPING) else []
 

@@ -21,7 +21,7 @@ from keras_mmil.interpretation.network.targets import Target, TargetChoice, Targ
 from keras_mmil.interpretation.readout.cluster_table import ClusterTable, cluster_table
 from keras_mmil.interpretation.readout.description import Description, describe
 from keras_mmil.interpretation.readout.explanation import Explanation, explain
-from keras_mmil.interpretation.readout.part import Show
+from keras_mmil.interpretation.readout.part import Shows
 from keras_mmil.interpretation.readout.representatives import Representative, representatives
 from keras_mmil.interpretation.readout.text_explanation import annotate
 from keras_mmil.interpretation.reporting import Reporting
@@ -182,7 +182,7 @@ class Explainer(Reporting):
         """
         check_data(prepare(self, model, x, x_valid))
 
-    def explain(self, x: TopBags | str | bytes, show: Show | None = None) -> Sequence[Explanation]:
+    def explain(self, x: TopBags | str | bytes, show: Shows | None = None) -> Sequence[Explanation]:
         """Why each top-bag got its class: a list of explanations, which can be printed.
 
         Where the model reads texts, they are `TextExplanation`s, which show it in the text.
@@ -190,8 +190,9 @@ class Explainer(Reporting):
         Args:
             x: top-bags, or a single one: `x[0]`.
             show: function from the position of a top-bag, sub-bag or instance in `x`, a tuple, to
-                its text; by default the last index. The members of `Bags` are sorted, and so not in
-                the order of the RaggedTensor that they were made of.
+                its text; by default the last index. Where bags have names, a dict of functions by
+                these, with "" for top-bags. The members of `Bags` are sorted, and so not in the
+                order of the RaggedTensor that they were made of.
         """
         check_is_fitted(self, "levels_")
         data = self.top_bags(self._network.as_batch(x))
@@ -246,13 +247,13 @@ class Explainer(Reporting):
         return representatives(self.levels_, [key], seen, n=n, by=by)[key]
 
     def cluster_table(
-        self, x: TopBags, n: int = 20, by: str = "separation", show: Show | None = None
+        self, x: TopBags, n: int = 20, by: str = "separation", show: Shows | None = None
     ) -> ClusterTable:
         """What stands for each cluster: a table, to print or to write as HTML.
 
         Args:
             x, n, by: as for `representatives`.
-            show: function from the position of a row in `x` to its text; by default the position.
+            show: as for `explain`; by default the position.
         """
         check_int("n", n, 1)
         seen = self._observe(self.top_bags(x).batches(), in_order=True)

@@ -17,6 +17,7 @@ from keras_mmil.layers.encoders import (
 from keras_mmil.layers.equivariant_bag_layer import EquivariantBagLayer
 from keras_mmil.layers.gather import Gather
 from keras_mmil.layers.instance_wise import InstanceWise
+from keras_mmil.layers.known_outputs import KnownOutputs
 from keras_mmil.layers.member_dropout import MemberDropout
 from keras_mmil.layers.random_points import RandomPoints
 from keras_mmil.layers.random_pose import RandomPose
@@ -34,6 +35,7 @@ __all__ = [
     "FieldEncoder",
     "Gather",
     "InstanceWise",
+    "KnownOutputs",
     "MemberDropout",
     "NumberEncoder",
     "RandomPoints",

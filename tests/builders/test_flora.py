@@ -84,6 +84,42 @@ def test_species_seen_once_and_nowhere_and_regions_without_any():
     assert flora(np.zeros((0, 0))).similar_regions(2).to_list() == []
 
 
+@pytest.mark.parametrize("n", [1, 5, 100])
+@pytest.mark.parametrize("block", [512, 10])
+def test_nearby_regions(n, block, monkeypatch):
+    """By angles on the sphere, where the code has chords; of equally distant ones the first."""
+    monkeypatch.setattr(flora_module, "_BLOCK", block)
+    latitude, longitude = np.radians(FLORA.coordinates.astype(float)).T
+    expected = []
+    for here in range(len(latitude)):
+        haversine = (
+            np.sin((latitude - latitude[here]) / 2) ** 2
+            + np.cos(latitude)
+            * np.cos(latitude[here])
+            * np.sin((longitude - longitude[here]) / 2) ** 2
+        )
+        chord = np.round(2 * 6371e3 * np.sqrt(haversine))
+        others = [r for r in range(len(latitude)) if r != here]
+        expected.append(sorted(others, key=lambda r, chord=chord: (chord[r], r))[:n])
+    bags = FLORA.nearby_regions(n)
+    assert bags.dtype == "int32"
+    assert bags.to_list() == expected
+
+
+def test_nearby_regions_where_there_are_hardly_any():
+    assert flora(np.ones((1, 2))).nearby_regions().to_list() == [[]]
+    assert flora(np.zeros((0, 0))).nearby_regions().to_list() == []
+    assert flora(np.ones((3, 1))).nearby_regions(2).to_list() == [[1, 2], [0, 2], [0, 1]]
+    with pytest.raises(ValueError, match="n_neighbours=0"):
+        FLORA.nearby_regions(0)
+
+
+def test_seen_species():
+    found = flora([[1, 0, 1], [0, 0, 0], [0, 1, 0]]).seen_species()
+    assert found.dtype == "int32"
+    assert found.to_list() == [[0, 2], [], [1]]
+
+
 def test_hamming_distances():
     a = FLORA.presence
     np.testing.assert_array_equal(FLORA.hamming_distances(), (a[:, None] != a[None]).sum(axis=2))

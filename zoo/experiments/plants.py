@@ -1,8 +1,9 @@
 """The experiment "Plant Distribution Data"."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,35 +12,40 @@ from keras_mmil._support.types import Ints, Tensors
 from keras_mmil.bags import Bags, instances_of
 from keras_mmil.builders.flora import Flora
 from keras_mmil.datasets import plants, synthetic
-from keras_mmil.interpretation.readout.part import Show
-from keras_mmil.interpretation.report.renderers import Places
+from keras_mmil.interpretation.readout.part import Shows
+from keras_mmil.interpretation.report.renderers import ByPath, Places, Plain, Renderer
 from keras_mmil.metrics import overlooked_labels
-from keras_mmil.training import piecewise_constant
+from keras_mmil.model import Model
+from keras_mmil.training import cosine_decay, piecewise_constant
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
 from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
-from keras_mmil.zoo.plants import plants_mil, plants_mmil
+from keras_mmil.zoo.plants import plants_mil, plants_mmil, plants_nearby
 
 __all__ = ["plant_experiment"]
 
 _N_VALID = 1000  # regions on which the rules are validated, in the paper
 _SPECIES = "Vicia sativa"  # that the rules are about
 _MASKED = 0.25  # probability that a species is left out
+_LIKELY = _MASKED / (1 + _MASKED)  # what `plants_nearby` yields for what is as likely there as not
 
 
 def plant_experiment(entry: Entry) -> Experiment:
     """The `Experiment` of an `Entry`, whose split is the per cent overlooked and perhaps a form."""
     percent, _, form = entry.split.removeprefix("P").partition("-")
-    builder, depth = {"mmil": (plants_mmil, 2), "mil": (plants_mil, 1)}[entry.model]
+    build: Callable[..., Model] = {"mmil": plants_mmil, "mil": plants_mil}[entry.model]
+    build = partial(build, species_dropout=_MASKED if form == "masked" else 0.0)
+    if form == "nearby":
+        build = partial(plants_nearby, species_dropout=_MASKED)
     return Experiment(
         **vars(entry),
-        build=partial(builder, species_dropout=_MASKED if form == "masked" else 0.0),
-        load=partial(_load, percent=int(percent), depth=depth, include_self=form == "self"),
+        build=build,
+        load=partial(_load, percent=int(percent), form=form, model=entry.model),
         batch_size=64,
         metric="map",
         keeps_best=False,
-        schedule=_schedule,
+        schedule=partial(cosine_decay, 1e-3) if form == "nearby" else _schedule,
         class_names=("absent", "present"),
     )
 
@@ -47,8 +53,8 @@ def plant_experiment(entry: Entry) -> Experiment:
 def _load(
     *,
     percent: int,
-    depth: int,
-    include_self: bool,
+    form: str,
+    model: str,
     seed: int = 0,
     limit: int | None = None,
     source: str = "afliber",
@@ -58,12 +64,13 @@ def _load(
     is_synthetic = source == "synthetic"
     whole = synthetic.load_flora(seed=seed) if is_synthetic else plants.load()
     seen = whole.incomplete(percent, seed)
-    if is_synthetic:
-        x = seen.similar_regions(include_self=include_self)
+    if form == "nearby":
+        x: Tensors = {"species": seen.seen_species(), "nearby": seen.nearby_regions()}
     else:
-        x = plants.similar_regions(seen, include_self=include_self)
-    if depth == 1:
-        x = Bags.from_ragged(x.merge_dims(1, 2)).inputs
+        similar = Flora.similar_regions if is_synthetic else plants.similar_regions
+        x = similar(seen, include_self=form == "self")
+        if model == "mil":
+            x = Bags.from_ragged(x.merge_dims(1, 2)).inputs
     y = seen.presence.astype(np.int8)
     y_test = overlooked_labels(seen.presence, whole.presence)
     every = np.arange(len(y))[:limit]
@@ -82,7 +89,7 @@ def _load(
     def page() -> Page:
         found = rule_data().test
         assert found is not None  # for type checkers
-        return Page(found.x, found.y, Places(found.x, seen.coordinates, _show(found.x, seen, test)))
+        return Page(found.x, found.y, _renderer(found.x, seen, test))
 
     return Data(
         train=part(every, y),
@@ -90,10 +97,18 @@ def _load(
         test=part(every, y_test),
         build_arguments={"dataset": seen},
         rule_data=rule_data,
-        explainer={"target": species},
+        explainer=_explainer(species, form),
         page=page,
         report=partial(_report, x, seen, np.concatenate([test, valid, rest])),
     )
+
+
+def _explainer(species: int, form: str) -> dict[str, Any]:
+    """What the rules are about: whether the species is likelier there than not."""
+    if form != "nearby":
+        return {"target": species}
+    # Species are one-hot vectors, all equally far apart, but for the difference that they make.
+    return {"target": (species, _LIKELY), "metric": "sensitivity"}
 
 
 def _report(x: Tensors, seen: Flora, chosen: Ints, report: Report) -> None:
@@ -102,11 +117,32 @@ def _report(x: Tensors, seen: Flora, chosen: Ints, report: Report) -> None:
     show = _show(bags, seen, chosen)
     report.clusters(bags, show)
     report.explanations(bags, show)
-    report.maps(bags, of_top_bags=seen.coordinates[chosen], of_instances=seen.coordinates)
+    report.maps(
+        bags,
+        of_top_bags=seen.coordinates[chosen],
+        of_instances=seen.coordinates,
+        members="species" if isinstance(show, Mapping) else None,
+    )
 
 
-def _show(bags: Tensors, seen: Flora, chosen: Ints) -> Show:
+def _renderer(x: Tensors, seen: Flora, chosen: Ints) -> Renderer:
+    show = _show(x, seen, chosen)
+    if not isinstance(show, Mapping):
+        return Places(x, seen.coordinates, show)
+    plain = {path: Plain(x, each) for path, each in show.items()}
+    assert isinstance(x, dict)  # for type checkers
+    return ByPath(x, plain | {"nearby": Places(x["nearby"], seen.coordinates, show["nearby"])})
+
+
+def _show(bags: Tensors, seen: Flora, chosen: Ints) -> Shows:
     """Regions by their names, sub-bags by species."""
+    if isinstance(bags, dict) and "nearby" in bags:
+        region_at, species_at = (ragged.lookup(bags[name]) for name in ("nearby", "species"))
+        return {
+            "": lambda position: seen.regions[chosen[position[0]]],
+            "nearby": lambda position: seen.regions[region_at(position)],
+            "species": lambda position: seen.species[species_at(position)],
+        }
     members = instances_of(bags)
     region_at = ragged.lookup(members)
 

@@ -13,7 +13,7 @@ from keras_mmil._support.types import PathLike, Tensors
 from keras_mmil.bags import Bags, inputs_of
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.plots import Maps, plot_clouds, plot_correspondence, plot_maps
-from keras_mmil.interpretation.readout.part import Show
+from keras_mmil.interpretation.readout.part import Show, Shows
 from keras_mmil.model import Model
 
 __all__ = ["Report"]
@@ -74,7 +74,7 @@ class Report:
         with replacing(self.folder / "text_model.keras") as part:
             model.save(part)
 
-    def clusters(self, x: Bags | Tensors, show: Show) -> None:
+    def clusters(self, x: Bags | Tensors, show: Shows) -> None:
         """Write `clusters.md`: the instances and sub-bags that are typical of each cluster.
 
         Args:
@@ -84,7 +84,7 @@ class Report:
         table = self.explainer.cluster_table(inputs_of(x), show=show)
         self.write("clusters.md", table.to_markdown() + "\n")
 
-    def explanations(self, x: Bags | Tensors, show: Show) -> None:
+    def explanations(self, x: Bags | Tensors, show: Shows) -> None:
         """Write `explanations.txt`: why the first top-bags of `x` are labelled as they are.
 
         Args:
@@ -107,7 +107,12 @@ class Report:
         self.draw("clouds.png", plot_clouds, self.explainer, some, around, titles)
 
     def maps(
-        self, x: Bags | Tensors, *, of_top_bags: npt.ArrayLike, of_instances: npt.ArrayLike
+        self,
+        x: Bags | Tensors,
+        *,
+        of_top_bags: npt.ArrayLike,
+        of_instances: npt.ArrayLike,
+        members: str | None = None,
     ) -> None:
         """Draw maps of top-bags and instances that are places.
 
@@ -119,12 +124,14 @@ class Report:
             x: top-bags.
             of_top_bags: latitude and longitude of each, float [top-bags, 2].
             of_instances: those of the instances, by their ids, float [ids, 2].
+            members: what the data call the members that are counted instead of the sub-bags, where
+                top-bags hold several bags.
         """
         maps = Maps(self.explainer, inputs_of(x))
         clusters = maps.instances(len(np.asarray(of_instances)))
         self.draw("instance_clusters.png", plot_maps, of_instances, clusters)
         if len(self.explainer.clusters_) > 1:
-            self.draw("sub_bag_clusters.png", plot_maps, of_top_bags, maps.members())
+            self.draw("sub_bag_clusters.png", plot_maps, of_top_bags, maps.members(members))
         matches, balances = maps.rules(self.explainer.classes_[1])
         for name, by_rule in {"rules_match.png": matches, "rules_nearly.png": balances}.items():
             some = dict(list(by_rule.items())[:_N_DRAWN])

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support.types import Array, Ints, PathLike
+from keras_mmil._support.types import Array, Ints, PathLike, Tensors
 from keras_mmil.bags import instances_of
 from keras_mmil.interpretation.network.data import TopBags
 from keras_mmil.interpretation.plots.figures import (
@@ -111,6 +112,8 @@ class Maps:
     def instances(self, n_places: int) -> dict[str, Array]:
         """Which places are in which cluster, where instances are places by their numbers.
 
+        They are the rows of the first bag-layer.
+
         Args:
             n_places: number of places; those that are in no bag are in no cluster.
 
@@ -118,15 +121,10 @@ class Maps:
             Dict from the name of each cluster to bool [places].
 
         Raises:
-            ValueError: if top-bags are records with fields.
+            ValueError: if instances are records with fields.
         """
-        batches = list(self._data.batches())
-        if any(isinstance(batch, dict) and "bags" not in batch for batch in batches):
-            raise ValueError(
-                "Expected top-bags whose instances are numbers of places. "
-                f"Received: records with fields {', '.join(batches[0])}"
-            )
-        places = ragged.concat([instances_of(batch) for batch in batches])
+        path = self._clusters[0].path
+        places = ragged.concat([_numbers(batch, path) for batch in self._data.batches()])
         cluster_of = np.full(n_places, -1)
         cluster_of[places.flat_values.numpy()] = self._labels[0].flat_values.numpy()
         names = self._clusters[0].names
@@ -188,3 +186,16 @@ class Maps:
                 matches[clause] = np.all(holds, axis=0)
                 balances[clause] = holds.sum(axis=0) - (~holds).sum(axis=0)
         return matches, balances
+
+
+def _numbers(batch: Tensors, path: str) -> tf.RaggedTensor:
+    """The instances of a batch, which are numbers: those of the bags, or of what has that path."""
+    if not isinstance(batch, dict) or "bags" in batch:
+        return instances_of(batch)
+    found = batch.get(path)
+    if not isinstance(found, tf.RaggedTensor) or not found.dtype.is_integer:
+        raise ValueError(
+            "Expected top-bags whose instances are numbers of places. "
+            f"Received: records with fields {', '.join(batch)}"
+        )
+    return found

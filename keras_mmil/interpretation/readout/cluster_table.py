@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from keras_mmil._support.percent import percent
 from keras_mmil.interpretation.network.capture import Observation
-from keras_mmil.interpretation.readout.part import Show
+from keras_mmil.interpretation.readout.part import Shows, show_of
 from keras_mmil.interpretation.readout.representatives import representatives
 from keras_mmil.interpretation.rules.level import Level, all_clusters, titles
 
@@ -108,13 +108,13 @@ def cluster_table(
     *,
     n: int,
     by: str,
-    show: Show,
+    show: Shows,
 ) -> ClusterTable:
     """Make a table.
 
     Args:
         levels, observations, n, by: as for `representatives`.
-        show: function from the position of a row to its text.
+        show: function from the position of a row to its text, or a dict of them by path.
     """
     clusters = all_clusters(levels)
     needed = {
@@ -124,6 +124,7 @@ def cluster_table(
     }
     keys = [(bag.level, cluster) for bag in clusters for cluster in range(bag.n_clusters)]
     best = representatives(levels, keys, observations, n=n, by=by)
+    positions = {key: [row.position for row in rows] for key, rows in best.items()}
     return ClusterTable(
         {
             title: tuple(
@@ -132,7 +133,7 @@ def cluster_table(
                     words=bag.words,
                     size=float(bag.sizes[cluster]),
                     needed=needed[bag.level][cluster],
-                    entries=tuple(show(row.position) for row in best[bag.level, cluster]),
+                    entries=tuple(map(show_of(show, bag.path), positions[bag.level, cluster])),
                     definition="" if bag.definition is None else bag.definition.summary(cluster),
                 )
                 for cluster in range(bag.n_clusters)

@@ -15,7 +15,8 @@ from keras_mmil.interpretation.readout.part import (
     IDLE,
     LIMITED,
     Part,
-    Show,
+    Shows,
+    show_of,
 )
 from keras_mmil.interpretation.readout.reading import Reading
 from keras_mmil.interpretation.readout.worth import worths
@@ -106,7 +107,7 @@ def explain(
     levels: Sequence[Level],
     class_names: Sequence[str],
     reading: Reading,
-    show: Show | None = None,
+    show: Shows | None = None,
 ) -> list[Explanation]:
     """Explain every top-bag of a `Reading`.
 
@@ -114,9 +115,10 @@ def explain(
         levels: from the instances upwards.
         class_names: names of the classes.
         reading: the top-bags, as rules and network label them.
-        show: function from the position of a part to its title; None for its index.
+        show: function from the position of a part to its title, or a dict of such functions by the
+            path of the part; None for its index.
     """
-    builder = _Builder(levels, class_names, reading, show or (lambda position: str(position[-1])))
+    builder = _Builder(levels, class_names, reading, show)
     return [
         Explanation(builder.top_bag(i), int(label), class_names[label])
         for i, label in enumerate(reading.network)
@@ -131,7 +133,7 @@ class _Builder:
         levels: Sequence[Level],
         class_names: Sequence[str],
         reading: Reading,
-        show: Show,
+        show: Shows | None,
     ) -> None:
         self._clusters, self._reading, self._show = all_clusters(levels), reading, show
         self._level_of = {level.record: level for level in levels}
@@ -169,7 +171,7 @@ class _Builder:
             nearest=None,
             weight=1.0,
             role=None,
-            title=self._show(position),
+            title=show_of(self._show, "")(position),
         )
         return self._with_members(part, index, row=index)
 
@@ -192,7 +194,7 @@ class _Builder:
             weight=float(self._occurrences[layer].weights[index]),
             role=role,
             worth=worth,
-            title=self._show(position),
+            title=show_of(self._show, clusters.path)(position),
         )
         return self._with_members(part, index, row) if layer in self._level_of else part
 

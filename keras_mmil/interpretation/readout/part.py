@@ -7,10 +7,12 @@ from typing import TypeAlias
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.rules.rule import Rule
 
-__all__ = ["CHECKED", "DECIDES", "IDLE", "LIMITED", "Part", "Show"]
+__all__ = ["CHECKED", "DECIDES", "IDLE", "LIMITED", "Part", "Show", "Shows", "show_of"]
 
 # From the position of a top-bag, sub-bag or instance, see `Part`, to its text.
 Show: TypeAlias = Callable[[tuple[int, ...]], str]
+# One for all parts, or one for each path in the data, where positions in several bags are alike.
+Shows: TypeAlias = Show | Mapping[str, Show]
 
 # What a member does for the rule that fired on its bag.
 DECIDES = "decides"  # the rule requires its cluster
@@ -112,6 +114,18 @@ class Part:
         doubt = f" (nearest centroid: {self.nearest})" if differs else ""
         empty = " of an empty bag" if self.is_bag and not self.children else ""
         return f"{_number(self)} is {self.name}{doubt}, because{empty} {self.clause}"
+
+
+def show_of(shows: Shows | None, path: str) -> Show:
+    """The function that shows the parts that the data call `path`; by default, their last index.
+
+    Args:
+        shows: a function for all parts, or a dict of such functions by paths; "" is that of the
+            top-bags.
+        path: of the parts.
+    """
+    found = shows.get(path) if isinstance(shows, Mapping) else shows
+    return found or (lambda position: str(position[-1]))
 
 
 def _by_path(parts: Sequence[Part]) -> list[list[Part]]:

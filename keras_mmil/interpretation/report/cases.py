@@ -143,11 +143,12 @@ class _Drawing:
     def node(self, part: Part) -> Node:
         position = (self.index, *part.position[1:])
         kind = css_class(part.role)
-        whole = self.renderer.bag(position, part) if part.children else None
+        renderer = self.renderer.of(part.path)
+        whole = renderer.bag(position, part) if part.children else None
         if whole is not None:
             return Node(part, kind, self._title(position), markup(whole))
         bare = not part.children and not part.fields
-        shown = self.renderer.row(position)
+        shown = renderer.row(position)
         is_bag_picture = part.children and not isinstance(shown, str)
         picture = self._title(position) if is_bag_picture else markup(shown)
         if part.fields and isinstance(shown, str) and not bare:
@@ -158,7 +159,8 @@ class _Drawing:
         """A record that decides nothing, without its members."""
         position = (self.index, *part.position[1:])
         alone = replace(part, rule=None, clause=None, children=(), absent=(), fields={})
-        return Node(alone, css_class(part.role), markup(self.renderer.row(position)))
+        picture = markup(self.renderer.of(part.path).row(position))
+        return Node(alone, css_class(part.role), picture)
 
     def _title(self, position: tuple[int, ...]) -> Markup:
         return Markup.escape(str(position[-1]))

@@ -91,7 +91,9 @@ def decks(
                 needed=needed[bag.level][index],
                 definition=texts.get((bag.level, index), "").partition(": ")[2],
                 pictures=tuple(
-                    _pictures(bag, index, reading, around, best[bag.level, index], renderer)
+                    _pictures(
+                        bag, index, reading, around, best[bag.level, index], renderer.of(bag.path)
+                    )
                     if renderer is not None
                     else ()
                 ),

@@ -15,6 +15,7 @@ from keras_mmil.interpretation.report.svg import points, star
 
 __all__ = [
     "RENDERERS",
+    "ByPath",
     "Clouds",
     "Graphs",
     "Images",
@@ -48,6 +49,10 @@ class Renderer:
         """
         return str(position[-1])
 
+    def of(self, path: str) -> "Renderer":
+        """What shows the parts that the data call `path`, "" for the top-bags: itself for all."""
+        return self
+
     def bag(self, position: tuple[int, ...], part: Part) -> Shown | None:
         """All members of a bag in one picture; None to show them one by one.
 
@@ -76,6 +81,24 @@ class Plain(Renderer):
     def row(self, position: tuple[int, ...]) -> Shown:
         """See `Renderer`."""
         return super().row(position) if self._show is None else self._show(position)
+
+
+class ByPath(Renderer):
+    """Records with several bags, each with a renderer of its own.
+
+    Args:
+        x: top-bags.
+        renderers: by the path of what they show, "" for the top-bags. Of other parts the index is
+            shown.
+    """
+
+    def __init__(self, x: Any, renderers: Mapping[str, Renderer]) -> None:
+        super().__init__(x)
+        self._renderers = renderers
+
+    def of(self, path: str) -> Renderer:
+        """See `Renderer`."""
+        return self._renderers.get(path, self)
 
 
 class Instances(Renderer):

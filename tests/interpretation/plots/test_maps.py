@@ -64,6 +64,25 @@ def test_places_of_clusters(fitted):
         assert inside[label, place]
 
 
+def test_places_and_members_of_several_bags():
+    """Regions nearby are places; species are counted. The explanations say the same."""
+    x = {"species": FLORA.seen_species(), "nearby": FLORA.nearby_regions(6)}
+    model = zoo.plants_nearby(FLORA, bag_units=8, dense_units=16)
+    explainer = Explainer(n_clusters=3, target=lambda y: (y[:, 0] > np.median(y[:, 0])).astype(int))
+    explainer.set_params(verbose=0, class_names=("no", "yes")).fit(model, x)
+    maps = Maps(explainer, x)
+    places, species = maps.instances(N), maps.members("species")
+    assert [clusters.path for clusters in explainer.clusters_] == ["nearby", "species"]
+    np.testing.assert_array_equal(np.sum(list(places.values()), axis=0), 1)  # all are near others
+    for i, explanation in enumerate(explainer.explain(x)):
+        children = explanation.top_bag.children
+        near = [child.name for child in children if child.path == "nearby"]
+        for name, region in zip(near, x["nearby"][i].numpy(), strict=True):
+            assert places[name][region]
+        names = [child.name for child in children if child.path == "species"]
+        assert {name: n[i] for name, n in species.items()} == {n: names.count(n) for n in species}
+
+
 def test_members_in_clusters(fitted):
     explainer, x = fitted
     found = Maps(explainer, x).members()

@@ -37,6 +37,28 @@ STAYING = {
 }
 
 
+def test_what_shows_the_members_of_several_bags(churn_explainer):
+    """Positions in two bags of a record are alike: a function for each bag; others have numbers."""
+    show = {
+        "": lambda position: f"customer {position[0]}",
+        "visits": lambda position: "visit " + "-".join(map(str, position)),
+    }
+    leaving, _ = churn_explainer.explain(read([LEAVING, STAYING]), show)
+    assert str(leaving).startswith("record customer 0 is ")
+    assert {(c.path, c.title) for c in leaving.top_bag.children} == {
+        ("visits", "visit 0-0"),
+        ("visits", "visit 0-1"),
+        ("orders", "0"),
+        ("orders", "1"),
+    }
+    table = churn_explainer.cluster_table(read([LEAVING, STAYING]), n=5, show=show)
+    entries = {
+        title: {e for c in columns for e in c.entries} for title, columns in table.levels.items()
+    }
+    assert all(entry.startswith("visit ") for entry in entries["visits"])
+    assert all(entry.isdigit() for entry in entries["orders"])
+
+
 def test_explanations_lead_to_the_deciding_parts(churn_explainer):
     leaving, staying = churn_explainer.explain(read([LEAVING, STAYING]))
     assert (leaving.label, leaving.agrees, staying.label, staying.agrees) == (1, True, 0, True)

@@ -12,7 +12,7 @@ from digit_networks import random_ids, vectors
 from record_networks import churns, random_customers, read
 
 from keras_mmil.interpretation.report.page import Report
-from keras_mmil.interpretation.report.renderers import Images, Renderer
+from keras_mmil.interpretation.report.renderers import ByPath, Images, Plain, Renderer
 from keras_mmil.interpretation.report.shown import markup
 
 NASTY = '<script>alert("x")</script>'
@@ -164,6 +164,23 @@ def test_renderers(digit_explainer, digits):
     assert f"own {index}-0" in text_of(found)
     images = tf.RaggedTensor.from_row_lengths(np.zeros((3, 2, 2), np.uint8), [2, 1])
     assert Images(images).row((0,)).count("<img") == 2
+
+
+def test_renderers_of_several_bags(churn_explainer, customers):
+    x = read(customers[:40])
+
+    def named(name):
+        return Plain(x, lambda position: f"{name} " + "-".join(map(str, position)))
+
+    renderer = ByPath(x, {"": named("customer"), "visits": named("visit")})
+    assert renderer.of("orders").row((3, 1)) == "1"
+    found = churn_explainer.report(x, show=renderer, n_cases=3)
+    index = found.data["cases"][0]["index"]
+    text = text_of(found)
+    assert f"visit {index}-0" in text
+    assert f"customer {index}-" not in text
+    cards = text.count("visit ")
+    assert cards > text.count(f"visit {index}-")  # those that stand for clusters, too
 
 
 def test_saved_atomically(page, tmp_path):

@@ -18,6 +18,32 @@ def test_forms_of_floras():
         assert rates == ([] if rate is None else [rate])
 
 
+def test_floras_of_species_and_nearby_regions(reported):
+    """What is shown are names of regions and species; rules are about what is likelier than not."""
+    experiment = zoo.registry["plants-mil-P10-nearby"]
+    assert experiment.learning_rate(40)(20) == pytest.approx(0.0005)
+    data = experiment.load(seed=2, source="synthetic")
+    seen = data.build_arguments["dataset"]
+    x = data.train.x
+    assert x["species"].to_list() == [np.flatnonzero(row).tolist() for row in seen.presence]
+    assert x["nearby"].to_list() == seen.nearby_regions(25).to_list()
+    assert data.explainer == {"target": (0, pytest.approx(0.2)), "metric": "sensitivity"}
+    model = experiment.build(dataset=seen)
+    assert model.get_layer("species_dropout").rate == 0.25
+    report = reported(data)
+    regions, show = report.clusters.call_args.args
+    row = seen.regions.index(show[""]((3,)))
+    near, species = regions["nearby"][3].numpy(), regions["species"][3].numpy()
+    np.testing.assert_array_equal(near, seen.nearby_regions(25)[row])
+    assert show["nearby"]((3, 2)) == seen.regions[near[2]]
+    assert show["species"]((3, 1)) == seen.species[species[1]]
+    assert report.maps.call_args.kwargs["members"] == "species"
+    page = data.page()
+    assert page.show.of("species").row((0, 0)).startswith("species ")
+    assert page.show.of("").row((0,)) in seen.regions
+    assert "<svg" in page.show.of("nearby").cluster([(0, 0), (0, 1)])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["mmil", "mil"])
 def test_floras(model, reported):
