@@ -1,4 +1,4 @@
-"""Models of the paper's experiments, a module for each, and the registry of the experiments."""
+"""Models of the paper's experiments, the registry of the experiments, and pretrained networks."""
 
 if __name__ == "zoo":
     raise ImportError("Import `keras_mmil.zoo`, not `zoo`: its classes would be registered twice.")
@@ -12,16 +12,21 @@ from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
 from keras_mmil.zoo.mnist import mnist_mmil
 from keras_mmil.zoo.plants import plants_mil, plants_mmil, plants_nearby
 from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
+from keras_mmil.zoo.pretrained import Card, Pretrained, card, load
 from keras_mmil.zoo.ramon_deraedt import output_level_mil, representation_level_mil
 from keras_mmil.zoo.registry import registry
 from keras_mmil.zoo.social import social_mmil
 
 __all__ = [
+    "Card",
+    "Pretrained",
+    "card",
     "citation_mil",
     "citation_mmil",
     "imdb",
     "imdb_mil",
     "imdb_mmil",
+    "load",
     "mnist_mmil",
     "output_level_mil",
     "plants_mil",

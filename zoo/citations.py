@@ -1,6 +1,7 @@
 """The networks of the paper's experiment "Citation Datasets"."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import keras
@@ -8,7 +9,8 @@ import keras
 from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_classes, output_dtype
-from keras_mmil.zoo._types import Aggregations, LearningRate
+from keras_mmil.zoo._types import Aggregations, LearningRate, Weights
+from keras_mmil.zoo._weights import stored_weights, with_weights
 
 __all__ = ["citation_mil", "citation_mmil"]
 
@@ -23,8 +25,14 @@ class _Papers(Protocol):
     def n_classes(self) -> int: ...
 
 
+@dataclass(frozen=True)
+class _Sizes:
+    n_words: int
+    n_classes: int
+
+
 def citation_mmil(
-    dataset: _Papers,
+    dataset: _Papers | None = None,
     *,
     aggregation: Aggregations = "mean",
     bag_units: Sequence[int] = (250, 250),
@@ -34,6 +42,7 @@ def citation_mmil(
     l2: float = 1e-4,
     initial_std: float = 0.1,
     learning_rate: LearningRate = 0.001,
+    weights: Weights = None,
     name: str = "citation_mmil",
 ) -> Model:
     """Compiled network for papers as bags of the papers around them, each the bag of its words.
@@ -43,7 +52,8 @@ def citation_mmil(
     bags hold them.
 
     Args:
-        dataset: a `datasets.citations.Citations`, or another object with `n_words` and `n_classes`.
+        dataset: a `datasets.citations.Citations`, or another object with `n_words` and `n_classes`;
+            None for Cora, with pretrained weights.
         aggregation: of the bag-layers, "max" or "mean" in the paper.
         bag_units: units of each bag-layer, from the words upwards; one for each level of bags.
         word_dropout: probability of leaving a word out of a paper in training.
@@ -54,11 +64,15 @@ def citation_mmil(
             would count the whole vocabulary as the inputs of a unit, of which only one at a time is
             not 0.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        weights: None for random ones, or "pretrained" for those of `zoo.load("cora")`.
         name: of the model.
 
     Returns:
         A compiled `keras_mmil.Model` for ids of words [batch, (papers), (words)], plain or `Bags`,
         and labels that are ints.
+
+    Raises:
+        ValueError: if there are no pretrained weights of a network with these arguments.
 
     Source:
         Paper, section "Citation Datasets", which has no dropouts and no `l2`.
@@ -70,6 +84,9 @@ def citation_mmil(
     >>> (x, y), valid, test = network.parts("random")
     >>> model.fit(x, y, validation_data=valid, epochs=100)
     """
+    if dataset is None:
+        first_weights, *_, last_weights = stored_weights("a dataset", weights, "cora")
+        dataset = _Sizes(len(first_weights), len(last_weights))
     inputs = bag_inputs(depth=len(bag_units))
     x, *levels = Distinct(name="distinct")(inputs)
     first = {
@@ -77,7 +94,7 @@ def citation_mmil(
         "kernel_initializer": keras.initializers.RandomNormal(stddev=initial_std),
     }
     rates = [word_dropout, *[neighbour_dropout] * (len(bag_units) - 1)]
-    for level, (units, (members, weights)) in enumerate(
+    for level, (units, (members, counts)) in enumerate(
         zip(bag_units, levels, strict=True), start=1
     ):
         drop_members = MemberDropout(rates[level - 1], name=f"member_dropout_{level}")
@@ -87,7 +104,7 @@ def citation_mmil(
             kernel_regularizer=keras.regularizers.L2(l2),
             name=f"bag_layer_{level}",
             **(first if level == 1 else {}),
-        )(x, members, drop_members(members, weights))
+        )(x, members, drop_members(members, counts))
         x = keras.layers.Dropout(dropout, name=f"dropout_{level}")(x)
     outputs = keras.layers.Dense(
         dataset.n_classes,
@@ -96,7 +113,8 @@ def citation_mmil(
         dtype=output_dtype(),
         name="label",
     )(x)
-    return compile_classes(Model(inputs, outputs, name=name), learning_rate)
+    model = compile_classes(Model(inputs, outputs, name=name), learning_rate)
+    return with_weights(model, weights, "cora")
 
 
 def citation_mil(

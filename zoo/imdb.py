@@ -12,7 +12,8 @@ from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary, output_dtype
 from keras_mmil.zoo._frozen import frozen_embedding
-from keras_mmil.zoo._types import Aggregations, LearningRate
+from keras_mmil.zoo._types import Aggregations, LearningRate, Weights
+from keras_mmil.zoo._weights import stored_weights, with_weights
 
 __all__ = ["imdb_mil", "imdb_mmil", "with_text"]
 
@@ -20,7 +21,7 @@ _SIZE = 100  # of word vectors that are trained
 
 
 def imdb_mmil(
-    vectors: int | Array,
+    vectors: int | Array | None = None,
     *,
     filters: int = 300,
     bag_units: Sequence[int] = (500, 500),
@@ -28,6 +29,7 @@ def imdb_mmil(
     aggregation: Aggregations = "max|mean",
     dropout: float = 0.3,
     learning_rate: LearningRate = 0.001,
+    weights: Weights = None,
     name: str = "imdb_mmil",
 ) -> Model:
     """Compiled network for texts as bags of sentences of trigrams.
@@ -39,7 +41,8 @@ def imdb_mmil(
 
     Args:
         vectors: the vectors of the words, float [vocabulary, size], which are not trained; or the
-            size of the vocabulary, for vectors of size 100 that are.
+            size of the vocabulary, for vectors of size 100 that are; None
+            for the pretrained ones.
         filters: units of the layer for words.
         bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         window_size: words in an instance.
@@ -47,14 +50,21 @@ def imdb_mmil(
         dropout: rate of the dropouts after the layer for words, and before the output; 0 in the
             paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        weights: None for random ones, or "pretrained" for those of `zoo.load("imdb")`, whose
+            vocabulary the ids are of. They replace given vectors.
         name: of the model.
 
     Returns:
         A compiled `keras_mmil.Model` for RaggedTensors of ids [batch, (n), (m), window_size].
 
+    Raises:
+        ValueError: if there are no pretrained weights of a network with these arguments.
+
     Source:
         Paper, section "Sentiment Analysis", which has no `dropout`.
     """
+    if vectors is None:
+        vectors = stored_weights("vectors", weights, "imdb")[0]
     bags = keras.Input(
         (None,) * len(bag_units) + (window_size,), dtype="int32", ragged=True, name="bags"
     )
@@ -67,7 +77,7 @@ def imdb_mmil(
         name="words",
     )(x)
     x = keras.layers.Dropout(dropout)(x)
-    for level, (units, (members, weights)) in enumerate(
+    for level, (units, (members, counts)) in enumerate(
         zip(bag_units, levels, strict=True), start=1
     ):
         x = BagLayer(
@@ -76,10 +86,11 @@ def imdb_mmil(
             window_size=window_size if level == 1 else None,
             kernel_initializer="he_normal",
             name=f"bag_layer_{level}",
-        )(x, members, weights)
+        )(x, members, counts)
     x = keras.layers.Dropout(dropout)(x)
     outputs = keras.layers.Dense(1, activation="sigmoid", dtype=output_dtype(), name="label")(x)
-    return compile_binary(Model(bags, outputs, name=name), learning_rate)
+    model = compile_binary(Model(bags, outputs, name=name), learning_rate)
+    return with_weights(model, weights, "imdb")
 
 
 def imdb_mil(

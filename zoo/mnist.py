@@ -9,7 +9,8 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_binary, output_dtype
-from keras_mmil.zoo._types import Aggregations, LearningRate
+from keras_mmil.zoo._types import Aggregations, LearningRate, Weights
+from keras_mmil.zoo._weights import with_weights
 
 __all__ = ["mnist_mmil"]
 
@@ -26,6 +27,7 @@ def mnist_mmil(
     bag_units: Sequence[int] = (200, 200),
     aggregation: Aggregations = "max",
     learning_rate: LearningRate = 0.001,
+    weights: Weights = None,
     name: str = "mnist_mmil",
 ) -> Model:
     """Compiled convolutional network for bags of bags of images.
@@ -45,10 +47,14 @@ def mnist_mmil(
         bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         aggregation: of the bag-layers.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        weights: None for random ones, or "pretrained" for those of `zoo.load("mnist")`.
         name: of the model.
 
     Returns:
         A compiled `keras_mmil.Model` for RaggedTensors [batch, (n), (m), height, width].
+
+    Raises:
+        ValueError: if there are no pretrained weights of a network with these arguments.
 
     Source:
         Paper, table "Neural network structure for MMIL MNIST dataset", which has no `translation`.
@@ -78,4 +84,5 @@ def mnist_mmil(
         x = BagLayer(units, aggregation=aggregation, name=f"bag_layer_{level}")(x)
     outputs = keras.layers.Dense(1, activation="sigmoid", dtype=output_dtype(), name="label")(x)
 
-    return compile_binary(Model(bags, outputs, name=name), learning_rate)
+    model = compile_binary(Model(bags, outputs, name=name), learning_rate)
+    return with_weights(model, weights, "mnist")

@@ -22,7 +22,8 @@ from keras_mmil.metrics import OverlookedPrecision
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import output_dtype
 from keras_mmil.zoo._frozen import frozen_embedding
-from keras_mmil.zoo._types import LearningRate
+from keras_mmil.zoo._types import LearningRate, Weights
+from keras_mmil.zoo._weights import stored_weights, with_weights
 
 __all__ = ["plants_mil", "plants_mmil", "plants_nearby"]
 
@@ -35,13 +36,14 @@ class _Flora(Protocol):
 
 
 def plants_mmil(
-    dataset: _Flora,
+    dataset: _Flora | None = None,
     *,
     bag_units: Sequence[int] = (128, 128),
     dense_units: int = 128,
     known_by: Literal["species", "name"] = "species",
     species_dropout: float = 0.0,
     learning_rate: LearningRate = 0.001,
+    weights: Weights = None,
     name: str = "plants_mmil",
 ) -> Model:
     """Compiled network for regions as bags of species, which are bags of similar regions.
@@ -50,7 +52,8 @@ def plants_mmil(
     for each species. Each region is computed once in a batch, however many bags hold it.
 
     Args:
-        dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species].
+        dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species];
+            None for the pretrained network's.
         bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         dense_units: units of the dense layer.
         known_by: features of the regions in the bags: "species", those seen in them; or "name",
@@ -58,6 +61,8 @@ def plants_mmil(
         species_dropout: probability of leaving a member out of a top-bag in training. Its species
             is still to be predicted. 0 in the paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        weights: None for random ones, or "pretrained" for those of `zoo.load("plants")`, with what
+            was seen in its regions. They replace a given `presence`.
         name: of the model.
 
     Returns:
@@ -66,7 +71,8 @@ def plants_mmil(
         have been overlooked, which only the metric `map` (`OverlookedPrecision`) reads.
 
     Raises:
-        ValueError: if `known_by` is neither.
+        ValueError: if `known_by` is neither, or there are no pretrained weights of a network with
+            these arguments.
 
     Source:
         Paper, section "Plant Distribution Data".
@@ -79,23 +85,28 @@ def plants_mmil(
     """
     if known_by not in ("species", "name"):
         raise ValueError(f"Expected 'species' or 'name'. Received: known_by={known_by!r}")
-    presence = np.asarray(dataset.presence)
+    presence = (
+        stored_weights("a dataset", weights, "plants")[0]
+        if dataset is None
+        else np.asarray(dataset.presence)
+    )
     inputs = bag_inputs(depth=len(bag_units))
     x, *levels = Distinct(name="distinct")(inputs)
     if known_by == "species":
         x = frozen_embedding(presence, name="species_seen")(x)  # (regions, species)
-    for level, (units, (members, weights)) in enumerate(
+    for level, (units, (members, counts)) in enumerate(
         zip(bag_units, levels, strict=True), start=1
     ):
         if level == len(bag_units) and species_dropout:
-            weights = MemberDropout(species_dropout, name="species_dropout")(members, weights)
+            counts = MemberDropout(species_dropout, name="species_dropout")(members, counts)
         one_hot = known_by == "name" and level == 1
         layer = BagLayer(
             units, vocabulary_size=len(presence) if one_hot else None, name=f"bag_layer_{level}"
         )
-        x = layer(x, members, weights)
+        x = layer(x, members, counts)
     x = _dense(dense_units)(x)
-    return _compiled(Model(inputs, _labels(presence.shape[1])(x), name=name), learning_rate)
+    model = Model(inputs, _labels(presence.shape[1])(x), name=name)
+    return with_weights(_compiled(model, learning_rate), weights, "plants")
 
 
 def plants_mil(

@@ -9,7 +9,8 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil.layers import BagLayer, EquivariantBagLayer, InstanceWise, RandomPoints, RandomPose
 from keras_mmil.model import Model
 from keras_mmil.zoo._compile import compile_smoothed_classes, output_dtype
-from keras_mmil.zoo._types import LearningRate
+from keras_mmil.zoo._types import LearningRate, Weights
+from keras_mmil.zoo._weights import with_weights
 
 __all__ = ["pointcloud_mil", "pointcloud_mmil"]
 
@@ -27,6 +28,7 @@ def pointcloud_mil(
     jitter: float = 0.0,
     label_smoothing: float = 0.1,
     learning_rate: LearningRate = 0.001,
+    weights: Weights = None,
     name: str = "pointcloud_mil",
 ) -> Model:
     """Compiled classifier of point clouds that does not depend on the order of the points.
@@ -46,11 +48,16 @@ def pointcloud_mil(
         rotation, scale, jitter: random changes of the clouds in training, see `RandomPose`.
         label_smoothing: of the cross-entropy, see `losses.SmoothedCrossentropy`.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        weights: None for random ones, or "pretrained" for those of `zoo.load("modelnet-p100")`,
+            which is the `pointcloud_mmil` for bags of clouds of 100 points.
         name: of the model.
 
     Returns:
         A compiled `keras_mmil.Model` for RaggedTensors [batch, (points), 3], with an axis more for
         each of `bag_units`, and labels that are ints.
+
+    Raises:
+        ValueError: if there are no pretrained weights of a network with these arguments.
 
     Source:
         Zaheer et al., Deep Sets, 2017, and the authors' program; paper, section "Point Clouds".
@@ -88,13 +95,14 @@ def pointcloud_mil(
         n_classes, "softmax", kernel_initializer=_weights(), dtype=output_dtype(), name="label"
     )
     model = Model(clouds, label(x), name=name)
-    return compile_smoothed_classes(
+    compile_smoothed_classes(
         model,
         learning_rate,
         label_smoothing=label_smoothing,
         weight_decay=1e-7,
         global_clipnorm=5.0,
     )
+    return with_weights(model, weights, "modelnet-p100")
 
 
 def _weights() -> keras.initializers.Initializer:

@@ -12,7 +12,14 @@ from pathlib import Path
 
 from keras_mmil._support.types import PathLike
 
-__all__ = ["part_of", "remove_abandoned", "remove_parts", "replacing", "write_json"]
+__all__ = [
+    "part_of",
+    "remove_abandoned",
+    "remove_parts",
+    "replacing",
+    "replacing_folder",
+    "write_json",
+]
 
 _PART = re.compile(r"part-[0-9a-f]{16}-(.+)")
 # A part that was not written to for this many seconds belongs to a process that was killed.
@@ -43,6 +50,28 @@ def replacing(path: PathLike) -> Iterator[Path]:
         part.unlink(missing_ok=True)
     _sync_folder(path.parent)
     remove_abandoned(_parts(path.parent), path)
+
+
+@contextlib.contextmanager
+def replacing_folder(path: PathLike) -> Iterator[Path]:
+    """Give a new folder beside `path`, which replaces the folder `path` when the block has ended.
+
+    Where the block raises, what it wrote is removed and `path` stays as it was. One process at a
+    time may write a folder; one that is killed between two renamings leaves the old folder, under
+    the name of a part, and no `path`.
+    """
+    path = Path(path)
+    part, old = (path.with_name(f"part-{secrets.token_hex(8)}-{path.name}") for _ in range(2))
+    part.mkdir(parents=True)
+    try:
+        yield part
+        if path.exists():
+            path.rename(old)
+        part.rename(path)
+    finally:
+        for folder in (part, old):
+            shutil.rmtree(folder, ignore_errors=True)
+    _sync_folder(path.parent)
 
 
 def write_json(path: PathLike, content: object) -> None:

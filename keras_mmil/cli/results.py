@@ -18,6 +18,7 @@ from keras_mmil.zoo.experiments.experiment import Experiment
 __all__ = [
     "METRICS",
     "Figures",
+    "command",
     "commit",
     "figures_of_folds",
     "record",
@@ -114,7 +115,7 @@ def record(
     by_key = {tuple(map(entry.get, _KEY)): entry for entry in records}
     about = {
         "chosen_on": experiment.chosen_on,
-        "command": _command(experiment, settings, rounds),
+        "command": command(experiment, settings, rounds),
         "commit": commit(),
         "date": datetime.date.today().isoformat(),
     }
@@ -159,8 +160,14 @@ def commit() -> str | None:
     return described + ("+" if changed else "")
 
 
-def _command(experiment: Experiment, settings: Settings, rounds: int | None) -> str:
-    """The command that was run, with S for the seed."""
+def command(experiment: Experiment, settings: Settings, rounds: int | None = None) -> str:
+    """The command that was run, with S for the seed.
+
+    Args:
+        experiment: the `Experiment`.
+        settings: of the run.
+        rounds: of the cross-validation, if there was one.
+    """
     source, folds = settings.source, settings.folds
     options = {
         "--model": experiment.model if experiment.model != "mmil" else "",

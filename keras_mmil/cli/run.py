@@ -10,15 +10,15 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil._support.agreement import majority
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.keras_files import load_network
 from keras_mmil.bags import inputs_of
+from keras_mmil.cli.figures import figures_of_network, figures_of_rules
 from keras_mmil.cli.finished_run import FinishedRun
 from keras_mmil.cli.options import RunOptions, Settings
 from keras_mmil.cli.output import print_figures, print_run, write_rules
 from keras_mmil.cli.page import PAGE, write_page
-from keras_mmil.cli.results import METRICS, figures_of_folds, record, results_folder, variant_of
+from keras_mmil.cli.results import figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation import Explainer
 from keras_mmil.model import Model
@@ -177,15 +177,10 @@ class _Run:
 
     def train(self) -> tuple[Model, dict[str, float]]:
         """Train a network, save it, and test it: the network and its metrics."""
-        experiment, data = self.experiment, self.data
         model, seconds = self._fit()
         with replacing(self.folder / "model.keras") as part:
             model.save(part)
-        x, y, _ = data.test
-        figure = model.evaluate(x, y, verbose=0, return_dict=True)[experiment.metric]
-        metrics = {METRICS[experiment.metric]: figure}
-        if experiment.metric == "accuracy":
-            metrics["test_accuracy_majority"] = majority(y)
+        metrics = figures_of_network(self.experiment, model, self.data.test)
         return model, {**metrics, "train_minutes": seconds / 60}
 
     def _fit(self) -> tuple[Model, float]:
@@ -256,14 +251,8 @@ class _Run:
             verbose=min(options.verbose, 1),
             **arguments,
         ).fit(model, rule_data.x, rule_data.x_valid)
-        found = explainer.evaluate(test.x, test.y)
-        metrics |= {
-            "rule_accuracy": found["accuracy"],
-            "rule_accuracy_majority": found["accuracy_majority"],
-            "fidelity": found["fidelity"],
-            "fidelity_majority": found["fidelity_majority"],
-            "extract_seconds": time.perf_counter() - started,
-        }
+        metrics |= figures_of_rules(explainer, test)
+        metrics["extract_seconds"] = time.perf_counter() - started
         x, _, instance_labels = data.valid
         if experiment.check_rules is not None:
             metrics["rules_match"] = float(experiment.check_rules(explainer, x, instance_labels))

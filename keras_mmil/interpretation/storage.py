@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_mmil._support import archives
@@ -18,7 +17,7 @@ from keras_mmil._support.atomic import part_of, remove_abandoned, replacing
 from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
 from keras_mmil._support.types import Array, Config, PathLike
 from keras_mmil._version import __version__
-from keras_mmil.functional.graph import all_layers
+from keras_mmil.functional.fingerprint import fingerprint
 from keras_mmil.interpretation.encoding import decode, decode_target, encode, with_tuples
 from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.matching import difference
@@ -47,34 +46,6 @@ class Saved:
     parameters: Config
     fitted: Fitted
     target: Target
-
-
-def fingerprint(model: keras.Model) -> str:
-    """What tells trained models apart, as hexadecimal digits.
-
-    It is the SHA-256 of the shapes, dtypes and values of a model's weights, and of the activations
-    and aggregations of its layers. Names do not matter, nor do layers that prepare the input, such
-    as `TextBags`.
-    """
-    digest = hashlib.sha256()
-    for functions in sorted(map(_functions, all_layers(model))):
-        digest.update(functions.encode())
-    for weight in model.weights:
-        values = weight.numpy()
-        digest.update(f"{values.shape} {values.dtype}".encode())
-        digest.update(values.tobytes())
-    return digest.hexdigest()
-
-
-def _functions(layer: keras.Layer) -> str:
-    """The activation and the aggregations of a layer, as text."""
-    activation = getattr(layer, "activation", None)
-    name = getattr(activation, "__name__", type(activation).__name__)
-    found = [] if activation is None else [name]
-    for aggregation in getattr(layer, "aggregations", ()):
-        settings = {**aggregation.get_config(), "name": None, "dtype": None}
-        found.append(f"{aggregation.identifier} {json.dumps(settings, sort_keys=True)}")
-    return "; ".join(found)
 
 
 def write(folder: PathLike, saved: Saved, weights: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_mmil._support.atomic import part_of, remove_parts, replacing
+from keras_mmil._support.atomic import part_of, remove_parts, replacing, replacing_folder
 
 HOUR = 60 * 60
 
@@ -173,3 +173,29 @@ def test_a_disk_that_fails_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="broken"), replacing(tmp_path / "x.txt") as part:
         part.write_text("new")
+
+
+def test_a_folder_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "rules"
+    for content in ("old", "new"):
+        with replacing_folder(path) as part:
+            (part / f"{content}.txt").write_text(content)
+            assert not (path / "new.txt").exists()
+        assert [each.read_text() for each in path.iterdir()] == [content]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failure_leaves_the_folder_as_it_was(tmp_path):
+    path = tmp_path / "rules"
+    path.mkdir()
+    (path / "old.txt").touch()
+
+    def fail():
+        with replacing_folder(path) as part:
+            (part / "new.txt").touch()
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        fail()
+    assert [each.name for each in path.iterdir()] == ["old.txt"]
+    assert list(tmp_path.iterdir()) == [path]

@@ -130,7 +130,17 @@ def test_sdist_holds_the_tests(built):
         "CHANGELOG.md",
         "tests/conftest.py",
         "tests/project/test_packaging.py",
+        "zoo/pretrained/cora/weights.npz",
     }
+
+
+@pytest.mark.slow
+def test_pretrained_networks_are_found_where_they_are_installed(installed, tmp_path):
+    code = "from keras_mmil import zoo; print(zoo.load('cora'), zoo.load.__globals__['__file__'])"
+    result = run(code, tmp_path, installed)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("<Pretrained 'cora': test_accuracy 0.")
+    assert str(installed) in result.stdout
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The experiment "Citation Datasets"."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from keras_mmil._support.types import Ints
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import citations, synthetic
 from keras_mmil.interpretation.readout.part import Show
+from keras_mmil.model import Model
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
@@ -37,6 +39,11 @@ _OF_FEW_LABELS = {
     "initial_std": 0.1,
     "learning_rate": 0.01,
 }
+# Depth of the bags and numbers of clusters, too, by the model.
+_BUILDERS: Mapping[str, tuple[Callable[..., Model], int, tuple[int, ...]]] = {
+    "mmil": (citation_mmil, 2, (24, 14)),
+    "mil": (citation_mil, 1, (16,)),
+}
 # What is different for one network of papers.
 _OF_ONE_NETWORK: dict[tuple[str, str, str], dict[str, float]] = {
     ("citeseer", "mmil", "max"): {"l2": 5e-4},
@@ -45,10 +52,7 @@ _OF_ONE_NETWORK: dict[tuple[str, str, str], dict[str, float]] = {
 
 def citation_experiment(entry: Entry) -> Experiment:
     """The `Experiment` of an `Entry`."""
-    builder, depth, n_clusters = {
-        "mmil": (citation_mmil, 2, (24, 14)),
-        "mil": (citation_mil, 1, (16,)),
-    }[entry.model]
+    builder, depth, n_clusters = _BUILDERS[entry.model]
     settings, training = _settings(entry)
     is_walked = entry.split in citations.ALL_VISIBLE and entry.aggregation == "mean"
     walk = _WALK if is_walked else None

@@ -17,7 +17,7 @@ from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
 
-__all__ = ["Data", "Experiment", "Part", "RuleData", "at_most", "is_labelled"]
+__all__ = ["Data", "Experiment", "Part", "RuleData", "Words", "at_most", "is_labelled"]
 
 
 class Part(NamedTuple):
@@ -32,6 +32,18 @@ class Part(NamedTuple):
     x: Bags | Tensors
     y: Ints
     instance_labels: tf.RaggedTensor | None = None
+
+
+class Words(NamedTuple):
+    """How texts become the ids that a network reads.
+
+    Attributes:
+        vocabulary: the token of each id.
+        splitter: of texts into sentences, see `keras_mmil.text`.
+    """
+
+    vocabulary: Sequence[str]
+    splitter: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +75,7 @@ class Data:
         explainer: arguments of the `Explainer` that depend on the data, such as its target.
         page: function without arguments that makes the `Page` of the report; None for the test set,
             as it is.
+        words: of networks that read ids of tokens; None of others.
         report: function of a `Report` that writes to the folder of a run what this experiment shows
             besides rules and figures; None for nothing.
     """
@@ -76,6 +89,7 @@ class Data:
     rule_data: Callable[[], RuleData] | None = None
     explainer: Mapping[str, Any] = field(default_factory=dict)
     page: Callable[[], Page] | None = None
+    words: Words | None = None
     report: Callable[[Report], None] | None = None
 
     def for_rules(self) -> tuple[RuleData, Part]:

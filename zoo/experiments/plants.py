@@ -29,13 +29,13 @@ _N_VALID = 1000  # regions on which the rules are validated, in the paper
 _SPECIES = "Vicia sativa"  # that the rules are about
 _MASKED = 0.25  # probability that a species is left out
 _LIKELY = _MASKED / (1 + _MASKED)  # what `plants_nearby` yields for what is as likely there as not
+_BUILDERS: Mapping[str, Callable[..., Model]] = {"mmil": plants_mmil, "mil": plants_mil}
 
 
 def plant_experiment(entry: Entry) -> Experiment:
     """The `Experiment` of an `Entry`, whose split is the per cent overlooked and perhaps a form."""
     percent, _, form = entry.split.removeprefix("P").partition("-")
-    build: Callable[..., Model] = {"mmil": plants_mmil, "mil": plants_mil}[entry.model]
-    build = partial(build, species_dropout=_MASKED if form == "masked" else 0.0)
+    build = partial(_BUILDERS[entry.model], species_dropout=_MASKED if form == "masked" else 0.0)
     if form == "nearby":
         build = partial(plants_nearby, species_dropout=_MASKED)
     return Experiment(

@@ -14,7 +14,7 @@ from keras_mmil.interpretation.readout.text_spans import window_words
 from keras_mmil.interpretation.report.texts import Tokens
 from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiments.catalogue import Entry
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, at_most
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, Words, at_most
 from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil, with_text
@@ -57,13 +57,15 @@ def _load(
         parts, corpus = reviews.parts(unlabelled=unlabelled, seed=seed), reviews.corpus
         vectors = reviews.word_vectors()
     train, valid, test = (Part(x if in_sentences else x.merge_dims(1, 2), y) for x, y in parts)
+    words = Words(corpus.vocabulary, corpus.splitter)
     return Data(
         train=train,
         valid=valid,
         test=test,
         build_arguments={"vectors": vectors},
         page=lambda: Page(test.x, test.y, Tokens(test.x, corpus.vocabulary)),
-        report=partial(_report, vocabulary=corpus.vocabulary, splitter=corpus.splitter),
+        words=words,
+        report=partial(_report, words=words),
     )
 
 
@@ -83,10 +85,10 @@ def _opinions(
     return [(each.trigrams(), y) for each, (_, y) in corpora], corpus
 
 
-def _report(report: Report, *, vocabulary: Sequence[str], splitter: str) -> None:
+def _report(report: Report, *, words: Words) -> None:
     """The network for strings, and the words that are typical of the clusters."""
-    report.model_for_texts(with_text(report.model, vocabulary, splitter))
-    report.clusters(report.x, window_words(report.x, vocabulary))
+    report.model_for_texts(with_text(report.model, words.vocabulary, words.splitter))
+    report.clusters(report.x, window_words(report.x, words.vocabulary))
 
 
 def _schedule(epochs: int) -> Callable[[int], float]:

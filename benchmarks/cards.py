@@ -1,0 +1,128 @@
+"""The texts of the cards of pretrained networks, from what was measured and from `cards.toml`."""
+
+import functools
+import tomllib
+from pathlib import Path
+
+from scipy.stats import binomtest
+
+__all__ = ["about", "render", "wilson"]
+
+PROPORTIONS = {
+    "test_accuracy": ("accuracy of the network", "test"),
+    "rule_accuracy": ("accuracy of the rules", "rules_test"),
+    "fidelity": ("fidelity of the rules to the network", "rules_test"),
+}
+OTHERS = {"map": "mean average precision of the network"}
+
+
+@functools.cache
+def about():
+    """What is to be said of each network, by its name."""
+    text = Path(__file__).with_name("cards.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def wilson(share, n):
+    """The ends of Wilson's interval of 95 % of a share of n cases."""
+    ends = binomtest(round(share * n), n).proportion_ci(0.95, method="wilson")
+    return ends.low, ends.high
+
+
+def render(facts):
+    """Markdown.
+
+    Args:
+        facts: the content of `card.json`.
+    """
+    said, name, sizes = about()[facts["name"]], facts["name"], facts["top_bags"]
+    numbers = f"{facts['parameters']:,}"
+    seen = f" ({said['test']})" if "test" in said else ""
+    other_seeds = (
+        " The last column is of networks that were trained in the same way with other seeds: mean, "
+        "standard deviation and number of the recorded runs."
+    )
+    parts = [
+        f"# {name}",
+        f"{said['what']} A network of {numbers} numbers and its rules, in the package:",
+        f'```python\nnetwork = zoo.load("{name}")\nnetwork.explain({said["input"]})\n```',
+        said["use"],
+        "## Data",
+        said["data"],
+        f"**Licence of the data.** {said['licence']} The files of the network hold "
+        f"{said['inside']}, and nothing else of the data.",
+        "## Training",
+        f"`{facts['command']}`, at commit {facts['commit']}: {sizes['train']:,} top-bags for "
+        f"training, {sizes['valid']:,} for validation, {sizes['test']:,} for test. Packed on "
+        f"{facts['date']} by keras-mmil {facts['library']}. {_packing(facts)} The rules were "
+        "fitted to the packed network.",
+        "## Figures",
+        f"On test data that neither network nor rules were trained on{seen}.",
+        _table(facts),
+        "The intervals are Wilson's of 95 %, of this one network on these test data."
+        + (other_seeds if facts["over_runs"] else ""),
+        "## Rules",
+        _rules(facts["rules"]),
+        "## Limits",
+        said["limits"],
+        "## Not for",
+        said["not_for"],
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _packing(facts):
+    rounded = "Its weights were rounded to 16 bits." if facts["is_rounded"] else ""
+    if "tokens" not in facts:
+        return rounded
+    before, after = facts["tokens_before"], facts["tokens"]
+    kept = f"All {after:,} tokens were kept."
+    if after < before:
+        kept = (
+            f"Of {before:,} tokens, the {after:,} that change the outputs most were kept; the "
+            "others are unknown to it."
+        )
+    return f"{kept} {rounded}"
+
+
+def _table(facts):
+    rows = [
+        "| figure | value | 95 % interval | most frequent class | before packing | other seeds |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for metric, figure in facts["figures"].items():
+        if metric.endswith("_majority"):
+            continue
+        share = facts["figures"].get(f"{metric}_majority")
+        name, ends = OTHERS.get(metric), ""
+        if metric in PROPORTIONS:
+            name, part = PROPORTIONS[metric]
+            low, high = wilson(figure, facts["top_bags"][part])
+            ends = f"{100 * low:.1f} to {100 * high:.1f} %"
+        runs = facts["over_runs"].get(metric)
+        others = (
+            f"{_percent(runs['mean'])} ± {100 * runs['std']:.2f} ({runs['runs']})" if runs else ""
+        )
+        cells = [name, _percent(figure), ends, _percent(share), _percent(facts["before"][metric])]
+        rows.append(f"| {' | '.join([*cells, others])} |")
+    return "\n".join(rows)
+
+
+def _percent(fraction):
+    return "" if fraction is None else f"{100 * fraction:.2f} %"
+
+
+def _rules(rules):
+    clusters = ", ".join(f"{n} of {words}" for words, n in rules["clusters"].items())
+    numbers = ", ".join(f"{n} for {words}" for words, n in rules["numbers"].items())
+    rows = ["| rule | precision | support |", "| --- | ---: | ---: |"]
+    for rule in rules["most_frequent"]:
+        clause = rule["clause"].replace("|", "\\|")
+        rows.append(f"| `{clause}` | {_percent(rule['precision'])} | {_percent(rule['support'])} |")
+    return (
+        f"Clusters: {clusters}. Rules: {numbers}. Their fidelity on validation data is "
+        f"{_percent(rules['fidelity'])} (most frequent class: "
+        f"{_percent(rules['fidelity_majority'])}). Those that most top-bags follow (precision and "
+        "support on the data that they were fitted to; `print(network.explainer.rules_)` shows "
+        "all):\n\n" + "\n".join(rows)
+    )

@@ -1,0 +1,201 @@
+"""Pack a finished run for `zoo.load`: `python benchmarks/pretrain.py runs/cora --name cora`.
+
+The weights are rounded to 16 bits, and tokens that rarely decide are left out; the rules are fitted
+anew to what remains. Network and rules are judged on the test data before and after, and nothing is
+written if the network has become worse. `python benchmarks/pretrain.py --cards` writes the texts of
+all cards anew, from `cards.toml`.
+"""
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import cards
+import numpy as np
+import pruning
+
+from keras_mmil._support.atomic import replacing, replacing_folder
+from keras_mmil._version import __version__
+from keras_mmil.cli import results
+from keras_mmil.cli.figures import figures_of_network, figures_of_rules
+from keras_mmil.cli.finished_run import finished_run
+from keras_mmil.cli.options import Settings
+from keras_mmil.cli.run_folder import read_settings
+from keras_mmil.interpretation import Explainer
+from keras_mmil.zoo import _weights
+from keras_mmil.zoo.pretrained.networks import write
+
+# The most that a figure may fall: by rounding; by pruning, too; and on validation data by pruning.
+BY_ROUNDING, BY_PRUNING, ON_VALIDATION = 0.001, 0.003, 0.001
+N_SHOWN = 10  # rules
+
+
+def main(arguments=None):
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", nargs="?", type=Path, help="folder that `keras-mmil run` wrote")
+    parser.add_argument("--name", choices=cards.about(), help="of the network")
+    parser.add_argument("--out", type=Path, help="folder to write to, instead of zoo/pretrained")
+    parser.add_argument("--commit", help="at which it was trained; that of the checkout")
+    parser.add_argument("--whole", action="store_true", help="do not round the weights")
+    parser.add_argument("--cards", action="store_true", help="write the texts of all cards anew")
+    options = parser.parse_args(arguments)
+    folder = options.out or _weights.FOLDER
+    if options.cards:
+        for path in sorted(folder.glob(f"*/{_weights.CARD}")):
+            write_card(path.parent)
+        return
+    if not (options.run and options.name):
+        parser.error("a run and --name are needed, or --cards")
+    settings = Settings(**read_settings(options.run))
+    run = finished_run(options.run)
+    commit = options.commit or results.commit()
+    pack(run, settings, folder / options.name, commit, is_rounded=not options.whole)
+
+
+def pack(run, settings, folder, commit, is_rounded=True):
+    """Write a pretrained network.
+
+    Args:
+        run: a `FinishedRun`.
+        settings: its `Settings`.
+        folder: that of the network, which is replaced; its name is that of the network.
+        commit: at which the run was made.
+        is_rounded: whether weights are rounded to 16 bits.
+
+    Raises:
+        ValueError: if the network has become worse.
+    """
+    experiment, model, data = run.experiment, run.model, run.data
+    before = judge(experiment, model, run.explainer, data)
+    tokens = {}
+    if data.words is not None:
+        tokens["tokens_before"] = len(data.words.vocabulary)
+        model, data = pruning.prune(experiment, model, data, ON_VALIDATION)
+        tokens["tokens"] = len(data.words.vocabulary)
+    if is_rounded:
+        model.set_weights([rounded(values) for values in model.get_weights()])
+    rule_data, rule_test = data.for_rules()
+    explainer = Explainer(**run.explainer.get_params())
+    explainer.fit(model, rule_data.x, rule_data.x_valid)
+    after = judge(experiment, model, explainer, data)
+    show(before, after)
+    check(experiment, before, after, BY_PRUNING if tokens else BY_ROUNDING)
+    schema = data.build_arguments.get("schema")
+    if schema is not None:
+        schema.drop(data.build_arguments["target"])
+    facts = {
+        "name": folder.name,
+        "experiment": experiment.key,
+        "title": experiment.title,
+        "settings": dataclasses.asdict(settings),
+        "command": command(experiment, settings),
+        "commit": commit,
+        "date": datetime.date.today().isoformat(),
+        "library": __version__,
+        "parameters": model.count_params(),
+        "is_rounded": is_rounded,
+        "figures": after,
+        "before": before,
+        "over_runs": over_runs(experiment, settings),
+        "top_bags": {
+            **{part: len(getattr(data, part).y) for part in ("train", "valid", "test")},
+            "rules_test": len(rule_test.y),
+        },
+        **tokens,
+        "rules": about_rules(explainer),
+    }
+    with replacing_folder(folder) as part:
+        texts = data.words._asdict() if data.words else {}
+        write(part, explainer, model, facts, schema=schema, **texts)
+        write_card(part)
+
+
+def judge(experiment, model, explainer, data):
+    """Figures of a network and its rules on test data, by metric."""
+    _, rule_test = data.for_rules()
+    network = figures_of_network(experiment, model, data.test)
+    return network | figures_of_rules(explainer, rule_test)
+
+
+def about_rules(explainer):
+    """How many clusters and rules there are, how faithful they are, and the most frequent ones."""
+    of_top_bags = list(explainer.rules_.records())[-len(explainer.levels_[-1].rules) :]
+    of_top_bags.sort(key=lambda rule: -rule["support"])
+    return {
+        "clusters": {each.words: each.n_clusters for each in explainer.clusters_},
+        "numbers": {level.words: len(level.rules) for level in explainer.levels_},
+        "classes": [*explainer.classes_],
+        "fidelity": explainer.fidelity_,
+        "fidelity_majority": explainer.majority_,
+        "most_frequent": [
+            {name: rule[name] for name in ("clause", "precision", "support")}
+            for rule in of_top_bags[:N_SHOWN]
+        ],
+    }
+
+
+def rounded(values):
+    """Weights in the precision of 16 bits.
+
+    Raises:
+        ValueError: if some are too large for that.
+    """
+    if values.dtype != np.float32:
+        return values
+    with np.errstate(over="ignore"):
+        half = values.astype(np.float16).astype(np.float32)
+    if not np.isfinite(half).all():
+        raise ValueError(f"Expected weights up to 65504, or --whole. Received: {values.max():g}")
+    return half
+
+
+def check(experiment, before, after, allowed):
+    """Raise ValueError where the network's figure has fallen by more than is allowed."""
+    metric = results.METRICS[experiment.metric]
+    if after[metric] < before[metric] - allowed - 1e-9:
+        raise ValueError(
+            f"Expected {metric} to fall by at most {allowed}. Received: {before[metric]:.4f} "
+            f"before, {after[metric]:.4f} after"
+        )
+
+
+def command(experiment, settings):
+    """What the run was started with."""
+    started = results.command(experiment, settings).removesuffix(" --record")
+    started = started.replace("--seed S", f"--seed {settings.seed}")
+    return started + (f" --limit {settings.limit}" if settings.limit else "")
+
+
+def over_runs(experiment, settings):
+    """Mean, standard deviation and number of the recorded runs like this one, by metric."""
+    path = results.results_folder() / f"{experiment.name}.json"
+    key = experiment.model_name, results.variant_of(experiment, settings), settings.epochs
+    return {
+        record["metric"]: {name: record[name] for name in ("mean", "std", "runs")}
+        for record in (json.loads(path.read_text(encoding="utf-8")) if path.exists() else [])
+        if (record["model"], record["variant"], record.get("epochs")) == key
+    }
+
+
+def show(before, after):
+    """Print figures beside each other."""
+    print(f"\n{'':24} before   after")
+    for metric, figure in before.items():
+        print(f"{metric:24} {figure:.4f}  {after[metric]:.4f}")
+
+
+def write_card(folder):
+    """Write the text of a card."""
+    facts = _weights.read_card(folder)
+    with replacing(folder / "card.md") as part:
+        part.write_text(cards.render(facts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The trained networks in the package: small, as their cards say, and soon there."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import keras_mmil
+from keras_mmil import zoo
+from keras_mmil.builders._tokens import look_up
+from keras_mmil.cli.results import METRICS
+from keras_mmil.zoo import _weights
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = _weights.names()  # those in the package
+MOST_BYTES = 12e6
+MOST_SECONDS = 15  # until a fresh process has answered
+
+# What each network is asked, as code.
+QUESTIONS = {
+    "imdb": '["A charming comedy, and never dull."]',
+    "mutagenicity": '[{"atoms": [{"element": "O", "bonds": [{"kind": "single"}]}]}]',
+    "cora": 'tf.ragged.constant([[[7, 19], [19]]], dtype="int32")',
+}
+
+
+def test_the_package_has_files_and_they_are_small():
+    assert {"cora", "mutagenicity"} <= set(NAMES)
+    files = [
+        path for path in _weights.FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc"
+    ]
+    assert sum(path.stat().st_size for path in files) <= MOST_BYTES
+    assert {path.suffix for path in files} == {".json", ".md", ".npz", ".py"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cards_of_the_package(name, load_benchmark):
+    card = zoo.card(name)
+    assert card.text == load_benchmark("cards").render(card.facts)  # else: pretrain.py --cards
+    assert card.facts["settings"]["limit"] is None
+    assert card.facts["settings"]["source"] == zoo.registry[card.facts["experiment"]].sources[0]
+    for section in ("Data", "Training", "Figures", "Rules", "Limits", "Not for"):
+        assert f"\n## {section}\n" in card.text
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_are_those_of_the_card(name, data_dir):
+    found = zoo.load(name)
+    settings = found.card.facts["settings"]
+    experiment = zoo.registry[settings["experiment"]]
+    data = experiment.load(seed=settings["seed"], source=settings["source"])
+    tests = [data.test, data.for_rules()[1]]
+    model, explainer = found.model, found.explainer
+    if data.words is not None:  # the data have ids, not texts, of a larger vocabulary
+        model = zoo.imdb_mmil(weights="pretrained")
+        explainer = keras_mmil.Explainer.load(_weights.FOLDER / name / "rules", model)
+        tokens = [token.encode() for token in data.words.vocabulary]
+        new_ids = look_up(tokens, found.model.get_layer("to_bags").vocabulary)
+        tests = [t._replace(x=t.x.with_flat_values(new_ids[t.x.flat_values])) for t in tests]
+    figures = found.card.figures
+    evaluated = model.evaluate(tests[0].x, tests[0].y, verbose=0, return_dict=True)
+    assert evaluated[experiment.metric] == pytest.approx(
+        figures[METRICS[experiment.metric]], abs=0.002
+    )
+    rules = explainer.evaluate(tests[1].x, tests[1].y)
+    assert rules["accuracy"] == pytest.approx(figures["rule_accuracy"], abs=0.002)
+    assert rules["fidelity"] == pytest.approx(figures["fidelity"], abs=0.002)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in NAMES if name in QUESTIONS])
+def test_a_fresh_process_answers_soon(name, tmp_path):
+    def seconds():  # of work, however busy the machine is
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    before = seconds()
+    ask = f"print(zoo.load({name!r}).explain({QUESTIONS[name]})[0])"
+    code = f"import tensorflow as tf; from keras_mmil import zoo; {ask}"
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert result.returncode == 0, result.stderr
+    assert "←" in result.stdout
+    assert seconds() - before < MOST_SECONDS
