@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["check_numbers", "check_run", "chosen"]
 
 _LEAST = {"epochs": 1, "limit": 2, "max_clusters": 2, "rounds": 1, "seed": 0, "seeds": 1}
+_LEAST |= {"batch_size": 1, "patience": 1}
 _SEEDS = 2**32  # as many as NumPy has
 
 
@@ -55,6 +56,9 @@ def check_numbers(options: Namespace) -> None:
         value = getattr(options, name, None)
         if value is not None and value < least:
             raise ValueError(f"Expected at least {least}. Received: {_flag(name)} {value}")
+    rate = getattr(options, "learning_rate", None)
+    if rate is not None and not 0 < rate < float("inf"):
+        raise ValueError(f"Expected a number above 0. Received: --learning-rate {rate}")
     if options.seed + getattr(options, "seeds", 1) > _SEEDS:
         raise ValueError(f"Expected seeds below {_SEEDS}. Received: --seed {options.seed}")
 

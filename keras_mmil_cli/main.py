@@ -1,7 +1,6 @@
 """The command `keras-mmil`."""
 
 import argparse
-import contextlib
 import os
 import shlex
 import sys
@@ -10,7 +9,8 @@ from collections.abc import Sequence
 from keras_mmil_cli.checks import check_numbers, check_run, chosen
 from keras_mmil_cli.library import catalogue, version
 from keras_mmil_cli.listing import listing
-from keras_mmil_cli.quiet import start_worker, tensorflow_log_hidden
+from keras_mmil_cli.own_data import add_commands
+from keras_mmil_cli.quiet import plain_warnings, quiet, start_worker
 
 __all__ = ["main"]
 
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
     try:
-        options.command(options)
+        with plain_warnings(options):
+            options.command(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print(f"\nkeras-mmil: interrupted{_how_to_continue(options, arguments)}", file=sys.stderr)
@@ -67,7 +68,14 @@ def _parser() -> argparse.ArgumentParser:
         "demo", help="train on bags of bags of digits, print the rules and one explanation"
     )
     _add_training_options(demo, "runs/demo")
+    demo.add_argument(
+        "--records",
+        action="store_true",
+        help="train on made-up customers in three linked tables instead, as `train` does",
+    )
     demo.set_defaults(command=_demo)
+
+    add_commands(commands)
 
     run = commands.add_parser("run", help="reproduce an experiment of the paper")
     run.add_argument("experiment", help="one of those that `keras-mmil list` prints")
@@ -133,12 +141,12 @@ def _add_training_options(parser: argparse.ArgumentParser, out: str | None) -> N
         help="use at most N top-bags of each set (of unlabelled ones twice as many)",
     )
     shown = out or "runs/EXPERIMENT-seedN"
-    parser.add_argument("--out", default=out, help=f"folder to write to; {shown} by default")
+    parser.add_argument("--out", help=f"folder to write to; {shown} by default")
     parser.add_argument("--resume", action="store_true", help="continue the run in the folder")
     parser.add_argument(
         "--max-clusters", type=int, help="to try at each level; the experiment's by default"
     )
-    parser.add_argument("--verbose", type=int, choices=(0, 1, 2), default=2, help="as in Keras")
+    parser.add_argument("--verbose", type=int, choices=(0, 1, 2), help="as in Keras")
 
 
 # The commands import the library when they run: nothing else should wait for TensorFlow.
@@ -146,16 +154,28 @@ def _add_training_options(parser: argparse.ArgumentParser, out: str | None) -> N
 
 def _demo(options: argparse.Namespace) -> None:
     check_numbers(options)
-    with _quiet(options):
+    if options.records:
+        _demo_of_records(options)
+        return
+    with quiet(options):
         from keras_mmil.cli.demo import demo
         from keras_mmil.cli.options import RunOptions
     demo(RunOptions.of(options))
 
 
+def _demo_of_records(options: argparse.Namespace) -> None:
+    if options.verbose is None:
+        options.verbose = 1
+    with quiet(options):
+        from keras_mmil.cli.demo_of_records import demo_of_records
+        from keras_mmil.cli.options import RunOptions
+    demo_of_records(RunOptions.of(options))
+
+
 def _run(options: argparse.Namespace) -> None:
     entry = chosen(catalogue(), options)
     check_run(entry, options)
-    with _quiet(options):
+    with quiet(options):
         from joblib import parallel_config
 
         from keras_mmil.cli.options import RunOptions
@@ -166,20 +186,16 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _explain(options: argparse.Namespace) -> None:
-    with _quiet(options):
+    with quiet(options):
         from keras_mmil.cli.explain import explain
     print(explain(options.run, options.text, form=options.format, color=sys.stdout.isatty()))
 
 
 def _report(options: argparse.Namespace) -> None:
-    with _quiet(options):
+    with quiet(options):
         from keras_mmil.cli.page import page_of_run
     print(page_of_run(options.run, options.out, include_data=options.include_data))
 
 
 def _list(options: argparse.Namespace) -> None:
     print(listing(catalogue()))
-
-
-def _quiet(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext() if options.debug else tensorflow_log_hidden()

@@ -1,14 +1,16 @@
 """Processes that print nothing but what the commands print."""
 
+import argparse
 import contextlib
 import os
 import re
 import signal
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 
-__all__ = ["start_worker", "tensorflow_log_hidden"]
+__all__ = ["plain_warnings", "quiet", "start_worker", "tensorflow_log_hidden"]
 
 # How lines of native code begin, but for fatal errors.
 _LOGGED = re.compile(
@@ -42,6 +44,27 @@ def tensorflow_log_hidden() -> Iterator[None]:
             os.close(stderr)
             held.seek(0)
             os.write(2, b"".join(line for line in held if not hidden.match(line)))
+
+
+def quiet(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """Hide TensorFlow's log, unless the options say --debug."""
+    return contextlib.nullcontext() if options.debug else tensorflow_log_hidden()
+
+
+@contextlib.contextmanager
+def plain_warnings(options: argparse.Namespace) -> Iterator[None]:
+    """Let warnings be lines of the program, unless the options say --debug."""
+    before = warnings.formatwarning
+    if not options.debug:
+        warnings.formatwarning = _as_line
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+def _as_line(message: Warning | str, *about: object, **others: object) -> str:
+    return f"keras-mmil: warning: {message}\n"
 
 
 def start_worker() -> None:

@@ -27,7 +27,14 @@ def demo(options: RunOptions) -> None:
         registry["mnist"], epochs=_EPOCHS, paper={}, explainer={"metric": "sensitivity"}
     )
     limit = _TOP_BAGS if options.limit is None else options.limit
-    options = dataclasses.replace(options, source="digits", folds=0, limit=limit, replace=True)
+    options = dataclasses.replace(
+        options,
+        source="digits",
+        folds=0,
+        limit=limit,
+        out=options.out or "runs/demo",
+        replace=True,
+    )
     explainer, (x, y, digits), _ = run(experiment, options)
     # For type checkers: the options ask for rules, and the labels of digits are known.
     assert explainer is not None

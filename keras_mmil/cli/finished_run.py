@@ -16,6 +16,7 @@ from keras_mmil.interpretation import Explainer
 from keras_mmil.model import Model
 from keras_mmil.zoo import registry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment
+from keras_mmil.zoo.experiments.page import Page
 
 __all__ = ["FinishedRun", "finished_run"]
 
@@ -48,6 +49,24 @@ class FinishedRun:
     explainer: Explainer
     trained_on: npt.NDArray[np.uint64]
 
+    @property
+    def title(self) -> str:
+        """What the page is called."""
+        name, _, about = self.experiment.title.partition(": ")
+        return f"{self.experiment.name}: {name}{f' ({about})' if about else ''}"
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """Sentences that the page begins with: none, as the title says it."""
+        return ()
+
+    def page(self) -> Page:
+        """What the page shows."""
+        if self.data.page:
+            return self.data.page()
+        _, test = self.data.for_rules()
+        return Page(test.x, test.y)
+
     def write_trained_on(self, folder: PathLike) -> None:
         """Write the hashes of what the network was trained on to the folder of the run."""
         with replacing(Path(folder) / _TRAINED_ON) as part, open(part, "wb") as file:
@@ -66,7 +85,7 @@ def finished_run(folder: PathLike) -> FinishedRun:
     settings = read_settings(path) if (path / "settings.json").is_file() else None
     if settings is None or not all(each.exists() for each in needed):
         raise FileNotFoundError(
-            "Expected the folder of a finished run with rules, as `keras-mmil run` makes. "
+            "Expected the folder of a finished run with rules, of `keras-mmil run` or `train`. "
             f"Received: {folder}"
         )
     arguments = {name: settings.get(setting) for setting, name in _LOADED.items()}

@@ -1,19 +1,49 @@
 """The report of a run: one page of HTML."""
 
+import importlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from keras_mmil._support.types import PathLike
 from keras_mmil.bags import inputs_of
-from keras_mmil.cli.finished_run import FinishedRun, finished_run
-from keras_mmil.zoo.experiments.experiment import Data
+from keras_mmil.cli.finished_run import finished_run
+from keras_mmil.cli.run_folder import holds_own_data
+from keras_mmil.interpretation import Explainer
 from keras_mmil.zoo.experiments.page import Page
 
-__all__ = ["PAGE", "page_of_run", "write_page"]
+__all__ = ["PAGE", "Shown", "page_of_run", "write_page"]
 
 PAGE = "report.html"
 
 
-def write_page(path: PathLike, run: FinishedRun, *, include_data: bool = True) -> Path:
+class Shown(Protocol):
+    """A finished run with rules, of an experiment or on own data."""
+
+    @property
+    def title(self) -> str:
+        """What the page is called."""
+
+    @property
+    def about(self) -> Sequence[str]:
+        """Sentences that the page begins with."""
+
+    @property
+    def explainer(self) -> Explainer:
+        """The rules."""
+
+    @property
+    def trained_on(self) -> npt.NDArray[np.uint64]:
+        """`Explainer.hashes` of the top-bags that the network was trained or chosen on."""
+
+    def page(self) -> Page:
+        """What the page shows."""
+
+
+def write_page(path: PathLike, run: Shown, *, include_data: bool = True) -> Path:
     """Write the report of a finished run.
 
     Args:
@@ -24,35 +54,38 @@ def write_page(path: PathLike, run: FinishedRun, *, include_data: bool = True) -
     Returns:
         The path.
     """
-    experiment, data = run.experiment, run.data
-    page = data.page() if data.page else _page_of_test(data)
-    name, _, about = experiment.title.partition(": ")
+    page = run.page()
     found = run.explainer.report(
         inputs_of(page.x),
         page.y,
         page.show,
         include_data=include_data,
-        title=f"{experiment.name}: {name}{f' ({about})' if about else ''}",
+        title=run.title,
+        about=run.about,
         trained_on=run.trained_on,
     )
     return found.save(path)
 
 
 def page_of_run(run: PathLike, out: PathLike | None = None, *, include_data: bool = True) -> Path:
-    """Write the report of a finished run anew, from its folder and the experiment's data.
+    """Write the report of a finished run anew, from its folder and the data.
 
     Args:
-        run: the folder that `run` has written.
+        run: the folder that `run` or `train` has written.
         out: path of the page; None for `report.html` in the folder.
         include_data: whether to show top-bags.
 
     Raises:
-        FileNotFoundError: if the folder holds no finished run with rules.
+        FileNotFoundError: if the folder holds no finished run with rules, or there are no data.
+        ValueError: if a file of it is damaged, or own data have changed.
     """
     path = Path(run) / PAGE if out is None else out
-    return write_page(path, finished_run(run), include_data=include_data)
+    return write_page(path, _shown(run), include_data=include_data)
 
 
-def _page_of_test(data: Data) -> Page:
-    _, test = data.for_rules()
-    return Page(test.x, test.y)
+def _shown(run: PathLike) -> Shown:
+    if not holds_own_data(run):
+        return finished_run(run)
+    # Imported now, as it needs pyarrow, which runs of experiments do without.
+    found: Shown = importlib.import_module("keras_mmil.cli.trained_run").trained_run(run)
+    return found

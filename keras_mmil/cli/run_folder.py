@@ -9,9 +9,9 @@ from keras_mmil._support.atomic import remove_parts, write_json
 from keras_mmil._support.types import PathLike
 from keras_mmil.training.checkpoint import Checkpoint
 
-__all__ = ["RunFolder", "read_settings"]
+__all__ = ["RunFolder", "holds_own_data", "read_settings"]
 
-_SETTINGS = "settings.json"
+_SETTINGS, _ESTIMATOR = "settings.json", "estimator.json"
 # What takes long to make, and what a run would overwrite.
 _RESULTS = (
     "epoch-*.keras",
@@ -22,7 +22,10 @@ _RESULTS = (
     "cross_validation.json",
     "metrics.json",
     "rules/*",
+    _ESTIMATOR,
+    "schema.json",
 )
+_ABOUT = {"experiment", "target"}  # of which the settings of a run have one
 
 
 class RunFolder:
@@ -78,8 +81,9 @@ class RunFolder:
         if self._resumes or self._replaces:  # a folder is for one run at a time: the other is gone
             for folder in (self.path, self.path / "rules"):
                 remove_parts(folder)
-        if self._replaces:  # before the new settings are there, which its checkpoints are not of
+        if self._replaces:  # before the new settings are there, which these are not of
             Checkpoint(self.path).clear()
+            (self.path / _ESTIMATOR).unlink(missing_ok=True)
         self.write_json(_SETTINGS, self.settings)
 
     def _results(self) -> list[str]:
@@ -90,6 +94,15 @@ class RunFolder:
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a JSON file, atomically."""
         write_json(self.path / name, content)
+
+
+def holds_own_data(folder: PathLike) -> bool:
+    """Whether the run in a folder is on own data, and not of an experiment.
+
+    Raises:
+        ValueError: if its settings are none.
+    """
+    return (Path(folder) / _SETTINGS).is_file() and "target" in read_settings(folder)
 
 
 def read_settings(folder: PathLike) -> dict[str, Any]:
@@ -104,6 +117,6 @@ def read_settings(folder: PathLike) -> dict[str, Any]:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"Expected the settings of a run. Received: {path}, {error}") from error
-    if not isinstance(settings, dict) or "experiment" not in settings:
+    if not isinstance(settings, dict) or not _ABOUT & settings.keys():
         raise ValueError(f"Expected the settings of a run. Received: {path}, {settings}")
     return settings

@@ -1,6 +1,5 @@
 """What was saved of a model: a `.keras` file, an estimator, or a run, loaded to be applied."""
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +12,7 @@ from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import Array, PathLike
 from keras_mmil.batches import in_order
 from keras_mmil.distributed.columns import InputColumns
-from keras_mmil.estimators import NestedClassifier, NestedRegressor
+from keras_mmil.estimators import saved
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.prediction import predict_batches
@@ -23,7 +22,6 @@ __all__ = ["Served", "load", "paths_of"]
 
 _MODEL, _RULES = "model.keras", "rules"  # in a folder
 _ESTIMATOR = "estimator.json"
-_CLASSES = {each.__name__: each for each in (NestedClassifier, NestedRegressor)}
 
 
 class Served(Protocol):
@@ -140,8 +138,8 @@ def load(path: PathLike, rules: PathLike | None = None, label: str | None = None
         ValueError: if it is damaged.
     """
     path = Path(path)
-    if (path / _ESTIMATOR).is_file():
-        return _Estimator(_class_of(path).load(path), rules, label)
+    if saved.is_saved(path):
+        return _Estimator(saved.load(path), rules, label)
     if label is not None:
         raise ValueError(f"Expected no label, which only estimators have. Received: {label=}")
     file = path / _MODEL if path.is_dir() else path
@@ -168,13 +166,3 @@ def paths_of(path: PathLike, rules: PathLike | None = None, with_rules: bool = T
     if with_rules:
         found += sorted(Path(rules if rules is not None else path / _RULES).rglob("*"))
     return [each for each in found if each.is_file()]
-
-
-def _class_of(folder: Path) -> type[NestedEstimator]:
-    try:
-        name = json.loads((folder / _ESTIMATOR).read_text(encoding="utf-8"))["class"]
-        return _CLASSES[name]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"Expected a saved estimator, one of {sorted(_CLASSES)}. Received: {folder}, {error}"
-        ) from error

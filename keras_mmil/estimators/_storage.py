@@ -18,10 +18,10 @@ from keras_mmil._support.types import PathLike
 from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema
 
-__all__ = ["load", "save"]
+__all__ = ["STATE", "load", "save"]
 
 _FORMAT = 2
-_STATE, _MODEL, _SCHEMA, _RULES = "estimator.json", "model.keras", "schema.json", "rules"
+STATE, _MODEL, _SCHEMA, _RULES = "estimator.json", "model.keras", "schema.json", "rules"
 _FILES = re.compile(r"files-[0-9a-f]{16}")
 _PAIRS = "pairs"
 _NOT_SAVED = ("schema", "random_state")  # the one is beside it as `schema_`
@@ -63,12 +63,12 @@ def save(estimator: Any, folder: PathLike) -> None:
     }
     head = {"format": _FORMAT, "sha256": checksum_of_json(content)}
     replaced = _files_of_saved(folder)
-    write_json(folder / _STATE, head | content)
+    write_json(folder / STATE, head | content)
     if replaced is not None:
         shutil.rmtree(folder / replaced, ignore_errors=True)
     # Only old ones, as others may be of a save that goes on at the same time.
     others = [path for path in folder.iterdir() if _FILES.fullmatch(path.name)]
-    remove_abandoned((path for path in others if path != files), folder / _STATE)
+    remove_abandoned((path for path in others if path != files), folder / STATE)
 
 
 def load(cls: type[Estimator], folder: PathLike) -> Estimator:
@@ -80,7 +80,7 @@ def load(cls: type[Estimator], folder: PathLike) -> Estimator:
     """
     folder = Path(folder)
     try:
-        content = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+        content = json.loads((folder / STATE).read_text(encoding="utf-8"))
         if wrong := _wrong(cls, content):
             raise ValueError(wrong)
         estimator: Any = cls(**{k: _tuples(v) for k, v in content["parameters"].items()})
@@ -96,16 +96,24 @@ def load(cls: type[Estimator], folder: PathLike) -> Estimator:
     estimator.model_ = load_network(files / _MODEL)
     estimator._kept = None
     estimator._explainers = {
-        label: Explainer.load(files / _RULES / str(i), estimator.model_)
+        label: Explainer.load(
+            files / _RULES / str(i), estimator.model_, _function(estimator._explained(label))
+        )
         for i, label in enumerate(content["rules_of"])
     }
     return estimator
 
 
+def _function(arguments: Mapping[str, Any]) -> Any:
+    """The target of an explainer, if it is a function: those are not saved."""
+    target = arguments.get("target")
+    return target if callable(target) else None
+
+
 def _files_of_saved(folder: Path) -> str | None:
     """Name of the folder of the estimator that is there, None if there is none."""
     try:
-        name = json.loads((folder / _STATE).read_text(encoding="utf-8")).get("folder")
+        name = json.loads((folder / STATE).read_text(encoding="utf-8")).get("folder")
     except (FileNotFoundError, *_ERRORS):  # nothing that would need it
         return None
     return name if isinstance(name, str) and _FILES.fullmatch(name) else None
@@ -127,7 +135,7 @@ def _wrong(cls: type, content: Any) -> str:
     if content.get("class") != cls.__name__:
         return f"class={content.get('class')!r}"
     if content.pop("sha256", None) != checksum_of_json(content):
-        return f"another checksum of {_STATE}"
+        return f"another checksum of {STATE}"
     dicts = {"parameters": dict, "history": dict, "fitted": dict, "rules_of": list, "folder": str}
     for name, kind in dicts.items():
         if not isinstance(content.get(name), kind):

@@ -9,16 +9,16 @@ import keras
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil import ragged
-from keras_mmil._support.checks import check_number, positive_int
+from keras_mmil._support.checks import is_int
 from keras_mmil._support.types import Array, Floats, Ints, PathLike
 from keras_mmil.estimators import _storage
 from keras_mmil.estimators._given import path_of, weights_of
 from keras_mmil.estimators._kept import Kept
+from keras_mmil.estimators._training import divided, trained
 from keras_mmil.functional.seeds import seeded
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.export.rule_book import RuleBook
@@ -78,7 +78,17 @@ class NestedEstimator(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Target,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        validation_data: tuple[Any, ...] | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        folder: PathLike | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Infer the schema, build the network, and train it.
 
         Args:
@@ -87,44 +97,66 @@ class NestedEstimator(BaseEstimator):
                 then is not read as one of their parts; or a tuple of several paths.
             sample_weight: of the records, numbers ≥ 0, [records]; None for equal ones. They weigh
                 the loss, also where training stops by it. Rules are learned of all records alike.
+            validation_data: further records to stop by and to choose rules on, `(X, y)` or
+                `(X, y, sample_weight)`, in place of a share of the others. The schema is not
+                inferred from them.
+            callbacks: as of `keras.Model.fit`.
+            folder: for checkpoints, see `training.fit_resumable`; None for none.
+            resume: whether to continue the training that was interrupted in the folder, with the
+                same data and parameters.
 
         Raises:
             KeyError, TypeError, ValueError: as `Schema.infer`, `Schema.read` and `records_model`;
-                and if labels or weights are not as many as the records, or all weights are 0, of
-                those to train on or of those held out.
+                and if labels or weights are not as many as the records, all weights are 0, of
+                those to train on or of those held out, or `random_state` is no int for a folder.
         """
+        if folder is not None and not is_int(self.random_state):
+            raise ValueError(
+                "Expected random_state to be an int, for a training that may be resumed. "
+                f"Received: random_state={self.random_state!r}"
+            )
         X = list(X) if isinstance(X, Iterator) else X
         self.target_: str | list[str] | None = path_of(y)
         self.schema_ = Schema.infer(X) if self.schema is None else copy.deepcopy(self.schema)
-        if self.target_ is None:
-            x, given = self.schema_.read(X), np.asarray(y)
-            n = ragged.n_top_bags(x)
-            if given.ndim == 0 or len(given) != n:
-                found = f"{len(given)} labels" if given.ndim else repr(y)
-                raise ValueError(f"Expected one label for each of {n} records. Received: {found}")
-        else:
+        if self.target_ is not None:
             self._choose_kinds()
-            x, given = self.schema_.read(X, self.target_)
-        given_weights = weights_of(sample_weight, len(given))
+        records = self._labelled(X, y, sample_weight)
+        n_given = len(records[1])
+        if validation_data is not None:
+            records = ragged.concat([records, self._labelled(*validation_data)])
+        x, given, given_weights = records
         labels, targets = self._encode(given, given_weights)
         weights = self._weigh(targets, given_weights)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        train, valid = self._split(labels, targets, seed)
-        for name, part in {"to train on": train, "that are held out": valid}.items():
+        parts: tuple[Ints, Ints | None] = np.arange(n_given), np.arange(n_given, len(given))
+        if validation_data is None:
+            by_class = labels.kind == "classes"
+            parts = divided(targets, self.validation_split, seed, by_class=by_class)
+        for name, part in zip(("to train on", "that are held out"), parts, strict=True):
             if part is not None and not weights[part].any():
                 raise ValueError(
                     f"Expected positive weights of some of the records {name}. "
                     f"Received: weights of {len(part)} that are all 0"
                 )
-        x_train = ragged.take(x, train)
-        x_valid = None if valid is None else ragged.take(x, valid)
+        data = ragged.take((x, targets, weights), parts[0])
+        validation = parts[1] if parts[1] is None else ragged.take((x, targets, weights), parts[1])
         with contextlib.nullcontext() if self.random_state is None else seeded(seed):
-            self.model_ = self._build(labels)
-            validation = None if valid is None else (x_valid, targets[valid], weights[valid])
-            self.history_ = self._train((x_train, targets[train], weights[train]), validation)
+            self.model_, self.history_ = trained(
+                lambda: self._build(labels),
+                data,
+                validation,
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                patience=self.patience,
+                seed=seed,
+                callbacks=callbacks,
+                folder=folder,
+                resume=resume,
+                verbose=self.verbose,
+            )
         # Compressed, and None in an estimator from a file.
         self._kept: tuple[Kept, Kept | None] | None
-        self._kept = Kept.of(x_train), None if x_valid is None else Kept.of(x_valid)
+        self._kept = Kept.of(data[0]), None if validation is None else Kept.of(validation[0])
         self._explainers: dict[str | None, Explainer] = {}
         return self
 
@@ -218,6 +250,24 @@ class NestedEstimator(BaseEstimator):
         tags.non_deterministic = self.random_state is None
         return tags
 
+    def _labelled(
+        self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None
+    ) -> tuple[Any, Array, Floats]:
+        """Records as the network takes them, their labels as they are given, and weights."""
+        if self.target_ is not None:
+            if path_of(y) != self.target_:
+                raise ValueError(
+                    f"Expected the same path for all records, {self.target_!r}. Received: {y!r}"
+                )
+            x, given = self.schema_.read(X, self.target_)
+            return x, given, weights_of(sample_weight, len(given))
+        x, given = self.schema_.read(X), np.asarray(y)
+        n = ragged.n_top_bags(x)
+        if given.ndim == 0 or len(given) != n:
+            found = f"{len(given)} labels" if given.ndim else repr(y)
+            raise ValueError(f"Expected one label for each of {n} records. Received: {found}")
+        return x, given, weights_of(sample_weight, n)
+
     def _read(self, X: Any) -> Any:
         """Records as the network takes them."""
         check_is_fitted(self, "model_")
@@ -237,23 +287,6 @@ class NestedEstimator(BaseEstimator):
         path = path_of(y)
         return np.asarray(y) if path is None else self._decode(self.schema_.read(X, path)[1])
 
-    def _split(self, labels: Labels, y: Array, seed: int) -> tuple[Ints, Ints | None]:
-        """Positions of the records to train on, and of those to stop by, if any are."""
-        share = check_number("validation_split", self.validation_split, 0, 1)
-        n_valid = int(np.ceil(share * len(y)))
-        if not n_valid:
-            return np.arange(len(y)), None
-        classes, counts = np.unique(y, return_counts=True)
-        can_stratify = labels.kind == "classes" and counts.min() > 1
-        can_stratify = can_stratify and len(classes) <= min(n_valid, len(y) - n_valid)
-        train, valid = train_test_split(
-            np.arange(len(y)),
-            test_size=n_valid,
-            random_state=seed,
-            stratify=y if can_stratify else None,
-        )
-        return np.sort(train), np.sort(valid)
-
     def _build(self, labels: Labels) -> keras.Model:
         schema = self.schema_
         if self.target_ is not None:
@@ -264,31 +297,6 @@ class NestedEstimator(BaseEstimator):
         others = ("weight_decay", "min_count", "n_edges", "compress", "learning_rate")
         arguments = {name: getattr(self, name) for name in (*names, *others)}
         return records_model(schema, labels, **arguments)
-
-    def _train(
-        self, data: tuple[Any, Array, Floats], validation: tuple[Any, Array, Floats] | None
-    ) -> dict[str, Any]:
-        """Train the network on inputs, labels and weights."""
-        callbacks = []
-        if validation is not None and self.patience is not None:
-            patience = positive_int("patience", self.patience)
-            callbacks.append(
-                keras.callbacks.EarlyStopping(
-                    monitor="val_loss", patience=patience, restore_best_weights=True
-                )
-            )
-        x, y, weights = data
-        history = self.model_.fit(
-            x,
-            y,
-            sample_weight=weights,
-            epochs=positive_int("epochs", self.epochs),
-            batch_size=positive_int("batch_size", self.batch_size),
-            validation_data=validation,
-            callbacks=callbacks,
-            verbose=self.verbose,
-        )
-        return {name: [float(each) for each in values] for name, values in history.history.items()}
 
     def _choose_kinds(self) -> None:
         """Have the fields that are the target taken for what can be predicted."""

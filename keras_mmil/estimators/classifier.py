@@ -119,6 +119,10 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         """
         return {"prediction": self._decide(outputs), "probability": self._probabilities(outputs)}
 
+    def rule_classes(self, y: Array) -> Array:
+        """Which of the classes of the rules labels are: as the schema reads them, [records]."""
+        return y
+
     def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:
         """Accuracy: the share of records of which the class, or all labels, are predicted right.
 

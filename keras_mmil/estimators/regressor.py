@@ -23,8 +23,8 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
 
     Args:
         bins: what the rules are about: between which numbers the prediction is. An int for so many
-            bins that hold equally many training records, whatever their weights; or the numbers
-            between them, increasing.
+            bins that hold equally many training records, whatever their weights, or fewer bins
+            where many records have the same number; or the numbers between them, increasing.
         schema, units, activation, aggregation, dropout, member_dropout, weight_decay, min_count,
         n_edges, compress, learning_rate, epochs, batch_size, validation_split, patience, explainer,
         random_state, verbose: as of `NestedClassifier`.
@@ -91,6 +91,10 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         """The number of each record, [records]."""
         return self._decide(self._predicted(X))
 
+    def rule_classes(self, y: Array) -> Ints:
+        """Which of the classes of the rules numbers are: their bins, [records]."""
+        return _bin_of(self.edges_, y)
+
     def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:
         """R²: the share of the variance that is explained.
 
@@ -149,7 +153,11 @@ def _edges(bins: int | Sequence[float], y: Floats) -> Floats:
         return edges
     n = check_int("bins", bins, least=2)
     edges = np.unique(np.quantile(y.astype(np.float64), np.arange(1, n) / n))
-    return edges
+    above = edges[edges > y.min()]  # no number is below the lowest
+    if len(above):
+        return above
+    others = y[y > y.min()].astype(np.float64)
+    return others.min(keepdims=True) if len(others) else edges[:1]
 
 
 def _bin_of(edges: Floats, outputs: Array) -> Ints:

@@ -1,5 +1,6 @@
 """How an explainer shows itself: as a page, and in notebooks."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class Reporting(Trust):
         include_data: bool = True,
         n_cases: int = 20,
         title: str | None = None,
+        about: Sequence[str] = (),
         trained_on: npt.NDArray[np.uint64] | None = None,
     ) -> Report:
         """A page about the rules, one file of HTML: `explainer.report(x, y).save("report.html")`.
@@ -54,6 +56,7 @@ class Reporting(Trust):
                 only rules, figures and definitions of clusters.
             n_cases: number of top-bags to show.
             title: of the page; None for one that names the classes.
+            about: sentences to begin with, such as where the data are from.
             trained_on: as for `certify`; of such top-bags, figures are without intervals.
 
         Raises:
@@ -68,6 +71,7 @@ class Reporting(Trust):
             include_data=include_data,
             n_cases=n_cases,
             title=title,
+            about=about,
             trained_on=trained_on,
             text_layer=self._network.text_layer,
         )

@@ -7,7 +7,7 @@ from keras_mmil.records.fields import Field, tree, walk
 from keras_mmil.records.paths import alternative
 from keras_mmil.records.statistics import MAX_FIELDS, TYPES, Observed, Records, Values
 
-__all__ = ["by_path", "check"]
+__all__ = ["applicable", "by_path", "check"]
 
 
 def by_path(root: Field, also_left_out: bool = False) -> dict[str, Field]:
@@ -17,6 +17,16 @@ def by_path(root: Field, also_left_out: bool = False) -> dict[str, Field]:
         parts.setdefault(field.path, field)  # records in a bag have the bag's path
     del parts[""]
     return parts
+
+
+def applicable(observed: Observed, choices: Mapping[str, str]) -> dict[str, str]:
+    """Those of some choices that are of parts which the records have."""
+    parts = by_path(tree(observed, choices), also_left_out=True)
+    return {
+        path: kind
+        for path, kind in choices.items()
+        if path in parts or (kind == "dropped" and _types_at(path, parts))
+    }
 
 
 def check(observed: Observed, choices: Mapping[str, str]) -> None:
@@ -30,7 +40,7 @@ def check(observed: Observed, choices: Mapping[str, str]) -> None:
         return
     parts = by_path(tree(observed, choices), also_left_out=True)
     for path, kind in choices.items():
-        types = [type_ for type_ in TYPES if alternative(path, type_) in parts]
+        types = _types_at(path, parts)
         if types and kind == "dropped":
             continue
         if path not in parts:
@@ -41,6 +51,11 @@ def check(observed: Observed, choices: Mapping[str, str]) -> None:
             raise ValueError(
                 f"Expected a kind that {path!r} can be of: {', '.join(allowed)}. Received: {kind!r}"
             )
+
+
+def _types_at(path: str, parts: Mapping[str, Field]) -> list[str]:
+    """The types of the values at a path, where they are of several."""
+    return [type_ for type_ in TYPES if alternative(path, type_) in parts]
 
 
 def _allowed(field: Field) -> tuple[str, ...]:

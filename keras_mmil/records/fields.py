@@ -1,5 +1,6 @@
 """The parts of records with what they are taken for: a tree, made of what was seen."""
 
+import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ __all__ = ["KEY", "Field", "tree", "walk"]
 KEY = "key"  # of the field that holds the keys of a bag by key
 _N_SHOWN = 3
 _WIDEST = 24  # characters of an example
+_EARLIEST, _LATEST = -(10**10), 10**11  # seconds since 1970 that are shown as times
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class Field:
         if self.seen.counts is not None:
             order = sorted(self.seen.counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
             values = [value for value, _ in order[:_N_SHOWN]]
+        if self.type == "time":
+            values = [_as_time(value) for value in values]
         return ", ".join(map(_shown, values))
 
 
@@ -169,6 +173,16 @@ def _decided(
 def _members(observed: Observed, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
     """What the members of a bag are; records among them have its own path."""
     return tuple(_place(observed, item(path), "", choices, path_of_records=path))
+
+
+def _as_time(seconds: float) -> str:
+    """A time as people write it."""
+    if not _EARLIEST <= seconds <= _LATEST:
+        return str(seconds)
+    time = datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(
+        microsecond=0, tzinfo=None
+    )
+    return str(time.date() if seconds % 86400 == 0 else time)
 
 
 def _shown(value: Scalar) -> str:

@@ -135,7 +135,8 @@ def _read_block(block: bytes, known: pa.Schema) -> tuple[pa.Table, pa.Schema]:
             index = known.get_field_index(field.name)
             known = known if index < 0 else known.remove(index)
             known = known.append(pa.field(field.name, _as_text(field.type)))
-        table = _parsed(block, known)
+        # Arrow puts those that are known before the others.
+        table = _parsed(block, known).select(table.column_names)
     return table, known
 
 

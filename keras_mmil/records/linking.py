@@ -10,15 +10,13 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 
 from keras_mmil._support.types import Array
-from keras_mmil.records import arrow
-from keras_mmil.records.keyed import joined
-from keras_mmil.records.sources import batches
+from keras_mmil.records import arrow, csv_files
+from keras_mmil.records.whole import whole
 
-__all__ = ["Links", "link"]
+__all__ = ["Links", "columns_of_table", "link"]
 
 _N_SHOWN = 3
 
@@ -85,7 +83,7 @@ class Links:
 
     def link(self, tables: Mapping[str, Any]) -> pa.StructArray:
         """Tables that are so linked, as nested records."""
-        columns = {name: _table(name, table) for name, table in tables.items()}
+        columns = {name: columns_of_table(name, table) for name, table in tables.items()}
         if self.top not in columns:
             raise KeyError(
                 f"Expected a table at the top, one of {', '.join(columns)}. Received: {self.top!r}"
@@ -247,7 +245,13 @@ def _split(path: str, tables: Mapping[str, Mapping[str, pa.Array]]) -> tuple[str
     raise KeyError(f"Expected a table and a column, such as 'orders.customer'. Received: {path!r}")
 
 
-def _table(name: str, source: Any) -> dict[str, pa.Array]:
+def columns_of_table(name: str, source: Any) -> dict[str, pa.Array]:
+    """The columns of a table.
+
+    Args:
+        name: of the table, for errors.
+        source: as of `link`.
+    """
     table = _whole(source)
     if not pa.types.is_struct(table.type) or not table.type.num_fields:
         raise ValueError(f"Expected a table with columns. Received: none in {name!r}")
@@ -260,16 +264,15 @@ def _whole(source: Any) -> pa.Array:
     if isinstance(source, Mapping):
         source = pa.table(dict(source))
     elif isinstance(source, str | os.PathLike):
-        ending = Path(source).suffix
-        if ending == ".csv":
-            source = pyarrow.csv.read_csv(source)
-        elif ending == ".parquet" or Path(source).is_dir():
+        if Path(source).suffix == ".csv":
+            source = csv_files.table(Path(source))
+        elif Path(source).suffix == ".parquet" or Path(source).is_dir():
             source = pyarrow.parquet.read_table(source)
     elif hasattr(source, "set_axis") and not len(source):
         source = pa.Table.from_pandas(source, preserve_index=False)
     if isinstance(source, pa.Table):
         return source.to_struct_array().combine_chunks()
-    return joined([batch.records for batch in batches(source)], "")
+    return whole(source)
 
 
 def _alike(one: pa.Array, two: pa.Array, key: _Key) -> tuple[pa.Array, pa.Array]:

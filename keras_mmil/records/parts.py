@@ -25,6 +25,11 @@ class Parts:
         self._choices: dict[str, str] = {}
 
     @property
+    def choices(self) -> dict[str, str]:
+        """The kinds that were chosen, and "dropped", by path: a copy."""
+        return dict(self._choices)
+
+    @property
     def n_records(self) -> int:
         """Number of records that were seen."""
         return self._observed.n_present

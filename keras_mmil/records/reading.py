@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_mmil._support.arrow_lists import lengths_and_members
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.records import arrow, keyed, leaves
+from keras_mmil.records.columns import columns_of
 from keras_mmil.records.fields import Field
 from keras_mmil.records.parquet import Wanted
 from keras_mmil.records.sources import Batch
@@ -104,15 +105,10 @@ class Reader:
 
     def _record(self, fields: Iterable[Field], records: pa.Array, levels: _Levels) -> None:
         """The fields of records, of which some may be missing."""
-        columns: dict[str, pa.Array] = {}
-        if pa.types.is_struct(records.type):
-            names = [each.name for each in records.type]
-            columns = dict(zip(names, records.flatten(), strict=True))
-        elif pa.types.is_map(records.type):
-            columns = {each.name: keyed.column_of_map(records, each.name) for each in fields}
         places: dict[str, list[Field]] = {}
         for each in fields:
             places.setdefault(each.name, []).append(each)
+        columns = columns_of(records, places)
         for name, alternatives in places.items():
             if not all(each.is_left_out for each in alternatives):
                 self._place(alternatives, columns.get(name), levels)

@@ -1,6 +1,5 @@
 """The schema of nested records: which parts they have, and what these are taken for."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -8,11 +7,13 @@ import tensorflow as tf
 
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import encoding
+from keras_mmil.records.choices import applicable
 from keras_mmil.records.fields import Field, tree
 from keras_mmil.records.linking import Links
 from keras_mmil.records.observing import observe
 from keras_mmil.records.parts import Parts
 from keras_mmil.records.reading import Reader, wanted
+from keras_mmil.records.showing import named
 from keras_mmil.records.sources import batches
 from keras_mmil.records.streaming import streamed
 from keras_mmil.records.targets import Target, TargetPaths
@@ -64,19 +65,34 @@ class Schema(Parts):
         self._links: Links | None = None
 
     @classmethod
-    def infer(cls, source: Any) -> Self:
+    def infer(
+        cls, source: Any, choices: Mapping[str, str] | None = None, links: Links | None = None
+    ) -> Self:
         """The schema of some records.
 
         Args:
             source: a list or another iterable of dicts; a path of a .json, .jsonl, .ndjson (each
                 also .gz) or .parquet file, or of a folder of Parquet files, which are read as
-                streams; a pandas DataFrame; or an Arrow Table, or what can be made one.
+                streams, or of a .csv file; a pandas DataFrame; or an Arrow Table, or what can be
+                made one.
+            choices: kinds by path, such as the `choices` of another schema; those of parts that the
+                records have are made.
+            links: of the tables that `source` was made of, the `links` of another schema.
 
         Raises:
             TypeError: if `source`, or a value in it, is no part of records; with its path.
-            ValueError: if there are no records, or a file is damaged.
+            ValueError: if there are no records, a file is damaged, or a choice is impossible.
         """
-        return cls()._inferred(source)
+        schema = cls()
+        schema._links = links
+        schema._inferred(source)
+        schema._take(schema._observed, applicable(schema._observed, choices or {}))
+        return schema
+
+    @property
+    def links(self) -> Links | None:
+        """How the tables are linked that it reads; None where it is of no tables."""
+        return self._links
 
     @classmethod
     def infer_tables(
@@ -281,7 +297,7 @@ class Schema(Parts):
     def _inferred(self, source: Any) -> Self:
         self.update(source)
         if not self.n_records:
-            raise ValueError(f"Expected at least one record. Received: none in {_shown(source)}")
+            raise ValueError(f"Expected at least one record. Received: none in {named(source)}")
         return self
 
     def _target(self, paths: TargetPaths | None) -> Target | None:
@@ -298,8 +314,3 @@ class Schema(Parts):
         if self._links is None or not isinstance(source, Mapping):
             return source
         return self._links.link(source)
-
-
-def _shown(source: object) -> str:
-    is_path = isinstance(source, str | os.PathLike)
-    return repr(str(source)) if is_path else f"a {type(source).__name__}"

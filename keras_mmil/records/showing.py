@@ -1,12 +1,13 @@
 """Schemas as text."""
 
+import os
 from collections.abc import Iterable
 
 from keras_mmil._support.html import table
 from keras_mmil.records.fields import Field
 from keras_mmil.records.statistics import Values
 
-__all__ = ["as_html", "as_text"]
+__all__ = ["as_html", "as_text", "named"]
 
 _COLUMNS = ("path", "kind", "why", "missing", "distinct", "examples")
 _WIDEST = 60  # characters of a column
@@ -29,6 +30,12 @@ def as_text(parts: Iterable[Field]) -> str:
 def as_html(parts: Iterable[Field]) -> str:
     """The same as a piece of HTML, for notebooks."""
     return table(_COLUMNS, map(_row, parts))
+
+
+def named(source: object) -> str:
+    """A source of records in an error: its path, or what it is."""
+    is_path = isinstance(source, str | os.PathLike)
+    return repr(str(source)) if is_path else f"a {type(source).__name__}"
 
 
 def _row(field: Field) -> tuple[str, ...]:

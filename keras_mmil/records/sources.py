@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from keras_mmil._support.types import Ints
-from keras_mmil.records import arrow, json_files, parquet
+from keras_mmil.records import arrow, csv_files, json_files, parquet
 from keras_mmil.records.plain import in_batches
 
 __all__ = ["Batch", "batches"]
@@ -47,8 +47,8 @@ def batches(source: Any, wanted: parquet.Wanted | None = None) -> Iterator[Batch
 
     Args:
         source: a list of dicts; the path of a .json, .jsonl or .ndjson file, which may end in .gz,
-            of a Parquet file, or of a folder of Parquet files; a pandas DataFrame; or Arrow's
-            Table, RecordBatch or StructArray.
+            of a Parquet file, of a folder of Parquet files, or of a .csv file, which is read as a
+            whole; a pandas DataFrame; or Arrow's Table, RecordBatch or StructArray.
         wanted: what needs to be read of files in which parts can be left out; None for all.
 
     Raises:
@@ -146,11 +146,14 @@ def _of_path(path: Path, wanted: parquet.Wanted | None) -> Iterator[pa.Array]:
     ending = (endings[:-1] if is_packed else endings)[-1:]
     if ending == [".parquet"] and not is_packed:
         return parquet.records(path, wanted)
+    if ending == [".csv"] and not is_packed:
+        return _of_table(csv_files.table(path))
     if ending in ([".jsonl"], [".ndjson"]):
         return json_files.lines(path)
     if ending == [".json"]:
         return json_files.document(path)
     raise ValueError(
-        "Expected a file that ends in .parquet, .json, .jsonl or .ndjson (the latter also .gz). "
+        "Expected a file that ends in .parquet, .csv, .json, .jsonl or .ndjson (the last three "
+        "also .gz). "
         f"Received: {path}"
     )

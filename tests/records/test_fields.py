@@ -1,5 +1,7 @@
 """Parts of records: which of them are read, and which are shared."""
 
+import datetime
+
 from keras_mmil.records import Schema
 from keras_mmil.records.fields import walk
 
@@ -38,3 +40,9 @@ def test_walking():
     assert "a" in paths
     assert "a.b" not in paths
     assert "a.b" in [field.path for field in walk(schema.root, also_left_out=True)]
+
+
+def test_times_are_shown_as_such():
+    days = [datetime.date(2024, 1, 2), datetime.datetime(1960, 5, 6, 7, 8, 9)]
+    for day, expected in zip(days, ("2024-01-02", "1960-05-06 07:08:09"), strict=True):
+        assert Schema.infer([{"day": day}, {"day": None}])["day"].examples == expected

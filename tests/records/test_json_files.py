@@ -148,3 +148,10 @@ def test_cut_archives_are_refused(ending, tmp_path, monkeypatch):
     path.write_bytes(b"no gzip")
     with pytest.raises(ValueError, match=r"Not a gzipped file.*in record 0 or later"):
         Schema.infer(path)
+
+
+def test_fields_are_in_the_order_of_the_file(tmp_path):
+    """Also where Arrow would take some of the texts for times."""
+    path = tmp_path / "records.jsonl"
+    path.write_text(lines([{"a": i, "day": f"2024-01-0{i}", "b": "x", "in": {}} for i in (1, 2)]))
+    assert [part.path for part in Schema.infer(path)] == ["a", "day", "b", "in"]

@@ -213,3 +213,16 @@ def test_names_with_dots():
     tables = {"a.b": [{"c.d": 1}], "e": [{"f.g": 1, "x": 2}]}
     records = link(tables, "a.b", [("e.f.g", "a.b.c.d")]).to_pylist()
     assert records == [{"c.d": 1, "e": [{"f.g": 1, "x": 2}]}]
+
+
+def test_a_schema_of_linked_records_takes_tables():
+    tables = shop()
+    records = link(tables, "customers", KEYS)
+    whole = Schema.infer_tables(tables, "customers", KEYS)
+    assert whole.links.top == "customers"
+    assert Schema.infer(records).links is None
+    some = Schema.infer(records.take(pa.array([0, 2])), links=whole.links)
+    assert some.n_records == 2
+    assert Schema.infer(records, links=whole.links) == whole
+    found, expected = some.read(tables), some.read(records)
+    assert found.keys() == expected.keys()

@@ -291,3 +291,19 @@ def test_a_failed_update_changes_nothing():
 
 def test_generators_are_read_once():
     assert Schema.infer(record for record in SHOP) == Schema.infer(SHOP)
+
+
+def test_the_choices_of_another_schema():
+    schema = Schema.infer([{"a": i, "b": "x" * (i % 2), "c": [i]} for i in range(20)])
+    schema["a"] = "category"
+    schema.drop("c")
+    assert schema.choices == {"a": "category", "c": "dropped"}
+    schema.choices["b"] = "text"  # a copy
+    assert schema["b"].kind == "category"
+    again = Schema.infer([{"a": 3, "b": "x"}] * 3, choices=schema.choices)
+    assert again.choices == {"a": "category"}  # there is no c
+    assert again["a"].seen.counts == {3: 3}
+    mixed = Schema.infer([{"a": 1}, {"a": "x"}], choices={"a": "dropped", "a<text>": "text"})
+    assert mixed.choices == {"a": "dropped", "a<text>": "text"}
+    with pytest.raises(ValueError, match="'b' can be of"):
+        Schema.infer([{"b": "x"}], choices={"b": "number"})

@@ -148,9 +148,9 @@ def test_files_that_hold_no_records_are_refused(tmp_path):
         whole(tmp_path / "no.json")
     with pytest.raises(FileNotFoundError, match="Parquet files in a folder"):
         whole(tmp_path)
-    (tmp_path / "records.csv").write_text("a\n1\n")
-    with pytest.raises(ValueError, match=r"ends in .parquet, .json, .jsonl or .ndjson"):
-        whole(tmp_path / "records.csv")
+    (tmp_path / "records.txt").write_text("a\n1\n")
+    with pytest.raises(ValueError, match=r"ends in .parquet, .csv, .json, .jsonl or .ndjson"):
+        whole(tmp_path / "records.txt")
 
 
 def test_damaged_parquet_is_refused(tmp_path):

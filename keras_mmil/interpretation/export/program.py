@@ -219,8 +219,10 @@ def _criteria(
             most = int(np.floor(high)) if np.isfinite(high) else None
             yield Criterion(quantity, text, above=least, at_most=most)
         elif quantity.members is not None:
-            above = None if low < 0 else _as_double(low)
-            yield Criterion(quantity, text, above=above, at_most=_finite(_as_double(high)))
+            # Above 0 is any at all, and at most 0 is none.
+            above = None if low < 0 else _as_double(low) if low else 0.0
+            at_most = _finite(_as_double(high)) if high else 0.0
+            yield Criterion(quantity, text, above=above, at_most=at_most)
         else:
             present = high >= ABSENT
             yield Criterion(

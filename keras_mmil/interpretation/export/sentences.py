@@ -81,7 +81,7 @@ class _Writer:
         """What a bag holds whose members have no name."""
         for each in criteria:
             self._open[str(each.quantity.members), each.quantity.name] = None
-        present_first = sorted(criteria, key=lambda each: each.wanted is False)
+        present_first = sorted(criteria, key=lambda each: _occurs(each) is False)
         return _listed([_object(each) for each in present_first])
 
     def definition(self, kind: Kind, name: str) -> Iterator[str]:
@@ -123,18 +123,26 @@ def _of_bags_alone(criteria: Sequence[Criterion], kinds: dict[str, Kind]) -> boo
 
 
 def _requires(criterion: Criterion) -> bool:
-    if criterion.wanted is not None:
-        return criterion.wanted
     is_some = criterion.above == 0 and criterion.at_most is None
-    return is_some and criterion.quantity.measure == "count"
+    return _occurs(criterion) or (is_some and criterion.quantity.measure == "count")
+
+
+def _occurs(criterion: Criterion) -> bool | None:
+    """Whether there has to be one, or may be none; None where it is about a number or a share."""
+    if criterion.wanted is not None or criterion.quantity.measure != "frequency":
+        return criterion.wanted
+    if criterion.at_most is None and criterion.above == 0:
+        return True
+    return False if criterion.at_most == 0 else None
 
 
 def _subject(criterion: Criterion, kind: Kind) -> tuple[str, bool]:
     """Which members, and whether they are several."""
     word = kind.clusters.word if kind.clusters else kind.name
     words = kind.clusters.words if kind.clusters else f"{kind.name}s"
-    if criterion.wanted is not None:
-        return f"{'at least one' if criterion.wanted else 'no'} {word}", False
+    occurs = _occurs(criterion)
+    if occurs is not None:
+        return f"{'at least one' if occurs else 'no'} {word}", False
     q, amount = criterion.quantity, _amount(criterion)
     if q.measure == "frequency":
         return f"{amount} of the {words}", True
@@ -147,8 +155,9 @@ def _subject(criterion: Criterion, kind: Kind) -> tuple[str, bool]:
 def _object(criterion: Criterion) -> str:
     """What is held: "a 7", "no 3", "at least two 5"."""
     q = criterion.quantity
-    if criterion.wanted is not None:
-        return _article(q.name) if criterion.wanted else f"no {q.name}"
+    occurs = _occurs(criterion)
+    if occurs is not None:
+        return _article(q.name) if occurs else f"no {q.name}"
     if q.measure == "weight":
         return f"{q.name} with a total weight of {_amount(criterion)}"
     return f"{_amount(criterion)} {q.name}"

@@ -233,7 +233,7 @@ def overview(explainer: Reported, material: Material) -> list[str]:
 def made(explainer: Reported) -> dict[str, str]:
     """How the rules were made."""
     parameters = {
-        name: value
+        name: tuple(value) if isinstance(value, list) else value  # as they are in files
         for name, value in explainer.get_params().items()
         if name not in ("verbose", "n_jobs", "random_state", "target") and value is not None
     }

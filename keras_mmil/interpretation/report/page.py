@@ -75,6 +75,7 @@ def report(
     include_data: bool,
     n_cases: int,
     title: str | None,
+    about: Sequence[str],
     trained_on: npt.NDArray[np.uint64] | None,
     text_layer: TextBags | None,
 ) -> Report:
@@ -82,7 +83,7 @@ def report(
 
     Args:
         explainer: a fitted `Explainer`.
-        x, y, show, include_data, n_cases, title, trained_on: as for `Explainer.report`.
+        x, y, show, include_data, n_cases, title, about, trained_on: as for `Explainer.report`.
         text_layer: what the network reads texts by; None for other data.
     """
     check_int("n_cases", n_cases, 0)
@@ -100,7 +101,7 @@ def report(
     words = [clusters.path or clusters.words for clusters in explainer.clusters_]
     context = {
         "title": title or f"Rules for {_listed(explainer.classes_)}",
-        "overview": overview(explainer, material),
+        "overview": [*about, *overview(explainer, material)],
         "figures": figures(material),
         "rules": _rules(material, levels),
         "rare_share": _RARE,

@@ -7,7 +7,7 @@ import pytest
 from levels import clusters, top_level
 
 from keras_mmil.interpretation.export.rule_book import RuleBook
-from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, WEIGHT
+from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE, WEIGHT
 from keras_mmil.interpretation.rules.rule import Condition
 
 
@@ -49,6 +49,9 @@ def test_records(churn_explainer):
         (COUNT, 2.5, 3.5, "exactly three instances are u1"),
         (COUNT, -np.inf, 1.5, "at most one instance is u1"),
         (COUNT, 1.5, 20.5, "two to 20 instances are u1"),
+        (FREQUENCY, 0, np.inf, "at least one instance is u1"),
+        (FREQUENCY, -np.inf, 0, "no instance is u1"),
+        (FREQUENCY, 0, 0.5, "more than 0 % and at most 50 % of the instances are u1"),
         (FREQUENCY, 0.3, np.inf, "more than 30 % of the instances are u1"),
         (FREQUENCY, -np.inf, 0.25, "at most 25 % of the instances are u1"),
         (FREQUENCY, 0.1, 0.5, "more than 10 % and at most 50 % of the instances are u1"),
@@ -58,6 +61,20 @@ def test_records(churn_explainer):
 def test_amounts(feature, low, high, expected):
     level = top_level([(Condition(0, low, high),)], (clusters(feature=feature),))
     assert RuleBook((level,)).in_words() == [f"class 0 if {expected}"]
+
+
+@pytest.mark.parametrize("feature", [OCCURRENCE, FREQUENCY])
+def test_what_has_to_be_there_is_described(feature):
+    """Whether a rule asks for an occurrence, or for a share above none."""
+    edge = 0.5 if feature is OCCURRENCE else 0
+    some, none = Condition(0, low=edge), Condition(1, high=edge)
+    lower = top_level([(some, none)], (clusters(names=("7", "3"), feature=feature),))
+    lower = replace(lower, rules=replace(lower.rules, names=("v1",)), word="sub-bag")
+    bag = clusters(1, word="sub-bag", names=("v1",), feature=feature)
+    top = top_level([(some,)], (bag,), record=2)
+    assert RuleBook((lower, top)).in_words() == [
+        "class 0 if at least one sub-bag holds a 7 and no 3"
+    ]
 
 
 def test_several_cases():

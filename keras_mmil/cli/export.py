@@ -1,0 +1,106 @@
+"""Rules and networks of runs, for other programs."""
+
+import secrets
+import shutil
+import sys
+from pathlib import Path
+
+import keras
+import pyarrow as pa
+
+from keras_mmil._support.atomic import replacing
+from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.types import PathLike
+from keras_mmil.cli.own_files import new_records, users_errors
+from keras_mmil.estimators.saved import is_saved, load
+from keras_mmil.interpretation import Explainer
+from keras_mmil.records.keyed import joined
+
+__all__ = ["export"]
+
+_SAVED_MODEL, _PROLOG = "savedmodel", "prolog"
+
+
+def export(
+    run: PathLike,
+    to: str,
+    out: PathLike | None = None,
+    *,
+    data: PathLike | None = None,
+    labels: PathLike | None = None,
+) -> None:
+    """Write the rules, or the network, of a run in a form that other programs read.
+
+    Args:
+        run: folder of a finished `keras-mmil train` or `run`, or of a saved estimator.
+        to: "sql", "prolog", "python" or "json" for the rules; "savedmodel" for the network.
+        out: file to write to, or for a SavedModel a new folder; None for the standard output.
+        data: own records that the rules are to be applied to; None for none.
+        labels: Parquet file for the table of these records that the rules read. In Prolog they are
+            facts of the program, too.
+
+    Raises:
+        FileExistsError: if there is a folder already.
+        FileNotFoundError: if there is no such run, or no such data.
+        ValueError: if files are damaged, or the run is not on records.
+    """
+    model, explainer = _loaded(run)
+    if to == _SAVED_MODEL:
+        assert out is not None  # the command line asks for it
+        _save_model(model, Path(out))
+        return
+    table = None if data is None else _table(run, explainer, data, labels)
+    rules = explainer.rules_
+    text = {
+        "sql": rules.to_sql,
+        "prolog": lambda: rules.to_prolog(table),
+        "python": rules.to_python,
+        "json": rules.to_json,
+    }[to]()
+    text = text if text.endswith("\n") else f"{text}\n"
+    if out is None:
+        sys.stdout.write(text)
+        return
+    with replacing(out) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def _loaded(run: PathLike) -> tuple[keras.Model, Explainer]:
+    """The network and the rules of a run."""
+    if is_saved(run):
+        estimator = load(run)
+        return estimator.model_, estimator.explainer_
+    path = Path(run)
+    if not ((path / "model.keras").is_file() and (path / "rules").is_dir()):
+        raise FileNotFoundError(
+            "Expected the folder of a finished `keras-mmil train` or `run` with rules. "
+            f"Received: {run}"
+        )
+    model = load_network(path / "model.keras")
+    return model, Explainer.load(path / "rules", model)
+
+
+def _table(
+    run: PathLike, explainer: Explainer, data: PathLike, labels: PathLike | None
+) -> pa.Table:
+    """The table that rules read, of own records."""
+    if not is_saved(run):
+        raise ValueError(f"Expected a run on own records, for --data. Received: {run}")
+    estimator = load(run)
+    records = joined(list(new_records(estimator.schema_, data)), "")
+    with users_errors():
+        x = estimator.schema_.read(records, without=estimator.target_ or ())
+    return explainer.labels_table(x, labels)
+
+
+def _save_model(model: keras.Model, out: Path) -> None:
+    """Write a SavedModel to a folder that is whole or absent."""
+    if out.exists():
+        raise FileExistsError(f"Expected a new folder for a SavedModel. Received: --out {out}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f"part-{secrets.token_hex(8)}-{out.name}")
+    try:
+        model.export(part, verbose=False)
+        part.rename(out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

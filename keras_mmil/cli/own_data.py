@@ -1,0 +1,313 @@
+"""Own records, with what is to be predicted of them, divided for training, validation and test."""
+
+import datetime
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from keras_mmil._support.percent import percent
+from keras_mmil._support.types import Array, Bools, Ints
+from keras_mmil.cli.own_files import did_you_mean, read, users_errors
+from keras_mmil.cli.splitting import Split, at_random, by_group, by_time
+from keras_mmil.cli.train_options import TrainSettings
+from keras_mmil.records import Schema
+from keras_mmil.records.columns import numbers_at, values_at
+
+__all__ = ["OwnData"]
+
+_LEAST = 10  # records
+_FEW = 10  # different integers that may well be classes
+_MOST_SHOWN = 8  # classes
+_PARTS = ("training", "validation", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class OwnData:
+    """Own records.
+
+    Attributes:
+        name: of the file or folder that they are from.
+        records: all of them, an Arrow array.
+        schema: of all of them, with all choices.
+        target: path of what is to be predicted.
+        is_number: whether that is a number, and not one of some classes.
+        split: numbers of the records of each part.
+        about: what is to be said of target and parts, lines of text.
+    """
+
+    name: str
+    records: pa.Array
+    schema: Schema
+    target: str
+    is_number: bool
+    split: Split
+    about: tuple[str, ...]
+
+    @classmethod
+    def of(cls, settings: TrainSettings) -> Self:
+        """The data that the settings of a training name.
+
+        Raises:
+            FileNotFoundError: if they are not there.
+            ValueError: if they cannot be read, or not be predicted or divided in this way; it names
+                the option.
+        """
+        records, links, unread = read(
+            settings.data,
+            tables=settings.tables,
+            keys=settings.keys,
+            top=settings.top,
+            orphans=settings.orphans,
+            target=settings.target,
+        )
+        if not len(records):
+            raise ValueError(f"Expected at least one record. Received: none in {settings.data}")
+        with users_errors():
+            schema = Schema.infer(records, settings.choices, links)
+        if lost := settings.choices.keys() - schema.choices.keys():
+            raise ValueError(
+                "Expected choices about fields that the records have, as --schema. "
+                f"Received: {min(lost)}{did_you_mean(min(lost), _paths(schema))}"
+            )
+        return _Reader(settings, records, schema, unread).data(cls)
+
+    def take(self, chosen: Ints) -> pa.Array:
+        """Some of the records."""
+        return self.records.take(pa.array(chosen))
+
+    def schema_of_training(self) -> Schema:
+        """The schema of the records to train on, which knows nothing of the others.
+
+        Raises:
+            ValueError: if others are of another structure.
+        """
+        train = self.take(self.split.train)
+        schema = Schema.infer(train, self.schema.choices, self.schema.links)
+        with users_errors(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # which come when it is read for good
+            schema.read(self.records)
+        return schema
+
+    def parts(self) -> Array:
+        """The part of each record, texts [records]; empty for those that are left out."""
+        found = np.full(len(self.records), "", "<U10")
+        for name, chosen in zip(_PARTS, self.split, strict=True):
+            found[chosen] = name
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Makes data of settings, records and their schema, whose kinds it chooses.
+
+    Attributes:
+        settings: of the training.
+        records: all of them.
+        schema: of these.
+        unread: names of tables beside those of the records.
+    """
+
+    settings: TrainSettings
+    records: pa.Array
+    schema: Schema
+    unread: Sequence[str]
+
+    def data(self, make: Any) -> Any:
+        """The `OwnData`."""
+        settings, schema = self.settings, self.schema
+        for option in ("target", "split_by", "time"):
+            self._check_field(option)
+        is_number = self._choose_kind()
+        is_left, about = self._usable()
+        chosen = np.flatnonzero(is_left)
+        values = values_at(schema, self.records.take(pa.array(chosen)), settings.target).values
+        classes: Ints = np.zeros(len(chosen), np.int64)
+        if is_number:
+            about.append(self._about_number(values))
+        else:
+            names, classes = _classes(values)
+            names = list(map(bool, names)) if schema[settings.target].kind == "boolean" else names
+            about.append(self._about_classes(names, classes))
+        split, how = self._split(chosen, classes, is_number)
+        if not is_number:
+            self._check_classes(names, classes, split)
+        sizes = ", ".join(f"{len(x):,} for {n}" for n, x in zip(_PARTS, split, strict=True))
+        split = Split(*(chosen[part] for part in split))
+        about.append(f"Parts: {sizes}; {how}")
+        name = Path(settings.data).name
+        return make(name, self.records, schema, settings.target, is_number, split, tuple(about))
+
+    def _check_field(self, option: str) -> None:
+        path, flag = getattr(self.settings, option), _flag(option)
+        if path is None:
+            return
+        if path not in self.schema:
+            raise ValueError(
+                f"Expected a field of the records as {flag}. "
+                f"Received: {path}{did_you_mean(path, _paths(self.schema))}"
+            )
+        if option != "target" and path == self.settings.target:
+            raise ValueError(f"Expected another field than the target. Received: {flag} {path}")
+        try:
+            values_at(self.schema, self.records, path)
+        except ValueError as error:
+            raise ValueError(f"{error}, as {flag}") from error
+
+    def _choose_kind(self) -> bool:
+        """Have the target taken for a number or for classes; whether it is a number."""
+        target, task, schema = self.settings.target, self.settings.task, self.schema
+        part = schema[target]
+        if part.kind == "constant":
+            raise ValueError(
+                f"Expected different values to predict. Received: --target {target}, {part.why}"
+            )
+        if task is None and part.kind not in ("number", "boolean", "category"):
+            hint = ". --task classification takes its values for classes"
+            raise ValueError(
+                "Expected a number, a boolean or a category to predict. Received: "
+                f"--target {target}, which is {part.kind}: {part.why}"
+                f"{hint if part.type == 'text' and part.kind != 'time' else ''}"
+            )
+        is_number = part.kind == "number" if task is None else task == "regression"
+        if is_number != (part.kind == "number") and (is_number or part.kind not in _CLASSES):
+            try:
+                schema[target] = "number" if is_number else "category"
+            except ValueError as error:
+                raise ValueError(f"{error}, for --task {task}") from error
+        return is_number
+
+    def _usable(self) -> tuple[Bools, list[str]]:
+        """Which records can be used, and what is to be said of the others."""
+        n, source = len(self.records), Path(self.settings.data).name
+        is_left, without = np.ones(n, bool), []
+        for option in ("target", "split_by", "time"):
+            path = getattr(self.settings, option)
+            if path is None:
+                continue
+            at = values_at(self.schema, self.records, path).at
+            if at is not None:
+                has = np.zeros(n, bool)
+                has[at] = True
+                without.append(f"{n - len(at):,} without {path}")
+                is_left &= has
+        links = self.schema.links
+        about = f"Records: {n:,}{'' if links is None else f' rows of {links.top}'} in {source}"
+        if self.unread:
+            about += f"; not read are the tables {', '.join(self.unread)}"
+        if without:
+            about += f"; left out are {', '.join(without)}"
+        if is_left.sum() < _LEAST:
+            raise ValueError(
+                f"Expected at least {_LEAST} records for training, validation and test. "
+                f"Received: {is_left.sum()} of {n} in {source}"
+                f"{''.join(f', {each}' for each in without)}"
+            )
+        return is_left, [about]
+
+    def _about_number(self, values: pa.Array) -> str:
+        target, y = self.settings.target, np.asarray(values, np.float64)
+        if y.min() == y.max():
+            raise ValueError(
+                f"Expected different numbers to predict. Received: --target {target}, which is "
+                f"always {y[0]:g}"
+            )
+        about = f"{y.min():g} to {y.max():g}, {y.mean():.6g} on average"
+        few = len(np.unique(y)) <= _FEW and (y == np.floor(y)).all()
+        hint = ". If it stands for classes: --task classification" if few else ""
+        return f"Target: {target}, a number: {about}{hint}"
+
+    def _about_classes(self, names: list[Any], classes: Ints) -> str:
+        target, counts = self.settings.target, np.bincount(classes)
+        if len(names) < 2:
+            raise ValueError(
+                f"Expected at least two classes to predict. Received: --target {target}, which is "
+                f"{names[0]!r} in all {len(classes)} records that have it"
+            )
+        order = np.argsort(-counts, kind="stable")
+        shown = [f"{names[i]} {percent(counts[i] / len(classes))}" for i in order[:_MOST_SHOWN]]
+        more = ", …" if len(names) > _MOST_SHOWN else ""
+        return f"Target: {target}, {len(names)} classes: {', '.join(shown)}{more}"
+
+    def _split(self, chosen: Ints, classes: Ints, is_number: bool) -> tuple[Split, str]:
+        """Positions in the chosen records, and how they are divided."""
+        settings, records = self.settings, self.records.take(pa.array(chosen))
+        path = settings.split_by or settings.time
+        try:
+            if settings.split_by is not None:
+                values = values_at(self.schema, records, settings.split_by).values
+                _, groups = _classes(values)
+                split = by_group(groups, None if is_number else classes, settings.seed)
+                n = [len(np.unique(groups[part])) for part in split]
+                how = f"{n[0]:,}, {n[1]:,} and {n[2]:,} different values of {path}, which is not "
+                how += "read, as those of the test are new"
+                self.schema.drop(settings.split_by)
+            elif settings.time is not None:
+                split, first, last = by_time(numbers_at(self.schema, records, settings.time))
+                shown = [_shown(x, self.schema[settings.time].kind) for x in (first, last)]
+                how = f"by {path}, validation from {shown[0]} on, test from {shown[1]} on"
+            else:
+                split, path = at_random(classes, settings.seed), None
+                how = "drawn at random" + ("" if is_number else ", with equal shares of each class")
+        except ValueError as error:
+            flag = _flag("split_by" if settings.split_by else "time")
+            raise ValueError(f"{error}, for {flag} {path}") from error
+        if empty := [n for n, part in zip(_PARTS, split, strict=True) if not len(part)]:
+            raise ValueError(
+                f"Expected records for each part. Received: none for {' and '.join(empty)}"
+            )
+        if settings.limit is not None and settings.limit < max(map(len, split)):
+            random = np.random.default_rng(settings.seed)
+            split = Split(*(_at_most(settings.limit, part, random) for part in split))
+            how += f"; at most {settings.limit:,} of each part"
+        return split, how
+
+    def _check_classes(self, names: list[Any], classes: Ints, split: Split) -> None:
+        """Raise ValueError where the network could not learn a class that it is judged by."""
+        lost = np.setdiff1d(classes[np.concatenate(split)], classes[split.train])
+        if len(lost):
+            n = int(np.isin(classes[np.concatenate(split)], lost).sum())
+            shown = ", ".join(repr(names[i]) for i in lost[:_MOST_SHOWN])
+            raise ValueError(
+                "Expected records of each class for training. "
+                f"Received: none of {shown}, which is in {n} records for validation or test"
+            )
+
+
+_CLASSES = ("boolean", "category")
+
+
+def _paths(schema: Schema) -> Iterator[str]:
+    return (part.path for part in schema)
+
+
+def _flag(option: str) -> str:
+    return "--" + option.replace("_", "-")
+
+
+def _classes(values: pa.Array) -> tuple[list[Any], Ints]:
+    """The different values, and which each is."""
+    if pa.types.is_dictionary(values.type):  # which may have values that are not there
+        values = values.dictionary_decode()
+    encoded = pc.dictionary_encode(values)
+    names = encoded.dictionary.to_pylist()
+    order = sorted(range(len(names)), key=names.__getitem__)
+    place = np.empty(len(names), np.int64)
+    place[order] = np.arange(len(names))
+    return [names[i] for i in order], place[np.asarray(encoded.indices)]
+
+
+def _at_most(limit: int, part: Ints, random: np.random.Generator) -> Ints:
+    return part if len(part) <= limit else np.sort(random.choice(part, limit, replace=False))
+
+
+def _shown(time: float, kind: str) -> str:
+    if kind != "time":
+        return f"{time:.10g}"
+    found = datetime.datetime.fromtimestamp(time, datetime.UTC)
+    return found.strftime("%Y-%m-%d" if time % 86400 == 0 else "%Y-%m-%d %H:%M:%S")

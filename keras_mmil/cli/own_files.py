@@ -1,0 +1,237 @@
+"""Where own data are, and how they are read: files of records, and folders of tables."""
+
+import contextlib
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from keras_mmil._support.checksums import checksum_of_file
+from keras_mmil._support.types import PathLike
+from keras_mmil.records import Schema
+from keras_mmil.records.linking import Links, columns_of_table
+from keras_mmil.records.sources import batches
+from keras_mmil.records.whole import whole
+
+__all__ = ["checksums", "did_you_mean", "new_records", "read", "users_errors"]
+
+_ENDINGS = (".csv", ".parquet", ".json", ".jsonl", ".ndjson")
+_ROWS = 4096  # records of a piece that is predicted
+_N_SHOWN = 12
+
+
+@contextlib.contextmanager
+def users_errors() -> Iterator[None]:
+    """Turn errors about data into those that the command line shows, in its own words."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        text = str(error.args[0]) if error.args else str(error)
+        raise ValueError(text.replace("orphans='drop'", "--orphans drop")) from error
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """What else may be meant by a name that is not known: a few words in brackets."""
+    names = list(dict.fromkeys(known))
+    inner = [each for each in names if each.endswith(f".{name}")]
+    close = inner[:3] or difflib.get_close_matches(name, names, n=3)
+    if close:
+        return f" (did you mean {' or '.join(map(repr, close))}?)"
+    more = ", …" if len(names) > _N_SHOWN else ""
+    return f" (there are {', '.join(names[:_N_SHOWN])}{more})"
+
+
+def checksums(
+    path: PathLike, tables: Sequence[str] | None, keys: Sequence[Sequence[str]], top: str | None
+) -> dict[str, str]:
+    """SHA-256 of the files that are read, by their paths in the folder.
+
+    Args:
+        path, tables, keys, top: as of `read`.
+
+    Raises:
+        FileNotFoundError, ValueError: as `read`, if they are not there.
+    """
+    path = Path(path)
+    where = _located(path, tables, keys, top)
+    files = list(where.values()) if isinstance(where, dict) else [where]
+    if where == path and path.is_dir():
+        files = sorted(path.rglob("*.parquet"))
+    around = path if path.is_dir() else path.parent
+    return {file.relative_to(around).as_posix(): checksum_of_file(file) for file in files}
+
+
+def read(
+    path: PathLike,
+    *,
+    tables: Sequence[str] | None,
+    keys: Sequence[Sequence[str]],
+    top: str | None,
+    orphans: str,
+    target: str,
+) -> tuple[pa.Array, Links | None, list[str]]:
+    """All records of a file or folder.
+
+    Args:
+        path: of a file of records, of a folder of Parquet files with records, or of a folder of
+            tables.
+        tables: names of the tables to read; None for all.
+        keys: how they are linked, as of `records.link`.
+        top: the table at the top; None for the one that has the target.
+        orphans: as of `records.link`.
+        target: path of the target.
+
+    Returns:
+        The records; how the tables are linked, None where they are of none; and the tables of the
+        folder that are not read.
+
+    Raises:
+        FileNotFoundError: if there is nothing.
+        ValueError: if it cannot be read, or it cannot be told how.
+    """
+    where = _located(Path(path), tables, keys, top)
+    with users_errors():
+        if isinstance(where, Path):
+            return whole(where), None, []
+        columns = {name: columns_of_table(name, file) for name, file in where.items()}
+        pairs = [(child, parent) for child, parent in keys]
+        links = Links.of(_top(columns, keys, target) if top is None else top, pairs, orphans)
+        return links.link(columns), links, sorted(_tables_in(Path(path)).keys() - where.keys())
+
+
+def new_records(schema: Schema, path: PathLike) -> Iterator[pa.Array]:
+    """Records to predict, some at a time.
+
+    Args:
+        schema: of the records that the network was trained on.
+        path: of records like them: a file, or a folder. Linked tables are read as a whole.
+
+    Raises:
+        FileNotFoundError, ValueError: as `read`.
+    """
+    links, path = schema.links, Path(path)
+    if links is not None and path.is_file():
+        raise ValueError(
+            "Expected a folder of tables, as those that the run was trained on. "
+            f"Received: {path}, a file"
+        )
+    keys, top = (None, None) if links is None else (links.keys, links.top)
+    where = _located(path, None, keys, top)
+    with users_errors():
+        if links is not None and isinstance(where, dict):
+            pieces: Iterator[pa.Array] = iter([links.link(where)])
+        else:
+            pieces = (batch.records for batch in batches(where))
+        for records in pieces:
+            for start in range(0, len(records), _ROWS):
+                yield records[start : start + _ROWS]
+
+
+def _located(
+    path: Path,
+    tables: Sequence[str] | None,
+    keys: Sequence[Sequence[str]] | None,
+    top: str | None,
+) -> Path | dict[str, Path]:
+    """The file or folder of the records, or the files of tables by name.
+
+    Args:
+        path, tables, keys, top: as of `read`; with None for keys there can be none.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"Expected a file or a folder with data. Received: {path}")
+    is_linked = bool(tables or keys or top)
+    if not path.is_dir():
+        if is_linked:
+            raise ValueError(
+                "Expected a folder of tables, for --tables, --key and --top. "
+                f"Received: {path}, a file"
+            )
+        return path
+    found = _tables_in(path)
+    if is_linked:
+        return _chosen(path, found, tables, keys or (), top)
+    if found and all(file.suffix == ".parquet" for file in found.values()):
+        names = {tuple(sorted(pyarrow.parquet.read_schema(x).names)) for x in found.values()}
+        if len(names) == 1:
+            return path
+    elif not found and any(path.rglob("*.parquet")):
+        return path
+    if len(found) == 1:
+        (file,) = found.values()
+        return file
+    if not found:
+        raise FileNotFoundError(
+            f"Expected files that end in {', '.join(_ENDINGS)}. Received: {path} without one"
+        )
+    wanted = "--key, such as --key orders.customer=customers.id, for a folder of several tables"
+    if keys is None:
+        wanted = "one file of records, as those that the run was trained on"
+    raise ValueError(f"Expected {wanted}. Received: {path} with {', '.join(found)}")
+
+
+def _tables_in(folder: Path) -> dict[str, Path]:
+    """The files of a folder that may be tables, by their names without endings."""
+    found: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):
+        name = file.name.removesuffix(".gz") if "json" in file.name else file.name
+        if not file.is_file() or Path(name).suffix not in _ENDINGS:
+            continue
+        stem = Path(name).stem
+        if stem in found:
+            raise ValueError(
+                f"Expected one file for each table. Received: {found[stem].name} and {file.name} "
+                f"in {folder}"
+            )
+        found[stem] = file
+    return found
+
+
+def _chosen(
+    folder: Path,
+    found: Mapping[str, Path],
+    tables: Sequence[str] | None,
+    keys: Sequence[Sequence[str]],
+    top: str | None,
+) -> dict[str, Path]:
+    """The tables that are named, or else those that keys lead to."""
+    columns = [column for pair in keys for column in pair]
+    if unlinked := [x for x in columns if not any(x.startswith(f"{name}.") for name in found)]:
+        raise ValueError(
+            f"Expected the tables of the keys in {folder}. Received: {unlinked[0]}, of no table "
+            f"there{did_you_mean(unlinked[0].partition('.')[0], found)}"
+        )
+    for name in [*(tables or ()), *([] if top is None else [top])]:
+        if name not in found:
+            raise ValueError(
+                f"Expected names of tables in {folder}. Received: {name}{did_you_mean(name, found)}"
+            )
+    if tables:
+        return {name: found[name] for name in tables}
+    linked = {name for name in found if any(x.startswith(f"{name}.") for x in columns)}
+    return {name: file for name, file in found.items() if name in linked or name == top}
+
+
+def _top(
+    columns: Mapping[str, Mapping[str, pa.Array]], keys: Sequence[Sequence[str]], target: str
+) -> str:
+    """The table that has the target; of several the one that refers to no other."""
+    names = {target, target.partition(".")[0]}
+    found = [name for name, of_table in columns.items() if names & of_table.keys()]
+    if not found:
+        known = [column for of_table in columns.values() for column in of_table]
+        raise ValueError(
+            "Expected a column of one of the tables as --target. "
+            f"Received: {target}{did_you_mean(target, known)}"
+        )
+    if len(found) > 1:
+        children = {name for name in found for child, _ in keys if child.startswith(f"{name}.")}
+        found = [name for name in found if name not in children] or found
+    if len(found) > 1:
+        raise ValueError(
+            f"Expected --top, one of the tables with a column {target}: {', '.join(found)}. "
+            "Received: none"
+        )
+    return found[0]

@@ -1,0 +1,245 @@
+"""Predictions of own records, and why, in the words of the data."""
+
+import csv
+import json
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from keras_mmil._support.atomic import replacing
+from keras_mmil._support.types import PathLike
+from keras_mmil.cli.own_files import did_you_mean, new_records, users_errors
+from keras_mmil.estimators import NestedClassifier, NestedRegressor
+from keras_mmil.estimators.saved import is_saved, load
+from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.readout.explanation import Explanation
+from keras_mmil.records import Schema
+from keras_mmil.records.columns import columns_of
+
+__all__ = ["load_trained", "predict"]
+
+Estimator: TypeAlias = NestedClassifier | NestedRegressor
+Row: TypeAlias = dict[str, Any]
+
+_OWN = ("record", "prediction", "probability", "rules", "agrees", "because", "explanation")
+_N_EXPLAINED = 64  # records at a time: explanations of many are large
+
+
+def predict(
+    run: PathLike,
+    data: PathLike,
+    *,
+    explain: bool = False,
+    out: PathLike | None = None,
+    form: str | None = None,
+    keep: Sequence[str] = (),
+) -> int:
+    """Predict records, and write a line for each: as JSON, or as CSV.
+
+    A line has "record", the number of the record from 0; the fields to keep; "prediction"; of a
+    classifier "probability" for each class; and with `explain` "rules", what the rules say;
+    "agrees", whether that is what the network says; "because", the rule that fired, in words; and
+    "explanation", a text with the parts that decided.
+
+    Args:
+        run: folder of a finished `keras-mmil train`, or of a saved estimator.
+        data: records as those that it was trained on, which need no target.
+        explain: whether to say why.
+        out: file to write to; None for the standard output.
+        form: "jsonl" or "csv"; None for what the ending of `out` says, else "jsonl".
+        keep: fields at the top of the records to write beside the predictions.
+
+    Returns:
+        The number of records.
+
+    Raises:
+        FileNotFoundError: if there is no such run, or no such data.
+        ValueError: if the records hold nothing that the network reads, a field to keep is not
+            there, or rules are wanted that there are not.
+    """
+    estimator = load_trained(run)
+    rows = _rows(estimator, data, explain, keep)
+    as_csv = (form or ("csv" if Path(out or "").suffix == ".csv" else "jsonl")) == "csv"
+    write = _write_csv if as_csv else _write_json
+    if out is None:
+        return write(sys.stdout, rows)
+    with replacing(out) as part, open(part, "w", newline="", encoding="utf-8") as file:
+        return write(file, rows)
+
+
+def load_trained(run: PathLike) -> Estimator:
+    """The estimator in a folder.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        ValueError: if it is damaged.
+    """
+    if not is_saved(run):
+        raise FileNotFoundError(
+            "Expected the folder of a finished `keras-mmil train`, or of a saved estimator. "
+            f"Received: {run}"
+        )
+    return load(run)
+
+
+def _rows(
+    estimator: Estimator, data: PathLike, explain: bool, keep: Sequence[str]
+) -> Iterator[Row]:
+    """A dict for each record."""
+    because = _reasons(estimator.explainer_) if explain else None
+    fields = _Fields(estimator.schema_, estimator.target_ or (), data, keep)
+    first = 0
+    for records in new_records(estimator.schema_, data):
+        kept = fields.kept(records)
+        with users_errors():
+            x = estimator.schema_.read(records, without=estimator.target_ or ())
+        found = estimator.predictions_of(np.asarray(estimator.model_.predict(x, verbose=0)))
+        predictions = list(_predictions(estimator, found))
+        reasons: Iterator[Row] = iter([{}] * len(records))
+        if because is not None:
+            reasons = _explained(estimator, records, first, because)
+        for i, (prediction, reason) in enumerate(zip(predictions, reasons, strict=True)):
+            yield {"record": first + i, **kept[i], **prediction, **reason}
+        first += len(records)
+    fields.warn()
+
+
+def _predictions(estimator: Estimator, found: Mapping[str, Any]) -> Iterator[Row]:
+    if isinstance(estimator, NestedRegressor):
+        for number in found["prediction"]:
+            yield {"prediction": float(str(number))}  # as few digits as tell float32s apart
+        return
+    names = [str(name) for name in estimator.classes_.tolist()]
+    for label, probabilities in zip(found["prediction"], found["probability"], strict=True):
+        chosen: Any = label.tolist() if isinstance(label, np.generic | np.ndarray) else label
+        if estimator.is_multilabel_:
+            chosen = [name for name, is_there in zip(names, chosen, strict=True) if is_there]
+        numbers = [float(str(p)) for p in np.asarray(probabilities, np.float32)]
+        yield {"prediction": chosen, "probability": dict(zip(names, numbers, strict=True))}
+
+
+def _explained(
+    estimator: Estimator,
+    records: pa.Array,
+    first: int,
+    because: Callable[[Explanation], str],
+) -> Iterator[Row]:
+    explainer = estimator.explainer_
+    for start in range(0, len(records), _N_EXPLAINED):
+
+        def show(position: tuple[int, ...], start: int = start) -> str:
+            return str(position[-1] + (first + start if len(position) == 1 else 0))
+
+        x = estimator.schema_.read(
+            records[start : start + _N_EXPLAINED], without=estimator.target_ or ()
+        )
+        for each in explainer.explain(x, show):
+            yield {
+                "rules": each.top_bag.name,
+                "agrees": each.agrees,
+                "because": because(each),
+                "explanation": str(each),
+            }
+
+
+def _reasons(explainer: Explainer) -> Callable[[Explanation], str]:
+    """A function from an explanation to the rule that fired on the record, in words."""
+    rules = explainer.levels_[-1].rules
+    sentences = explainer.rules_.in_words()
+    definitions = dict(each.split(": ", 1) for each in sentences[len(rules) :] if ": " in each)
+    of_rule = {
+        id(rule): _defined(
+            sentence.removeprefix(f"{rules.names[rule.conclusion]} ").removeprefix("if "),
+            definitions,
+        )
+        for rule, sentence in zip(rules, sentences, strict=False)
+    }
+    return lambda explanation: of_rule[id(explanation.top_bag.rule)]
+
+
+def _defined(text: str, definitions: Mapping[str, str]) -> str:
+    """A text with the definitions of the clusters that it names, and that these name."""
+    for name, definition in definitions.items():  # each before those that it names
+        if re.search(rf"\b{re.escape(name)}\b", text):
+            text += f"; {name}: {definition}"
+    return text
+
+
+class _Fields:
+    """The fields of new records: those that are passed on, and those that the network misses."""
+
+    def __init__(
+        self, schema: Schema, target: str | Sequence[str], data: PathLike, keep: Sequence[str]
+    ) -> None:
+        self._wanted = schema.columns(without=target)
+        self._data, self._keep = data, list(dict.fromkeys(keep))
+        self._seen: set[str] = set()
+
+    def kept(self, records: pa.Array) -> list[Row]:
+        """The fields to keep of some records.
+
+        Raises:
+            ValueError: if they are not there, or nothing is that the network reads.
+        """
+        columns = columns_of(records, [*self._wanted, *self._keep])
+        if self._wanted and not columns.keys() & set(self._wanted):
+            raise ValueError(
+                f"Expected records with the fields {', '.join(self._wanted)}. "
+                f"Received: {self._data} with {', '.join(columns)}"
+            )
+        self._seen |= columns.keys() & set(self._wanted)
+        for name in self._keep:
+            if name in _OWN:
+                raise ValueError(
+                    f"Expected other fields to keep than {', '.join(_OWN)}. Received: --keep {name}"
+                )
+            if name not in columns:
+                raise ValueError(
+                    "Expected fields at the top of the records as --keep. "
+                    f"Received: {name}{did_you_mean(name, columns)}"
+                )
+        kept = {name: columns[name].to_pylist() for name in self._keep}
+        return [{name: kept[name][i] for name in self._keep} for i in range(len(records))]
+
+    def warn(self) -> None:
+        """Say which fields no record has had."""
+        missing = [name for name in self._wanted if name not in self._seen]
+        if missing and self._seen:
+            warnings.warn(
+                f"No record in {self._data} has {', '.join(missing)}, which the network reads; "
+                "taken as missing.",
+                stacklevel=2,
+            )
+
+
+def _write_json(file: TextIO, rows: Iterator[Row]) -> int:
+    n = 0
+    for n, row in enumerate(rows, 1):  # noqa: B007
+        file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+    return n
+
+
+def _write_csv(file: TextIO, rows: Iterator[Row]) -> int:
+    writer, n = None, 0
+    for n, row in enumerate(rows, 1):  # noqa: B007
+        flat = dict(_flat(row))
+        if writer is None:
+            writer = csv.DictWriter(file, list(flat), lineterminator="\n")
+            writer.writeheader()
+        writer.writerow(flat)
+    return n
+
+
+def _flat(row: Row) -> Iterator[tuple[str, Any]]:
+    """Cells: a column for each probability; several labels as JSON."""
+    for name, value in row.items():
+        if name == "probability":
+            yield from ((f"probability.{each}", p) for each, p in value.items())
+        else:
+            yield name, json.dumps(value) if isinstance(value, list | dict) else value

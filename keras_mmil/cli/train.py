@@ -1,0 +1,188 @@
+"""Own data: from a file or a folder of tables to a network, its figures, and its rules."""
+
+import csv
+import re
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from keras_mmil._support.atomic import replacing
+from keras_mmil.cli.output import print_run, write_shown
+from keras_mmil.cli.own_data import OwnData
+from keras_mmil.cli.page import PAGE, write_page
+from keras_mmil.cli.progress import Progress
+from keras_mmil.cli.run_folder import RunFolder
+from keras_mmil.cli.train_options import TrainOptions, TrainSettings
+from keras_mmil.cli.trained_run import TrainedRun
+from keras_mmil.estimators import NestedClassifier, NestedRegressor
+from keras_mmil.records import Schema
+from keras_mmil.zoo.experiments.report import Report
+
+__all__ = ["Trained", "train"]
+
+_SCHEMA, _SPLIT = "schema.json", "split.csv"
+_MOST_SENTENCES, _MOST_LINES = 12, 40  # that are printed
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a training on own data found.
+
+    Attributes:
+        estimator: the fitted one, with its rules.
+        data: what it was trained and tested on.
+        metrics: figures by metric.
+    """
+
+    estimator: NestedClassifier | NestedRegressor
+    data: OwnData
+    metrics: dict[str, float]
+
+
+def train(options: TrainOptions) -> Trained:
+    """Train a network on own data, test it, read its rules, and write everything to a folder.
+
+    The folder is that of a saved estimator, for `NestedClassifier.load` or `NestedRegressor.load`.
+    It also holds `schema.json`, `split.csv` (the part that each record is in), `history.csv`,
+    `metrics.json`, `rules.txt`, `report.html` and `fidelity.png`.
+
+    Raises:
+        FileExistsError: if there is a run already, and it is not to be resumed.
+        FileNotFoundError: if there are no data.
+        ValueError: as `TrainSettings.of` and `OwnData.of`.
+    """
+    settings = TrainSettings.of(options)
+    folder = RunFolder(
+        options.out or f"runs/{_name(settings)}",
+        settings.to_dict(),
+        resume=options.resume,
+        replace=options.replace,
+    )
+    data = OwnData.of(settings)
+    schema = data.schema_of_training()
+    estimator = _estimator(settings, data, schema, options)
+    folder.create()  # not before: without data there is no run to resume
+    schema.save(folder / _SCHEMA)
+    _write_split(folder / _SPLIT, data)
+    print(schema)
+    print(f"\nSchema: {folder / _SCHEMA}")
+    print('  To have a field taken for something else, or left out, set "choices" there, such as')
+    print('  {"FIELD": "category"} or {"FIELD": "dropped"}, and pass the file as --schema.')
+    print("\n".join(data.about), flush=True)
+    _fit(estimator, data, folder, resume=options.resume, shows_progress=options.verbose == 1)
+    run = TrainedRun(estimator, data)
+    history = _history(folder)
+    best = min(history, key=lambda epoch: epoch["val_loss"])
+    print(
+        f"Training: {len(history)} epochs; the loss on the records for validation was lowest in "
+        f"epoch {best['epoch'] + 1:.0f}, {best['val_loss']:.4g}"
+    )
+    print("Reading the rules …", flush=True)
+    metrics = _figures(run, sum(epoch["seconds"] for epoch in history))
+    estimator.save(folder.path)
+    _write(run, metrics, folder)
+    _print_sentences(estimator.rules_.in_words())
+    print_run(estimator.explainer_, metrics, {}, folder.path, most_lines=_MOST_LINES)
+    print(f"To look at: {folder / PAGE}")
+    return Trained(estimator, data, metrics)
+
+
+def _name(settings: TrainSettings) -> str:
+    stem = Path(settings.data).name.partition(".")[0]
+    return re.sub(r"[^\w.-]+", "-", f"{stem}-{settings.target}-seed{settings.seed}")
+
+
+def _estimator(
+    settings: TrainSettings, data: OwnData, schema: Schema, options: TrainOptions
+) -> NestedClassifier | NestedRegressor:
+    shows_bar = options.verbose > 0 and sys.stdout.isatty()
+    explainer = {"random_state": settings.seed, "verbose": int(shows_bar)}
+    if options.max_clusters is not None:
+        explainer["max_clusters"] = options.max_clusters
+    kind = NestedRegressor if data.is_number else NestedClassifier
+    return kind(
+        schema=schema,
+        learning_rate=settings.learning_rate,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        patience=settings.patience,
+        explainer=explainer,
+        random_state=settings.seed,
+        verbose=2 if options.verbose == 2 else 0,
+    )
+
+
+def _fit(
+    estimator: NestedClassifier | NestedRegressor,
+    data: OwnData,
+    folder: RunFolder,
+    *,
+    resume: bool,
+    shows_progress: bool,
+) -> None:
+    train, valid, _ = map(data.take, data.split)
+    estimator.fit(
+        train,
+        data.target,
+        validation_data=(valid, data.target),
+        callbacks=[Progress(estimator.epochs)] if shows_progress else [],
+        folder=folder.path,
+        resume=resume,
+    )
+
+
+def _history(folder: RunFolder) -> list[dict[str, float]]:
+    """What was measured in each epoch."""
+    with open(folder / "history.csv", newline="") as file:
+        return [{name: float(x) for name, x in row.items()} for row in csv.DictReader(file)]
+
+
+def _figures(run: TrainedRun, seconds: float) -> dict[str, float]:
+    """The figures of network and rules on the records for test.
+
+    Args:
+        run: the run.
+        seconds: that the training took.
+    """
+    started = time.perf_counter()
+    with warnings.catch_warnings():  # there are as many clusters as can be: that is all right
+        warnings.filterwarnings("ignore", message="Level .* distinct points")
+        explainer = run.explainer
+    page = run.page()
+    found = explainer.evaluate(page.x, page.y)
+    return {
+        **run.figures,
+        "train_minutes": seconds / 60,
+        "rule_accuracy": found["accuracy"],
+        "rule_accuracy_majority": found["accuracy_majority"],
+        "fidelity": found["fidelity"],
+        "fidelity_majority": found["fidelity_majority"],
+        "extract_seconds": time.perf_counter() - started,
+    }
+
+
+def _write(run: TrainedRun, metrics: dict[str, float], folder: RunFolder) -> None:
+    """Write what there is to show."""
+    x_train, x_valid = map(run.read, run.data.split[:2])
+    report = Report(folder.path, run.estimator.model_, run.explainer, x_train)
+    write_shown(report, metrics, run.explainer.describe(x_valid))
+    write_page(folder / PAGE, run)
+
+
+def _write_split(path: Path, data: OwnData) -> None:
+    """Write the part of each record."""
+    with replacing(path) as part, open(part, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["record", "part"])
+        writer.writerows(enumerate(data.parts()))
+
+
+def _print_sentences(sentences: Sequence[str]) -> None:
+    print("\nThe rules in words:")
+    for sentence in sentences[:_MOST_SENTENCES]:
+        print(f"  {sentence}")
+    if len(sentences) > _MOST_SENTENCES:
+        print(f"  … and {len(sentences) - _MOST_SENTENCES} more")

@@ -1,0 +1,242 @@
+"""Own data that are read, or refused with the name of what is wrong; nothing is trained here."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import own_records
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from keras_mmil.cli.own_data import OwnData
+from keras_mmil.cli.own_files import did_you_mean
+from keras_mmil.cli.train_options import TrainOptions, TrainSettings
+
+CUSTOMERS = own_records.customers()
+KEYS = [tuple(key.split("=")) for key in own_records.KEYS]
+
+
+def own(data, target, **options):
+    return OwnData.of(TrainSettings.of(TrainOptions(data=str(data), target=target, **options)))
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory):
+    return own_records.write_lines(tmp_path_factory.mktemp("data") / "shop.jsonl", CUSTOMERS)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    return own_records.write_tables(tmp_path_factory.mktemp("data") / "shop", CUSTOMERS)
+
+
+def test_all_forms_of_records_are_read(lines, tmp_path):
+    expected = own(lines, "segment")
+    packed, array = tmp_path / "a.ndjson.gz", tmp_path / "b.json"
+    packed.write_bytes(gzip.compress(lines.read_bytes()))
+    array.write_text(json.dumps(CUSTOMERS))
+    table = pa.Table.from_pylist(CUSTOMERS)
+    pyarrow.parquet.write_table(table, tmp_path / "c.parquet", row_group_size=20)
+    for name, part in {"one": table[:50], "two": table[50:]}.items():
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        pyarrow.parquet.write_table(part, tmp_path / "parts" / f"{name}.parquet")
+    for path in (packed, array, tmp_path / "c.parquet", tmp_path / "parts"):
+        found = own(path, "segment")
+        assert found.records.to_pylist() == expected.records.to_pylist()
+        assert [part.tolist() for part in found.split] == [x.tolist() for x in expected.split]
+        assert not found.is_number
+
+
+def test_a_table_alone(tmp_path):
+    rows = [{"x": i, "note": "" if i % 3 else 'some, "text"', "y": i / 2} for i in range(20)]
+    own_records.write_csv(tmp_path / "rows.csv", rows)
+    for path in (tmp_path / "rows.csv", tmp_path):
+        found = own(path, "y")
+        assert found.is_number
+        notes = [row["note"] or None for row in rows]
+        assert [record["note"] for record in found.records.to_pylist()] == notes
+
+
+def test_tables_are_the_same_records(lines, tables):
+    """The table at the top is the one that has the target."""
+    found, expected = own(tables, "segment", keys=KEYS), own(lines, "segment")
+    assert found.schema.links.top == "customers"
+    assert [part.tolist() for part in found.split] == [part.tolist() for part in expected.split]
+
+    def kinds(record):
+        orders = record["orders"]
+        return [[item["kind"] for item in order["items"]] for order in orders]
+
+    assert [kinds(record) for record in found.records.to_pylist()] == list(map(kinds, CUSTOMERS))
+    items = own(tables, "kind", keys=KEYS)
+    assert items.schema.links.top == "items"
+    assert "orders.customers.city" in items.schema
+
+
+def test_records_without_what_is_needed_are_left_out(lines, tmp_path):
+    found = own(lines, "left")
+    assert "left out are 3 without left" in found.about[0]
+    assert not {5, 17, 40} & set(np.concatenate(found.split).tolist())
+    records = [{**record, "since": None} if i < 7 else record for i, record in enumerate(CUSTOMERS)]
+    path = own_records.write_lines(tmp_path / "x.jsonl", records)
+    found = own(path, "left", time="since")
+    assert "left out are 3 without left, 7 without since" in found.about[0]
+    assert min(np.concatenate(found.split)) == 7
+    assert list(found.parts()).count("") == 9  # one lacks both
+
+
+def test_the_schema_is_that_of_the_training(lines):
+    found = own(lines, "left", split_by="city")
+    schema = found.schema_of_training()
+    assert schema.n_records == len(found.split.train)
+    assert schema.choices == {"city": "dropped"}
+    cities = [{CUSTOMERS[i]["city"] for i in part} for part in found.split]
+    assert len(set.union(*cities)) == sum(map(len, cities))
+
+
+def test_numbers_that_may_be_classes(tmp_path):
+    records = [{"x": i, "stars": i % 3 + 1} for i in range(30)]
+    path = own_records.write_lines(tmp_path / "x.jsonl", records)
+    found = own(path, "stars")
+    assert found.is_number
+    assert found.about[1].endswith(
+        "1 to 3, 2 on average. If it stands for classes: --task classification"
+    )
+    found = own(path, "stars", task="classification")
+    assert not found.is_number
+    assert found.schema["stars"].kind == "category"
+    assert found.about[1] == "Target: stars, 3 classes: 1 33.3 %, 2 33.3 %, 3 33.3 %"
+    with pytest.raises(ValueError, match="always 1"):
+        own(own_records.write_lines(path, [{"x": i, "y": 1} for i in range(30)]), "y")
+
+
+def test_rare_classes_are_for_training(tmp_path):
+    records = [{"x": i, "y": "ab"[i % 2] if i else "rare"} for i in range(40)]
+    found = own(own_records.write_lines(tmp_path / "x.jsonl", records), "y")
+    assert 0 in found.split.train
+
+
+def test_classes_that_are_in_other_groups_only(tmp_path):
+    records = [{"x": i, "g": f"g{i // 10}", "y": f"c{i // 10}"} for i in range(50)]
+    path = own_records.write_lines(tmp_path / "x.jsonl", records)
+    with pytest.raises(ValueError, match=r"each class for training\. Received: none of 'c\d'"):
+        own(path, "y", split_by="g")
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        ("lefd", {}, r"as --target\. Received: lefd \(did you mean 'left'\?\)"),
+        ("kind", {}, r"Received: kind \(did you mean 'orders\.items\.kind'\?\)"),
+        ("zzz", {}, r"Received: zzz \(there are id, city, since, orders"),
+        ("orders", {}, "'orders', which is bag, as --target"),
+        ("orders.day", {}, "in no bag. Received: 'orders.day', as --target"),
+        ("id", {}, "--target id, which is identifier"),
+        ("since", {}, "--target since, which is time"),
+        ("since", {"task": "regression"}, "'since' can be of: .* for --task regression"),
+        ("left", {"split_by": "left"}, "another field than the target. Received: --split-by left"),
+        ("left", {"split_by": "orders.day"}, "in no bag. Received: 'orders.day', as --split-by"),
+        ("left", {"split_by": "town"}, "--split-by. Received: town"),
+        ("left", {"time": "city"}, r"times, or numbers\. Received: 'city'.*, for --time city"),
+        ("left", {"tables": ["a"]}, "a folder of tables, for --tables, --key and --top"),
+        ("left", {"data": "none.jsonl"}, "a file or a folder with data. Received: none.jsonl"),
+    ],
+)
+def test_what_is_refused(target, options, message, lines):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        own(options.pop("data", lines), target, **options)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        ("segment", {}, "Expected --key, .* Received: .*shop with customers, items, orders"),
+        ("segmant", {"keys": KEYS}, r"--target\. Received: segmant \(did you mean 'segment'"),
+        ("spent", {"keys": KEYS, "top": "items"}, "did you mean 'orders.customers.spent'"),
+        ("segment", {"keys": KEYS, "top": "item"}, r"Received: item \(did you mean 'items'\?\)"),
+        ("segment", {"keys": KEYS, "tables": ["order"]}, "Received: order"),
+        ("segment", {"keys": [("order.customer", "customers.id")]}, "Received: order.customer, of"),
+        ("segment", {"keys": [("orders.customers", "customers.id")]}, "'orders.customers'"),
+        ("segment", {"keys": KEYS[1:]}, "--target. Received: segment"),
+        ("order", {"keys": [*KEYS, ("items.order", "items.kind")]}, "without a cycle"),
+    ],
+)
+def test_tables_that_are_refused(target, options, message, tables):
+    with pytest.raises(ValueError, match=message):
+        own(tables, target, **options)
+
+
+def test_rows_that_refer_to_nothing(tmp_path):
+    folder = own_records.write_tables(tmp_path / "shop", CUSTOMERS)
+    path = folder / "orders.csv"
+    path.write_text(path.read_text().replace(",c1,", ",c1000,"))
+    with pytest.raises(ValueError, match=r"--orphans drop.*refer to no row of 'customers'.*c1000"):
+        own(folder, "segment", keys=KEYS)
+    with pytest.warns(UserWarning, match="'c1000'.*; they are left out"):
+        found = own(folder, "segment", keys=KEYS, orphans="drop")
+    assert found.records[1]["orders"].as_py() == []
+
+
+def test_two_tables_with_the_target(tmp_path):
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        own_records.write_csv(folder / f"{name}.csv", [{"id": i, "y": i % 2} for i in range(20)])
+    keys = [("c.id", "a.id"), ("c.y", "b.id")]
+    with pytest.raises(ValueError, match="--top, one of the tables with a column y: a, b"):
+        own(folder, "y", keys=keys)
+    (folder / "a.parquet").touch()
+    with pytest.raises(ValueError, match=r"one file for each table. Received: a\.csv and a\.parq"):
+        own(folder, "y", keys=keys)
+
+
+def test_files_of_parquet_with_other_columns_are_no_parts(tmp_path):
+    for name in ("a", "b"):
+        table = pa.table({"id": [1, 2], name: [1, 2]})
+        pyarrow.parquet.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(ValueError, match=r"Expected --key.* with a, b"):
+        own(tmp_path, "a")
+    with pytest.raises(FileNotFoundError, match=r"files that end in \.csv"):
+        own(Path(__file__).parent / "..", "a")
+
+
+def test_choices_of_a_schema(lines, tmp_path):
+    own(lines, "left").schema.save(tmp_path / "schema.json")
+    content = json.loads((tmp_path / "schema.json").read_text())
+    content["choices"] = {"city": "text", "orders.items.price": "dropped"}
+    (tmp_path / "schema.json").write_text(json.dumps(content))
+    found = own(lines, "left", schema=str(tmp_path / "schema.json"))
+    assert found.schema["city"].kind == "text"
+    assert found.schema_of_training()["orders.items.price"].kind == "dropped"
+    records = [{"x": i, "left": bool(i % 2)} for i in range(20)]
+    other = own_records.write_lines(tmp_path / "x.jsonl", records)
+    with pytest.raises(ValueError, match=r"choices about fields .* Received: city"):
+        own(other, "left", schema=str(tmp_path / "schema.json"))
+
+
+def test_keys_that_are_not_those_of_the_schema(tables, tmp_path):
+    own(tables, "segment", keys=KEYS).schema.save(tmp_path / "schema.json")
+    schema = str(tmp_path / "schema.json")
+    assert own(tables, "segment", schema=schema).schema.links.top == "customers"
+    assert own(tables, "segment", schema=schema, keys=KEYS).schema.links.top == "customers"
+    with pytest.raises(ValueError, match="the keys of the schema"):
+        own(tables, "segment", schema=schema, keys=KEYS[:1])
+
+
+def test_settings_come_back(lines):
+    options = TrainOptions(data=str(lines), target="left", keys=[], split_by="city")
+    settings = TrainSettings.of(options)
+    content = json.loads(json.dumps(settings.to_dict()))
+    assert content == settings.to_dict()
+    assert TrainSettings.from_dict(content, Path("x")) == settings
+    for change in ({"target": 3}, {"keys": None}, {"seed": "0"}, {"more": 1}):
+        with pytest.raises(ValueError, match="the settings of `keras-mmil train`"):
+            TrainSettings.from_dict(content | change, Path("x"))
+
+
+def test_names_that_are_meant():
+    assert did_you_mean("prise", ["price", "a.b", "size"]).startswith(" (did you mean 'price'")
+    assert did_you_mean("b", ["price", "a.b", "bb"]) == " (did you mean 'a.b'?)"
+    assert did_you_mean("q", "abc") == " (there are a, b, c)"

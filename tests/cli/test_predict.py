@@ -1,0 +1,144 @@
+"""Predictions of new records on the command line, beside those of the estimator itself."""
+
+import csv
+import json
+
+import numpy as np
+import own_records
+import pytest
+
+from keras_mmil import NestedClassifier, NestedRegressor
+from keras_mmil.cli import own_files
+from keras_mmil_cli.main import main
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
+RECORDS = [record for record in own_records.customers(60) if "left" in record]
+QUICK = {"units": 4, "epochs": 2, "random_state": 0, "learning_rate": 0.05}
+QUICK |= {"explainer": {"n_clusters": 2, "verbose": 0}}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """An estimator that Python has saved, with its rules; and its records."""
+    folder = tmp_path_factory.mktemp("saved")
+    estimator = NestedClassifier(**QUICK).fit(RECORDS, "segment")
+    estimator.rules_  # noqa: B018
+    estimator.save(folder / "run")
+    return folder / "run", own_records.write_lines(folder / "shop.jsonl", RECORDS), estimator
+
+
+def test_lines_of_json(saved, capsys, monkeypatch):
+    run, data, estimator = saved
+    monkeypatch.setattr(own_files, "_ROWS", 25)  # several pieces
+    capsys.readouterr()
+    assert main(["predict", str(run), str(data), "--keep", "id", "--keep", "city"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["prediction"] for row in found] == estimator.predict(RECORDS).tolist()
+    np.testing.assert_array_equal(
+        np.array([list(row["probability"].values()) for row in found], np.float32),
+        estimator.predict_proba(RECORDS),
+    )
+    for i, (row, record) in enumerate(zip(found, RECORDS, strict=True)):
+        assert list(row) == ["record", "id", "city", "prediction", "probability"]
+        assert (row["record"], row["id"], row["city"]) == (i, record["id"], record["city"])
+        assert list(row["probability"]) == ["gone", "large", "small"]
+
+
+def test_a_table(saved, tmp_path, capsys):
+    run, data, estimator = saved
+    out = tmp_path / "found.csv"
+    assert main(["predict", str(run), str(data), "--explain", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"{len(RECORDS)} predictions in {out}\n"
+    with open(out, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["prediction"] for row in rows] == estimator.predict(RECORDS).tolist()
+    probabilities = [[row[f"probability.{name}"] for name in estimator.classes_] for row in rows]
+    np.testing.assert_array_equal(
+        np.array(probabilities, np.float32), estimator.predict_proba(RECORDS)
+    )
+    explanations = estimator.explain(RECORDS)
+    assert [row["rules"] for row in rows] == [each.top_bag.name for each in explanations]
+    assert [row["explanation"] for row in rows] == list(map(str, explanations))
+
+
+def test_why_in_words(saved, tmp_path):
+    """The rule that fired, and what the clusters are that it names."""
+    run, data, estimator = saved
+    out = tmp_path / "found.jsonl"
+    assert main(["predict", str(run), str(data), "--explain", "--out", str(out)]) == 0
+    sentences = estimator.rules_.in_words()
+    for line, explanation in zip(
+        out.read_text().splitlines(), estimator.explain(RECORDS), strict=True
+    ):
+        because = json.loads(line)["because"]
+        number = list(estimator.explainer_.levels_[-1].rules).index(explanation.top_bag.rule)
+        rule, *defined = because.split("; ")
+        assert sentences[number] in (f"{explanation.top_bag.name} if {rule}", rule)
+        assert set(defined) <= set(sentences)
+        for name in ("u1", "u2", "v1", "v2"):
+            if name in because.replace(f"{name}:", ""):
+                known = any(sentence.startswith(f"{name}:") for sentence in sentences)
+                assert any(each.startswith(f"{name}:") for each in defined) == known
+
+
+def test_several_labels_and_numbers(tmp_path, capsys):
+    records = [{**record, "large": record["spent"] > 99} for record in RECORDS]
+    data = own_records.write_lines(tmp_path / "shop.jsonl", records)
+    NestedClassifier(**QUICK).fit(records, ("left", "large")).save(tmp_path / "labels")
+    assert main(["predict", str(tmp_path / "labels"), str(data)]) == 0
+    for line in capsys.readouterr().out.splitlines():
+        row = json.loads(line)
+        assert row["prediction"] == [k for k, p in row["probability"].items() if p > 0.5]
+    assert main(["predict", str(tmp_path / "labels"), str(data), "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith("probability.left,probability.large")
+    numbers = NestedRegressor(**QUICK).fit(records, "spent")
+    numbers.save(tmp_path / "numbers")
+    assert main(["predict", str(tmp_path / "numbers"), str(data)]) == 0
+    found = [json.loads(line)["prediction"] for line in capsys.readouterr().out.splitlines()]
+    np.testing.assert_array_equal(np.array(found, np.float32), numbers.predict(records))
+    for name in ("labels", "numbers"):  # of which nobody has asked the rules
+        assert main(["predict", str(tmp_path / name), str(data), "--explain"]) == 2
+        assert capsys.readouterr().err.startswith("keras-mmil: Expected")
+
+
+def test_fields_that_are_not_there(saved, tmp_path, capsys):
+    run, data, _ = saved
+    assert main(["predict", str(run), str(data), "--keep", "idd"]) == 2
+    assert "as --keep. Received: idd (did you mean 'id'?)" in capsys.readouterr().err
+    assert main(["predict", str(run), str(data), "--keep", "record"]) == 2
+    assert "Received: --keep record" in capsys.readouterr().err
+    other = own_records.write_lines(tmp_path / "other.jsonl", [{"a": 1}, {"a": 2}])
+    out = tmp_path / "found.jsonl"
+    assert main(["predict", str(run), str(other), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert "records with the fields city, since, orders, spent, left. Received: " in said
+    assert not out.exists()
+    part = own_records.write_lines(tmp_path / "part.jsonl", [{"city": "city 1"}, {"spent": 3}])
+    with pytest.warns(UserWarning, match=r"No record in .* has since, orders, left, which"):
+        assert main(["predict", str(run), str(part)]) == 0
+    wrong = own_records.write_lines(tmp_path / "wrong.jsonl", [{"orders": "none"}])
+    assert main(["predict", str(run), str(wrong)]) == 2
+    assert "Expected bag at 'orders'. Received: a text there" in capsys.readouterr().err
+
+
+def test_no_records(saved, tmp_path, capsys):
+    run, *_ = saved
+    (tmp_path / "empty.jsonl").write_text("")
+    assert main(["predict", str(run), str(tmp_path / "empty.jsonl")]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_folders_that_hold_no_run(saved, tmp_path, capsys):
+    run, data, _ = saved
+    for command in (
+        ["predict", str(tmp_path), str(data)],
+        ["export", str(tmp_path), "--to", "sql"],
+    ):
+        assert main(command) == 2
+        assert "Expected the folder of a finished `keras-mmil train`" in capsys.readouterr().err
+    own_records.write_tables(tmp_path / "tables", own_records.customers(10))
+    assert main(["predict", str(run), str(tmp_path / "tables")]) == 2
+    assert "one file of records, as those that the run" in capsys.readouterr().err
+    (tmp_path / "estimator.json").write_text('{"class": "Other"}')
+    assert main(["predict", str(tmp_path), str(data)]) == 2
+    assert "one of ['NestedClassifier', 'NestedRegressor']" in capsys.readouterr().err

@@ -1,0 +1,360 @@
+"""Own data in one command: figures against scikit-learn's, of what `predict` prints."""
+
+import csv
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+import own_records
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import tensorflow as tf
+from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score
+
+from keras_mmil import NestedClassifier, NestedRegressor
+from keras_mmil.records import Schema
+from keras_mmil_cli.main import main
+
+# Short runs end with networks, and so rules, of a single class.
+pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
+SHORT = ["--epochs", "3", "--learning-rate", "0.01", "--max-clusters", "3", "--verbose", "0"]
+CUSTOMERS = own_records.customers()
+RECORDS = [{k: v for k, v in r.items() if k not in ("spent", "segment")} for r in CUSTOMERS]
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def parts_of(run):
+    """The numbers of the records by part."""
+    found = {}
+    for row in rows_of(run / "split.csv"):
+        found.setdefault(row["part"], []).append(int(row["record"]))
+    return found
+
+
+def predictions(run, data, tmp_path, *options):
+    out = tmp_path / "predictions.jsonl"
+    assert main(["predict", str(run), str(data), "--out", str(out), *options]) == 0
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return own_records.write_lines(tmp_path_factory.mktemp("data") / "shop.jsonl", RECORDS)
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    """A classification of JSON lines."""
+    out = tmp_path_factory.mktemp("runs") / "left"
+    assert main(["train", str(data), "--target", "left", "--out", str(out), *SHORT]) == 0
+    return out
+
+
+@pytest.mark.slow
+def test_figures_are_those_of_what_is_predicted(run, data, tmp_path):
+    found = predictions(run, data, tmp_path, "--explain", "--keep", "id")
+    assert [row["record"] for row in found] == list(range(90))
+    assert [row["id"] for row in found] == [record["id"] for record in RECORDS]
+    parts = parts_of(run)
+    assert {name: len(numbers) for name, numbers in parts.items()} == {
+        "training": 57,
+        "validation": 13,
+        "test": 17,
+        "": 3,
+    }
+    assert parts[""] == [5, 17, 40]  # those without a target
+    test = parts["test"]
+    truth = [RECORDS[i]["left"] for i in test]
+    network = [found[i]["prediction"] for i in test]
+    rules = [found[i]["rules"] == "True" for i in test]
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["test_accuracy"] == pytest.approx(accuracy_score(truth, network))
+    assert metrics["rule_accuracy"] == pytest.approx(accuracy_score(truth, rules))
+    assert metrics["fidelity"] == pytest.approx(accuracy_score(network, rules))
+    for metric, labels in {
+        "test_accuracy": truth,
+        "rule_accuracy": truth,
+        "fidelity": network,
+    }.items():
+        share = max(Counter(labels).values()) / len(labels)
+        assert metrics[f"{metric}_majority"] == pytest.approx(share)
+    for row in found:
+        assert row["prediction"] == (row["probability"]["True"] > 0.5)
+        assert sum(row["probability"].values()) == pytest.approx(1)
+        assert row["agrees"] == (str(row["prediction"]) == row["rules"])
+        assert row["explanation"].startswith(f"record {row['record']} is {row['rules']}, because")
+        assert row["because"]
+
+
+@pytest.mark.slow
+def test_the_folder_is_that_of_an_estimator(run, data, tmp_path):
+    estimator = NestedClassifier.load(run)
+    found = predictions(run, data, tmp_path)
+    np.testing.assert_array_equal(
+        estimator.predict_proba(RECORDS).astype(np.float32),
+        np.array([list(row["probability"].values()) for row in found], np.float32),
+    )
+    assert (run / "rules.txt").read_text().startswith(estimator.rules_.text(all=True))
+    # The schema knows nothing of the records for validation and test.
+    train = [RECORDS[i] for i in parts_of(run)["training"]]
+    assert Schema.load(run / "schema.json") == Schema.infer(train)
+    assert estimator.schema_.n_records == 57
+    assert estimator.target_ == "left"
+
+
+@pytest.mark.slow
+def test_what_is_printed(run, data, tmp_path, capsys):
+    out = tmp_path / "again"
+    assert main(["train", str(data), "--target", "left", "--out", str(out), *SHORT]) == 0
+    printed = capsys.readouterr().out
+    metrics = json.loads((out / "metrics.json").read_text())
+    estimator = NestedClassifier.load(out)
+    assert str(Schema.load(out / "schema.json")) in printed
+    assert "Records: 90 in shop.jsonl; left out are 3 without left\n" in printed
+    assert "Parts: 57 for training, 13 for validation, 17 for test; drawn at random" in printed
+    assert str(estimator.rules_) in printed
+    assert all(f"  {sentence}\n" in printed for sentence in estimator.rules_.in_words())
+    for name in ("test_accuracy", "rule_accuracy", "fidelity"):
+        share = f"(most frequent class: {100 * metrics[f'{name}_majority']:.2f} %)"
+        assert f"{name:16} {100 * metrics[name]:7.2f} %   {share}\n" in printed
+    assert f"Everything is in {out}" in printed
+    first = json.loads((run / "metrics.json").read_text())
+    assert {k: v for k, v in metrics.items() if "_se" not in k and "_min" not in k} == {
+        k: v for k, v in first.items() if "_se" not in k and "_min" not in k
+    }
+
+
+@pytest.mark.slow
+def test_a_second_run_and_other_settings_are_refused(run, data, capsys):
+    command = ["train", str(data), "--target", "left", "--out", str(run), *SHORT]
+    assert main(command) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main([*command, "--resume", "--batch-size", "7"]) == 2
+    assert "'batch_size': 7" in capsys.readouterr().err
+    before = (run / "metrics.json").read_bytes()
+    assert main([*command, "--resume"]) == 0
+    again, first = (json.loads(x) for x in ((run / "metrics.json").read_bytes(), before))
+    assert again["test_accuracy"] == first["test_accuracy"]
+    assert again["fidelity"] == first["fidelity"]
+
+
+def without_date(page):
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_the_report_can_be_written_anew(run, data, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["report", str(run), "--out", str(page)]) == 0
+    assert str(page) in capsys.readouterr().out
+    assert without_date(page) == without_date(run / "report.html")
+    html = page.read_text(encoding="utf-8")
+    assert "Rules for left, learned from shop.jsonl" in html
+    assert "They have seen none of these records." in html
+    assert "left out are 3 without left." in html
+    assert main(["report", str(run), "--without-data", "--out", str(page)]) == 0
+    assert len(page.read_text(encoding="utf-8")) < len(html)
+    content = data.read_text()
+    try:
+        data.write_text(content + content.splitlines()[0] + "\n")
+        assert main(["report", str(run), "--out", str(page)]) == 2
+        assert "of which shop.jsonl has changed" in capsys.readouterr().err
+    finally:
+        data.write_text(content)
+
+
+@pytest.mark.slow
+def test_rules_run_in_sqlite(run, data, tmp_path, capsys):
+    query, labels = tmp_path / "rules.sql", tmp_path / "labels.parquet"
+    command = ["export", str(run), "--to", "sql", "--out", str(query)]
+    assert main([*command, "--data", str(data), "--labels", str(labels)]) == 0
+    assert capsys.readouterr().out.split() == [str(query), str(labels)]
+    table = pyarrow.parquet.read_table(labels)
+    with sqlite3.connect(":memory:") as connection:
+        columns = ", ".join(f'"{name}"' for name in table.column_names)
+        connection.execute(f"CREATE TABLE labels ({columns})")
+        marks = ", ".join("?" for _ in table.column_names)
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        connection.executemany(f"INSERT INTO labels VALUES ({marks})", rows)
+        classes = dict(connection.execute(query.read_text()).fetchall())
+    found = predictions(run, data, tmp_path, "--explain")
+    assert classes == {row["record"]: row["rules"] for row in found}
+
+
+@pytest.mark.slow
+def test_other_exports(run, data, tmp_path, capsys):
+    rules = NestedClassifier.load(run).rules_
+    for form, expected in {
+        "json": rules.to_json(),
+        "python": rules.to_python(),
+        "prolog": rules.to_prolog(),
+    }.items():
+        capsys.readouterr()
+        assert main(["export", str(run), "--to", form]) == 0
+        assert capsys.readouterr().out.rstrip("\n") == expected.rstrip("\n")
+    assert main(["export", str(run), "--to", "prolog", "--data", str(data)]) == 0
+    assert len(capsys.readouterr().out) > 2 * len(rules.to_prolog())
+    out = tmp_path / "served"
+    assert main(["export", str(run), "--to", "savedmodel", "--out", str(out)]) == 0
+    estimator = NestedClassifier.load(run)
+    x = estimator.schema_.read(RECORDS, without="left")
+    served = tf.saved_model.load(str(out))  # kept, as its functions need its variables
+    np.testing.assert_allclose(
+        np.asarray(served.serve(x))[:, 0], estimator.predict_proba(RECORDS)[:, 1], rtol=1e-5
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["served"]
+    assert main(["export", str(run), "--to", "savedmodel", "--out", str(out)]) == 2
+    assert "a new folder for a SavedModel" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_numbers_of_a_parquet_file(tmp_path, capsys):
+    path, out = tmp_path / "shop.parquet", tmp_path / "run"
+    rows = [{k: v for k, v in r.items() if k not in ("left", "segment")} for r in CUSTOMERS]
+    pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+    assert main(["train", str(path), "--target", "spent", "--out", str(out), *SHORT]) == 0
+    printed = capsys.readouterr().out
+    parts, found = parts_of(out), predictions(out, path, tmp_path, "--explain")
+    y, known = ([rows[i]["spent"] for i in parts[name]] for name in ("test", "training"))
+    network = [found[i]["prediction"] for i in parts["test"]]
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["test_r2"] == pytest.approx(r2_score(y, network))
+    assert metrics["test_mae"] == pytest.approx(mean_absolute_error(y, network))
+    constant = r2_score(y, [np.mean(known)] * len(y))
+    assert metrics["test_r2_constant"] == pytest.approx(constant)
+    middle = mean_absolute_error(y, [np.median(known)] * len(y))
+    assert metrics["test_mae_constant"] == pytest.approx(middle)
+    assert f"{metrics['test_r2']:9.3f}   (constant: {constant:.3f})\n" in printed
+    estimator = NestedRegressor.load(out)
+    rules = [found[i]["rules"] for i in parts["test"]]
+    for metric, numbers in {"rule_accuracy": y, "fidelity": network}.items():
+        bins = [estimator.explainer_.classes_[b] for b in np.digitize(numbers, estimator.edges_)]
+        assert metrics[metric] == pytest.approx(accuracy_score(bins, rules))
+        share = max(Counter(bins).values()) / len(bins)
+        assert metrics[f"{metric}_majority"] == pytest.approx(share)
+    assert "R² is" in (out / "report.html").read_text(encoding="utf-8")
+    assert main(["report", str(out)]) == 0
+
+
+@pytest.mark.slow
+def test_tables_of_csv(tmp_path, capsys):
+    """Classes of a column of one of three tables; and new customers, whose class is not known."""
+    folder, out = own_records.write_tables(tmp_path / "shop", CUSTOMERS), tmp_path / "run"
+    (folder / "notes.csv").write_text("a,b\n1,2\n")
+    keys = [part for key in own_records.KEYS for part in ("--key", key)]
+    command = ["train", str(folder), "--target", "segment", *keys, "--out", str(out), *SHORT]
+    assert main([*command, "--split-by", "city"]) == 0
+    printed = capsys.readouterr().out
+    assert "Records: 90 rows of customers in shop; not read are the tables notes" in printed
+    assert "different values of city, which is not read" in printed
+    cities = {
+        name: {RECORDS[i]["city"] for i in numbers} for name, numbers in parts_of(out).items()
+    }
+    assert cities.keys() == {"training", "validation", "test"}
+    assert len(set().union(*cities.values())) == sum(map(len, cities.values()))
+    estimator = NestedClassifier.load(out)
+    assert "city" not in estimator.model_.input
+    assert estimator.schema_["orders.items.order"].why == "key to orders.number"
+    new = own_records.customers(20, seed=1)
+    for record in new:
+        del record["segment"]
+    others = own_records.write_tables(tmp_path / "new", new)
+    found = predictions(out, others, tmp_path, "--keep", "id")
+    nested = [
+        {
+            **record,
+            "orders": [{**order, "number": "", "customer": ""} for order in record["orders"]],
+        }
+        for record in new
+    ]
+    assert [row["prediction"] for row in found] == estimator.predict(nested).tolist()
+    assert [row["id"] for row in found] == [record["id"] for record in new]
+    assert main(["report", str(out), "--out", str(tmp_path / "page.html")]) == 0
+    assert without_date(tmp_path / "page.html") == without_date(out / "report.html")
+    # The schema says how tables are linked.
+    choices = json.loads((out / "schema.json").read_text())
+    choices["choices"]["orders.day"] = "dropped"
+    (tmp_path / "edited.json").write_text(json.dumps(choices))
+    again = ["train", str(folder), "--target", "segment", "--out", str(tmp_path / "other"), *SHORT]
+    assert main([*again, "--schema", str(tmp_path / "edited.json")]) == 0
+    inputs = NestedClassifier.load(tmp_path / "other").model_.input
+    assert "orders.day" not in inputs
+    assert "city" not in inputs  # as it was dropped in the first run
+    assert "orders.items.kind" in inputs
+
+
+@pytest.mark.slow
+def test_the_latest_records_are_for_test(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    command = ["train", str(data), "--target", "left", "--time", "since", "--out", str(out)]
+    assert main([*command, *SHORT, "--limit", "40"]) == 0
+    times = {
+        name: [RECORDS[i]["since"] for i in numbers] for name, numbers in parts_of(out).items()
+    }
+    assert max(times["training"]) < min(times["validation"])
+    assert max(times["validation"]) < min(times["test"])
+    assert len(times["training"]) == 40
+    printed = capsys.readouterr().out
+    assert f"by since, validation from {min(times['validation'])} on" in printed
+    assert f"test from {min(times['test'])} on; at most 40 of each part" in printed
+
+
+def start_and_kill(command, out):
+    """`kill -9` in mid-training, after an epoch or some."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "keras_mmil_cli", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not list(out.glob("epoch-*.keras")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert list(out.glob("epoch-*.keras"))
+    assert not (out / "metrics.json").exists()
+
+
+@pytest.mark.graphs  # as in the process that is killed
+@pytest.mark.slow
+def test_a_killed_run_ends_as_if_it_had_not_been(data, tmp_path):
+    def command(name):
+        arguments = ["train", str(data), "--target", "left", "--epochs", "80", "--patience", "80"]
+        return [*arguments, "--max-clusters", "2", "--verbose", "0", "--out", str(tmp_path / name)]
+
+    start_and_kill(command("killed"), tmp_path / "killed")
+    assert main([*command("killed"), "--resume"]) == 0
+    assert main(command("whole")) == 0
+    histories = [rows_of(tmp_path / name / "history.csv") for name in ("killed", "whole")]
+    losses = [[float(row["val_loss"]) for row in history] for history in histories]
+    assert len(losses[0]) == 80
+    np.testing.assert_allclose(*losses, rtol=1e-3)
+    killed, whole = (NestedClassifier.load(tmp_path / name) for name in ("killed", "whole"))
+    np.testing.assert_allclose(
+        killed.predict_proba(RECORDS), whole.predict_proba(RECORDS), atol=0.02
+    )
+    a, b = (
+        json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("killed", "whole")
+    )
+    assert a["test_accuracy"] == b["test_accuracy"]
+    assert parts_of(tmp_path / "killed") == parts_of(tmp_path / "whole")
+
+
+def test_a_run_without_data_leaves_no_folder(tmp_path, capsys):
+    path = own_records.write_lines(tmp_path / "shop.jsonl", RECORDS[:6])
+    out = tmp_path / "run"
+    assert main(["train", str(path), "--target", "left", "--out", str(out)]) == 2
+    assert "Expected at least 10 records" in capsys.readouterr().err
+    assert not out.exists()
