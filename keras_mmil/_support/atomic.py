@@ -38,9 +38,7 @@ def replacing(path: PathLike) -> Iterator[Path]:
     instance after its machine was asleep, and then raises FileNotFoundError.
     """
     path = Path(path)
-    # Before the name, as Keras goes by the ending. Random, as threads share their process's id, and
-    # containers that share a folder may all be process 1.
-    part = path.with_name(f"part-{secrets.token_hex(8)}-{path.name}")
+    part = _new_part(path)
     try:
         yield part
         with open(part, "rb+") as file:  # on the disk before it gets its name
@@ -61,7 +59,7 @@ def replacing_folder(path: PathLike) -> Iterator[Path]:
     the name of a part, and no `path`.
     """
     path = Path(path)
-    part, old = (path.with_name(f"part-{secrets.token_hex(8)}-{path.name}") for _ in range(2))
+    part, old = _new_part(path), _new_part(path)
     part.mkdir(parents=True)
     try:
         yield part
@@ -100,6 +98,13 @@ def remove_abandoned(paths: Iterable[Path], written: Path) -> None:
             # Both times are by the clock of the disk, which may be another machine's.
             if written.stat().st_mtime - path.stat().st_mtime > _ABANDONED:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _new_part(path: Path) -> Path:
+    """A new name beside a path, for what is to replace it."""
+    # Before the name, as Keras goes by the ending. Random, as threads share their process's id, and
+    # containers that share a folder may all be process 1.
+    return path.with_name(f"part-{secrets.token_hex(8)}-{path.name}")
 
 
 def _parts(folder: PathLike) -> list[Path]:

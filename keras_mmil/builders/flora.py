@@ -132,9 +132,8 @@ class Flora:
                 n = min(n, n_neighbours)
                 if not n or not len(here):
                     continue
-                nearest = np.partition(keys[np.ix_(here - start, regions)], n - 1, axis=1)[:, :n]
                 places = begins[here, species, None] + np.arange(n)
-                members[places] = np.sort(nearest, axis=1) % n_regions
+                members[places] = _least(keys[np.ix_(here - start, regions)], n) % n_regions
         return ragged.from_flat(members, [self.presence.sum(axis=1), sizes])
 
     def seen_species(self) -> tf.RaggedTensor:
@@ -162,8 +161,7 @@ class Flora:
             keys = metres * n_regions + np.arange(n_regions)
             keys[rows - start, rows] = np.iinfo(np.int64).max
             if n:
-                nearest = np.partition(keys, n - 1, axis=1)[:, :n]
-                members[rows] = np.sort(nearest, axis=1) % n_regions
+                members[rows] = _least(keys, n) % n_regions
         return ragged.from_flat(members.reshape(-1), [np.full(n_regions, n)])
 
     def hamming_distances(self, rows: slice | Ints = slice(None)) -> npt.NDArray[np.int32]:
@@ -217,3 +215,8 @@ def read_occurrences(
     """
     table = _occurrences.read(path, cell, delimiter=delimiter, quoted=quoted, encoding=encoding)
     return Flora(table.presence, table.centres, table.species, table.regions)
+
+
+def _least(keys: Ints, n: int) -> Ints:
+    """The n least keys of each row, the least first."""
+    return np.sort(np.partition(keys, n - 1, axis=1)[:, :n], axis=1)

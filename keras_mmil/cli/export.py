@@ -1,17 +1,16 @@
 """Rules and networks of runs, for other programs."""
 
-import secrets
-import shutil
 import sys
 from pathlib import Path
 
 import keras
 import pyarrow as pa
 
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.atomic import replacing, replacing_folder
 from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.own_files import new_records, users_errors
+from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
 from keras_mmil.records.keyed import joined
@@ -44,12 +43,20 @@ def export(
         FileNotFoundError: if there is no such run, or no such data.
         ValueError: if files are damaged, or the run is not on records.
     """
-    model, explainer = _loaded(run)
+    estimator = load(run) if is_saved(run) else None
+    if estimator is None:
+        model, explainer = _of_experiment(run)
+    else:
+        model, explainer = estimator.model_, estimator.explainer_
     if to == _SAVED_MODEL:
         assert out is not None  # the command line asks for it
         _save_model(model, Path(out))
         return
-    table = None if data is None else _table(run, explainer, data, labels)
+    table = None
+    if data is not None:
+        if estimator is None:
+            raise ValueError(f"Expected a run on own records, for --data. Received: {run}")
+        table = _table(estimator, data, labels)
     rules = explainer.rules_
     text = {
         "sql": rules.to_sql,
@@ -65,11 +72,8 @@ def export(
         part.write_text(text, encoding="utf-8")
 
 
-def _loaded(run: PathLike) -> tuple[keras.Model, Explainer]:
-    """The network and the rules of a run."""
-    if is_saved(run):
-        estimator = load(run)
-        return estimator.model_, estimator.explainer_
+def _of_experiment(run: PathLike) -> tuple[keras.Model, Explainer]:
+    """The network and the rules of a run of an experiment."""
     path = Path(run)
     if not ((path / "model.keras").is_file() and (path / "rules").is_dir()):
         raise FileNotFoundError(
@@ -81,26 +85,18 @@ def _loaded(run: PathLike) -> tuple[keras.Model, Explainer]:
 
 
 def _table(
-    run: PathLike, explainer: Explainer, data: PathLike, labels: PathLike | None
+    estimator: NestedClassifier | NestedRegressor, data: PathLike, labels: PathLike | None
 ) -> pa.Table:
     """The table that rules read, of own records."""
-    if not is_saved(run):
-        raise ValueError(f"Expected a run on own records, for --data. Received: {run}")
-    estimator = load(run)
     records = joined(list(new_records(estimator.schema_, data)), "")
     with users_errors():
         x = estimator.schema_.read(records, without=estimator.target_ or ())
-    return explainer.labels_table(x, labels)
+    return estimator.explainer_.labels_table(x, labels)
 
 
 def _save_model(model: keras.Model, out: Path) -> None:
     """Write a SavedModel to a folder that is whole or absent."""
     if out.exists():
         raise FileExistsError(f"Expected a new folder for a SavedModel. Received: --out {out}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f"part-{secrets.token_hex(8)}-{out.name}")
-    try:
+    with replacing_folder(out) as part:
         model.export(part, verbose=False)
-        part.rename(out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)

@@ -12,8 +12,9 @@ from typing import Any, TextIO, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from keras_mmil import ragged
 from keras_mmil._support.atomic import replacing
-from keras_mmil._support.types import PathLike
+from keras_mmil._support.types import PathLike, Tensors
 from keras_mmil.cli.own_files import did_you_mean, new_records, users_errors
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
@@ -103,7 +104,7 @@ def _rows(
         predictions = list(_predictions(estimator, found))
         reasons: Iterator[Row] = iter([{}] * len(records))
         if because is not None:
-            reasons = _explained(estimator, records, first, because)
+            reasons = _explained(estimator.explainer_, x, first, because)
         for i, (prediction, reason) in enumerate(zip(predictions, reasons, strict=True)):
             yield {"record": first + i, **kept[i], **prediction, **reason}
         first += len(records)
@@ -125,21 +126,17 @@ def _predictions(estimator: Estimator, found: Mapping[str, Any]) -> Iterator[Row
 
 
 def _explained(
-    estimator: Estimator,
-    records: pa.Array,
+    explainer: Explainer,
+    x: Tensors,
     first: int,
     because: Callable[[Explanation], str],
 ) -> Iterator[Row]:
-    explainer = estimator.explainer_
-    for start in range(0, len(records), _N_EXPLAINED):
+    for start in range(0, ragged.n_top_bags(x), _N_EXPLAINED):
 
         def show(position: tuple[int, ...], start: int = start) -> str:
             return str(position[-1] + (first + start if len(position) == 1 else 0))
 
-        x = estimator.schema_.read(
-            records[start : start + _N_EXPLAINED], without=estimator.target_ or ()
-        )
-        for each in explainer.explain(x, show):
+        for each in explainer.explain(ragged.take(x, slice(start, start + _N_EXPLAINED)), show):
             yield {
                 "rules": each.top_bag.name,
                 "agrees": each.agrees,

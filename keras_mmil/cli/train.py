@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keras_mmil._support.atomic import replacing
+from keras_mmil.cli.figures import figures_of_rules
 from keras_mmil.cli.output import print_run, write_shown
 from keras_mmil.cli.own_data import OwnData
 from keras_mmil.cli.page import PAGE, write_page
@@ -19,6 +20,7 @@ from keras_mmil.cli.train_options import TrainOptions, TrainSettings
 from keras_mmil.cli.trained_run import TrainedRun
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.records import Schema
+from keras_mmil.zoo.experiments.experiment import Part
 from keras_mmil.zoo.experiments.report import Report
 
 __all__ = ["Trained", "train"]
@@ -152,14 +154,10 @@ def _figures(run: TrainedRun, seconds: float) -> dict[str, float]:
         warnings.filterwarnings("ignore", message="Level .* distinct points")
         explainer = run.explainer
     page = run.page()
-    found = explainer.evaluate(page.x, page.y)
     return {
         **run.figures,
         "train_minutes": seconds / 60,
-        "rule_accuracy": found["accuracy"],
-        "rule_accuracy_majority": found["accuracy_majority"],
-        "fidelity": found["fidelity"],
-        "fidelity_majority": found["fidelity_majority"],
+        **figures_of_rules(explainer, Part(page.x, page.y)),
         "extract_seconds": time.perf_counter() - started,
     }
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.metrics import mean_absolute_error, r2_score
 
 from keras_mmil._support.agreement import majority
-from keras_mmil._support.types import Ints, PathLike
+from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.cli.own_data import OwnData
 from keras_mmil.cli.own_files import checksums
 from keras_mmil.cli.run_folder import read_settings
@@ -68,7 +68,7 @@ class TrainedRun:
         """
         data, estimator = self.data, self.estimator
         test = data.take(data.split.test)
-        _, y = estimator.schema_.read(test, data.target)
+        _, y = self._test
         if isinstance(estimator, NestedClassifier):
             return {
                 "test_accuracy": estimator.score(test, data.target),
@@ -96,8 +96,14 @@ class TrainedRun:
 
     def page(self) -> Page:
         """The records for test."""
-        x, y = self.estimator.schema_.read(self.data.take(self.data.split.test), self.data.target)
+        x, y = self._test
         return Page(x, self.estimator.rule_classes(y))
+
+    @cached_property
+    def _test(self) -> tuple[Any, Array]:
+        """The records for test as the network takes them, and their labels."""
+        records = self.data.take(self.data.split.test)
+        return self.estimator.schema_.read(records, self.data.target)
 
 
 def trained_run(folder: PathLike) -> TrainedRun:

@@ -3,17 +3,13 @@
 import csv
 import dataclasses
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import keras
 import numpy as np
 import pytest
+from killed_runs import start_and_kill
 
 from keras_mmil import Explainer, zoo
 from keras_mmil.cli.options import RunOptions
@@ -23,7 +19,6 @@ from keras_mmil_cli.main import main
 
 # Short runs end with networks, and so rules, of a single class.
 pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
-PROGRAM = [sys.executable, "-m", "keras_mmil_cli"]
 ONLY_TRAIN = ["--limit", "12", "--epochs", "2", "--verbose", "0"]
 SHORT = [*ONLY_TRAIN, "--max-clusters", "2"]
 
@@ -124,20 +119,6 @@ def test_resume_needs_the_same_settings(tmp_path, capsys):
     assert main(["run", "mnist", *out, *SHORT]) == 0
     assert main(["run", "mnist", *out, *SHORT, "--resume", "--seed", "1"]) == 2
     assert "'seed': 1" in capsys.readouterr().err
-
-
-def start_and_kill(command, out):
-    """`kill -9` in mid-training, after an epoch or some."""
-    process = subprocess.Popen(
-        [*PROGRAM, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 120
-    while not list(out.glob("epoch-*.keras")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert list(out.glob("epoch-*.keras"))
-    assert not (out / "metrics.json").exists()
 
 
 @pytest.mark.slow

@@ -2,13 +2,8 @@
 
 import csv
 import json
-import os
 import re
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from collections import Counter
 
 import numpy as np
@@ -17,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import tensorflow as tf
+from killed_runs import start_and_kill
 from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score
 
 from keras_mmil import NestedClassifier, NestedRegressor
@@ -309,22 +305,6 @@ def test_the_latest_records_are_for_test(data, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"by since, validation from {min(times['validation'])} on" in printed
     assert f"test from {min(times['test'])} on; at most 40 of each part" in printed
-
-
-def start_and_kill(command, out):
-    """`kill -9` in mid-training, after an epoch or some."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "keras_mmil_cli", *command],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 120
-    while not list(out.glob("epoch-*.keras")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert list(out.glob("epoch-*.keras"))
-    assert not (out / "metrics.json").exists()
 
 
 @pytest.mark.graphs  # as in the process that is killed

@@ -1,0 +1,23 @@
+"""Runs of the command line that are killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+PROGRAM = [sys.executable, "-m", "keras_mmil_cli"]
+
+
+def start_and_kill(command, out):
+    """`kill -9` in mid-training, after an epoch or some."""
+    process = subprocess.Popen(
+        [*PROGRAM, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not list(out.glob("epoch-*.keras")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert list(out.glob("epoch-*.keras"))
+    assert not (out / "metrics.json").exists()
