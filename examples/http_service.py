@@ -3,7 +3,7 @@
 Each answer holds what the network says, which rules fired on the record and on what is in it, and
 whether network and rules agree. The model is the folder of a `NestedClassifier` that was saved with
 its rules, or one with the network of texts, `model.keras`, and its rules, `rules`, as
-`keras-mmil run imdb` writes it. It needs `pip install 'keras-mmil[records,serve]'`.
+`keras-mmil run imdb` writes it. It needs `pip install 'keras-mmil[serve]'`.
 
     python examples/http_service.py MODEL_FOLDER [--port 8000]
     python examples/http_service.py --demo

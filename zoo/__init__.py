@@ -3,9 +3,6 @@
 if __name__ == "zoo":
     raise ImportError("Import `keras_mmil.zoo`, not `zoo`: its classes would be registered twice.")
 
-import importlib
-from typing import Any
-
 from keras_mmil.zoo import imdb
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
@@ -14,6 +11,7 @@ from keras_mmil.zoo.plants import plants_mil, plants_mmil, plants_nearby
 from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 from keras_mmil.zoo.pretrained import Card, Pretrained, card, load
 from keras_mmil.zoo.ramon_deraedt import output_level_mil, representation_level_mil
+from keras_mmil.zoo.records import records_model
 from keras_mmil.zoo.registry import registry
 from keras_mmil.zoo.social import social_mmil
 
@@ -39,9 +37,3 @@ __all__ = [
     "representation_level_mil",
     "social_mmil",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "records_model":  # needs pyarrow, which others do not
-        return importlib.import_module("keras_mmil.zoo.records").records_model
-    raise AttributeError(f"module 'keras_mmil.zoo' has no attribute {name!r}")

@@ -1,6 +1,5 @@
 """The report of a run: one page of HTML."""
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +11,7 @@ from keras_mmil._support.types import PathLike
 from keras_mmil.bags import inputs_of
 from keras_mmil.cli.finished_run import finished_run
 from keras_mmil.cli.run_folder import holds_own_data
+from keras_mmil.cli.trained_run import trained_run
 from keras_mmil.interpretation import Explainer
 from keras_mmil.zoo.experiments.page import Page
 
@@ -86,6 +86,4 @@ def page_of_run(run: PathLike, out: PathLike | None = None, *, include_data: boo
 def _shown(run: PathLike) -> Shown:
     if not holds_own_data(run):
         return finished_run(run)
-    # Imported now, as it needs pyarrow, which runs of experiments do without.
-    found: Shown = importlib.import_module("keras_mmil.cli.trained_run").trained_run(run)
-    return found
+    return trained_run(run)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Self
 
 import numpy.typing as npt
+import pyarrow as pa
 import tensorflow as tf
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -21,7 +22,6 @@ from keras_mmil.interpretation.storage import fingerprint
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 __all__ = ["RuleClassifier"]
 
@@ -90,7 +90,7 @@ class RuleClassifier(BaseEstimator):
         """
         return self.read(self.top_bags(x)).nested_labels()
 
-    def labels_table(self, x: TopBags, path: PathLike | None = None) -> "pa.Table":
+    def labels_table(self, x: TopBags, path: PathLike | None = None) -> pa.Table:
         """What rules that run elsewhere read: a row for each top-bag, and for all that is in it.
 
         Members that the network stores once are repeated as the data have them.
@@ -108,9 +108,6 @@ class RuleClassifier(BaseEstimator):
             bag: id of the record that it is in, int64.
             weight: multiplicity or importance there, float64.
             cluster: by the nearest centroid; NULL where rules say it.
-
-        Raises:
-            ImportError: without pyarrow.
         """
         return labels_table(self.levels_, self.read(self.top_bags(x)), path)
 

@@ -12,15 +12,8 @@ def module_of(format: str) -> Any:
     """The module of a format, with the functions `writer` and `epoch`.
 
     Raises:
-        ImportError: for Parquet, if pyarrow is not installed.
         ValueError: if there is no such format.
     """
     if format not in FORMATS:
         raise ValueError(f"Expected one of the formats {FORMATS}. Received: format={format!r}")
-    try:
-        return importlib.import_module(f"keras_mmil.io.{format}")
-    except ImportError as error:
-        raise ImportError(
-            "Expected pyarrow for Parquet files: pip install 'keras-mmil[records]'. "
-            'Files of format="tfrecord" need only TensorFlow'
-        ) from error
+    return importlib.import_module(f"keras_mmil.io.{format}")

@@ -63,7 +63,6 @@ def read(
 
     Raises:
         FileNotFoundError: if nothing was written to the folder.
-        ImportError: for Parquet files, if pyarrow is not installed.
         ValueError: if not all was written, the manifest is damaged, or files are missing or of
             another size; if `rows` are not indices that are all different, or none of them is in
             the files of `shard`. Where a checksum differs, the iteration raises

@@ -53,7 +53,7 @@ def write(
             sizes, and these do not matter.
         y: labels [B, …], or a tuple, list or dict of those of several outputs; in batches, None.
         sample_weight: weights of the top-bags, likewise.
-        format: "parquet", which many programs read (needs the extra `records`), or "tfrecord",
+        format: "parquet", which many programs read, or "tfrecord",
             which TensorFlow parses in its graph.
         top_bags_per_file: number of top-bags of a file; by default what takes 64 MiB as tensors,
             judged by the first batch. Workers and shuffling need several files.
@@ -66,7 +66,6 @@ def write(
         What `info` says of the folder.
 
     Raises:
-        ImportError: for Parquet, if pyarrow is not installed.
         TypeError: for data of other kinds or dtypes.
         ValueError: if there are no top-bags, batches differ in structure, the folder is not empty,
             or with `resume`, if it holds other data, or data of another structure or format.

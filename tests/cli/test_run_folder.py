@@ -1,7 +1,5 @@
 """The folder of a run: what is kept in it, and what interrupted runs leave."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -87,14 +85,3 @@ def test_what_is_not_a_run_is_left_alone(tmp_path, capsys, content):
         assert "Expected the settings of a run" in capsys.readouterr().err
     assert (tmp_path / "settings.json").read_text() == content
     assert (tmp_path / "precious.txt").exists()
-
-
-def test_runs_of_experiments_need_no_pyarrow():
-    """Which only records need: the demo of the README is installed without it."""
-    code = (
-        "import sys; sys.modules['pyarrow'] = None; "
-        "from keras_mmil.cli import demo, explain, page, run; from keras_mmil.zoo import registry; "
-        "print(registry['mnist'].name)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.stdout == "mnist\n", result.stderr

@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import sys
 from pathlib import Path
 
 import duckdb
@@ -151,18 +150,6 @@ def test_what_cannot_be_written(source, error, match, tmp_path):
     with pytest.raises(error, match=f"(?s){match}"):
         io.write(tmp_path / "new", **source, verbose=0)
     assert not list(tmp_path.rglob("*.parquet"))
-
-
-def test_without_pyarrow_there_is_one_format(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for name in ("keras_mmil.io.parquet", "keras_mmil._support.arrow_lists"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    x = nested(N, 2)
-    with pytest.raises(ImportError, match=r"keras-mmil\[records\].*tfrecord"):
-        io.write(tmp_path / "parquet", x, verbose=0)
-    assert not (tmp_path / "parquet").exists()
-    written(tmp_path / "tfrecord", "tfrecord", x=x)
-    assert_same(joined(io.read(tmp_path / "tfrecord")), x)
 
 
 # Folders ----------------------------------------------------------------------------------------

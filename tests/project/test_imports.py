@@ -319,12 +319,21 @@ def test_every_package_is_listed(setup_cfg):
 
 def test_every_third_party_import_is_declared(setup_cfg):
     extras = setup_cfg["options.extras_require"]
-    optional = [extras[name] for name in ("graphs", "records", "report", "text")]
+    optional = [extras[name] for name in ("graphs", "plots", "test", "text")]
     declared = "\n".join([setup_cfg["options"]["install_requires"], *optional])
     distributions = set(re.findall(r"^[\w-]+", declared, re.MULTILINE))
     imported = {name.split(".")[0] for module in MODULES for name in imports_of(module)}
     third_party = imported - sys.stdlib_module_names - {"keras_mmil", FRONT}
     assert {DISTRIBUTIONS.get(name, name) for name in third_party} <= distributions
+
+
+def test_every_dependency_says_what_it_is_for(setup_cfg):
+    section = ARCHITECTURE.split("## What the library is built on")[1].split("\n## ")[0]
+    told = re.findall(r"^\| ([a-z0-9, \\[\]-]+) \|", section, re.MULTILINE)
+    names = {name.strip("\\[]") for cell in told for name in cell.split(", ")}
+    needed = re.findall(r"^[\w-]+", setup_cfg["options"]["install_requires"], re.MULTILINE)
+    extras = {*setup_cfg["options.extras_require"]} - {"all"}
+    assert names - {"needed", "extra", "---"} == {*needed, *extras}
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m in ALONE or room_of(m) == FRONT])

@@ -1,6 +1,5 @@
 """Experiments on nested records, which are not the paper's: documents, linked tables, molecules."""
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,10 +12,11 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from keras_mmil import ragged
 from keras_mmil._support.types import Ints
 from keras_mmil.datasets import molecules, mutagenesis, recipes, synthetic, trains
-from keras_mmil.model import Model
+from keras_mmil.records import Schema, link
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
+from keras_mmil.zoo.records import records_model
 
 __all__ = ["records_experiment"]
 
@@ -61,18 +61,13 @@ def records_experiment(entry: Entry) -> Experiment:
     records = _RECORDS[entry.key]
     return Experiment(
         **vars(entry),
-        build=partial(_build, **records.model),
+        build=partial(records_model, **records.model),
         load=partial(_load, records),
         class_names=None,
         schedule=partial(cosine_decay, records.learning_rate),
         batch_size=records.batch_size,
         keeps_best=not records.trains_on_all and records.share_valid > 0,
     )
-
-
-# The zoo loads without pyarrow, which only records need.
-def _build(**arguments: Any) -> Model:
-    return importlib.import_module("keras_mmil.zoo.records").records_model(**arguments)
 
 
 def _load(
@@ -96,9 +91,7 @@ def _load(
             known, test_size=records.share_valid, random_state=seed, stratify=labels[known]
         )
     train, valid, test = train[:limit], valid[:limit], test[:limit]
-    schema = importlib.import_module("keras_mmil.records").Schema.infer(
-        _take(found, np.append(train, valid) if records.trains_on_all else train)
-    )
+    schema = Schema.infer(_take(found, np.append(train, valid) if records.trains_on_all else train))
     for path, kind in records.kinds.items():
         schema[path] = kind
     for_rules, *others = (
@@ -169,18 +162,11 @@ def _molecules(name: str, radius: int, seed: int) -> list[dict[str, Any]]:
 
 
 def _trains(seed: int) -> Any:
-    return _linked(*trains.load())
+    return link(*trains.load())
 
 
 def _customers(seed: int, n_customers: int = 5000, share_without_orders: float = 0.0) -> Any:
-    return _linked(
-        *synthetic.load_churn(n_customers, seed, share_without_orders=share_without_orders)
-    )
-
-
-def _linked(*tables: Any) -> Any:
-    """Linked tables as an Arrow array of records."""
-    return importlib.import_module("keras_mmil.records").link(*tables)
+    return link(*synthetic.load_churn(n_customers, seed, share_without_orders=share_without_orders))
 
 
 # Settings were chosen on parts of the training data; see docs/records.md.

@@ -1,6 +1,5 @@
 """Trained networks with their rules, read from files and written to them."""
 
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.readout.explanation import Explanation
 from keras_mmil.interpretation.readout.part import Show
 from keras_mmil.model import Model
+from keras_mmil.records import Schema
 from keras_mmil.zoo import _weights
 from keras_mmil.zoo.imdb import with_text
 from keras_mmil.zoo.pretrained.cards import Card, card
@@ -105,7 +105,7 @@ def load(name: str) -> Pretrained:
     schema = None
     if _SCHEMA in about["files"]:
         path = _weights.check_file(folder, _SCHEMA, about)
-        schema = importlib.import_module("keras_mmil.records").Schema.load(path)
+        schema = Schema.load(path)
     explainer = Explainer.load(folder / _RULES, model)
     return Pretrained(name, model, explainer, card(name), schema)
 

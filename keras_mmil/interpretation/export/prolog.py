@@ -1,12 +1,10 @@
 """Rules as a Prolog program for SWI-Prolog: clauses, and the facts that they are about."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from keras_mmil.interpretation.export.program import COLUMNS, Criterion, Kind, Program
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["to_prolog"]
 
@@ -44,7 +42,7 @@ contains(Kind, Id, Column, Token) :-
 """
 
 
-def to_prolog(rules: Program, facts: "pa.Table | None") -> str:
+def to_prolog(rules: Program, facts: pa.Table | None) -> str:
     """The program.
 
     Args:
@@ -114,7 +112,7 @@ def _bounds(criterion: Criterion, x: str) -> Iterator[str]:
         yield f"{x} =< {criterion.at_most!r}"
 
 
-def _facts(table: "pa.Table") -> Iterator[str]:
+def _facts(table: pa.Table) -> Iterator[str]:
     """Each predicate's facts together, as Prolog expects."""
     kinds = [_atom(kind) for kind in table["kind"].to_pylist()]
     ids = table["id"].to_pylist()

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from keras_mmil._support.html import table
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Config
@@ -20,7 +22,6 @@ from keras_mmil.interpretation.rules.rule import Rule
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 __all__ = ["RuleBook"]
 
@@ -137,7 +138,7 @@ class RuleBook:
         """
         return to_python(program(self.levels))
 
-    def to_prolog(self, facts: "pa.Table | None" = None) -> str:
+    def to_prolog(self, facts: pa.Table | None = None) -> str:
         """A program for SWI-Prolog, where `class(Id, Class)` gives the classes of top-bags.
 
         Args:
@@ -155,7 +156,5 @@ class RuleBook:
         try:
             import pandas as pd
         except ImportError as error:
-            raise ImportError(
-                "Expected pandas to make a DataFrame: pip install 'keras-mmil[report]'"
-            ) from error
+            raise ImportError("Expected pandas to make a DataFrame: pip install pandas") from error
         return pd.DataFrame(list(self.records()))

@@ -1,9 +1,11 @@
 """The table that rules which run elsewhere read: a row for every record."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.types import Array, Ints, PathLike
@@ -12,32 +14,19 @@ from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.reading import Reading
 from keras_mmil.interpretation.rules.level import Level
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 __all__ = ["labels_table"]
 
 
 def labels_table(
     levels: Sequence[Level], reading: Reading, path: PathLike | None = None
-) -> "pa.Table":
+) -> pa.Table:
     """The table of some top-bags; see `Explainer.labels_table`.
 
     Args:
         levels: from the instances upwards.
         reading: the top-bags, as rules and network label them.
         path: of a Parquet file to write; None for none.
-
-    Raises:
-        ImportError: without pyarrow.
     """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError(
-            "Expected pyarrow to make a table: pip install 'keras-mmil[records]'"
-        ) from error
     kinds = program(levels).kinds
     types = {"kind": pa.string(), "id": pa.int64(), "bag": pa.int64(), "weight": pa.float64()}
     types["cluster"] = pa.string()
@@ -55,7 +44,7 @@ def labels_table(
     table = pa.concat_tables(parts, promote_options="default").select(list(types)).cast(schema)
     if path is not None:
         with replacing(path) as part:
-            pq.write_table(table, part)
+            pyarrow.parquet.write_table(table, part)
     return table
 
 

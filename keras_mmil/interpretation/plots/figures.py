@@ -38,9 +38,7 @@ def new_figure(width: float, height: float) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(
-            "Expected matplotlib to draw: pip install 'keras-mmil[report]'"
-        ) from error
+        raise ImportError("Expected matplotlib to draw: pip install 'keras-mmil[plots]'") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 

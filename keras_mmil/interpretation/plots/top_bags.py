@@ -55,7 +55,7 @@ def plot_top_bag(
         from matplotlib import pyplot as plt
     except ImportError as error:
         raise ImportError(
-            "Expected matplotlib, which draws pictures: pip install 'keras-mmil[report]'"
+            "Expected matplotlib, which draws pictures: pip install 'keras-mmil[plots]'"
         ) from error
     _check_top_bag(x)
     labels: list[int | None] = [None] * x.shape[0]

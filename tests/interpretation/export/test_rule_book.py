@@ -137,5 +137,5 @@ def test_rules_as_data(digit_explainer):
 
 def test_missing_pandas(book, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"keras-mmil\[report\]"):
+    with pytest.raises(ImportError, match="pip install pandas"):
         book().to_dataframe()

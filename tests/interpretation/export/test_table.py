@@ -1,11 +1,9 @@
 """The table that exported rules read."""
 
 import collections
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 from digit_networks import compressed_model, explainer, random_ids
 from record_networks import random_customers, read
 
@@ -102,12 +100,3 @@ def test_parquet(churn_explainer, customers, tmp_path):
     table = churn_explainer.labels_table(read(customers), path)
     assert pq.read_table(path).equals(table)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
-
-
-def test_missing_pyarrow(digit_explainer, digit_ids, monkeypatch):
-    from digit_networks import vectors
-
-    # scikit-learn looks for pyarrow itself among the modules.
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match=r"keras-mmil\[records\]"):
-        digit_explainer.labels_table(vectors(digit_ids))

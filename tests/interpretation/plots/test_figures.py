@@ -17,5 +17,5 @@ def test_clauses_are_wrapped_between_conditions():
 
 def test_missing_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"keras-mmil\[report\]"):
+    with pytest.raises(ImportError, match=r"keras-mmil\[plots\]"):
         new_figure(3, 2)

@@ -75,5 +75,5 @@ def test_bad_top_bags(arguments, error, match):
 
 def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"keras-mmil\[report\]"):
+    with pytest.raises(ImportError, match=r"keras-mmil\[plots\]"):
         plot_top_bag(X[0])
