@@ -36,14 +36,13 @@ class _Flora(Protocol):
 
 
 def plants_mmil(
-    dataset: _Flora | None = None,
+    dataset: _Flora,
     *,
     bag_units: Sequence[int] = (128, 128),
     dense_units: int = 128,
     known_by: Literal["species", "name"] = "species",
     species_dropout: float = 0.0,
     learning_rate: LearningRate = 0.001,
-    weights: Weights = None,
     name: str = "plants_mmil",
 ) -> Model:
     """Compiled network for regions as bags of species, which are bags of similar regions.
@@ -52,8 +51,7 @@ def plants_mmil(
     for each species. Each region is computed once in a batch, however many bags hold it.
 
     Args:
-        dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species];
-            None for the pretrained network's.
+        dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species].
         bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         dense_units: units of the dense layer.
         known_by: features of the regions in the bags: "species", those seen in them; or "name",
@@ -61,8 +59,6 @@ def plants_mmil(
         species_dropout: probability of leaving a member out of a top-bag in training. Its species
             is still to be predicted. 0 in the paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
-        weights: None for random ones, or "pretrained" for those of `zoo.load("plants")`, with what
-            was seen in its regions. They replace a given `presence`.
         name: of the model.
 
     Returns:
@@ -71,8 +67,7 @@ def plants_mmil(
         have been overlooked, which only the metric `map` (`OverlookedPrecision`) reads.
 
     Raises:
-        ValueError: if `known_by` is neither, or there are no pretrained weights of a network with
-            these arguments.
+        ValueError: if `known_by` is neither.
 
     Source:
         Paper, section "Plant Distribution Data".
@@ -85,11 +80,7 @@ def plants_mmil(
     """
     if known_by not in ("species", "name"):
         raise ValueError(f"Expected 'species' or 'name'. Received: known_by={known_by!r}")
-    presence = (
-        stored_weights("a dataset", weights, "plants")[0]
-        if dataset is None
-        else np.asarray(dataset.presence)
-    )
+    presence = np.asarray(dataset.presence)
     inputs = bag_inputs(depth=len(bag_units))
     x, *levels = Distinct(name="distinct")(inputs)
     if known_by == "species":
@@ -105,8 +96,7 @@ def plants_mmil(
         )
         x = layer(x, members, counts)
     x = _dense(dense_units)(x)
-    model = Model(inputs, _labels(presence.shape[1])(x), name=name)
-    return with_weights(_compiled(model, learning_rate), weights, "plants")
+    return _compiled(Model(inputs, _labels(presence.shape[1])(x), name=name), learning_rate)
 
 
 def plants_mil(
@@ -126,13 +116,14 @@ def plants_mil(
 
 
 def plants_nearby(
-    dataset: _Flora,
+    dataset: _Flora | None = None,
     *,
     bag_units: int = 256,
     dense_units: int = 512,
     species_dropout: float = 0.25,
     dropout: float = 0.5,
     learning_rate: LearningRate = 0.001,
+    weights: Weights = None,
     name: str = "plants_nearby",
 ) -> Model:
     """Compiled network for regions as two bags: of their species, and of the regions nearby.
@@ -143,19 +134,25 @@ def plants_nearby(
     these, and from those that were not seen, the network learns.
 
     Args:
-        dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species].
+        dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species];
+            None for the pretrained network's.
         bag_units: units of the bag-layer for regions nearby.
         dense_units: units of the dense layer.
         species_dropout: probability r of leaving a species out in training. An output above
             r / (1 + r) says that the species is likelier there than not; see `KnownOutputs`.
         dropout: rate, behind the dense layer.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        weights: None for random ones, or "pretrained" for those of `zoo.load("plants")`, with what
+            was seen in its regions. They replace a given `presence`.
         name: of the model.
 
     Returns:
         A compiled `keras_mmil.Model` for a dict of `species`, numbers of those seen in a region
         [batch, (species)], and `nearby`, numbers of regions [batch, (regions)]; and for labels as
         those of `plants_mmil`.
+
+    Raises:
+        ValueError: if there are no pretrained weights of a network with these arguments.
 
     Example:
 
@@ -164,26 +161,31 @@ def plants_nearby(
     >>> x = {"species": flora.seen_species(), "nearby": flora.nearby_regions()}
     >>> model.fit(x, flora.presence.astype(int), epochs=40, batch_size=64)
     """
-    presence = np.asarray(dataset.presence)
+    presence = (
+        stored_weights("a dataset", weights, "plants")[0]
+        if dataset is None
+        else np.asarray(dataset.presence)
+    )
     inputs = {
         name: keras.Input((None,), dtype="int32", ragged=True, name=name)
         for name in ("species", "nearby")
     }
-    regions, members, weights = _bag(inputs["nearby"], "nearby")
+    regions, members, shares = _bag(inputs["nearby"], "nearby")
     x = frozen_embedding(presence, name="species_nearby")(regions)  # (regions, species)
-    nearby = BagLayer(bag_units, aggregation="mean", name="bag_layer_nearby")(x, members, weights)
-    species, members, weights = _bag(inputs["species"], "species")
-    weights = MemberDropout(species_dropout, name="species_dropout")(members, weights)
+    nearby = BagLayer(bag_units, aggregation="mean", name="bag_layer_nearby")(x, members, shares)
+    species, members, counts = _bag(inputs["species"], "species")
+    counts = MemberDropout(species_dropout, name="species_dropout")(members, counts)
     one_hot = frozen_embedding(np.eye(presence.shape[1]), name="one_hot")(species)
     told = BagLayer(None, aggregation="sum", empty="zeros", name="species_told")(
-        one_hot, members, weights
+        one_hot, members, counts
     )  # (batch, species)
     x = keras.layers.Concatenate(name="region")([nearby, told])
     x = _dense(dense_units)(x)
     x = keras.layers.Dropout(dropout, name="dropout")(x)
     outputs = _labels(presence.shape[1])(x)
     outputs = KnownOutputs(dtype=output_dtype(), name="unknown")(outputs, told)
-    return _compiled(Model(inputs, outputs, name=name), learning_rate)
+    model = _compiled(Model(inputs, outputs, name=name), learning_rate)
+    return with_weights(model, weights, "plants")
 
 
 def _bag(ids: keras.KerasTensor, field: str) -> tuple[keras.KerasTensor, ...]:

@@ -180,9 +180,11 @@ def _check_types(instance: Any) -> None:
 
 def _classes(hint: Any) -> tuple[type, ...]:
     """The classes that a type hint allows: of `tuple[int, ...] | None` they are tuple and None."""
-    if get_origin(hint) in (Union, UnionType):
+    origin = get_origin(hint) or hint
+    if origin in (Union, UnionType):
         return tuple(each for part in get_args(hint) for each in _classes(part))
-    return (get_origin(hint) or hint,)
+    # From Python 3.12 on, NumPy 2.5 has `NDArray` as a `TypeAliasType`, which is no class.
+    return _classes(origin.__value__) if hasattr(origin, "__value__") else (origin,)
 
 
 def _check(fitted: Fitted) -> None:

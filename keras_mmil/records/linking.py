@@ -242,7 +242,10 @@ def _split(path: str, tables: Mapping[str, Mapping[str, pa.Array]]) -> tuple[str
         table, column = path[:i], path[i + 1 :]
         if character == "." and column in tables.get(table, {}):
             return table, column
-    raise KeyError(f"Expected a table and a column, such as 'orders.customer'. Received: {path!r}")
+    raise KeyError(
+        f"Expected one of the tables {sorted(tables)} and a column of it, such as "
+        f"'orders.customer'. Received: {path!r}"
+    )
 
 
 def columns_of_table(name: str, source: Any) -> dict[str, pa.Array]:

@@ -122,7 +122,7 @@ def test_records_go_in(folder):
 
 def test_other_builders(folder):
     flora = synthetic.load_flora(n_regions=(4, 5), n_species=9)
-    plants = rounded(zoo.plants_mmil(flora, bag_units=(3, 4), dense_units=5))
+    plants = rounded(zoo.plants_nearby(flora, bag_units=3, dense_units=5))
     _, *others = plants.get_weights()
     plants.set_weights([flora.presence, *others])
     digits = {"filters": (2, 3), "dense_units": 4, "bag_units": (5, 6)}
@@ -131,7 +131,7 @@ def test_other_builders(folder):
         (
             "plants",
             plants,
-            lambda **given: zoo.plants_mmil(None, bag_units=(3, 4), dense_units=5, **given),
+            lambda **given: zoo.plants_nearby(None, bag_units=3, dense_units=5, **given),
         ),
         (
             "mnist",
@@ -171,7 +171,7 @@ def test_arguments_that_are_none(papers):
         zoo.mnist_mmil(weights="imagenet")
     for build, missing in (
         (zoo.citation_mmil, "a dataset"),
-        (zoo.plants_mmil, "a dataset"),
+        (zoo.plants_nearby, "a dataset"),
         (zoo.imdb_mmil, "vectors"),
     ):
         with pytest.raises(ValueError, match=f"^Expected {missing}, or weights='pretrained'"):
