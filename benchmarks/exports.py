@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 
 import tensorflow as tf
@@ -86,7 +87,7 @@ def measured(explainer, parts, name):
 
 def run_sqlite(rules, table):
     """The query in SQLite."""
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         columns = ", ".join('"' + name.replace('"', '""') + '"' for name in table.column_names)
         connection.execute(f"CREATE TABLE labels ({columns})")
         places = ", ".join("?" * table.num_columns)

@@ -112,7 +112,7 @@ class _Draw:
 
     def dates(self, n: int, first: str, last: str) -> list[Any]:
         """Days between two, as texts in the form of ISO 8601."""
-        days = np.arange(np.datetime64(first), np.datetime64(last) + 1)
+        days = np.arange(np.datetime64(first), np.datetime64(last) + np.timedelta64(1, "D"))
         return self.column(np.datetime_as_string(self.rng.choice(days, n)))
 
 

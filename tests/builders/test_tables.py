@@ -1,6 +1,7 @@
 """Nested bags of a table's rows, checked against loops over its rows."""
 
 import sqlite3
+from contextlib import closing
 
 import keras
 import numpy as np
@@ -128,7 +129,7 @@ PARENTS = {"patient": PATIENTS, "visit": VISITS}
 
 def left_join(patients, visits, doses):
     """What SQL makes of the three tables: a dict of dicts of lists."""
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database:
         for name, rows, columns in (
             ("patients", patients, "p"),
             ("visits", visits, "p, v"),

@@ -5,6 +5,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
+from contextlib import closing
 
 import numpy as np
 import own_records
@@ -178,7 +179,7 @@ def test_rules_run_in_sqlite(run, data, tmp_path, capsys):
     assert main([*command, "--data", str(data), "--labels", str(labels)]) == 0
     assert capsys.readouterr().out.split() == [str(query), str(labels)]
     table = pyarrow.parquet.read_table(labels)
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         columns = ", ".join(f'"{name}"' for name in table.column_names)
         connection.execute(f"CREATE TABLE labels ({columns})")
         marks = ", ".join("?" for _ in table.column_names)
