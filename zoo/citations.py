@@ -8,7 +8,7 @@ import keras
 
 from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
 from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_classes, output_dtype
+from keras_mmil.zoo._compile import compile_smoothed_classes, output_dtype
 from keras_mmil.zoo._types import Aggregations, LearningRate, Weights
 from keras_mmil.zoo._weights import stored_weights, with_weights
 
@@ -41,6 +41,7 @@ def citation_mmil(
     dropout: float = 0.5,
     l2: float = 1e-4,
     initial_std: float = 0.1,
+    label_smoothing: float = 0.0,
     learning_rate: LearningRate = 0.001,
     weights: Weights = None,
     name: str = "citation_mmil",
@@ -63,6 +64,7 @@ def citation_mmil(
         initial_std: standard deviation of the initial weights of each word. Keras's initializers
             would count the whole vocabulary as the inputs of a unit, of which only one at a time is
             not 0.
+        label_smoothing: of the cross-entropy, see `losses.SmoothedCrossentropy`.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         weights: None for random ones, or "pretrained" for those of `zoo.load("cora")`.
         name: of the model.
@@ -75,7 +77,7 @@ def citation_mmil(
         ValueError: if there are no pretrained weights of a network with these arguments.
 
     Source:
-        Paper, section "Citation Datasets", which has no dropouts and no `l2`.
+        Paper, section "Citation Datasets", which has no dropouts, no `l2` and no `label_smoothing`.
 
     Example:
 
@@ -113,7 +115,9 @@ def citation_mmil(
         dtype=output_dtype(),
         name="label",
     )(x)
-    model = compile_classes(Model(inputs, outputs, name=name), learning_rate)
+    model = compile_smoothed_classes(
+        Model(inputs, outputs, name=name), learning_rate, label_smoothing=label_smoothing
+    )
     return with_weights(model, weights, "cora")
 
 

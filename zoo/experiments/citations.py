@@ -44,10 +44,9 @@ _BUILDERS: Mapping[str, tuple[Callable[..., Model], int, tuple[int, ...]]] = {
     "mmil": (citation_mmil, 2, (24, 14)),
     "mil": (citation_mil, 1, (16,)),
 }
-# What is different for one network of papers.
-_OF_ONE_NETWORK: dict[tuple[str, str, str], dict[str, float]] = {
-    ("citeseer", "mmil", "max"): {"l2": 5e-4},
-}
+# What is different with many labels: for a model, and for a model of one network of papers.
+_OF_ONE_MODEL = {("mil", "max"): {"label_smoothing": 0.1}}
+_OF_ONE_NETWORK = {("citeseer", "mmil", "max"): {"l2": 5e-4}}
 
 
 def citation_experiment(entry: Entry) -> Experiment:
@@ -71,7 +70,8 @@ def _settings(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
     if entry.split in citations.ALL_VISIBLE:
         of_papers = {"neighbour_dropout": 0.5} if entry.model == "mmil" else {}
         return {**_OF_FEW_LABELS, **of_papers}, _FEW_LABELS
-    own = _OF_ONE_NETWORK.get((entry.name, entry.model, entry.aggregation), {})
+    model = entry.model, entry.aggregation
+    own = _OF_ONE_MODEL.get(model, {}) | _OF_ONE_NETWORK.get((entry.name, *model), {})
     return own, _INDUCTIVE_MIL if entry.model == "mil" else _INDUCTIVE
 
 
