@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_mmil._support.checks import check_int
 from keras_mmil._support.html import preformatted
-from keras_mmil._support.types import Array, Config
+from keras_mmil._support.types import Array, Bools, Config
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.part import (
     CHECKED,
@@ -139,11 +139,9 @@ class _Builder:
         self._level_of = {level.record: level for level in levels}
         self._names = [*(clusters.names for clusters in self._clusters), class_names]
         self._occurrences = expand(reading.nestings, reading.parents)
-        self._known = {
-            level.record: level.space.matrix(
-                reading.labels, reading.nestings, reading.values[level.record]
-            )
-            for level in levels
+        self._matches = {level.record: self._of_rules(level) for level in levels}
+        self._clauses = {
+            level.record: [level.rules.clause(rule) for rule in level.rules] for level in levels
         }
         self._worths = self._of_rows(worths(levels, len(class_names))) if reading.places else None
 
@@ -157,6 +155,12 @@ class _Builder:
                 near, place = seen.nearest[layer], seen.places[layer]
                 found.append(np.stack([place.between(near, each) for each in of_clusters]))
         return found
+
+    def _of_rules(self, level: Level) -> Bools:
+        """Which rules of a level match which of its rows: [rules, rows]."""
+        seen = self._reading
+        known = level.space.matrix(seen.labels, seen.nestings, seen.values[level.record])
+        return np.array([rule.matches(known) for rule in level.rules])
 
     def top_bag(self, index: int) -> Part:
         """The part that is a whole top-bag."""
@@ -201,8 +205,8 @@ class _Builder:
     def _with_members(self, part: Part, index: int, row: int) -> Part:
         """A part with the rule that fired on it, and what is in it."""
         level = self._level_of[part.level]
-        known = self._known[part.level][row : row + 1]
-        matched = tuple(rule for rule in level.rules if rule.matches(known)[0])
+        fired = np.flatnonzero(self._matches[part.level][:, row])
+        matched = tuple(level.rules.rules[i] for i in fired)
         children, absent = [], []
         for bag, at in level.space.of_bags:
             conditions = {
@@ -222,7 +226,7 @@ class _Builder:
         return replace(
             part,
             rule=matched[0],
-            clause=level.rules.clause(matched[0]),
+            clause=self._clauses[part.level][fired[0]],
             matched=matched,
             absent=tuple(absent),
             children=tuple(children),
