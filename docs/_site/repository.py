@@ -2,7 +2,7 @@
 
 On a forge, pages link to files of the repository by relative paths. Here these files become part of
 the site: Markdown as pages, pictures as they are, programs as pages that show them. The links are
-rewritten.
+rewritten, also those to notebooks, which `notebook_pages.py` turns into pages.
 """
 
 import posixpath
@@ -35,7 +35,7 @@ def path_of(uri: str) -> str:
 
 def uri_of(path: str) -> str:
     """The place in the site of a file of the repository."""
-    return path.removeprefix("docs/") + (".md" if path.endswith(".py") else "")
+    return path.removeprefix("docs/") + (".md" if path.endswith((".py", ".ipynb")) else "")
 
 
 _added: set[str] = set()
@@ -85,7 +85,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     def rewrite(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link[1]))
         is_inside = target.startswith("docs/") and path.startswith("docs/")
-        if is_inside or not (ROOT / target).is_file():
+        is_page = is_inside and not target.endswith(".ipynb")
+        if is_page or not (ROOT / target).is_file():
             return link[1]
         return posixpath.relpath(uri_of(target), posixpath.dirname(page.file.src_uri) or ".")
 
