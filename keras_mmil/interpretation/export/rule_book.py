@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RuleBook"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RuleBook:
     """The rules of all levels, from the instances upwards. Iterating yields each `Rule`.
 
@@ -55,6 +55,9 @@ class RuleBook:
                 otherwise the last line gives their number.
         """
         return listing(self.levels, all)
+
+    def __repr__(self) -> str:
+        return f"<RuleBook: {len(self)} rules of {len(self.levels)} levels; print() shows them>"
 
     def __str__(self) -> str:
         return self.text()

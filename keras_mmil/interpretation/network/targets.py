@@ -84,7 +84,9 @@ class Target:
             )
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
-        n_columns = self.n_outputs if self.kind == "is_argmax" else n_classes
+        n_columns = n_classes
+        if self.kind == "is_argmax" and self.n_outputs is not None:
+            n_columns = self.n_outputs
         if labels.ndim == 2 and self.kind == "threshold" and labels.shape[1] == self.n_outputs:
             labels = labels[:, self.index]
         elif labels.ndim == 2 and labels.shape[1] == n_columns:
@@ -95,12 +97,16 @@ class Target:
                 "Expected one class label for each top-bag, or one-hot rows. "
                 f"Received: y of shape {labels.shape} and dtype {labels.dtype}"
             )
-        labels = (labels == self.index) if self.kind == "is_argmax" else labels
-        if len(labels) and not 0 <= labels.min() <= labels.max() < n_classes:
-            raise ValueError(
-                f"Expected class labels from 0 to {n_classes - 1}. "
-                f"Received: y from {labels.min()} to {labels.max()}"
-            )
+        if self.kind == "is_argmax":
+            # Booleans are likely to say already whether it is that class.
+            if labels.dtype == bool and n_columns > 2:
+                raise ValueError(
+                    f"Expected labels from 0 to {n_columns - 1}, of which class {self.index} is "
+                    "the target. Received: booleans"
+                )
+            _check_range(labels, n_columns)
+            labels = labels == self.index
+        _check_range(labels, n_classes)
         return labels.astype(np.int32)
 
     def to_dict(self) -> Config:
@@ -155,6 +161,14 @@ def resolve_target(model: keras.Model, target: TargetChoice = None) -> Target:
         "Expected target=(index, threshold) for outputs that are not probabilities or logits. "
         f"Received: target={target!r}"
     )
+
+
+def _check_range(labels: Array, n_classes: int) -> None:
+    if len(labels) and not 0 <= labels.min() <= labels.max() < n_classes:
+        raise ValueError(
+            f"Expected class labels from 0 to {n_classes - 1}. "
+            f"Received: y from {labels.min()} to {labels.max()}"
+        )
 
 
 # What is the boundary between no and yes, for outputs of each kind.

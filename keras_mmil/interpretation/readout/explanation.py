@@ -28,7 +28,7 @@ __all__ = ["Explanation", "explain"]
 _INDENT = "    "
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """The explanation of one top-bag.
 
@@ -85,6 +85,9 @@ class Explanation:
     def _repr_html_(self) -> str:
         """For notebooks."""
         return preformatted(str(self))
+
+    def __repr__(self) -> str:
+        return f"<Explanation: {self.top_bag.word} {self.top_bag.sentence}>"
 
     def __str__(self) -> str:
         network = f"network: {self.network_name}"

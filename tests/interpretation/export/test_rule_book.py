@@ -90,6 +90,11 @@ not used"""
     assert (record["precision"], record["support"], record["coverage"]) == (1.0, 0.25, 0.4)
 
 
+def test_representation_is_short(digit_explainer):
+    book = digit_explainer.rules_
+    assert repr(book) == f"<RuleBook: {len(book)} rules of 2 levels; print() shows them>"
+
+
 def test_constant_rules_are_called_so(book):
     rules = book((Rule(1, 0, (), support=1.0, precision=0.8, coverage=1.0),))
     assert rules.constant == "negative"

@@ -127,3 +127,16 @@ def test_true_labels(units, activation, target, y, expected):
 def test_labels_that_are_none(y, match):
     with pytest.raises(ValueError, match=match):
         resolve_target(make_model()).true_labels(y, len(y), 2)
+
+
+@pytest.mark.parametrize(
+    ("y", "match"),
+    [
+        ([True, False], "from 0 to 2, of which class 1 is the target. Received: booleans"),
+        ([0, 3], "from 0 to 2. Received: y from 0 to 3"),
+    ],
+)
+def test_labels_that_are_not_of_the_classes_that_a_target_is_one_of(y, match):
+    target = resolve_target(make_model(3, "softmax"), 1)
+    with pytest.raises(ValueError, match=match):
+        target.true_labels(y, len(y), 2)

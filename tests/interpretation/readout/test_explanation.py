@@ -23,6 +23,10 @@ def test_explanation_names_what_decided(digit_model, digit_explainer):
     text = str(positive)
     assert text.startswith("top-bag 0 is positive, because positive ← o_v")
     assert "(network: positive)" in text
+    assert (
+        repr(positive)
+        == f"<Explanation: {text.splitlines()[0].removesuffix('  (network: positive)')}>"
+    )
     assert "decides: sub-bag 0 is v" in text
     assert "does not matter: sub-bags 1 (v" in text
     assert "decides: instance 1 (u" in text
