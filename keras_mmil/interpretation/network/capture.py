@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_mmil._support.types import Array, Tensors
 from keras_mmil.functional.cut import rows_of
-from keras_mmil.functional.graph import call_arguments, operation_of
+from keras_mmil.functional.graph import call_arguments
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.instances import instance_features
 from keras_mmil.functional.rowwise import (
@@ -23,6 +23,7 @@ from keras_mmil.functional.tree import Read, bag_tree, functional
 from keras_mmil.inputs import complete_inputs
 from keras_mmil.interpretation.network.data import Source, TopBags, top_bags
 from keras_mmil.interpretation.network.nesting import Nesting, Occurrences, take_bags
+from keras_mmil.interpretation.network.paths import bag_paths, is_in_a_row
 from keras_mmil.interpretation.network.single import as_batch
 from keras_mmil.interpretation.network.targets import Outputs
 from keras_mmil.layers import BagLayer, FieldEncoder, TextBags
@@ -146,19 +147,12 @@ class Network:
     @property
     def is_chain(self) -> bool:
         """Whether each bag-layer is above the one before, and nothing has fields."""
-        in_a_row = tuple(range(1, len(self.layers) + 1))
-        return self.parents == in_a_row and not any(self.encoders)
+        return is_in_a_row(self.parents) and not any(self.encoders)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What the bags of each bag-layer are called in the data; empty where it has no name."""
-        producers = [
-            operation_of(members)
-            if (members := call_arguments(node).get("members")) is not None
-            else None
-            for node in self._tree.nodes
-        ]
-        return tuple(getattr(producer, "field", "") for producer in producers)
+        """What the bags of each bag-layer are called in the data: see `bag_paths`."""
+        return bag_paths(self._tree)
 
     @property
     def aggregations(self) -> tuple[set[str], ...]:
