@@ -8,7 +8,7 @@ from keras_mmil.losses import SmoothedCrossentropy
 from keras_mmil.model import Model
 from keras_mmil.zoo._types import LearningRate
 
-__all__ = ["compile_binary", "compile_classes", "compile_smoothed_classes", "output_dtype"]
+__all__ = ["compile_binary", "compile_logits", "compile_smoothed_classes", "output_dtype"]
 
 
 def output_dtype() -> str:
@@ -24,18 +24,16 @@ def compile_binary(model: Model, learning_rate: LearningRate) -> Model:
     return _compile(model, "binary_crossentropy", learning_rate)
 
 
-def compile_classes(
-    model: Model, learning_rate: LearningRate, *, from_logits: bool = False
-) -> Model:
-    """Compile with Adam and softmax cross-entropy, for labels that are ints; return the model."""
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
+def compile_logits(model: Model, learning_rate: LearningRate) -> Model:
+    """Compile with Adam and softmax cross-entropy of logits, for labels that are ints."""
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     return _compile(model, loss, learning_rate)
 
 
 def compile_smoothed_classes(
     model: Model, learning_rate: LearningRate, *, label_smoothing: float, **adam: float
 ) -> Model:
-    """The same with smoothed labels, for a model whose outputs are probabilities.
+    """The same of probabilities, with smoothed labels; return the model.
 
     Args:
         model: to be compiled.

@@ -10,7 +10,7 @@ from keras_mmil._support.types import Ints
 from keras_mmil.builders.graphs import degree_features
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
 from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_classes, output_dtype
+from keras_mmil.zoo._compile import compile_logits, output_dtype
 from keras_mmil.zoo._frozen import frozen_embedding
 from keras_mmil.zoo._types import Aggregations, LearningRate
 
@@ -78,4 +78,4 @@ def social_mmil(
         if dropout:
             x = keras.layers.Dropout(dropout, name=f"dropout_{level}")(x)
     outputs = keras.layers.Dense(dataset.n_classes, dtype=output_dtype(), name="label")(x)
-    return compile_classes(Model(inputs, outputs, name=name), learning_rate, from_logits=True)
+    return compile_logits(Model(inputs, outputs, name=name), learning_rate)

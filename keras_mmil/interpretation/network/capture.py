@@ -87,6 +87,7 @@ class Network:
         model: the same, as a functional model.
         layers: the bag-layers, each after those that are below it.
         parents: for each of them the index of the one above it; their number for the top-bags.
+        paths: what the bags of each of them are called in the data, see `bag_paths`.
         encoders: of the fields of the rows of each bag-layer, and last of the top-bags.
         has_other: whether these rows, or the top-bags, are also computed from what is no field.
         feature_names: names of the features of the instances, or None.
@@ -103,6 +104,7 @@ class Network:
         self._tree = bag_tree(self.model)
         self.layers: tuple[BagLayer, ...] = tuple(node.operation for node in self._tree.nodes)
         self.parents = self._tree.parents
+        self.paths = bag_paths(self._tree)
         self.encoders: tuple[tuple[FieldEncoder, ...], ...] = tuple(
             tuple(read.node.operation for read in record.fields) for record in self._tree.records
         )
@@ -148,11 +150,6 @@ class Network:
     def is_chain(self) -> bool:
         """Whether each bag-layer is above the one before, and nothing has fields."""
         return is_in_a_row(self.parents) and not any(self.encoders)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """What the bags of each bag-layer are called in the data: see `bag_paths`."""
-        return bag_paths(self._tree)
 
     @property
     def aggregations(self) -> tuple[set[str], ...]:

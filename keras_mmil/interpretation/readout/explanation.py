@@ -143,9 +143,6 @@ class _Builder:
         self._names = [*(clusters.names for clusters in self._clusters), class_names]
         self._occurrences = expand(reading.nestings, reading.parents)
         self._matches = {level.record: self._of_rules(level) for level in levels}
-        self._clauses = {
-            level.record: [level.rules.clause(rule) for rule in level.rules] for level in levels
-        }
         self._worths = self._of_rows(worths(levels, len(class_names))) if reading.places else None
 
     def _of_rows(self, values: Sequence[Array]) -> list[Array]:
@@ -229,7 +226,7 @@ class _Builder:
         return replace(
             part,
             rule=matched[0],
-            clause=self._clauses[part.level][fired[0]],
+            clause=level.rules.clause(matched[0]),
             matched=matched,
             absent=tuple(absent),
             children=tuple(children),
