@@ -66,9 +66,11 @@ def check_inputs(
         return checked
     if isinstance(expected, (list, tuple)):
         if not isinstance(x, (list, tuple)) or len(x) != len(expected):
+            is_dict = isinstance(x, dict)
+            advice = " A model that is made with a dict of inputs takes dicts." if is_dict else ""
             raise ValueError(
                 f"Expected {len(expected)} inputs in a list or tuple. "
-                f"Received: {name} of type {type(x).__name__}"
+                f"Received: {name} of type {type(x).__name__}.{advice}"
             )
         by_name = {
             f"{name}[{i}]": _checked(part, spec, f"{name}[{i}]", i in may_be_missing)

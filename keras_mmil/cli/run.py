@@ -103,7 +103,7 @@ def run(experiment: Experiment, options: RunOptions) -> RunResult:
         seed=settings.seed,
         limit=settings.limit,
         source=settings.source,
-        unlabelled=settings.adversarial,
+        unlabelled=settings.adversarial or bool(experiment.teacher),
     )
     folder.create()  # not before: without data there is no run to resume
     one = _Run(experiment, options, settings, data, folder)
@@ -216,11 +216,10 @@ class _Run:
         folder = self.folder / "teacher"
         print(f"Teacher: {teacher.key}")
         run(teacher, replace(self.options, out=str(folder), rules=False, record=False))
-        loaded = {"seed": settings.seed, "limit": settings.limit, "source": settings.source}
-        shown, own = (
-            experiment.load(unlabelled=True, **loaded).train
-            for experiment in (teacher, self.experiment)
-        )
+        shown = teacher.load(
+            seed=settings.seed, limit=settings.limit, source=settings.source, unlabelled=True
+        ).train
+        own = self.data.train
         network = load_network(folder / "model.keras")
         said = network.predict(shown.x, batch_size=teacher.batch_size, verbose=0).argmax(axis=1)
         print(f"\nStudent: {self.experiment.key}")
