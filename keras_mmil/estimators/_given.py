@@ -1,6 +1,6 @@
 """Labels and weights as they are given to an estimator."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +8,10 @@ import numpy.typing as npt
 from keras_mmil._support.labels import check_weights
 from keras_mmil._support.types import Floats
 
-__all__ = ["path_of", "weights_of"]
+__all__ = ["Target", "path_of", "weights_of"]
+
+# Labels of the records: an array, or the path of a field in them, or a tuple of several.
+Target: TypeAlias = str | tuple[str, ...] | npt.ArrayLike
 
 
 def weights_of(given: npt.ArrayLike | None, n: int) -> Floats:

@@ -3,12 +3,11 @@
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,23 +15,18 @@ from keras_mmil import ragged
 from keras_mmil._support.checks import is_int
 from keras_mmil._support.types import Array, Floats, Ints, PathLike
 from keras_mmil.estimators import _storage
-from keras_mmil.estimators._given import path_of, weights_of
+from keras_mmil.estimators._given import Target, path_of
 from keras_mmil.estimators._kept import Kept
+from keras_mmil.estimators._rules import Interpreted
 from keras_mmil.estimators._training import divided, trained
 from keras_mmil.functional.seeds import seeded
-from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.export.rule_book import RuleBook
-from keras_mmil.interpretation.readout.explanation import Explanation
 from keras_mmil.records import Schema
 from keras_mmil.zoo.records import Labels, records_model
 
-__all__ = ["NestedEstimator", "Target"]
-
-# Labels of the records: an array, or the path of a field in them, or a tuple of several.
-Target: TypeAlias = str | tuple[str, ...] | npt.ArrayLike
+__all__ = ["NestedEstimator"]
 
 
-class NestedEstimator(BaseEstimator):
+class NestedEstimator(Interpreted):
     """Base of `NestedClassifier` and `NestedRegressor`: see there."""
 
     fitted: ClassVar[tuple[str, ...]] = ()  # what a child has of the labels, for files
@@ -154,63 +148,9 @@ class NestedEstimator(BaseEstimator):
                 resume=resume,
                 verbose=self.verbose,
             )
-        # Compressed, and None in an estimator from a file.
-        self._kept: tuple[Kept, Kept | None] | None
         self._kept = Kept.of(data[0]), None if validation is None else Kept.of(validation[0])
-        self._explainers: dict[str | None, Explainer] = {}
+        self._explainers = {}
         return self
-
-    @property
-    def explainer_(self) -> Explainer:
-        """The `Explainer` of the network, fitted on the training data when it is first asked for.
-
-        Raises:
-            NotFittedError: before `fit`.
-            ValueError: for several labels, each of which has one: see `explainer_of`.
-        """
-        return self.explainer_of(None)
-
-    @property
-    def rules_(self) -> RuleBook:
-        """The rules of `explainer_`."""
-        return self.explainer_.rules_
-
-    def explainer_of(self, label: str | None) -> Explainer:
-        """The `Explainer` for one of several labels.
-
-        Args:
-            label: one of `classes_`; None where there is but one.
-
-        Raises:
-            NotFittedError: before `fit`.
-            ValueError: if there is no such label; or if the estimator is from a file, and had not
-                been asked for rules when it was saved.
-        """
-        check_is_fitted(self, "model_")
-        if label not in self._explainers:
-            arguments = self._explained(label)
-            if self._kept is None:
-                raise ValueError(
-                    "Expected an estimator that had been asked for its rules before it was saved: "
-                    "the training data are not in its files. Received: one without rules"
-                )
-            arguments |= {"verbose": self.verbose, **(self.explainer or {})}
-            x, x_valid = (None if part is None else part.tensors() for part in self._kept)
-            self._explainers[label] = Explainer(**arguments).fit(self.model_, x, x_valid)
-        return self._explainers[label]
-
-    def rules_of(self, label: str | None) -> RuleBook:
-        """The rules for one of several labels: those of `explainer_of`."""
-        return self.explainer_of(label).rules_
-
-    def explain(self, X: Any, label: str | None = None) -> Sequence[Explanation]:
-        """Why the rules say of each record what they say.
-
-        Args:
-            X: records.
-            label: one of several labels; None where there is but one.
-        """
-        return self.explainer_of(label).explain(self._read(X))
 
     def predictions_of(self, outputs: Array) -> dict[str, Array]:
         """All that is predicted of records, by name: "prediction", what `predict` gives.
@@ -250,30 +190,6 @@ class NestedEstimator(BaseEstimator):
         tags.non_deterministic = self.random_state is None
         return tags
 
-    def _labelled(
-        self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None
-    ) -> tuple[Any, Array, Floats]:
-        """Records as the network takes them, their labels as they are given, and weights."""
-        if self.target_ is not None:
-            if path_of(y) != self.target_:
-                raise ValueError(
-                    f"Expected the same path for all records, {self.target_!r}. Received: {y!r}"
-                )
-            x, given = self.schema_.read(X, self.target_)
-            return x, given, weights_of(sample_weight, len(given))
-        x, given = self.schema_.read(X), np.asarray(y)
-        n = ragged.n_top_bags(x)
-        if given.ndim == 0 or len(given) != n:
-            found = f"{len(given)} labels" if given.ndim else repr(y)
-            raise ValueError(f"Expected one label for each of {n} records. Received: {found}")
-        return x, given, weights_of(sample_weight, n)
-
-    def _read(self, X: Any) -> Any:
-        """Records as the network takes them."""
-        check_is_fitted(self, "model_")
-        X = list(X) if isinstance(X, Iterator) else X
-        return self.schema_.read(X, without=self.target_ or ())
-
     def _predicted(self, X: Any) -> Array:
         x = self._read(X)
         return np.asarray(self.model_.predict(x, verbose=0))
@@ -312,8 +228,4 @@ class NestedEstimator(BaseEstimator):
 
     def _decode(self, y: Array) -> Array:
         """Labels that were read from records, as `predict` gives them."""
-        raise NotImplementedError
-
-    def _explained(self, label: str | None) -> dict[str, Any]:
-        """Arguments of the explainer that say what the classes are."""
         raise NotImplementedError

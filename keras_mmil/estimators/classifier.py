@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.checks import check_number
 from keras_mmil._support.types import Array, Floats
-from keras_mmil.estimators.base import NestedEstimator, Target
+from keras_mmil.estimators._given import Target
+from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.zoo.records import Labels
 
 __all__ = ["NestedClassifier"]
@@ -119,9 +120,25 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         """
         return {"prediction": self._decide(outputs), "probability": self._probabilities(outputs)}
 
-    def rule_classes(self, y: Array) -> Array:
-        """Which of the classes of the rules labels are: as the schema reads them, [records]."""
-        return y
+    def rule_classes(self, y: Array, label: str | None = None) -> Array:
+        """Which of the classes of the rules labels are: ints [records], 0 or 1 for one of several.
+
+        Args:
+            y: labels, as the schema reads them or as they were given to `fit`.
+            label: one of several labels; None where there is but one.
+
+        Raises:
+            ValueError: if a label is none of `classes_`.
+        """
+        if self.is_multilabel_:
+            return y[:, self.classes_.tolist().index(label)]
+        if self.target_ is not None:
+            return y
+        if not (known := np.isin(y, self.classes_)).all():
+            raise ValueError(
+                f"Expected classes among {self.classes_.tolist()}. Received: {y[~known][0]!r} in y"
+            )
+        return np.searchsorted(self.classes_, y)
 
     def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:
         """Accuracy: the share of records of which the class, or all labels, are predicted right.

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.checks import check_int
 from keras_mmil._support.types import Array, Floats, Ints
-from keras_mmil.estimators.base import NestedEstimator, Target
+from keras_mmil.estimators._given import Target
+from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.zoo.records import Labels
 
 __all__ = ["NestedRegressor"]
@@ -91,8 +92,13 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         """The number of each record, [records]."""
         return self._decide(self._predicted(X))
 
-    def rule_classes(self, y: Array) -> Ints:
-        """Which of the classes of the rules numbers are: their bins, [records]."""
+    def rule_classes(self, y: Array, label: str | None = None) -> Ints:
+        """Which of the classes of the rules numbers are: their bins, [records].
+
+        Args:
+            y: numbers.
+            label: None, as there is but one.
+        """
         return _bin_of(self.edges_, y)
 
     def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:

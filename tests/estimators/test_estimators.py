@@ -18,7 +18,7 @@ from sklearn.utils import estimator_checks as checks
 
 import keras_mmil
 from keras_mmil import NestedClassifier, NestedRegressor
-from keras_mmil.estimators import _storage, base
+from keras_mmil.estimators import _rules, _storage
 from keras_mmil.records import Schema
 
 QUICK = {"units": 6, "epochs": 1, "random_state": 0}
@@ -369,7 +369,7 @@ class Recorder:
 
 @pytest.fixture
 def recorder(monkeypatch):
-    monkeypatch.setattr(base, "Explainer", Recorder)
+    monkeypatch.setattr(_rules, "Explainer", Recorder)
 
 
 def test_what_the_explainer_is_given(recorder):

@@ -1,5 +1,6 @@
 """The experiment "Sentiment Analysis"."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -92,5 +93,6 @@ def _report(report: Report, *, words: Words) -> None:
 
 
 def _schedule(epochs: int) -> Callable[[int], float]:
-    """A tenth of the rate from the 8th epoch on, and of that from the 11th, however many follow."""
-    return piecewise_constant({0: 1e-3, 7: 1e-4, 10: 1e-5})
+    """A tenth of the rate after 7 twelfths of the epochs, and of that after 10 twelfths."""
+    begins = (0, math.ceil(epochs * 7 / 12), math.ceil(epochs * 10 / 12))
+    return piecewise_constant(dict(zip(begins, (1e-3, 1e-4, 1e-5), strict=True)))

@@ -1,0 +1,148 @@
+"""The rules of an estimator, and what they say of records."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from keras_mmil import ragged
+from keras_mmil._support.types import Array, Floats
+from keras_mmil.estimators._given import Target, path_of, weights_of
+from keras_mmil.estimators._kept import Kept
+from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.export.rule_book import RuleBook
+from keras_mmil.interpretation.readout.explanation import Explanation
+from keras_mmil.interpretation.report.page import Report
+from keras_mmil.records import Schema
+
+__all__ = ["Interpreted"]
+
+
+class Interpreted(BaseEstimator):
+    """What an estimator of nested records says in rules.
+
+    A subclass sets these attributes once it is fitted.
+    """
+
+    explainer: Mapping[str, Any] | None
+    verbose: int
+    target_: str | list[str] | None
+    schema_: Schema
+    model_: keras.Model
+    # The records that rules are learned of, compressed; None in an estimator from a file.
+    _kept: tuple[Kept, Kept | None] | None
+    _explainers: dict[str | None, Explainer]
+
+    @property
+    def explainer_(self) -> Explainer:
+        """The `Explainer` of the network, fitted on the training data when it is first asked for.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: for several labels, each of which has one: see `explainer_of`.
+        """
+        return self.explainer_of(None)
+
+    @property
+    def rules_(self) -> RuleBook:
+        """The rules of `explainer_`."""
+        return self.explainer_.rules_
+
+    def explainer_of(self, label: str | None) -> Explainer:
+        """The `Explainer` for one of several labels.
+
+        Args:
+            label: one of `classes_`; None where there is but one.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if there is no such label; or if the estimator is from a file, and had not
+                been asked for rules when it was saved.
+        """
+        check_is_fitted(self, "model_")
+        if label not in self._explainers:
+            arguments = self._explained(label)
+            if self._kept is None:
+                raise ValueError(
+                    "Expected an estimator that had been asked for its rules before it was saved: "
+                    "the training data are not in its files. Received: one without rules"
+                )
+            arguments |= {"verbose": self.verbose, **(self.explainer or {})}
+            x, x_valid = (None if part is None else part.tensors() for part in self._kept)
+            self._explainers[label] = Explainer(**arguments).fit(self.model_, x, x_valid)
+        return self._explainers[label]
+
+    def rules_of(self, label: str | None) -> RuleBook:
+        """The rules for one of several labels: those of `explainer_of`."""
+        return self.explainer_of(label).rules_
+
+    def explain(self, X: Any, label: str | None = None) -> Sequence[Explanation]:
+        """Why the rules say of each record what they say.
+
+        Args:
+            X: records.
+            label: one of several labels; None where there is but one.
+        """
+        return self.explainer_of(label).explain(self._read(X))
+
+    def report(
+        self, X: Any, y: Target | None = None, label: str | None = None, **arguments: Any
+    ) -> Report:
+        """A page about the rules, one file of HTML: `report(X, y).save("report.html")`.
+
+        Args:
+            X: records that neither the network nor the rules have seen.
+            y: their labels, or where they are, as of `fit`; None for no accuracy.
+            label: one of several labels; None where there is but one.
+            arguments: others of `Explainer.report`.
+
+        Raises:
+            NotFittedError: before `fit`.
+            KeyError, TypeError, ValueError: as `fit` for X and y, and `explainer_of`.
+        """
+        explainer = self.explainer_of(label)
+        if y is None:
+            return explainer.report(self._read(X), **arguments)
+        x, given, _ = self._labelled(X, y)
+        return explainer.report(x, self.rule_classes(given, label), **arguments)
+
+    def rule_classes(self, y: Array, label: str | None = None) -> Array:
+        """Which of the classes of the rules labels are, [records].
+
+        Args:
+            y: labels, as the schema reads them or as they were given to `fit`.
+            label: one of several labels; None where there is but one.
+        """
+        raise NotImplementedError
+
+    def _labelled(
+        self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None
+    ) -> tuple[Any, Array, Floats]:
+        """Records as the network takes them, their labels as they are given, and weights."""
+        if self.target_ is not None:
+            if path_of(y) != self.target_:
+                raise ValueError(
+                    f"Expected the same path for all records, {self.target_!r}. Received: {y!r}"
+                )
+            x, given = self.schema_.read(X, self.target_)
+            return x, given, weights_of(sample_weight, len(given))
+        x, given = self.schema_.read(X), np.asarray(y)
+        n = ragged.n_top_bags(x)
+        if given.ndim == 0 or len(given) != n:
+            found = f"{len(given)} labels" if given.ndim else repr(y)
+            raise ValueError(f"Expected one label for each of {n} records. Received: {found}")
+        return x, given, weights_of(sample_weight, n)
+
+    def _read(self, X: Any) -> Any:
+        """Records as the network takes them."""
+        check_is_fitted(self, "model_")
+        X = list(X) if isinstance(X, Iterator) else X
+        return self.schema_.read(X, without=self.target_ or ())
+
+    def _explained(self, label: str | None) -> dict[str, Any]:
+        """Arguments of the explainer that say what the classes are."""
+        raise NotImplementedError
