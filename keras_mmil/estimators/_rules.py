@@ -1,17 +1,14 @@
 """The rules of an estimator, and what they say of records."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from keras_mmil import ragged
 from keras_mmil._support.types import Array, Floats
-from keras_mmil.estimators._given import Target, path_of, weights_of
+from keras_mmil.estimators._given import Target
 from keras_mmil.estimators._kept import Kept
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.export.rule_book import RuleBook
@@ -119,29 +116,13 @@ class Interpreted(BaseEstimator):
         """
         raise NotImplementedError
 
-    def _labelled(
-        self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None
-    ) -> tuple[Any, Array, Floats]:
+    def _labelled(self, X: Any, y: Target) -> tuple[Any, Array, Floats]:
         """Records as the network takes them, their labels as they are given, and weights."""
-        if self.target_ is not None:
-            if path_of(y) != self.target_:
-                raise ValueError(
-                    f"Expected the same path for all records, {self.target_!r}. Received: {y!r}"
-                )
-            x, given = self.schema_.read(X, self.target_)
-            return x, given, weights_of(sample_weight, len(given))
-        x, given = self.schema_.read(X), np.asarray(y)
-        n = ragged.n_top_bags(x)
-        if given.ndim == 0 or len(given) != n:
-            found = f"{len(given)} labels" if given.ndim else repr(y)
-            raise ValueError(f"Expected one label for each of {n} records. Received: {found}")
-        return x, given, weights_of(sample_weight, n)
+        raise NotImplementedError
 
     def _read(self, X: Any) -> Any:
         """Records as the network takes them."""
-        check_is_fitted(self, "model_")
-        X = list(X) if isinstance(X, Iterator) else X
-        return self.schema_.read(X, without=self.target_ or ())
+        raise NotImplementedError
 
     def _explained(self, label: str | None) -> dict[str, Any]:
         """Arguments of the explainer that say what the classes are."""

@@ -15,7 +15,7 @@ from keras_mmil import ragged
 from keras_mmil._support.checks import is_int
 from keras_mmil._support.types import Array, Floats, Ints, PathLike
 from keras_mmil.estimators import _storage
-from keras_mmil.estimators._given import Target, path_of
+from keras_mmil.estimators._given import Target, path_of, weights_of
 from keras_mmil.estimators._kept import Kept
 from keras_mmil.estimators._rules import Interpreted
 from keras_mmil.estimators._training import divided, trained
@@ -189,6 +189,30 @@ class NestedEstimator(Interpreted):
         tags.target_tags.required = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+    def _labelled(
+        self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None
+    ) -> tuple[Any, Array, Floats]:
+        """Records as the network takes them, their labels as they are given, and weights."""
+        if self.target_ is not None:
+            if path_of(y) != self.target_:
+                raise ValueError(
+                    f"Expected the same path for all records, {self.target_!r}. Received: {y!r}"
+                )
+            x, given = self.schema_.read(X, self.target_)
+            return x, given, weights_of(sample_weight, len(given))
+        x, given = self.schema_.read(X), np.asarray(y)
+        n = ragged.n_top_bags(x)
+        if given.ndim == 0 or len(given) != n:
+            found = f"{len(given)} labels" if given.ndim else repr(y)
+            raise ValueError(f"Expected one label for each of {n} records. Received: {found}")
+        return x, given, weights_of(sample_weight, n)
+
+    def _read(self, X: Any) -> Any:
+        """Records as the network takes them."""
+        check_is_fitted(self, "model_")
+        X = list(X) if isinstance(X, Iterator) else X
+        return self.schema_.read(X, without=self.target_ or ())
 
     def _predicted(self, X: Any) -> Array:
         x = self._read(X)

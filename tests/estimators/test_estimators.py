@@ -8,6 +8,7 @@ import re
 import joblib
 import numpy as np
 import pytest
+from customers import KINDS, make_records
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
@@ -22,32 +23,6 @@ from keras_mmil.estimators import _rules, _storage
 from keras_mmil.records import Schema
 
 QUICK = {"units": 6, "epochs": 1, "random_state": 0}
-KINDS = ["toy", "book", "food"]
-
-
-def make_records(n=40, seed=0):
-    """Customers; whether one is late depends on whether some item is a toy."""
-    rng = np.random.default_rng(seed)
-    records = []
-    for i in range(n):
-        items = [
-            {"kind": KINDS[k], "price": float(rng.integers(1, 9))}
-            for k in rng.integers(0, 3, rng.integers(0, 4))
-        ]
-        has_toy = any(item["kind"] == "toy" for item in items)
-        records.append(
-            {
-                "items": items,
-                "late": has_toy,
-                "state": "bad" if has_toy else "good",
-                "code": 7 if has_toy else 2,
-                "paid": bool(i % 2),
-                "spent": sum(item["price"] for item in items),
-                "note": "some text" if i % 3 else None,
-            }
-        )
-    return records
-
 
 RECORDS = make_records()
 PLAIN = [{name: r[name] for name in ("items", "note")} for r in RECORDS]

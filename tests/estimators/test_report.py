@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from customers import make_records
 
 from keras_mmil import NestedClassifier, NestedRegressor
 
@@ -12,24 +13,11 @@ SETTINGS = {
     "random_state": 0,
     "explainer": {"n_clusters": 2, "verbose": 0},
 }
-KINDS = ("toy", "book", "food")
 
-
-def make_records(n, seed):
-    """Customers with items; a customer with a toy is late."""
-    rng = np.random.default_rng(seed)
-    records = []
-    for _ in range(n):
-        items = [
-            {"kind": KINDS[k], "price": float(rng.integers(1, 9))}
-            for k in rng.integers(0, 3, rng.integers(1, 4))
-        ]
-        is_late = any(item["kind"] == "toy" for item in items)
-        records.append({"items": items, "state": "late" if is_late else "paid"})
-    return records
-
-
-TRAIN, TEST = make_records(80, 0), make_records(50, 1)
+TRAIN, TEST = (
+    [{name: r[name] for name in ("items", "state")} for r in make_records(n, seed)]
+    for n, seed in ((80, 0), (50, 1))
+)
 ITEMS, TEST_ITEMS = ([{"items": r["items"]} for r in records] for records in (TRAIN, TEST))
 
 
@@ -57,7 +45,7 @@ def test_labels_are_in_the_records():
     classifier = NestedClassifier(**SETTINGS).fit(TRAIN, "state")
     page = classifier.report(TEST, "state", title="Who is late?", n_cases=2)
     x = classifier.schema_.read(TEST, without="state")
-    by_rules = np.array(["late", "paid"])[classifier.explainer_.predict(x)]
+    by_rules = np.array(["bad", "good"])[classifier.explainer_.predict(x)]
     assert accuracy(page) == np.mean(by_rules == column("state", TEST)) > 0.9
     assert page.data["title"] == "Who is late?"
     assert len(page.data["cases"]) == 2
@@ -66,7 +54,7 @@ def test_labels_are_in_the_records():
 @pytest.mark.slow
 def test_labels_are_given_as_to_fit(classifier):
     truth = column("state", TEST)
-    truth[:10] = np.where(truth[:10] == "late", "paid", "late")
+    truth[:10] = np.where(truth[:10] == "bad", "good", "bad")
     by_rules = classifier.classes_[classifier.explainer_.predict(classifier._read(TEST_ITEMS))]
     found = accuracy(classifier.report(TEST_ITEMS, truth, n_cases=0))
     assert found == np.mean(by_rules == truth)
@@ -86,7 +74,7 @@ def test_without_labels_there_is_no_accuracy(classifier):
     [
         (
             np.full(len(TEST), "lost"),
-            r"among \['late', 'paid'\]\. Received: .*'lost'.* in y",
+            r"among \['bad', 'good'\]\. Received: .*'lost'.* in y",
         ),
         (["late"], "one label for each of 50 records. Received: 1 labels"),
     ],
