@@ -43,8 +43,8 @@ def pointcloud_mil(
         dense_units: units of the dense layer.
         bag_units: units of further bag-layers with sums, from the clouds upwards.
         dropout: rate of the dropouts before and after the dense layer.
-        n_points: how many points of each cloud are drawn in each training step, see `RandomPoints`;
-            None for all.
+        n_points: how many points of each cloud are drawn in each training step, of clouds of one
+            bag at the same places, see `RandomPoints`; None for all.
         rotation, scale, jitter: random changes of the clouds in training, see `RandomPose`.
         label_smoothing: of the cross-entropy, see `losses.SmoothedCrossentropy`.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
@@ -65,7 +65,9 @@ def pointcloud_mil(
         0.8 to 1.25, and labels that are not smoothed.
     """
     clouds = keras.Input((None,) * len(bag_units) + (None, 3), ragged=True, name="bags")
-    x = clouds if n_points is None else RandomPoints(n_points, name="random_points")(clouds)
+    x = clouds
+    if n_points is not None:
+        x = RandomPoints(n_points, same_in_bag=bool(bag_units), name="random_points")(x)
     x = RandomPose(rotation=rotation, scale=scale, jitter=jitter, name="random_pose")(x)
     for level, units in enumerate(equivariant_units, start=1):
         layer = EquivariantBagLayer(

@@ -25,11 +25,15 @@ class RandomPoints(RawInputs):
 
     Args:
         n_points: number of points of each cloud that are kept; of a smaller cloud, all.
+        same_in_bag: whether the clouds of a bag keep the points at the same places, as rotations of
+            one cloud should, of which a network would otherwise see more points in training than
+            later.
         seed: of the random numbers.
         name, dtype: as in `keras.layers.Layer`.
 
     Input shape:
-        RaggedTensor [batch, (n₁), …, (n_K), 3]: the innermost bags are the clouds.
+        RaggedTensor [batch, (n₁), …, (n_K), 3]: the innermost bags are the clouds. With
+        `same_in_bag`, K is at least 2.
 
     Output shape:
         The same, with at most `n_points` points in a cloud in training, in random order.
@@ -45,9 +49,16 @@ class RandomPoints(RawInputs):
     array([100, 100])
     """
 
-    def __init__(self, n_points: int, seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        n_points: int,
+        same_in_bag: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.n_points = positive_int("n_points", n_points)
+        self.same_in_bag = bool(same_in_bag)
         self.seed = check_int("seed", seed, optional=True)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
 
@@ -63,17 +74,30 @@ class RandomPoints(RawInputs):
         rows, bags, _ = group(inputs, item_rank=1)
         splits = bags.row_splits
         cloud = bag_of_each(splits)
-        scores = keras.random.uniform(tf.shape(cloud), dtype="float32", seed=self.seed_generator)
+        place = tf.range(splits[-1], dtype=splits.dtype) - tf.gather(splits, cloud)
+        scores = self._scores(inputs, cloud, place)
         # Sorted by cloud, and in a cloud at random; float64 has room for both.
         order = tf.argsort(tf.cast(cloud, tf.float64) + tf.cast(scores, tf.float64))
-        rank = tf.range(splits[-1], dtype=splits.dtype) - tf.gather(splits, cloud)
-        is_kept = rank < self.n_points
+        is_kept = place < self.n_points  # of the sorted points
         rows = tf.gather(rows, tf.boolean_mask(order, is_kept))
         sizes = tf.minimum(splits[1:] - splits[:-1], self.n_points)
         kept = tf.RaggedTensor.from_row_lengths(
             _normalised(rows, tf.boolean_mask(cloud, is_kept)), sizes, validate=False
         )
         return with_innermost(inputs, kept)
+
+    def _scores(self, inputs: tf.RaggedTensor, cloud: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
+        """Random numbers within [0, 1), one for each point, whose place is that in its cloud."""
+        if not self.same_in_bag:
+            return self._uniform(tf.shape(cloud))
+        splits = inputs.nested_row_splits[-2]
+        largest = tf.maximum(tf.reduce_max(place) + 1, 0)  # of no points, the maximum is negative
+        scores = self._uniform([tf.shape(splits)[0] - 1, tf.cast(largest, tf.int32)])
+        bag = tf.gather(bag_of_each(splits), cloud)  # of each point
+        return tf.gather_nd(scores, tf.stack([bag, place], axis=1))
+
+    def _uniform(self, shape: tf.Tensor | list[tf.Tensor]) -> tf.Tensor:
+        return keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
 
     def compute_output_spec(
         self, inputs: keras.KerasTensor, training: bool = False
@@ -82,12 +106,18 @@ class RandomPoints(RawInputs):
         return keras.KerasTensor(inputs.shape, dtype=self.compute_dtype, ragged=True)
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "n_points": self.n_points, "seed": self.seed}
+        return {
+            **super().get_config(),
+            "n_points": self.n_points,
+            "same_in_bag": self.same_in_bag,
+            "seed": self.seed,
+        }
 
     def _check(self, shape: Shape, ragged_rank: int) -> None:
-        if len(shape) < 3 or shape[-1] != 3 or ragged_rank != len(shape) - 2:
+        least = "[batch, (n), (m), 3]" if self.same_in_bag else "[batch, (n), 3]"
+        if len(shape) < 3 + self.same_in_bag or shape[-1] != 3 or ragged_rank != len(shape) - 2:
             raise ValueError(
-                f"RandomPoints '{self.name}' expected ragged clouds [batch, (n), 3] or deeper. "
+                f"RandomPoints '{self.name}' expected ragged clouds {least} or deeper. "
                 f"Received: inputs.shape={tuple(shape)}, with {ragged_rank} ragged axes"
             )
 

@@ -59,6 +59,27 @@ def test_a_step_draws_anew_and_a_seed_draws_the_same():
     assert np.abs((first - second).flat_values.numpy()).max() > 0.1
 
 
+def test_clouds_of_a_bag_may_keep_the_points_at_the_same_places():
+    """Rotations of what is kept of a cloud are what is kept of its rotations."""
+    x = RNG.normal(size=(3, 8, 3)).astype("float32")
+    rotations = tf.RaggedTensor.from_tensor(clouds.rotations(x, 4), ragged_rank=2)
+    found = RandomPoints(5, same_in_bag=True, seed=1)(rotations, training=True)
+    kept = found.to_tensor().numpy()  # (bags, rotations, points, 3)
+    assert kept.shape == (3, 4, 5, 3)
+    assert_close(clouds.rotations(kept[:, 0], 4), kept, atol=1e-5)
+    others = RandomPoints(5, seed=1)(rotations, training=True).to_tensor().numpy()
+    assert np.abs(clouds.rotations(others[:, 0], 4) - others).max() > 0.1
+
+
+def test_clouds_of_a_bag_may_differ_in_size():
+    layer = RandomPoints(3, same_in_bag=True, seed=0)
+    run_layer_test(RandomPoints, {"n_points": 3, "same_in_bag": True}, {"inputs": BAGS}, BAGS)
+    assert layer(BAGS, training=True).values.row_lengths().numpy().tolist() == [3, 1, 3]
+    assert layer(BAGS[:0], training=True).shape[0] == 0
+    with pytest.raises(ValueError, match=r"expected ragged clouds \[batch, \(n\), \(m\), 3\]"):
+        layer(BAGS.values)
+
+
 def test_equal_points_are_at_the_origin():
     x = tf.RaggedTensor.from_row_lengths(tf.fill([7, 3], 0.1), [4, 3])
     assert_close(RandomPoints(3)(x, training=True).flat_values, np.zeros((6, 3)))
