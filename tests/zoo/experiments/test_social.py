@@ -7,18 +7,19 @@ import pytest
 from keras_mmil import zoo
 
 
-def test_social_networks_with_dropout():
-    """That of IMDB-MULTI; it has the same weights."""
-    data = zoo.registry["imdb-multi"].load(source="synthetic", limit=4)
-    model = zoo.registry["imdb-multi"].build(**data.build_arguments)
-    plain = zoo.registry["imdb-binary"].build(**data.build_arguments)
+@pytest.mark.parametrize("name", ["imdb-binary", "imdb-multi"])
+def test_social_networks_with_dropout(name):
+    """Those of casts; they have the same weights."""
+    data = zoo.registry[name].load(source="synthetic", limit=4)
+    model = zoo.registry[name].build(**data.build_arguments)
+    plain = zoo.registry["collab"].build(**data.build_arguments)
     rates = [layer.rate for layer in model.layers if isinstance(layer, keras.layers.Dropout)]
     assert rates == [0.5, 0.5]
     assert not any(isinstance(layer, keras.layers.Dropout) for layer in plain.layers)
     plain.set_weights(model.get_weights())
     x = data.train[0]
     np.testing.assert_allclose(plain.predict(x, verbose=0), model.predict(x, verbose=0))
-    assert zoo.registry["imdb-multi"].schedule(100)(50) == pytest.approx(0.0005)
+    assert zoo.registry[name].schedule(100)(50) == pytest.approx(0.0005)
 
 
 def test_what_is_reported_of_social_networks(reported):
