@@ -24,8 +24,8 @@ __all__ = ["social_experiment"]
 
 _SHOWN_DEGREES = 6
 _PLAIN: Mapping[str, Any] = {"build": social_mmil, "schedule": None}
-# Where these are better on parts of the training folds than the paper's settings, which have neither
-# dropout nor a schedule: see docs/graphs.md.
+# Where these are better on parts of the training folds than the settings of the paper, which has
+# neither dropout nor a schedule: see docs/graphs.md.
 _REGULARISED: Mapping[str, Any] = {
     "build": partial(social_mmil, dropout=0.5),
     "schedule": partial(cosine_decay, 0.001),
