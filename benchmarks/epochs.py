@@ -1,6 +1,6 @@
-"""Time of an epoch of `keras-mmil run` beside a plain TensorFlow loop's.
+"""Time of an epoch of `keras-mmil run mnist` beside a plain TensorFlow loop's.
 
-`python benchmarks/epochs.py`: both train the authors' MNIST network on the same top-bags (5,000 for
+`python benchmarks/epochs.py`: both train the MNIST network on the same top-bags (5,000 for
 training, 1,000 for validation), with the same dropout, shifts of images and batches of 20. The loop
 is a tf.function over flat instances and segment ids; it neither prints, nor saves, nor decays a
 rate. They take turns, an epoch each. Results go to `benchmarks/results/epochs.json`.
@@ -16,7 +16,6 @@ import numpy as np
 import tensorflow as tf
 from records import ratios, write
 from turns import Worker, mark_memory, serve, take_turns
-from workloads import AUTHORS_DIGITS
 
 from keras_mmil import datasets, ragged, training, zoo
 
@@ -62,7 +61,7 @@ def main():
 def ours(source):
     """Epochs as `keras-mmil run` makes them: with validation, checkpoints and a log line."""
     (x, y), validation_data, _ = datasets.mnist.load_mmil(source=source)
-    model = zoo.mnist_mmil(**AUTHORS_DIGITS)
+    model = zoo.mnist_mmil()
     with tempfile.TemporaryDirectory() as folder:
         callbacks = [
             keras.callbacks.LearningRateScheduler(training.cosine_decay(0.001, 100)),
@@ -92,7 +91,7 @@ def ours(source):
 def plain(source):
     """Epochs of a loop over flat instances."""
     train, valid, _ = datasets.mnist.load_mmil(source=source)
-    encoder = zoo.mnist_mmil(**AUTHORS_DIGITS).get_layer("instances").layer
+    encoder = zoo.mnist_mmil().get_layer("instances").layer
     dense = [keras.layers.Dense(200, activation="relu") for _ in range(2)]
     output = keras.layers.Dense(1, activation="sigmoid")
     optimizer = keras.optimizers.Adam(0.001)

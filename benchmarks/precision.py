@@ -1,7 +1,7 @@
 """MNIST bags in half precision, and with several steps in one execution.
 
-`python benchmarks/precision.py` trains the authors' network on bags of bags of images, with the
-same data, order and initial weights under each setting, for several seeds. Results go to
+`python benchmarks/precision.py` trains the paper's network on bags of bags of images, with the same
+data, order and initial weights under each setting, for several seeds. Results go to
 `benchmarks/results/precision.json`.
 """
 
@@ -17,7 +17,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import numpy as np
 from records import write
-from workloads import AUTHORS_DIGITS
 
 from keras_mmil import datasets, zoo
 from keras_mmil.batches import feed
@@ -63,7 +62,7 @@ def trained(policy, n_steps, seed, options):
     (x, y), _, test = datasets.mnist.load_mmil(options.bags, n_test=2_000, seed=seed)
     keras.utils.set_random_seed(seed)
     keras.config.set_dtype_policy(policy)
-    model = zoo.mnist_mmil(**AUTHORS_DIGITS)
+    model = zoo.mnist_mmil()
     arguments = model.get_compile_config()
     model.compile_from_config(arguments | {"steps_per_execution": n_steps})
     started = time.perf_counter()

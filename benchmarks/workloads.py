@@ -8,12 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["AUTHORS_DIGITS", "N_BATCHES", "WORKLOADS", "Batch", "Workload"]
+__all__ = ["N_BATCHES", "WORKLOADS", "Batch", "Workload"]
 
 N_BATCHES = 4
-# Arguments of `zoo.mnist_mmil` for the network of the authors' program. Its steps are short, so
-# that what the loop around them costs is seen best.
-AUTHORS_DIGITS = {"strides": 2, "dropout": 0.5}
 
 
 @dataclass(frozen=True)
