@@ -13,10 +13,13 @@ from keras_mmil._support.atomic import replacing
 from keras_mmil.zoo.experiments.catalogue import catalogue
 
 FOLDER = Path(__file__).parent
-FRACTIONS = {"test_accuracy", "rule_accuracy", "fidelity", "map", "rules_match"}
+FRACTIONS = {
+    *("test_accuracy", "valid_accuracy", "rule_accuracy"),
+    *("fidelity", "map", "rules_match"),
+}
 # What tells the records of one model's runs from others; and the end of the metric whose record
 # says what share the most frequent class has, which stands beside the metric itself.
-RUNS = ("model", "variant", "epochs")
+RUNS = ("experiment", "model", "variant", "epochs")
 MAJORITY = "_majority"
 PICTURES = {
     "plants": {"ranking.png": plots.draw_ranking},
