@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.types import Array, Ints
@@ -15,7 +16,14 @@ from keras_mmil.interpretation.readout.text_spans import window_words
 from keras_mmil.interpretation.report.texts import Tokens
 from keras_mmil.training import piecewise_constant
 from keras_mmil.zoo.experiments.catalogue import Entry
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, Words, at_most
+from keras_mmil.zoo.experiments.experiment import (
+    Data,
+    Experiment,
+    Part,
+    RuleData,
+    Words,
+    at_most,
+)
 from keras_mmil.zoo.experiments.page import Page
 from keras_mmil.zoo.experiments.report import Report
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil, with_text
@@ -23,7 +31,7 @@ from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil, with_text
 __all__ = ["review_experiment"]
 
 # Of those tried, the best on validation data for the number of rules; see docs/imdb.md.
-_RULES: Mapping[str, Any] = {"metric": "sensitivity", "ccp_alpha": 5e-4}
+_RULES: Mapping[str, Any] = {"metric": "sensitivity", "ccp_alpha": 2e-4}
 
 
 def review_experiment(entry: Entry) -> Experiment:
@@ -35,7 +43,7 @@ def review_experiment(entry: Entry) -> Experiment:
         load=partial(_load, in_sentences=in_sentences),
         batch_size=128,
         schedule=_schedule,
-        explainer={**_RULES, "max_clusters": (10, 6)} if in_sentences else _RULES,
+        explainer={**_RULES, "max_clusters": (14, 6)} if in_sentences else _RULES,
     )
 
 
@@ -48,8 +56,13 @@ def _load(
     unlabelled: bool = False,
 ) -> Data:
     """Reviews as bags of sentences of trigrams, or as bags of trigrams."""
+
+    def bags(x: tf.RaggedTensor) -> tf.RaggedTensor:
+        return x if in_sentences else x.merge_dims(1, 2)
+
     parts: Sequence[tuple[tf.RaggedTensor, Ints]]
     vectors: int | Array
+    rule_data: Callable[[], RuleData] | None = None
     if source == "opinions":
         parts, corpus = _opinions(seed, limit)
         vectors = len(corpus.vocabulary)
@@ -57,7 +70,8 @@ def _load(
         reviews = imdb_data.prepare(limit)
         parts, corpus = reviews.parts(unlabelled=unlabelled, seed=seed), reviews.corpus
         vectors = reviews.word_vectors()
-    train, valid, test = (Part(x if in_sentences else x.merge_dims(1, 2), y) for x, y in parts)
+        rule_data = partial(_for_rules, reviews, seed, bags)
+    train, valid, test = (Part(bags(x), y) for x, y in parts)
     words = Words(corpus.vocabulary, corpus.splitter)
     return Data(
         train=train,
@@ -66,8 +80,25 @@ def _load(
         build_arguments={"vectors": vectors},
         page=lambda: Page(test.x, test.y, Tokens(test.x, corpus.vocabulary)),
         words=words,
+        rule_data=rule_data,
         report=partial(_report, words=words),
     )
+
+
+def _for_rules(
+    reviews: imdb_data.Reviews, seed: int, bags: Callable[[tf.RaggedTensor], tf.RaggedTensor]
+) -> RuleData:
+    """Reviews that rules are fitted to, and others that they are chosen on, as bags.
+
+    Rules follow what the network says, and so need no labels: half of the reviews that they are
+    fitted to have none, and most of those that they are chosen on.
+    """
+    train, valid, _ = reviews.rows(seed=seed)
+    unlabelled = np.random.default_rng(seed).permutation(np.flatnonzero(reviews.labels < 0))
+    n_valid = len(unlabelled) // 5
+    fitted = np.concatenate([train, unlabelled[n_valid : n_valid + len(train)]])
+    chosen_on = np.concatenate([valid, unlabelled[:n_valid]])
+    return RuleData(*(bags(reviews.corpus.trigrams(rows)) for rows in (fitted, chosen_on)))
 
 
 def _opinions(
