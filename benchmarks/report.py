@@ -36,7 +36,7 @@ COLUMNS = [
 # The first table: all that the paper measured, and what it is here.
 OF_THE_PAPER = [
     *("experiment", "model", "variant", "metric", "paper", "ours", "difference in points"),
-    *("runs", "minutes", "chosen on"),
+    *("runs", "epochs", "minutes", "chosen on"),
 ]
 NOT_RUN = (
     "Not run for want of data: those of papers by year, which Planetoid's files do not have; "
@@ -82,7 +82,7 @@ def papers_rows():
             if record["model"] == entry.model_name and entry.split in ("", record["variant"])
         ]
         minutes = {
-            record["variant"]: f"{record['mean']:.3g}"
+            tuple(map(record.get, RUNS)): f"{record['mean']:.3g}"
             for record in records
             if record["metric"] == "train_minutes"
         }
@@ -105,7 +105,7 @@ def papers_rows():
                     **about,
                     **cells_of(record),
                     "difference in points": f"{100 * (record['mean'] - paper):+.2f}",
-                    "minutes": minutes[record["variant"]],
+                    "minutes": minutes[tuple(map(record.get, RUNS))],
                 }
                 for record in found
             ] or [{**about, "ours": "not run", "chosen on": ""}]
