@@ -72,7 +72,11 @@ def render(facts):
 
 
 def _packing(facts):
-    rounded = "Its weights were rounded to 16 bits." if facts["is_rounded"] else ""
+    rounded = {
+        8: "Its large matrices were rounded to 8 bits a weight, all others to 16.",
+        16: "Its weights were rounded to 16 bits.",
+        32: "",
+    }[facts["bits"]]
     if "tokens" not in facts:
         return rounded
     before, after = facts["tokens_before"], facts["tokens"]

@@ -1,9 +1,9 @@
 """Pack a finished run for `zoo.load`: `python benchmarks/pretrain.py runs/cora --name cora`.
 
-The weights are rounded to 16 bits, and tokens that rarely decide are left out; the rules are fitted
-anew to what remains. Network and rules are judged on the test data before and after, and nothing is
-written if the network has become worse. `python benchmarks/pretrain.py --cards` writes the texts of
-all cards anew, from `cards.toml`.
+The weights are rounded to 16 bits, or with `--bits 8` large matrices to 8, and tokens that rarely
+decide are left out; the rules are fitted anew to what remains. Network and rules are judged on the
+test data before and after, and nothing is written if the network has become worse.
+`python benchmarks/pretrain.py --cards` writes the texts of all cards anew, from `cards.toml`.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from keras_mmil.zoo.pretrained.networks import write
 # The most that a figure may fall: by rounding; by pruning, too; and on validation data by pruning.
 BY_ROUNDING, BY_PRUNING, ON_VALIDATION = 0.001, 0.003, 0.001
 N_SHOWN = 10  # rules
+LARGE = 10_000  # numbers of a matrix, from which on it is worth rounding to 8 bits
 
 
 def main(arguments=None):
@@ -42,7 +43,7 @@ def main(arguments=None):
     parser.add_argument("--name", choices=cards.about(), help="of the network")
     parser.add_argument("--out", type=Path, help="folder to write to, instead of zoo/pretrained")
     parser.add_argument("--commit", help="at which it was trained; that of the checkout")
-    parser.add_argument("--whole", action="store_true", help="do not round the weights")
+    parser.add_argument("--bits", type=int, choices=(8, 16, 32), default=16, help="of a weight")
     parser.add_argument("--cards", action="store_true", help="write the texts of all cards anew")
     options = parser.parse_args(arguments)
     folder = options.out or _weights.FOLDER
@@ -55,10 +56,10 @@ def main(arguments=None):
     settings = Settings(**read_settings(options.run))
     run = finished_run(options.run)
     commit = options.commit or results.commit()
-    pack(run, settings, folder / options.name, commit, is_rounded=not options.whole)
+    pack(run, settings, folder / options.name, commit, options.bits)
 
 
-def pack(run, settings, folder, commit, is_rounded=True):
+def pack(run, settings, folder, commit, bits=16):
     """Write a pretrained network.
 
     Args:
@@ -66,7 +67,7 @@ def pack(run, settings, folder, commit, is_rounded=True):
         settings: its `Settings`.
         folder: that of the network, which is replaced; its name is that of the network.
         commit: at which the run was made.
-        is_rounded: whether weights are rounded to 16 bits.
+        bits: to which weights are rounded; 32 for as they are, and 8 for large matrices only.
 
     Raises:
         ValueError: if the network has become worse.
@@ -78,8 +79,7 @@ def pack(run, settings, folder, commit, is_rounded=True):
         tokens["tokens_before"] = len(data.words.vocabulary)
         model, data = pruning.prune(experiment, model, data, ON_VALIDATION)
         tokens["tokens"] = len(data.words.vocabulary)
-    if is_rounded:
-        model.set_weights([rounded(values) for values in model.get_weights()])
+    model.set_weights([rounded(values, bits) for values in model.get_weights()])
     rule_data, rule_test = data.for_rules()
     explainer = Explainer(**run.explainer.get_params())
     explainer.fit(model, rule_data.x, rule_data.x_valid)
@@ -99,7 +99,7 @@ def pack(run, settings, folder, commit, is_rounded=True):
         "date": datetime.date.today().isoformat(),
         "library": __version__,
         "parameters": model.count_params(),
-        "is_rounded": is_rounded,
+        "bits": bits,
         "figures": after,
         "before": before,
         "over_runs": over_runs(experiment, settings),
@@ -140,18 +140,20 @@ def about_rules(explainer):
     }
 
 
-def rounded(values):
-    """Weights in the precision of 16 bits.
+def rounded(values, bits=16):
+    """Weights in the precision of so many bits; of 16 where 8 would save little.
 
     Raises:
         ValueError: if some are too large for that.
     """
-    if values.dtype != np.float32:
+    if values.dtype != np.float32 or bits == 32:
         return values
+    if bits == 8 and values.ndim > 1 and values.size >= LARGE:
+        return _weights.from_8_bits(_weights.in_8_bits(values)).reshape(values.shape)
     with np.errstate(over="ignore"):
         half = values.astype(np.float16).astype(np.float32)
     if not np.isfinite(half).all():
-        raise ValueError(f"Expected weights up to 65504, or --whole. Received: {values.max():g}")
+        raise ValueError(f"Expected weights up to 65504, or --bits 32. Received: {values.max():g}")
     return half
 
 

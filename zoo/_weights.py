@@ -1,7 +1,7 @@
 """Weights of pretrained networks, in files of the package; what they are is in `zoo.pretrained`."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ __all__ = [
     "card_of",
     "check_file",
     "find",
+    "from_8_bits",
+    "in_8_bits",
     "names",
     "pack",
     "read_card",
@@ -105,22 +107,54 @@ def pack(weights: Sequence[Array]) -> tuple[dict[str, Array], list[Config]]:
 
     Returns:
         The arrays of a file, and for each the shape and dtype of the weights and how they are
-        stored: "bits" where all are 0 or 1, "float16" where all are numbers of that type, or
-        "whole".
+        stored: "bits" where all are 0 or 1, "int8" where `in_8_bits` keeps them, "float16" where
+        all are numbers of that type, or "whole".
     """
     arrays, about = {}, []
     for i, values in enumerate(weights):
-        half = values
-        stored = "whole"
-        if values.ndim and values.size and np.isin(values, (0, 1)).all():
-            half, stored = np.packbits(values.astype(bool), axis=-1), "bits"
-        elif values.dtype == np.float32:
-            with np.errstate(over="ignore"):
-                half = values.astype(np.float16)
-            stored = "float16" if np.array_equal(half.astype(np.float32), values) else "whole"
-        arrays[str(i)] = values if stored == "whole" else half
-        about.append({"shape": [*values.shape], "dtype": str(values.dtype), "stored": stored})
+        entry = {"shape": [*values.shape], "dtype": str(values.dtype)}
+        exact = (
+            (array, {**entry, "stored": stored})
+            for stored, array in _smaller(values)
+            if np.array_equal(_unpacked(array, {**entry, "stored": stored}), values)
+        )
+        arrays[str(i)], entry = next(exact, (values, {**entry, "stored": "whole"}))
+        about.append(entry)
     return arrays, about
+
+
+def _smaller(values: Array) -> Iterator[tuple[str, Array]]:
+    """How weights could be stored, from the smallest on; not all of it is exact."""
+    is_matrix = values.ndim > 1 and values.size > 0
+    if values.ndim and values.size and np.isin(values, (0, 1)).all():
+        yield "bits", np.packbits(values.astype(bool), axis=-1)
+    if values.dtype == np.float32:
+        if is_matrix and np.isfinite(values).all():
+            yield "int8", in_8_bits(values)
+        with np.errstate(over="ignore"):
+            yield "float16", values.astype(np.float16)
+
+
+def in_8_bits(values: Array) -> Array:
+    """The nearest multiples, up to 127, of a power of 2 for each column.
+
+    Args:
+        values: finite floats [..., columns], of two axes or more.
+
+    Returns:
+        int8 [rows + 1, columns], where all axes but the last are rows: the multiples, and in the
+        last row the exponents of the powers.
+    """
+    rows = values.reshape(-1, values.shape[-1])
+    largest = np.maximum(np.abs(rows).max(axis=0), np.finfo(np.float32).tiny)
+    exponents = np.clip(np.ceil(np.log2(largest / 127)), -128, 127)
+    multiples = np.clip(np.rint(np.ldexp(rows, -exponents.astype(int))), -127, 127)
+    return np.concatenate([multiples, exponents[None]]).astype(np.int8)
+
+
+def from_8_bits(stored: Array) -> Array:
+    """The float32 values [rows, columns] of what `in_8_bits` returned."""
+    return np.ldexp(stored[:-1].astype(np.float32), stored[-1].astype(int))
 
 
 def read_weights(folder: Path, card: Mapping[str, Any]) -> list[Array]:
@@ -140,6 +174,8 @@ def read_weights(folder: Path, card: Mapping[str, Any]) -> list[Array]:
 def _unpacked(values: Array, about: Mapping[str, Any]) -> Array:
     if about["stored"] == "bits":
         values = np.unpackbits(values, axis=-1, count=about["shape"][-1])
+    elif about["stored"] == "int8":
+        values = from_8_bits(values)
     return values.astype(about["dtype"]).reshape(about["shape"])
 
 

@@ -87,6 +87,16 @@ def test_tokens_that_change_nothing_have_no_effect(pretrain, finished):
     assert (effects[2:][occur[2:]] > 0).mean() > 0.8
 
 
+def test_large_matrices_are_rounded_to_8_bits(pretrain):
+    rng = np.random.default_rng(0)
+    large, small = (rng.normal(size=(n, 100)).astype(np.float32) for n in (100, 99))
+    expected = small.astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(pretrain.rounded(small, 8), expected)
+    _, about = _weights.pack([pretrain.rounded(x, 8) for x in (large, small)])
+    assert [each["stored"] for each in about] == ["int8", "float16"]
+    np.testing.assert_array_equal(pretrain.rounded(large, 32), large)
+
+
 def test_weights_too_large_for_16_bits(pretrain):
     with pytest.raises(ValueError, match="up to 65504"):
         pretrain.rounded(np.array([1e5], np.float32))

@@ -234,6 +234,10 @@ def test_foreign_files_are_refused(papers, folder):
         (np.array([1e6], np.float32), "whole"),
         (np.array(1.0, np.float32), "float16"),
         (np.array([7, 2**40]), "whole"),
+        (np.array([[127.0, 0.5], [-1, 0.75]], np.float32), "int8"),
+        (np.full((2, 2, 3), 2**-140, np.float32), "whole"),  # below the smallest normal number
+        (np.array([[255.0], [1]], np.float32), "float16"),
+        (np.array([[1e30], [np.inf]], np.float32), "whole"),
     ],
 )
 def test_weights_are_packed_without_loss(tmp_path, values, stored):
@@ -247,3 +251,16 @@ def test_weights_are_packed_without_loss(tmp_path, values, stored):
     assert about[0]["stored"] == stored
     assert found.dtype == values.dtype
     np.testing.assert_array_equal(found, values)
+
+
+def test_weights_of_8_bits_are_the_nearest():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(3, 40, 6)).astype(np.float32) * [1e-9, 0.01, 1, 7, 1e9, 0]
+    values = values.astype(np.float32)
+    stored = _weights.in_8_bits(values)
+    found = _weights.from_8_bits(stored).reshape(values.shape)
+    largest = np.abs(values).max((0, 1))
+    # Half of a step, which is a power of 2 and less than two 127ths of the largest.
+    assert (np.abs(found - values).max((0, 1)) <= largest / 127).all()
+    assert (np.abs(stored[:-1]).max(0)[:5] >= 63).all()
+    np.testing.assert_array_equal(_weights.in_8_bits(found)[-1], stored[-1])
