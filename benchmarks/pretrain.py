@@ -31,7 +31,7 @@ from keras_mmil.zoo import _weights
 from keras_mmil.zoo.pretrained.networks import write
 
 # The most that a figure may fall: by rounding; by pruning, too; and on validation data by pruning.
-BY_ROUNDING, BY_PRUNING, ON_VALIDATION = 0.001, 0.003, 0.001
+BY_ROUNDING, BY_PRUNING, ON_VALIDATION = 0.001, 0.003, 0.002
 N_SHOWN = 10  # rules
 LARGE = 10_000  # numbers of a matrix, from which on it is worth rounding to 8 bits
 
@@ -73,19 +73,21 @@ def pack(run, settings, folder, commit, bits=16):
         ValueError: if the network has become worse.
     """
     experiment, model, data = run.experiment, run.model, run.data
-    before = judge(experiment, model, run.explainer, data)
+    before = figures_of_network(experiment, model, data.test)
+    before |= figures_of_rules(run.explainer, data.for_rules()[1])
     tokens = {}
     if data.words is not None:
         tokens["tokens_before"] = len(data.words.vocabulary)
         model, data = pruning.prune(experiment, model, data, ON_VALIDATION)
         tokens["tokens"] = len(data.words.vocabulary)
     model.set_weights([rounded(values, bits) for values in model.get_weights()])
+    after = figures_of_network(experiment, model, data.test)
+    check(experiment, before, after, BY_PRUNING if tokens else BY_ROUNDING)
     rule_data, rule_test = data.for_rules()
     explainer = Explainer(**run.explainer.get_params())
     explainer.fit(model, rule_data.x, rule_data.x_valid)
-    after = judge(experiment, model, explainer, data)
+    after |= figures_of_rules(explainer, rule_test)
     show(before, after)
-    check(experiment, before, after, BY_PRUNING if tokens else BY_ROUNDING)
     schema = data.build_arguments.get("schema")
     if schema is not None:
         schema.drop(data.build_arguments["target"])
@@ -114,13 +116,6 @@ def pack(run, settings, folder, commit, bits=16):
         texts = data.words._asdict() if data.words else {}
         write(part, explainer, model, facts, schema=schema, **texts)
         write_card(part)
-
-
-def judge(experiment, model, explainer, data):
-    """Figures of a network and its rules on test data, by metric."""
-    _, rule_test = data.for_rules()
-    network = figures_of_network(experiment, model, data.test)
-    return network | figures_of_rules(explainer, rule_test)
 
 
 def about_rules(explainer):

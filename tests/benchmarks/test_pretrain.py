@@ -71,7 +71,7 @@ def test_a_run_is_packed(pretrain, finished, tmp_path, monkeypatch, capsys):
 
 def test_a_network_that_became_worse_is_not_written(pretrain, finished, tmp_path, monkeypatch):
     figures = iter([{"test_accuracy": 0.9}, {"test_accuracy": 0.8969}])
-    monkeypatch.setattr(pretrain, "judge", lambda *_: next(figures))
+    monkeypatch.setattr(pretrain, "figures_of_network", lambda *_: next(figures))
     with pytest.raises(ValueError, match=r"at most 0\.003\. Received: 0\.9000 before, 0\.8969"):
         pretrain.main([str(finished), "--name", "imdb", "--out", str(tmp_path)])
     assert not list(tmp_path.iterdir())

@@ -23,12 +23,15 @@ MOST_SECONDS = 15  # until a fresh process has answered
 QUESTIONS = {
     "imdb": '["A charming comedy, and never dull."]',
     "mutagenicity": '[{"atoms": [{"element": "O", "bonds": [{"kind": "single"}]}]}]',
+    "mnist": 'tf.RaggedTensor.from_tensor(tf.zeros((1, 2, 3, 28, 28), "uint8"), ragged_rank=2)',
+    "modelnet-p100": "tf.RaggedTensor.from_tensor(tf.random.normal((1, 5, 100, 3)), ragged_rank=2)",
     "cora": 'tf.ragged.constant([[[7, 19], [19]]], dtype="int32")',
 }
 
 
 def test_the_package_has_files_and_they_are_small():
-    assert {"cora", "mutagenicity"} <= set(NAMES)
+    names = {"cora", "imdb", "mnist", "modelnet-p100", "mutagenicity", "plants"}
+    assert set(NAMES) == names
     files = [
         path for path in _weights.FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc"
     ]
@@ -46,9 +49,15 @@ def test_cards_of_the_package(name, load_benchmark):
         assert f"\n## {section}\n" in card.text
 
 
+# Preparing all reviews and their word vectors takes a quarter of an hour.
+TAKES_LONG = {"imdb": [pytest.mark.nightly]}
+
+
 @pytest.mark.data
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=TAKES_LONG.get(name, ())) for name in NAMES]
+)
 def test_figures_are_those_of_the_card(name, data_dir):
     found = zoo.load(name)
     settings = found.card.facts["settings"]
