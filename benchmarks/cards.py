@@ -38,9 +38,10 @@ def render(facts):
     said, name, sizes = about()[facts["name"]], facts["name"], facts["top_bags"]
     numbers = f"{facts['parameters']:,}"
     seen = f" ({said['test']})" if "test" in said else ""
-    other_seeds = (
-        " The last column is of networks that were trained in the same way with other seeds: mean, "
-        "standard deviation and number of the recorded runs."
+    several = {metric: runs for metric, runs in facts["over_runs"].items() if runs["runs"] > 1}
+    of_several = (
+        " The last column is of networks that were trained in the same way with several seeds: "
+        "mean, standard deviation and number of the recorded runs."
     )
     parts = [
         f"# {name}",
@@ -58,9 +59,9 @@ def render(facts):
         "fitted to the packed network.",
         "## Figures",
         f"On test data that neither network nor rules were trained on{seen}.",
-        _table(facts),
+        _table(facts, several),
         "The intervals are Wilson's of 95 %, of this one network on these test data."
-        + (other_seeds if facts["over_runs"] else ""),
+        + (of_several if several else ""),
         "## Rules",
         _rules(facts["rules"]),
         "## Limits",
@@ -89,10 +90,12 @@ def _packing(facts):
     return f"{kept} {rounded}"
 
 
-def _table(facts):
+def _table(facts, several):
+    columns = ["figure", "value", "95 % interval", "most frequent class", "before packing"]
+    columns += ["several seeds"] if several else []
     rows = [
-        "| figure | value | 95 % interval | most frequent class | before packing | other seeds |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        f"| {' | '.join(columns)} |",
+        f"| --- {'| ---: ' * (len(columns) - 1)}|",
     ]
     for metric, figure in facts["figures"].items():
         if metric.endswith("_majority"):
@@ -103,12 +106,12 @@ def _table(facts):
             name, part = PROPORTIONS[metric]
             low, high = wilson(figure, facts["top_bags"][part])
             ends = f"{100 * low:.1f} to {100 * high:.1f} %"
-        runs = facts["over_runs"].get(metric)
-        others = (
-            f"{_percent(runs['mean'])} ± {100 * runs['std']:.2f} ({runs['runs']})" if runs else ""
-        )
         cells = [name, _percent(figure), ends, _percent(share), _percent(facts["before"][metric])]
-        rows.append(f"| {' | '.join([*cells, others])} |")
+        if several:
+            runs = several.get(metric)
+            mean = runs and f"{_percent(runs['mean'])} ± {100 * runs['std']:.2f} ({runs['runs']})"
+            cells.append(mean or "")
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
