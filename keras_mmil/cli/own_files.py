@@ -35,8 +35,8 @@ def users_errors() -> Iterator[None]:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """What else may be meant by a name that is not known: a few words in brackets."""
     names = list(dict.fromkeys(known))
-    inner = [each for each in names if each.endswith(f".{name}")]
-    close = inner[:3] or difflib.get_close_matches(name, names, n=3)
+    ends_alike = [each for each in names if each.endswith(f".{name}") or name.endswith(f".{each}")]
+    close = ends_alike[:3] or difflib.get_close_matches(name, names, n=3)
     if close:
         return f" (did you mean {' or '.join(map(repr, close))}?)"
     more = ", …" if len(names) > _N_SHOWN else ""

@@ -154,6 +154,7 @@ def test_what_is_refused(target, options, message, lines):
     [
         ("segment", {}, "Expected --key, .* Received: .*shop with customers, items, orders"),
         ("segmant", {"keys": KEYS}, r"--target\. Received: segmant \(did you mean 'segment'"),
+        ("customers.segment", {"keys": KEYS}, r"\(did you mean 'segment'\?\)"),
         ("spent", {"keys": KEYS, "top": "items"}, "did you mean 'orders.customers.spent'"),
         ("segment", {"keys": KEYS, "top": "item"}, r"Received: item \(did you mean 'items'\?\)"),
         ("segment", {"keys": KEYS, "tables": ["order"]}, "Received: order"),
