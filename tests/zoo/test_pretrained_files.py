@@ -49,8 +49,9 @@ def test_cards_of_the_package(name, load_benchmark):
         assert f"\n## {section}\n" in card.text
 
 
-# Preparing all reviews and their word vectors takes a quarter of an hour.
-TAKES_LONG = {"imdb": [pytest.mark.nightly]}
+# Preparing all reviews and their word vectors takes a quarter of an hour, and the rotations of
+# 1,024 points of each object take gigabytes.
+TAKES_LONG = {name: [pytest.mark.nightly] for name in ("imdb", "modelnet-p100")}
 
 
 @pytest.mark.data
