@@ -11,7 +11,6 @@ import argparse
 import json
 import math
 import os
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -24,6 +23,8 @@ import numpy as np
 from records import write
 
 from keras_mmil import ragged, zoo
+from keras_mmil._support.agreement import majority
+from keras_mmil.cli.results import summary
 from keras_mmil.training import fit_resumable, piecewise_constant
 
 KEY = ("experiment", "model", "variant", "metric", "epochs")
@@ -102,23 +103,27 @@ def main(arguments=None):
     experiment = zoo.registry[options.experiment]
     levers = LEVERS[options.experiment]
     for name in options.levers or levers:
-        found, share = {}, 0.0
+        found, shares = {}, {}
         for seed in range(options.seed, options.seed + options.seeds):
             data = experiment.load(seed=seed, limit=options.limit, source=options.source)
             found[seed] = judged(experiment, levers[name], data, seed, options)
-            share = np.unique(data.valid.y, return_counts=True)[1].max() / len(data.valid.y)
-            print(f"{name:45} seed {seed}: {found[seed]:.2%} (constant: {share:.2%})", flush=True)
+            shares[seed] = majority(data.valid.y)
+            reached = f"{found[seed]:.2%} (constant: {shares[seed]:.2%})"
+            print(f"{name:45} seed {seed}: {reached}", flush=True)
         if not options.dry:
             about = {
                 "experiment": experiment.name,
                 "model": experiment.model_name,
                 "variant": f"{experiment.split}: {name}".removeprefix(": "),
                 "epochs": options.epochs,
-                "runs": len(found),
                 "top_bags": len(data.valid.y),
             }
-            figures = {METRIC: [*found.values()], f"{METRIC}_majority": [share]}
-            write("levers", [{**about, **mean_of(*figure)} for figure in figures.items()], KEY)
+            figures = {METRIC: found, f"{METRIC}_majority": shares}
+            records = [
+                {**about, "metric": metric, **summary({str(k): round(v, 6) for k, v in by.items()})}
+                for metric, by in figures.items()
+            ]
+            write("levers", records, KEY)
 
 
 def parse(arguments):
@@ -185,15 +190,6 @@ def to_learn_from(experiment, data):
     if not np.array_equal(y[:n], data.valid.y):
         raise ValueError(f"Expected the top-bags for validation first. Received: y={y[:n]}")
     return ragged.take((x, y), slice(n, None))
-
-
-def mean_of(metric, figures):
-    """The fields of a record that say what the figures of a metric are."""
-    return {
-        "metric": metric,
-        "mean": round(statistics.mean(figures), 6),
-        "std": round(statistics.stdev(figures), 6) if len(figures) > 1 else 0.0,
-    }
 
 
 if __name__ == "__main__":

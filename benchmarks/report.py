@@ -82,7 +82,7 @@ def papers_rows():
             if record["model"] == entry.model_name and entry.split in ("", record["variant"])
         ]
         minutes = {
-            tuple(map(record.get, RUNS)): f"{record['mean']:.3g}"
+            run_of(record): f"{record['mean']:.3g}"
             for record in records
             if record["metric"] == "train_minutes"
         }
@@ -105,11 +105,16 @@ def papers_rows():
                     **about,
                     **cells_of(record),
                     "difference in points": f"{100 * (record['mean'] - paper):+.2f}",
-                    "minutes": minutes[tuple(map(record.get, RUNS))],
+                    "minutes": minutes[run_of(record)],
                 }
                 for record in found
             ] or [{**about, "ours": "not run", "chosen on": ""}]
     return rows
+
+
+def run_of(record):
+    """What tells the runs of a record from others."""
+    return tuple(map(record.get, RUNS))
 
 
 def quoted(name):
@@ -147,7 +152,7 @@ def read(path):
 def table(records):
     """Records as a Markdown table, a line each, with the share of the most frequent class."""
     shares = {
-        (record["metric"].removesuffix(MAJORITY), *map(record.get, RUNS)): record["mean"]
+        (record["metric"].removesuffix(MAJORITY), run_of(record)): record["mean"]
         for record in records
         if record["metric"].endswith(MAJORITY)
     }
@@ -155,7 +160,7 @@ def table(records):
     for record in records:
         if not record["metric"].endswith(MAJORITY):
             rows.append(cells_of(record))
-            share = shares.get((record["metric"], *map(record.get, RUNS)))
+            share = shares.get((record["metric"], run_of(record)))
             if share is not None:
                 rows[-1]["most frequent class"] = text(record["metric"], share)
     columns = [column for column in COLUMNS if any(column in row for row in rows)]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -112,14 +113,12 @@ def pack(weights: Sequence[Array]) -> tuple[dict[str, Array], list[Config]]:
     """
     arrays, about = {}, []
     for i, values in enumerate(weights):
-        entry = {"shape": [*values.shape], "dtype": str(values.dtype)}
-        exact = (
-            (array, {**entry, "stored": stored})
-            for stored, array in _smaller(values)
-            if np.array_equal(_unpacked(array, {**entry, "stored": stored}), values)
-        )
-        arrays[str(i)], entry = next(exact, (values, {**entry, "stored": "whole"}))
-        about.append(entry)
+        for stored, array in chain(_smaller(values), [("whole", values)]):
+            entry = {"shape": [*values.shape], "dtype": str(values.dtype), "stored": stored}
+            if stored == "whole" or np.array_equal(_unpacked(array, entry), values):
+                arrays[str(i)] = array
+                about.append(entry)
+                break
     return arrays, about
 
 
