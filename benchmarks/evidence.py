@@ -66,7 +66,8 @@ def of_runs(folders):
 
 def measured(run):
     """Figures of one network, by name."""
-    rule_data, (x_test, y_test, _) = run.data.for_rules()
+    x, x_valid = run.data.for_rules()
+    x_test, y_test, _ = run.data.for_testing_rules()
     arguments = run.explainer.get_params() | {"verbose": 0}
     if arguments["n_clusters"] is not None:
         arguments |= {"n_clusters": None, "max_clusters": _MAX_CLUSTERS}
@@ -74,7 +75,7 @@ def measured(run):
     for tolerance in (0.0, "one_standard_error"):
         start = time.perf_counter()
         explainer = Explainer(**arguments | {"tolerance": tolerance})
-        fit = explainer.fit(run.model, rule_data.x, rule_data.x_valid)
+        fit = explainer.fit(run.model, x, x_valid)
         seconds = time.perf_counter() - start
         certificate = fit.certify(x_test, y_test)
         name = "one standard error" if tolerance else "highest fidelity"

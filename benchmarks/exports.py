@@ -41,9 +41,9 @@ def main():
 
 def top_bags(data):
     """The test set of the rules, and others, so that there are at least so many if data allow."""
-    rule_data, test = data.for_rules()
-    parts, n = [test.x], ragged.n_top_bags(test.x)
-    for x in (rule_data.x, rule_data.x_valid):
+    x_test = data.for_testing_rules().x
+    parts, n = [x_test], ragged.n_top_bags(x_test)
+    for x in data.for_rules():
         if n < _LEAST:
             parts.append(ragged.take(x, slice(_LEAST - n)))
             n += ragged.n_top_bags(parts[-1])

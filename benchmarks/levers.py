@@ -9,7 +9,6 @@ figures are a little too high. Test data are not used. Results go to
 
 import argparse
 import json
-import math
 import os
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from records import write
 from keras_mmil import ragged, zoo
 from keras_mmil._support.agreement import majority
 from keras_mmil.cli.results import summary
-from keras_mmil.training import fit_resumable, piecewise_constant
+from keras_mmil.training import fit_resumable, step_decay
 
 KEY = ("experiment", "model", "variant", "metric", "epochs")
 METRIC = "valid_accuracy"
@@ -48,13 +47,12 @@ class Lever(NamedTuple):
 
 def of_deep_sets(epochs):
     """A tenth of the rate after 40 % of the epochs, and of that after 80 %."""
-    starts = (0, math.ceil(0.4 * epochs), math.ceil(0.8 * epochs))
-    return piecewise_constant(dict(zip(starts, (1e-3, 1e-4, 1e-5), strict=True)))
+    return step_decay(1e-3, epochs, at=(0.4, 0.8))
 
 
 def constant(epochs):
     """The rate of the paper, which does not decay."""
-    return piecewise_constant({0: 1e-3})
+    return lambda epoch: 1e-3
 
 
 def with_epsilon_of_deep_sets(model):

@@ -74,7 +74,7 @@ def pack(run, settings, folder, commit, bits=16):
     """
     experiment, model, data = run.experiment, run.model, run.data
     before = figures_of_network(experiment, model, data.test)
-    before |= figures_of_rules(run.explainer, data.for_rules()[1])
+    before |= figures_of_rules(run.explainer, data.for_testing_rules())
     tokens = {}
     if data.words is not None:
         tokens["tokens_before"] = len(data.words.vocabulary)
@@ -83,9 +83,9 @@ def pack(run, settings, folder, commit, bits=16):
     model.set_weights([rounded(values, bits) for values in model.get_weights()])
     after = figures_of_network(experiment, model, data.test)
     check(experiment, before, after, BY_PRUNING if tokens else BY_ROUNDING)
-    rule_data, rule_test = data.for_rules()
+    rule_test = data.for_testing_rules()
     explainer = Explainer(**run.explainer.get_params())
-    explainer.fit(model, rule_data.x, rule_data.x_valid)
+    explainer.fit(model, *data.for_rules())
     after |= figures_of_rules(explainer, rule_test)
     show(before, after)
     schema = data.build_arguments.get("schema")

@@ -91,11 +91,9 @@ def prune(experiment, model, data, allowed):
         return given and given._replace(x=replaced(given.x, new_ids))
 
     def rule_data():
-        found, _ = data.for_rules()
-        x, x_valid = (replaced(x, new_ids) for x in (found.x, found.x_valid))
-        return RuleData(x, x_valid, part(found.test))
+        return RuleData(*(replaced(x, new_ids) for x in data.for_rules()))
 
-    parts = {name: part(getattr(data, name)) for name in ("train", "valid", "test")}
+    parts = {name: part(getattr(data, name)) for name in ("train", "valid", "test", "rule_test")}
     return pruned, dataclasses.replace(data, **parts, words=words, rule_data=rule_data)
 
 

@@ -64,8 +64,8 @@ class FinishedRun:
         """What the page shows."""
         if self.data.page:
             return self.data.page()
-        _, test = self.data.for_rules()
-        return Page(test.x, test.y)
+        x, y, _ = self.data.for_testing_rules()
+        return Page(x, y)
 
     def write_trained_on(self, folder: PathLike) -> None:
         """Write the hashes of what the network was trained on to the folder of the run."""

@@ -238,7 +238,7 @@ class _Run:
             metrics: its figures, to which those of the rules are added.
         """
         experiment, data, options = self.experiment, self.data, self.options
-        rule_data, test = data.for_rules()
+        x_rules, x_rules_valid = data.for_rules()
         started = time.perf_counter()
         arguments = {**experiment.explainer, **data.explainer}
         if options.max_clusters is not None:
@@ -249,13 +249,13 @@ class _Run:
             random_state=self.settings.seed,
             verbose=min(options.verbose, 1),
             **arguments,
-        ).fit(model, rule_data.x, rule_data.x_valid)
-        metrics |= figures_of_rules(explainer, test)
+        ).fit(model, x_rules, x_rules_valid)
+        metrics |= figures_of_rules(explainer, data.for_testing_rules())
         metrics["extract_seconds"] = time.perf_counter() - started
         x, _, instance_labels = data.valid
         if experiment.check_rules is not None:
             metrics["rules_match"] = float(experiment.check_rules(explainer, x, instance_labels))
-        report = Report(self.folder.path, model, explainer, rule_data.x)
+        report = Report(self.folder.path, model, explainer, x_rules)
         write_rules(report, metrics, explainer.describe(x, instance_labels=instance_labels))
         if data.report is not None:
             data.report(report)

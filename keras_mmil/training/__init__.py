@@ -4,7 +4,7 @@ from keras_mmil.training.checkpoint import Checkpoint
 from keras_mmil.training.cross_validation import cross_validate
 from keras_mmil.training.folds import CrossValidation
 from keras_mmil.training.resumable import fit_resumable
-from keras_mmil.training.schedules import cosine_decay, piecewise_constant
+from keras_mmil.training.schedules import cosine_decay, step_decay
 from keras_mmil.training.virtual_adversarial import VirtualAdversarialModel
 
 __all__ = [
@@ -14,5 +14,5 @@ __all__ = [
     "cosine_decay",
     "cross_validate",
     "fit_resumable",
-    "piecewise_constant",
+    "step_decay",
 ]

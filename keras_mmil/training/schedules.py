@@ -1,10 +1,10 @@
 """Learning rates by epoch, for `keras.callbacks.LearningRateScheduler`."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-__all__ = ["Schedule", "cosine_decay", "piecewise_constant"]
+__all__ = ["Schedule", "cosine_decay", "step_decay"]
 
 Schedule: TypeAlias = Callable[[int], float]  # from the number of an epoch, from 0, to its rate
 
@@ -25,19 +25,30 @@ def cosine_decay(initial: float, epochs: int) -> Schedule:
     return lambda epoch: 0.5 * initial * (1.0 + math.cos(math.pi * epoch / epochs))
 
 
-def piecewise_constant(rates: Mapping[int, float]) -> Schedule:
-    """Learning rate of each epoch, constant between steps.
+def step_decay(initial: float, epochs: int, at: Sequence[float], factor: float = 0.1) -> Schedule:
+    """Learning rate of each epoch, multiplied by a factor after given shares of all epochs.
 
     Args:
-        rates: dict from the first epoch, counted from 0, at which a rate applies to that rate, such
-            as `{0: 1e-3, 7: 1e-4, 10: 1e-5}`.
+        initial: learning rate of the first epoch.
+        epochs: number of epochs.
+        at: shares of the epochs, from 0 to 1, after each of which the rate falls; it does so in the
+            next whole epoch.
+        factor: that the rate is multiplied by.
 
     Returns:
         A function of the epoch, for `keras.callbacks.LearningRateScheduler`.
 
     Raises:
-        ValueError: if no rate is given for epoch 0.
+        ValueError: if a share is not between 0 and 1.
+
+    Example:
+
+    >>> rate = step_decay(0.1, epochs=10, at=(0.5, 0.75))
+    >>> [rate(epoch) for epoch in (0, 4, 5, 7)] == [0.1, 0.1, 0.1 * 0.1, 0.1 * 0.1]
+    True
     """
-    if 0 not in rates:
-        raise ValueError(f"Expected a rate for epoch 0. Received: rates={rates}")
-    return lambda epoch: rates[max(first for first in rates if first <= epoch)]
+    if not all(0 <= share <= 1 for share in at):
+        raise ValueError(f"Expected shares of the epochs, from 0 to 1. Received: at={at}")
+    # Rounded, so that 10 / 12 of 12 epochs are 10 and not a little more.
+    starts = [math.ceil(round(share * epochs, 6)) for share in at]
+    return lambda epoch: initial * factor ** sum(start <= epoch for start in starts)

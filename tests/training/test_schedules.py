@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_mmil.training import cosine_decay, piecewise_constant
+from keras_mmil.training import cosine_decay, step_decay
 
 
 def test_cosine_decay():
@@ -11,10 +11,15 @@ def test_cosine_decay():
     np.testing.assert_allclose(rates, [0.1, 0.0853553, 0.05, 0.0146447], rtol=1e-5)
 
 
-def test_piecewise_constant():
-    rate = piecewise_constant({7: 1e-4, 0: 1e-3, 10: 1e-5})
-    assert [rate(epoch) for epoch in (0, 1, 6, 7, 9, 10, 500)] == [1e-3] * 3 + [1e-4] * 2 + [
-        1e-5
-    ] * 2
-    with pytest.raises(ValueError, match=r"for epoch 0. Received: rates=\{1: 0.1\}"):
-        piecewise_constant({1: 0.1})
+@pytest.mark.parametrize(
+    ("epochs", "starts"), [(12, (7, 10)), (20, (12, 17)), (3, (2, 3)), (1, (1, 1))]
+)
+def test_step_decay(epochs, starts):
+    rate = step_decay(0.1, epochs, at=(7 / 12, 10 / 12), factor=0.5)
+    expected = [0.1 * 0.5 ** ((e >= starts[0]) + (e >= starts[1])) for e in range(25)]
+    np.testing.assert_allclose([rate(e) for e in range(25)], expected)
+
+
+def test_step_decay_needs_shares():
+    with pytest.raises(ValueError, match=r"from 0 to 1. Received: at=\(0.5, 3\)"):
+        step_decay(0.1, 10, at=(0.5, 3))

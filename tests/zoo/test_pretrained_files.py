@@ -64,7 +64,7 @@ def test_figures_are_those_of_the_card(name, data_dir):
     settings = found.card.facts["settings"]
     experiment = zoo.registry[settings["experiment"]]
     data = experiment.load(seed=settings["seed"], source=settings["source"])
-    tests = [data.test, data.for_rules()[1]]
+    tests = [data.test, data.for_testing_rules()]
     model, explainer = found.model, found.explainer
     if data.words is not None:  # the data have ids, not texts, of a larger vocabulary
         model = zoo.imdb_mmil(weights="pretrained")

@@ -46,19 +46,16 @@ class Words(NamedTuple):
     splitter: str
 
 
-@dataclass(frozen=True, eq=False)
-class RuleData:
+class RuleData(NamedTuple):
     """Top-bags to extract rules from.
 
     Attributes:
         x: those that the rules are fitted to.
         x_valid: those that the numbers of clusters are chosen on.
-        test: those that the rules are judged by; None for the test set of the `Data`.
     """
 
     x: Bags | Tensors
     x_valid: Bags | Tensors
-    test: Part | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,6 +69,7 @@ class Data:
         class_names: names of the classes; None for those of the `Experiment`.
         rule_data: function without arguments that makes the `RuleData`; None to extract rules from
             the labelled top-bags of `train`, validated on `valid`.
+        rule_test: what the rules are judged by; None for `test`.
         explainer: arguments of the `Explainer` that depend on the data, such as its target.
         page: function without arguments that makes the `Page` of the report; None for the test set,
             as it is.
@@ -87,21 +85,23 @@ class Data:
     whole: Part | None = None
     class_names: Sequence[str] | None = None
     rule_data: Callable[[], RuleData] | None = None
+    rule_test: Part | None = None
     explainer: Mapping[str, Any] = field(default_factory=dict)
     page: Callable[[], Page] | None = None
     words: Words | None = None
     report: Callable[[Report], None] | None = None
 
-    def for_rules(self) -> tuple[RuleData, Part]:
-        """What the rules are extracted from, and what they are judged by."""
-        found = self.rule_data() if self.rule_data else self._labelled()
-        return found, found.test or self.test
-
-    def _labelled(self) -> RuleData:
-        """The labelled top-bags for training, and those for validation."""
+    def for_rules(self) -> RuleData:
+        """What the rules are extracted from."""
+        if self.rule_data:
+            return self.rule_data()
         x, y, _ = self.train
         chosen = is_labelled(y)
         return RuleData(x if chosen.all() else ragged.take(x, chosen), self.valid.x)
+
+    def for_testing_rules(self) -> Part:
+        """What the rules are judged by."""
+        return self.rule_test or self.test
 
 
 @dataclass(frozen=True, kw_only=True)

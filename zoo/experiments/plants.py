@@ -1,6 +1,5 @@
 """The experiment "Plant Distribution Data"."""
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ from keras_mmil.interpretation.readout.part import Shows
 from keras_mmil.interpretation.report.renderers import ByPath, Places, Plain, Renderer
 from keras_mmil.metrics import overlooked_labels
 from keras_mmil.model import Model
-from keras_mmil.training import cosine_decay, piecewise_constant
+from keras_mmil.training import cosine_decay, step_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
 from keras_mmil.zoo.experiments.page import Page
@@ -36,8 +35,10 @@ def plant_experiment(entry: Entry) -> Experiment:
     """The `Experiment` of an `Entry`, whose split is the per cent overlooked and perhaps a form."""
     percent, _, form = entry.split.removeprefix("P").partition("-")
     build = partial(_BUILDERS[entry.model], species_dropout=_MASKED if form == "masked" else 0.0)
+    schedule = partial(step_decay, 1e-3, at=(0.8,))
     if form == "nearby":
         build = partial(plants_nearby, species_dropout=_MASKED)
+        schedule = partial(cosine_decay, 1e-3)
     return Experiment(
         **vars(entry),
         build=build,
@@ -45,7 +46,7 @@ def plant_experiment(entry: Entry) -> Experiment:
         batch_size=64,
         metric="map",
         keeps_best=False,
-        schedule=partial(cosine_decay, 1e-3) if form == "nearby" else _schedule,
+        schedule=schedule,
         class_names=("absent", "present"),
     )
 
@@ -82,23 +83,16 @@ def _load(
     def part(regions: Ints, labels: Ints) -> Part:
         return Part(ragged.take(x, regions), labels[regions])
 
-    def rule_data() -> RuleData:
-        truth = whole.presence[:, species].astype(int)
-        return RuleData(ragged.take(x, rest), ragged.take(x, valid), part(test, truth))
-
-    def page() -> Page:
-        found = rule_data().test
-        assert found is not None  # for type checkers
-        return Page(found.x, found.y, _renderer(found.x, seen, test))
-
+    rule_test = part(test, whole.presence[:, species].astype(int))
     return Data(
         train=part(every, y),
         valid=part(valid, y),
         test=part(every, y_test),
         build_arguments={"dataset": seen},
-        rule_data=rule_data,
+        rule_data=lambda: RuleData(ragged.take(x, rest), ragged.take(x, valid)),
+        rule_test=rule_test,
         explainer=_explainer(species, form),
-        page=page,
+        page=lambda: Page(*rule_test[:2], _renderer(rule_test.x, seen, test)),
         report=partial(_report, x, seen, np.concatenate([test, valid, rest])),
     )
 
@@ -155,8 +149,3 @@ def _show(bags: Tensors, seen: Flora, chosen: Ints) -> Shows:
         return seen.species[np.flatnonzero(seen.presence[region])[position[1]]]
 
     return show
-
-
-def _schedule(epochs: int) -> Callable[[int], float]:
-    """A tenth of the rate after four fifths of the epochs."""
-    return piecewise_constant({0: 1e-3, math.ceil(0.8 * epochs): 1e-4})

@@ -1,6 +1,5 @@
 """The experiment "Sentiment Analysis"."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from keras_mmil.datasets import imdb as imdb_data
 from keras_mmil.datasets import synthetic
 from keras_mmil.interpretation.readout.text_spans import window_words
 from keras_mmil.interpretation.report.texts import Tokens
-from keras_mmil.training import piecewise_constant
+from keras_mmil.training import step_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import (
     Data,
@@ -42,7 +41,7 @@ def review_experiment(entry: Entry) -> Experiment:
         build=imdb_mmil if in_sentences else imdb_mil,
         load=partial(_load, in_sentences=in_sentences),
         batch_size=128,
-        schedule=_schedule,
+        schedule=partial(step_decay, 1e-3, at=(7 / 12, 10 / 12)),
         explainer={**_RULES, "max_clusters": (14, 6)} if in_sentences else _RULES,
     )
 
@@ -121,9 +120,3 @@ def _report(report: Report, *, words: Words) -> None:
     """The network for strings, and the words that are typical of the clusters."""
     report.model_for_texts(with_text(report.model, words.vocabulary, words.splitter))
     report.clusters(report.x, window_words(report.x, words.vocabulary))
-
-
-def _schedule(epochs: int) -> Callable[[int], float]:
-    """A tenth of the rate after 7 twelfths of the epochs, and of that after 10 twelfths."""
-    begins = (0, math.ceil(epochs * 7 / 12), math.ceil(epochs * 10 / 12))
-    return piecewise_constant(dict(zip(begins, (1e-3, 1e-4, 1e-5), strict=True)))

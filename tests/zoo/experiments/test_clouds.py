@@ -29,7 +29,7 @@ def test_clouds_and_their_rotations():
         assert rule_data.x_valid is data.valid[0]
         joined = ragged.concat([rule_data.x_valid, rule_data.x])
         np.testing.assert_array_equal(joined.to_tensor(), data.train[0].to_tensor())
-        assert rule_data.test is None
+        assert data.for_testing_rules() is data.test
 
 
 @pytest.mark.parametrize("model", ["", "mil-"])

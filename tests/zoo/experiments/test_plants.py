@@ -70,7 +70,7 @@ def test_floras(model, reported):
     assert len(y_valid) == 60
     rule_data = data.rule_data()
     assert [ragged.n_top_bags(part) for part in (rule_data.x, rule_data.x_valid)] == [180, 60]
-    x_judge, truth, _ = rule_data.test
+    x_judge, truth, _ = data.for_testing_rules()
     assert ragged.n_top_bags(x_judge) == len(truth) == 60
     species = data.explainer["target"]
     assert 0.5 < truth.mean() / max(whole.presence[:, species].mean(), 1e-9) < 2

@@ -28,8 +28,8 @@ def reviews(tmp_path, monkeypatch):
 @pytest.mark.parametrize("key", ["imdb", "imdb-mil"])
 def test_rules_learn_from_reviews_without_labels_too(key, reviews):
     data = zoo.registry[key].load(seed=1)
-    rule_data, test = data.for_rules()
-    assert test is data.test
+    rule_data = data.for_rules()
+    assert data.for_testing_rules() is data.test
     fitted, chosen_on, train, valid = (
         set(words_of(x, reviews))
         for x in (rule_data.x, rule_data.x_valid, data.train.x, data.valid.x)
@@ -43,7 +43,7 @@ def test_rules_learn_from_reviews_without_labels_too(key, reviews):
     assert chosen_on - valid < unlabelled
     assert not fitted & chosen_on
     assert rule_data.x.ragged_rank == data.train.x.ragged_rank
-    again, _ = zoo.registry[key].load(seed=1, unlabelled=True).for_rules()
+    again = zoo.registry[key].load(seed=1, unlabelled=True).for_rules()
     assert words_of(again.x, reviews) == words_of(rule_data.x, reviews)
 
 
