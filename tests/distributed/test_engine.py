@@ -82,10 +82,9 @@ def explain(saved, rules, out, **arguments):
 def test_predictions_where_an_actor_is_killed(saved, here, tmp_path):
     """SIGKILL in the middle: nothing is lost, and nothing comes twice."""
     out = tmp_path / "out"
-    killer = killing("_ArrowWorker", lambda: any(out.glob("block-*")))
-    done = predict(saved, out, actors=2)
-    killer.join()
-    assert len(killer.killed) == 1
+    with killing("_ArrowWorker", lambda: any(out.glob("block-*"))) as killed:
+        done = predict(saved, out, actors=2)
+    assert len(killed) == 1
     assert [report.number for report in done.reports] == list(range(BLOCKS))
     assert os.getpid() not in {report.process for report in done.reports}
     assert_same_tables(out, here[0] / "predict")
@@ -95,10 +94,9 @@ def test_predictions_where_an_actor_is_killed(saved, here, tmp_path):
 
 
 def test_rules_where_an_actor_is_killed(saved, here, tmp_path):
-    killer = killing("_Actor.answer", lambda: True)
-    ours = fit_rules(saved, actors=2)
-    killer.join()
-    assert len(killer.killed) == 1
+    with killing("_Actor.answer", lambda: True) as killed:
+        ours = fit_rules(saved, actors=2)
+    assert len(killed) == 1
     assert_same_rules(tmp_path, ours, here[1])
 
 

@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-import time
+from contextlib import contextmanager
 from pathlib import Path
 
 __all__ = ["killing", "pids_of_actors"]
@@ -22,26 +22,30 @@ def pids_of_actors(name):
     return found
 
 
+@contextmanager
 def killing(name, is_time):
-    """A thread that kills one such process with SIGKILL as soon as `is_time()`; to be joined.
+    """Kill one such process with SIGKILL, while the block runs, as soon as `is_time()`.
 
-    Its attribute `killed` is the list of those that it has killed.
+    Yields:
+        The list of those that were killed, none at first.
     """
-    thread = threading.Thread(target=_kill, args=(name, is_time, killed := []))
-    thread.killed = killed
+    killed, ended = [], threading.Event()
+    thread = threading.Thread(target=_kill, args=(name, is_time, killed, ended))
     thread.start()
-    return thread
+    try:
+        yield killed
+    finally:
+        ended.set()
+        thread.join()
 
 
-def _kill(name, is_time, killed):
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
+def _kill(name, is_time, killed, ended):
+    while not ended.wait(0.02):
         pids = pids_of_actors(name) if is_time() else []
         if pids:
             os.kill(pids[0], signal.SIGKILL)
             killed.append(pids[0])
             return
-        time.sleep(0.02)
 
 
 def _descends(pid):
