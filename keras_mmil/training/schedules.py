@@ -25,15 +25,15 @@ def cosine_decay(initial: float, epochs: int) -> Schedule:
     return lambda epoch: 0.5 * initial * (1.0 + math.cos(math.pi * epoch / epochs))
 
 
-def step_decay(initial: float, epochs: int, at: Sequence[float], factor: float = 0.1) -> Schedule:
-    """Learning rate of each epoch, multiplied by a factor after given shares of all epochs.
+def step_decay(initial: float, epochs: int, at: Sequence[float], divisor: float = 10) -> Schedule:
+    """Learning rate of each epoch, divided by a number after given shares of all epochs.
 
     Args:
         initial: learning rate of the first epoch.
         epochs: number of epochs.
         at: shares of the epochs, from 0 to 1, after each of which the rate falls; it does so in the
             next whole epoch.
-        factor: that the rate is multiplied by.
+        divisor: of the rate, at each of them.
 
     Returns:
         A function of the epoch, for `keras.callbacks.LearningRateScheduler`.
@@ -44,11 +44,11 @@ def step_decay(initial: float, epochs: int, at: Sequence[float], factor: float =
     Example:
 
     >>> rate = step_decay(0.1, epochs=10, at=(0.5, 0.75))
-    >>> [rate(epoch) for epoch in (0, 4, 5, 7)] == [0.1, 0.1, 0.1 * 0.1, 0.1 * 0.1]
+    >>> [rate(epoch) for epoch in (0, 4, 5, 8)] == [0.1, 0.1, 0.01, 0.001]
     True
     """
     if not all(0 <= share <= 1 for share in at):
         raise ValueError(f"Expected shares of the epochs, from 0 to 1. Received: at={at}")
     # Rounded, so that 10 / 12 of 12 epochs are 10 and not a little more.
     starts = [math.ceil(round(share * epochs, 6)) for share in at]
-    return lambda epoch: initial * factor ** sum(start <= epoch for start in starts)
+    return lambda epoch: initial / divisor ** sum(start <= epoch for start in starts)

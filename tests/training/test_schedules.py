@@ -15,7 +15,7 @@ def test_cosine_decay():
     ("epochs", "starts"), [(12, (7, 10)), (20, (12, 17)), (3, (2, 3)), (1, (1, 1))]
 )
 def test_step_decay(epochs, starts):
-    rate = step_decay(0.1, epochs, at=(7 / 12, 10 / 12), factor=0.5)
+    rate = step_decay(0.1, epochs, at=(7 / 12, 10 / 12), divisor=2)
     expected = [0.1 * 0.5 ** ((e >= starts[0]) + (e >= starts[1])) for e in range(25)]
     np.testing.assert_allclose([rate(e) for e in range(25)], expected)
 
