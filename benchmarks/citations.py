@@ -70,7 +70,7 @@ def main():
 def measure(name, network, split, model, seeds):
     """The record of one model."""
     values = {
-        str(seed): round(FIT[model](model, network, network.split(split, seed), split, seed), 6)
+        seed: FIT[model](model, network, network.split(split, seed), split, seed)
         for seed in range(seeds)
     }
     found = summary(values)

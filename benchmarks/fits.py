@@ -37,7 +37,7 @@ def main():
         "epochs": epochs,
     }
     records = [
-        {**about, "metric": metric, **summary({str(i): value(run) for i, run in enumerate(runs)})}
+        {**about, "metric": metric, **summary({i: value(run) for i, run in enumerate(runs)})}
         for metric, value in (
             ("fit_seconds", lambda run: round(run.total, 2)),
             ("epoch_seconds", lambda run: round(statistics.median(run.seconds), 3)),

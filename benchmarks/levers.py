@@ -118,8 +118,8 @@ def main(arguments=None):
             }
             figures = {METRIC: found, f"{METRIC}_majority": shares}
             records = [
-                {**about, "metric": metric, **summary({str(k): round(v, 6) for k, v in by.items()})}
-                for metric, by in figures.items()
+                {**about, "metric": metric, **summary(by_seed)}
+                for metric, by_seed in figures.items()
             ]
             write("levers", records, KEY)
 

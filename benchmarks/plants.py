@@ -53,7 +53,7 @@ def measure(model, whole, percent, seeds):
         seen = whole.incomplete(percent, seed)
         scores = MODELS[model](seen, seed)
         labels = overlooked_labels(seen.presence, whole.presence)
-        values[str(seed)], by_richness = rank(labels, scores)
+        values[seed], by_richness = rank(labels, scores)
         quarters.append(by_richness)
     found = summary(values) | {"quarters": np.mean(quarters, axis=0).round(4).tolist()}
     line = f"{found['mean']:.4f} ± {found['std']:.4f}  {found['quarters']}"

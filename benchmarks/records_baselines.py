@@ -49,8 +49,8 @@ def measure(experiment, seeds, limit=None):
     for seed in range(seeds):
         data = experiment.load(seed=seed, limit=limit)
         train = ragged.concat([data.train[:2], data.valid[:2]])
-        accuracies[str(seed)] = round(boosting(train, data.test[:2], seed), 6)
-        shares[str(seed)] = majority(data.test.y)
+        accuracies[seed] = boosting(train, data.test[:2], seed)
+        shares[seed] = majority(data.test.y)
     about = {"experiment": experiment.name, "model": "boosting", "variant": experiment.split}
     records = [
         {**about, "metric": metric, **summary(values)}

@@ -121,33 +121,33 @@ def record(
     }
     for metric, new in figures.items():
         key = (experiment.name, experiment.model_name, variant, metric, epochs)
-        values = {**by_key.get(key, {}).get("values", {})}
-        values |= {str(run): round(float(figure), 6) for run, figure in new.items()}
+        before = by_key.get(key, {}).get("values", {})
         by_key[key] = {
             **dict(zip(_KEY, key, strict=True)),
-            **summary(values),
+            **summary({**{int(run): figure for run, figure in before.items()}, **new}),
             "paper": experiment.paper.get(metric) if source == experiment.sources[0] else None,
             **about,
         }
     write_json(path, list(by_key.values()))
 
 
-def summary(values: Mapping[str, float]) -> dict[str, Any]:
+def summary(figures: Mapping[int, float]) -> dict[str, Any]:
     """The fields of a record that sum up several runs.
 
     Args:
-        values: figures by run, such as its seed, as a str.
+        figures: by run, such as its seed.
 
     Returns:
-        Their mean, standard deviation (of the sample; 0 for one run) and number, and the values
-        themselves.
+        Their mean, standard deviation (of the sample; 0 for one run) and number, and the figures
+        themselves, rounded.
     """
+    values = {str(run): round(float(figures[run]), 6) for run in sorted(figures)}
     numbers = list(values.values())
     return {
         "mean": round(statistics.mean(numbers), 6),
         "std": round(statistics.stdev(numbers), 6) if len(numbers) > 1 else 0.0,
         "runs": len(numbers),
-        "values": dict(sorted(values.items(), key=lambda item: int(item[0]))),
+        "values": values,
     }
 
 
