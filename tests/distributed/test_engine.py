@@ -125,7 +125,8 @@ def test_more_actors_than_ray_has_cores(saved, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("actors", [pytest.param(1, marks=pytest.mark.nightly), 4])
+@pytest.mark.nightly  # the ordinary tests have two
+@pytest.mark.parametrize("actors", [1, 4])
 def test_any_number_of_actors(saved, here, tmp_path, actors):
     done = predict(saved, tmp_path / "out", actors=actors)
     assert len({report.process for report in done.reports}) <= actors

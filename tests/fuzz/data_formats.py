@@ -345,8 +345,8 @@ FORMATS = [
     Format("vectors-text", make_vectors, load_vectors("words.vec", False)),
     Format("vectors-binary", make_binary_vectors, load_vectors("words.bin", True)),
     Format("corpus", make_corpus, load_corpus, names="corpus", seal=seal_corpus),
-    Format("cache-networks", make_graphs("COLLAB", _GRAPHS), load_networks, n=500, is_cache=True),
-    Format("cache-plants", make_nothing, load_similar, n=200, is_cache=True),
+    Format("cache-networks", make_graphs("COLLAB", _GRAPHS), load_networks, n=200, is_cache=True),
+    Format("cache-plants", make_nothing, load_similar, n=80, is_cache=True),
     Format(
         "cache-reviews", make_cached_reviews, load_cached_reviews, names="fuzz", is_checked=True
     ),
@@ -354,7 +354,7 @@ FORMATS = [
         "cache-forged",
         make_graphs("COLLAB", _GRAPHS),
         load_networks,
-        n=300,
+        n=150,
         is_cache=True,
         seal=seal_cache,
     ),

@@ -59,7 +59,7 @@ class Format:
     name: str
     make: Callable[[Path], None]
     load: Callable[[Path], Any]
-    n: int = 1000
+    n: int = 500
     is_checked: bool = False
     is_cache: bool = False
     errors: tuple[type[Exception], ...] = (ValueError,)
