@@ -30,24 +30,33 @@ def main():
     parser.add_argument("--repeats", type=int, default=3, help="of each process")
     parser.add_argument("--dry", action="store_true", help="do not record the results")
     options = parser.parse_args()
-    found = []
-    for name, question in QUESTIONS.items():
-        times = {"answer": [], "imports": []}
+    records = []
+    for name in QUESTIONS:
+        answers, imports = [], []
         for _ in range(options.repeats):  # in turn, so that both see the machine in the same states
-            times["answer"].append(seconds(asking(name, question)))
-            times["imports"].append(seconds(IMPORTS))
-        best = {key: min(values) for key, values in times.items()}
-        print(f"{name}: {best['answer']:.1f} s, {best['imports']:.1f} s of imports", flush=True)
-        found.append(entry(name, best["answer"], best["imports"], options.repeats))
+            answers.append(seconds(asking(name)))
+            imports.append(seconds(IMPORTS))
+        print(f"{name}: {min(answers):.1f} s, {min(imports):.1f} s of imports", flush=True)
+        records.append(
+            {
+                "experiment": name,
+                "model": "explain",
+                "reference": "imports",
+                "metric": "first_answer",
+                "seconds": round(min(answers), 2),
+                "reference_seconds": round(min(imports), 2),
+                "runs": options.repeats,
+            }
+        )
     if not options.dry:
-        write("first_answers", found, key=("experiment", "model"))
+        write("first_answers", records)
 
 
-def asking(name, question):
+def asking(name):
     """Code that prints why the network `name` decides as it does."""
     return (
         "import tensorflow as tf; from keras_mmil import zoo; "
-        f"print(zoo.load({name!r}).explain({question})[0])"
+        f"print(zoo.load({name!r}).explain({QUESTIONS[name]})[0])"
     )
 
 
@@ -56,19 +65,6 @@ def seconds(code):
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start
-
-
-def entry(name, answer, imports, runs):
-    """The record of one network."""
-    return {
-        "experiment": name,
-        "model": "explain",
-        "reference": "imports",
-        "metric": "first_answer",
-        "seconds": round(answer, 2),
-        "reference_seconds": round(imports, 2),
-        "runs": runs,
-    }
 
 
 if __name__ == "__main__":

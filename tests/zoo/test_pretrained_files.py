@@ -74,9 +74,9 @@ def test_figures_are_those_of_the_card(name, data_dir):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fresh_process_answers(name, tmp_path, load_benchmark):
-    asked = load_benchmark("first_answers")  # which measures how soon
+    code = load_benchmark("first_answers").asking(name)  # the benchmark measures how soon
     result = subprocess.run(
-        [sys.executable, "-c", asked.asking(name, asked.QUESTIONS[name])],
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         cwd=tmp_path,
