@@ -24,7 +24,7 @@ from records import write
 from keras_mmil import ragged, zoo
 from keras_mmil._support.agreement import majority
 from keras_mmil.cli.results import summary
-from keras_mmil.training import fit_resumable, step_decay
+from keras_mmil.training import cosine_decay, fit_resumable, step_decay
 
 KEY = ("experiment", "model", "variant", "metric", "epochs")
 METRIC = "valid_accuracy"
@@ -68,6 +68,11 @@ def with_weights_of_keras(model):
             weight.assign(draw(weight.shape))
 
 
+def with_points_of_each(model):
+    """Each rotation of a cloud draws points of its own."""
+    model.get_layer("random_points").same_in_bag = False
+
+
 AS_IT_IS = "as it is"
 LEVERS = {
     "imdb-mil": {
@@ -91,7 +96,22 @@ LEVERS = {
         "scales from 0.8 to 1.25": Lever(lambda data: {"scale": (0.8, 1.25)}),
         "labels not smoothed": Lever(lambda data: {"label_smoothing": 0.0}),
     },
-    "modelnet-mil-P100-resampled": {AS_IT_IS: Lever()},
+    "modelnet-P100-resampled": {
+        AS_IT_IS: Lever(),
+        "40 units of the rotations, as in the paper": Lever(lambda data: {"bag_units": (40,)}),
+        "dropout of 0.5": Lever(lambda data: {"dropout": 0.5}),
+        "scales from 2/3 to 3/2": Lever(lambda data: {"scale": (2 / 3, 3 / 2)}),
+        "a rate of 0.001": Lever(schedule=lambda epochs: cosine_decay(0.001, epochs)),
+        "256 dense units": Lever(lambda data: {"dense_units": 256}),
+        "other points in each rotation": Lever(change=with_points_of_each),
+    },
+    "modelnet-mil-P100-resampled": {
+        AS_IT_IS: Lever(),
+        "as without resampling": Lever(
+            lambda data: {"dropout": 0.5, "scale": (2 / 3, 3 / 2), "dense_units": 256},
+            schedule=lambda epochs: cosine_decay(0.001, epochs),
+        ),
+    },
 }
 
 
