@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_mmil import zoo
 
@@ -75,6 +76,22 @@ def test_changes_of_the_compiled_model(levers):
     assert [levers.of_deep_sets(10)(epoch) for epoch in (0, 3, 4, 7, 8)] == [
         *(1e-3, 1e-3, 1e-4, 1e-4, 1e-5)
     ]
+
+
+def test_rotations_of_a_cloud_draw_points_of_their_own(levers):
+    """Two equal clouds in a bag keep equal points, unless each draws its own."""
+    model = zoo.pointcloud_mmil(4, equivariant_units=(8,), dense_units=8, n_points=5)
+    cloud = np.random.default_rng(0).normal(size=(1, 1, 50, 3)).astype(np.float32)
+    bags = tf.RaggedTensor.from_tensor(np.repeat(cloud, 2, axis=1), ragged_rank=2)
+    layer = model.get_layer("random_points")
+
+    def are_equal():
+        first, second = np.sort(layer(bags, training=True).to_tensor()[0], axis=1)
+        return np.allclose(first, second)
+
+    assert are_equal()
+    levers.with_points_of_each(model)
+    assert not are_equal()
 
 
 def replaced(experiment, **changes):
