@@ -98,7 +98,7 @@ LEVERS = {
     },
     "modelnet-P100-resampled": {
         AS_IT_IS: Lever(),
-        "40 units of the rotations, as in the paper": Lever(lambda data: {"bag_units": (40,)}),
+        "512 units of the rotations": Lever(lambda data: {"bag_units": (512,)}),
         "dropout of 0.5": Lever(lambda data: {"dropout": 0.5}),
         "scales from 2/3 to 3/2": Lever(lambda data: {"scale": (2 / 3, 3 / 2)}),
         "a rate of 0.001": Lever(schedule=lambda epochs: cosine_decay(0.001, epochs)),

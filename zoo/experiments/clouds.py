@@ -42,8 +42,6 @@ def cloud_experiment(entry: Entry) -> Experiment:
     batch_size = 80 // n_rotations if form == "bags" else 64  # some 64 clouds, as in Deep Sets
     if "resampled" in forms:
         arguments = {**_RESAMPLED, "n_points": n_points}
-        if form == "bags":
-            arguments["bag_units"] = (512,)
         n_drawn_from, rate, batch_size = _POINTS["P1000"], 0.002, 64
     return Experiment(
         **vars(entry),
