@@ -86,6 +86,12 @@ LEVERS = {
         "maxima only": Lever(lambda data: {"aggregation": "max"}),
         "means only": Lever(lambda data: {"aggregation": "mean"}),
     },
+    "imdb-binary": {
+        AS_IT_IS: Lever(),
+        "no dropout": Lever(lambda data: {"dropout": 0.0}),
+        "a constant rate": Lever(schedule=constant),
+        "no dropout and a constant rate": Lever(lambda data: {"dropout": 0.0}, schedule=constant),
+    },
     "modelnet-mil-P100": {
         AS_IT_IS: Lever(),
         "the rates of Deep Sets": Lever(schedule=of_deep_sets),
