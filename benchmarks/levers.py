@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -74,6 +75,7 @@ def with_points_of_each(model):
 
 
 AS_IT_IS = "as it is"
+from_a_thousandth = partial(cosine_decay, 1e-3)  # where an experiment begins with another rate
 LEVERS = {
     "imdb-mil": {
         AS_IT_IS: Lever(),
@@ -107,7 +109,7 @@ LEVERS = {
         "512 units of the rotations": Lever(lambda data: {"bag_units": (512,)}),
         "dropout of 0.5": Lever(lambda data: {"dropout": 0.5}),
         "scales from 2/3 to 3/2": Lever(lambda data: {"scale": (2 / 3, 3 / 2)}),
-        "a rate of 0.001": Lever(schedule=lambda epochs: cosine_decay(0.001, epochs)),
+        "a rate of 0.001": Lever(schedule=from_a_thousandth),
         "256 dense units": Lever(lambda data: {"dense_units": 256}),
         "other points in each rotation": Lever(change=with_points_of_each),
     },
@@ -115,7 +117,7 @@ LEVERS = {
         AS_IT_IS: Lever(),
         "as without resampling": Lever(
             lambda data: {"dropout": 0.5, "scale": (2 / 3, 3 / 2), "dense_units": 256},
-            schedule=lambda epochs: cosine_decay(0.001, epochs),
+            schedule=from_a_thousandth,
         ),
     },
 }
