@@ -1,8 +1,8 @@
 """Accuracy of averaged networks for point clouds: `python benchmarks/averaged_clouds.py RUN …`.
 
-Each RUN is the folder of a `keras-mmil run modelnet` with clouds of 100 points. What a network for
-single clouds says about an object is the mean of its log-probabilities over the object's rotations;
-a network for bags of rotations sees all of them at once. The last line is about the mean of the
+Each RUN is the folder of a `keras-mmil run modelnet` with rotations of 100 points. What a network
+for single rotations says about an object is the mean of its log-probabilities over the object's
+rotations; a network for bags of rotations sees all of them at once. The last line is about the mean of the
 probabilities of all networks. Nothing is chosen here.
 """
 
@@ -35,7 +35,7 @@ def main():
 
 
 def measure(runs):
-    """Records of each network for single clouds, over rotations, and of the mean of all."""
+    """Records of each network for single rotations, and of the mean of all networks."""
     settings = [read_settings(run) for run in runs]
     if len({(each["source"], each["limit"]) for each in settings}) != 1:
         raise SystemExit("Expected runs on the same data. Received: runs that differ in it")
@@ -44,8 +44,9 @@ def measure(runs):
     probabilities, records = [], []
     for run, each in zip(runs, settings, strict=True):
         experiment = zoo.registry[each["experiment"]]
-        if experiment.split.partition("-")[0] != "P100":
-            raise SystemExit(f"Expected clouds of 100 points. Received: {run}, {experiment.key}")
+        size, *forms = experiment.split.split("-")
+        if size != "P100" or (experiment.model == "mil" and "rotations" not in forms):
+            raise SystemExit(f"Expected rotations of 100 points. Received: {run}, {experiment.key}")
         probabilities.append(of_objects(load_network(run / "model.keras"), test.x))
         if experiment.model == "mil":
             variant = f"{experiment.split}, averaged over rotations"

@@ -47,3 +47,7 @@ def test_networks_over_rotations(load_benchmark, tmp_path, capsys):
     (runs[0] / "settings.json").write_text(json.dumps({**settings, "limit": 8}))
     with pytest.raises(SystemExit, match="runs that differ"):
         averaged.measure(runs)
+    of_clouds = {**settings, "experiment": "modelnet-mil-P100"}  # which has not seen rotations
+    (runs[0] / "settings.json").write_text(json.dumps(of_clouds))
+    with pytest.raises(SystemExit, match=r"Expected rotations.*modelnet-mil-P100"):
+        averaged.measure(runs)
