@@ -2,8 +2,8 @@
 
 Each RUN is the folder of a `keras-mmil run modelnet` with rotations of 100 points. What a network
 for single rotations says about an object is the mean of its log-probabilities over the object's
-rotations; a network for bags of rotations sees all of them at once. The last line is about the mean of the
-probabilities of all networks. Nothing is chosen here.
+rotations; a network for bags of rotations sees all of them at once. The last line is about the mean
+of the probabilities of all networks. Nothing is chosen here.
 """
 
 import argparse
