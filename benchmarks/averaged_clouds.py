@@ -39,20 +39,21 @@ def measure(runs):
     settings = [read_settings(run) for run in runs]
     if len({(each["source"], each["limit"]) for each in settings}) != 1:
         raise SystemExit("Expected runs on the same data. Received: runs that differ in it")
-    first = settings[0]
-    test = zoo.registry[BAGS].load(seed=0, source=first["source"], limit=first["limit"]).test
-    probabilities, records = [], []
-    for run, each in zip(runs, settings, strict=True):
-        experiment = zoo.registry[each["experiment"]]
+    experiments = [zoo.registry[each["experiment"]] for each in settings]
+    for run, experiment in zip(runs, experiments, strict=True):
         size, *forms = experiment.split.split("-")
         if size != "P100" or (experiment.model == "mil" and "rotations" not in forms):
             raise SystemExit(f"Expected rotations of 100 points. Received: {run}, {experiment.key}")
+    first = settings[0]
+    test = zoo.registry[BAGS].load(seed=0, source=first["source"], limit=first["limit"]).test
+    probabilities, records = [], []
+    for run, experiment in zip(runs, experiments, strict=True):
         probabilities.append(of_objects(load_network(run / "model.keras"), test.x))
         if experiment.model == "mil":
             variant = f"{experiment.split}, averaged over rotations"
             records.append(record("mil", variant, probabilities[-1], test.y, experiment))
     if len(runs) > 1:
-        keys = ", ".join(each["experiment"].removeprefix("modelnet-") for each in settings)
+        keys = ", ".join(each.key.removeprefix("modelnet-") for each in experiments)
         mean = np.mean(probabilities, axis=0)
         records.append(record("ensemble", keys, mean, test.y, zoo.registry[BAGS]))
     return records
