@@ -21,6 +21,13 @@ from keras_mmil._support.keras_files import load_network
 from keras_mmil.cli.run_folder import read_settings
 
 BAGS = "modelnet-P100"  # whose test top-bags are the objects
+# Experiments whose networks have seen rotations of 100 points.
+OF_ROTATIONS = {
+    BAGS,
+    "modelnet-P100-resampled",
+    "modelnet-mil-P100-rotations",
+    "modelnet-mil-P100-rotations-resampled",
+}
 
 
 def main():
@@ -41,8 +48,7 @@ def measure(runs):
         raise SystemExit("Expected runs on the same data. Received: runs that differ in it")
     experiments = [zoo.registry[each["experiment"]] for each in settings]
     for run, experiment in zip(runs, experiments, strict=True):
-        size, *forms = experiment.split.split("-")
-        if size != "P100" or (experiment.model == "mil" and "rotations" not in forms):
+        if experiment.key not in OF_ROTATIONS:
             raise SystemExit(f"Expected rotations of 100 points. Received: {run}, {experiment.key}")
     first = settings[0]
     test = zoo.registry[BAGS].load(seed=0, source=first["source"], limit=first["limit"]).test
