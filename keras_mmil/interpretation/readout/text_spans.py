@@ -1,5 +1,6 @@
 """Where in a text the tokens stand that a network was given."""
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -27,7 +28,8 @@ def without_breaks(content: str) -> str:
     return _BREAK.sub("\n\n", content)
 
 
-def sentence_spans(content: str, splitter: str) -> list[list[tuple[int, int]]]:
+@functools.lru_cache(maxsize=256)  # all parts of a text are shown one by one
+def sentence_spans(content: str, splitter: str) -> tuple[tuple[tuple[int, int], ...], ...]:
     """The places of all tokens.
 
     Args:
@@ -35,23 +37,24 @@ def sentence_spans(content: str, splitter: str) -> list[list[tuple[int, int]]]:
         splitter: see `keras_mmil.text.tokenize`.
 
     Returns:
-        A list of sentences, each a list of (start, end) of its tokens in `content`.
+        Sentences, each with the (start, end) of its tokens in `content`.
     """
     # What looks like a break now was none, but had one in it: "<<br>br>".
     opened = _BREAK.sub(lambda found: "^" + found[0][1:], content)
     sentences = text.tokenize(tf.constant([text.as_bytes(opened)]), splitter).to_list()[0]
-    spans: list[list[tuple[int, int]]] = []
+    spans = []
     end = 0
     for sentence in sentences:
-        spans.append([])
+        tokens = []
         for token in map(bytes.decode, sentence):
             # Tokens stand in the text as they are, but for the point of a title ("Mr.Smith"), one
             # behind the other, and what lies between holds nothing that a token is made of: so this
             # finds each where it is.
             pattern = re.compile(r"\.?".join(map(re.escape, token)))
             start, end = next(pattern.finditer(content, end)).span()
-            spans[-1].append((start, end))
-    return spans
+            tokens.append((start, end))
+        spans.append(tuple(tokens))
+    return tuple(spans)
 
 
 def window_centres(n_tokens: int, at_most: int | None) -> list[int]:
