@@ -122,6 +122,7 @@ def test_resume_needs_the_same_settings(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # one of `train` is killed in every run of the tests
 def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path):
     """`kill -9` in mid-training, then --resume: as many epochs, and all results."""
 

@@ -119,6 +119,7 @@ def assert_end_well(workers, folder):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_workers_of_whom_one_is_killed_train_to_the_weights_of_one_process(start, alone, tmp_path):
     """Worker 1 kills itself in the middle of an epoch; all are started again, and go on."""
     workers = start(tmp_path, "--die", workers=2)
