@@ -77,11 +77,12 @@ class Texts(Renderer):
 
     def __init__(self, x: Any, layer: TextBags) -> None:
         super().__init__(x)
+        self._texts = np.asarray(x)
         self._layer = layer
 
     def row(self, position: tuple[int, ...]) -> Shown:
         """See `Renderer`."""
-        content = without_breaks(as_str(np.asarray(self.x)[position[0]]))
+        content = without_breaks(as_str(self._texts[position[0]]))
         if len(position) == 1:
             return content
         sentences = sentence_spans(content, self._layer.splitter)
