@@ -57,6 +57,22 @@ def test_clouds_that_are_resampled(model):
     assert layer.n_points == 100
 
 
+def test_the_wide_network_differs_in_the_units_of_rotations():
+    def shapes(split):
+        model = zoo.registry[f"modelnet-{split}"].build(n_classes=4)
+        return {weight.path: tuple(weight.shape) for weight in model.trainable_variables}
+
+    ours, wide = shapes("P100-resampled"), shapes("P100-resampled-wide")
+    differing = {name: (ours[name], wide[name]) for name in ours if wide[name] != ours[name]}
+    assert wide.keys() == ours.keys()
+    assert differing == {
+        "bag_layer_2/kernel": ((512, 40), (512, 512)),
+        "bag_layer_2/bias": ((40,), (512,)),
+        "bag_layer_2/empty_vector": ((40,), (512,)),
+        "label/kernel": ((40, 4), (512, 4)),
+    }
+
+
 def test_what_is_reported_of_bags_of_clouds(reported):
     bags = zoo.registry["modelnet-P100"].load(seed=1, limit=5, source="synthetic")
     report = reported(bags)
