@@ -25,6 +25,7 @@ BAGS = "modelnet-P100"  # whose test top-bags are the objects
 OF_ROTATIONS = {
     BAGS,
     "modelnet-P100-resampled",
+    "modelnet-P100-resampled-wide",
     "modelnet-mil-P100-rotations",
     "modelnet-mil-P100-rotations-resampled",
 }
