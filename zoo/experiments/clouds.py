@@ -42,8 +42,10 @@ def cloud_experiment(entry: Entry) -> Experiment:
     n_drawn_from, rate = n_points, 0.001
     batch_size = 80 // n_rotations if form == "bags" else 64  # some 64 clouds, as in Deep Sets
     if "resampled" in forms:
-        arguments = {**_RESAMPLED, "n_points": n_points, **(_WIDE if "wide" in forms else {})}
+        arguments = {**_RESAMPLED, "n_points": n_points}
         n_drawn_from, rate, batch_size = _POINTS["P1000"], 0.002, 64
+    if "wide" in forms:
+        arguments = {**arguments, **_WIDE}
     return Experiment(
         **vars(entry),
         build=partial(builder, **arguments),

@@ -76,13 +76,12 @@ class Texts(Renderer):
     """Texts as the network reads them, by its layer `TextBags`."""
 
     def __init__(self, x: Any, layer: TextBags) -> None:
-        super().__init__(x)
-        self._texts = np.asarray(x)
+        super().__init__(np.asarray(x))  # once, not for each row
         self._layer = layer
 
     def row(self, position: tuple[int, ...]) -> Shown:
         """See `Renderer`."""
-        content = without_breaks(as_str(self._texts[position[0]]))
+        content = without_breaks(as_str(self.x[position[0]]))
         if len(position) == 1:
             return content
         sentences = sentence_spans(content, self._layer.splitter)
