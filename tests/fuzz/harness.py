@@ -59,7 +59,7 @@ class Format:
     name: str
     make: Callable[[Path], None]
     load: Callable[[Path], Any]
-    n: int = 500
+    n: int = 250
     is_checked: bool = False
     is_cache: bool = False
     errors: tuple[type[Exception], ...] = (ValueError,)

@@ -246,7 +246,7 @@ FORMATS = [
             f"shards-{format}",
             make_shards(format),
             load_shards,
-            n=30,
+            n=15,
             is_checked=True,
             seal=seal_shards,
             errors=errors,

@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 
+# With little training; docs/index.md trains the network of evidence.md to the end.
+LITTLE = ("README.md", "evidence.md")
+
 # A fenced block whose info string is "python"; with "python no-run" it is only shown.
 CODE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
@@ -78,7 +81,7 @@ def little_training(monkeypatch):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_code_of_page_runs(page, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if page.name == "README.md":
+    if page.name in LITTLE:
         request.getfixturevalue("little_training")
     run_page(page.read_text(encoding="utf-8"), name_of(page))
 

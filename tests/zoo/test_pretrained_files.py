@@ -15,6 +15,7 @@ from keras_mmil.zoo import _weights
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = _weights.names()  # those in the package
+NIGHTLY = pytest.mark.nightly
 MOST_BYTES = 12e6
 
 
@@ -40,7 +41,7 @@ def test_cards_of_the_package(name, load_benchmark):
 
 # Preparing all reviews and their word vectors takes a quarter of an hour, and the rotations of
 # 1,024 points of each object take gigabytes.
-TAKES_LONG = {name: [pytest.mark.nightly] for name in ("imdb", "modelnet-p100")}
+TAKES_LONG = {name: [NIGHTLY] for name in ("imdb", "modelnet-p100")}
 
 
 @pytest.mark.data
@@ -72,7 +73,7 @@ def test_figures_are_those_of_the_card(name, data_dir):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(n, marks=NIGHTLY) for n in NAMES[1:])])
 def test_a_fresh_process_answers(name, tmp_path, load_benchmark):
     code = load_benchmark("first_answers").asking(name)  # the benchmark measures how soon
     result = subprocess.run(
