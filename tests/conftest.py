@@ -55,10 +55,11 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """A process more than there are cores: some always wait for another process."""
-    return (os.cpu_count() or 1) + 1
+    """A process more than pytest-xdist would start: some always wait for another process."""
+    n = yield
+    return n if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else n + 1
 
 
 @pytest.hookimpl(tryfirst=True)
