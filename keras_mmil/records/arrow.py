@@ -1,5 +1,6 @@
 """Arrow arrays as parts of records: what is there, by type, and what is missing."""
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -20,8 +21,10 @@ __all__ = [
     "holds_mixed",
     "mixed",
     "places",
+    "plain_types",
     "present",
     "spread",
+    "texts_of_bytes",
 ]
 
 MAX_DEPTH = 64  # levels of records and bags in each other
@@ -31,6 +34,7 @@ _MIXED = {b"keras_mmil": b"values of one type"}
 # In the metadata of the field of a key: "to customers.id", or "of customers".
 KEY = b"keras_mmil key"
 _LARGEST = float(np.finfo(np.float32).max)
+_BYTES_OF_UUID = 16
 _SECONDS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
@@ -95,11 +99,7 @@ def present(array: pa.Array, path: str) -> Part:
     if array.null_count:
         at = np.flatnonzero(as_numpy(pc.is_valid(array)))
         array = array.drop_null()
-    try:
-        values = convert(array)
-    except pa.ArrowInvalid as error:
-        where = path or "the top"
-        raise ValueError(f"Expected text in UTF-8. Received: bytes at {where}") from error
+    values = convert(array)
     if pa.types.is_floating(values.type):
         is_there = np.abs(values.to_numpy()) <= _LARGEST
         if not is_there.all():
@@ -121,6 +121,35 @@ def check_depth(type_: pa.DataType) -> None:
         depth += 1
         if depth > 2 * MAX_DEPTH:  # a bag of records is two
             raise ValueError(f"Expected at most {MAX_DEPTH} levels of bags. Received: more")
+
+
+def plain_types(array: pa.Array) -> pa.Array:
+    """The same array, with texts and bytes in layouts that all functions know, at all levels."""
+    plain = _without_views(array.type)
+    return array if plain.equals(array.type) else array.cast(plain)
+
+
+def _without_views(type_: pa.DataType) -> pa.DataType:
+    """An Arrow type without views."""
+    is_ = pa.types
+    if is_.is_string_view(type_):
+        return pa.large_string()
+    if is_.is_binary_view(type_):
+        return pa.large_binary()
+    if is_.is_dictionary(type_):
+        of = _without_views(type_.value_type)
+        return type_ if of.equals(type_.value_type) else pa.dictionary(pa.int32(), of)
+    if is_.is_map(type_):
+        return pa.map_(_without_views(type_.key_type), _without_views(type_.item_type))
+    if is_.is_struct(type_):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in type_])
+    if is_.is_fixed_size_list(type_):
+        field = type_.value_field
+        return pa.list_(field.with_type(_without_views(field.type)), type_.list_size)
+    if is_.is_list(type_) or is_.is_large_list(type_):
+        field, list_of = type_.value_field, pa.list_ if is_.is_list(type_) else pa.large_list
+        return list_of(field.with_type(_without_views(field.type)))
+    return type_
 
 
 def places(array: pa.Array, path: str) -> Array:
@@ -159,14 +188,14 @@ def _plain(array: pa.Array) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array, pa.ExtensionArray):
+        if isinstance(array.type, pa.UuidType):
+            return _texts_of_uuids(array.storage)
         return _plain(array.storage)
     if pa.types.is_dictionary(array.type) and not _is_dictionary_of_texts(array):
         return _plain(array.dictionary.take(array.indices))
     if pa.types.is_run_end_encoded(array.type):
         return _plain(pc.run_end_decode(array))
-    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
-        return array.cast(pa.large_binary())  # many functions do not know views
-    return array
+    return plain_types(array)
 
 
 def _is_dictionary_of_texts(array: pa.DictionaryArray) -> bool:
@@ -194,9 +223,9 @@ def _conversion(type_: pa.DataType, path: str) -> tuple[str, Callable[[pa.Array]
     if is_.is_string(type_) or is_.is_large_string(type_) or is_.is_dictionary(type_):
         return "text", _same
     if is_.is_binary(type_) or is_.is_large_binary(type_):
-        return "text", lambda x: x.cast(pa.large_string())
+        return "text", lambda x: texts_of_bytes(x, path)
     if is_.is_fixed_size_binary(type_):
-        return "text", lambda x: x.cast(pa.binary()).cast(pa.large_string())
+        return "text", lambda x: texts_of_bytes(x.cast(pa.binary()), path)
     if is_.is_timestamp(type_):
         return "time", lambda x: _seconds(x, _SECONDS[type_.unit])
     if is_.is_date(type_):
@@ -211,6 +240,27 @@ def _conversion(type_: pa.DataType, path: str) -> tuple[str, Callable[[pa.Array]
         "Expected numbers, booleans, texts, times, structs, maps or lists. "
         f"Received: {type_} at {path or 'the top'}"
     )
+
+
+def texts_of_bytes(array: pa.Array, path: str) -> pa.Array:
+    """Bytes as texts: of UTF-8, or of UUIDs where all are of their length.
+
+    Raises:
+        ValueError: if they are neither; it names the path.
+    """
+    try:
+        return array.cast(pa.large_string())
+    except pa.ArrowInvalid as error:
+        found = array.drop_null().to_pylist()
+        if any(len(each) != _BYTES_OF_UUID for each in found):
+            where = path or "the top"
+            raise ValueError(f"Expected text in UTF-8. Received: bytes at {where}") from error
+    return _texts_of_uuids(array)
+
+
+def _texts_of_uuids(array: pa.Array) -> pa.Array:
+    shown = [None if x is None else str(uuid.UUID(bytes=x)) for x in array.to_pylist()]
+    return pa.array(shown, pa.large_string())
 
 
 def _same(array: pa.Array) -> pa.Array:

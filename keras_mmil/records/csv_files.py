@@ -1,41 +1,295 @@
 """Tables in files of CSV."""
 
+import csv
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-__all__ = ["table"]
+from keras_mmil.records import arrow
+from keras_mmil.records.opening import DAMAGES, TextFile, check_packing, largest_record, unpacked
 
-_OTHER_SEPARATORS = (";", "\t", "|")
+__all__ = ["table", "texts", "typed"]
+
+_SEPARATORS = (",", ";", "\t", "|")
+_SAMPLE = 2**16  # bytes in which separators are looked for
+_CHUNK = 2**22
+_STRADDLES = "straddling object"
+_MISSING = [x for x in pyarrow.csv.ConvertOptions().null_values if x]  # in numbers and booleans
+
+_BOOLEAN = "^(true|True|TRUE|false|False|FALSE)$"
+_TIME = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2})?$"
+_END = r"(POINT[0-9]*)?|POINT[0-9]+)([eE][+-]?[0-9]+)?|(?i:[+-]?inf(inity)?))$"
+_NUMBER = "^([+-]?([0-9]+" + _END
+_NUMBER_AS_WRITTEN = "^([+-]?((0|[1-9][0-9]*)" + _END  # without zeros in front, as of 007
+_INTEGER = "^[+-]?[0-9]+$"
+_WITH_COMMA = "^[+-]?[0-9]+,[0-9]+$"
+_THOUSANDS = "^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
 
 
 def table(path: Path) -> pa.Table:
-    """The rows of a file of CSV, whose first line names the columns.
+    """The rows of one file: see `texts` and `typed`."""
+    return typed([texts(path)], [path])
 
-    An empty cell is missing. Numbers, booleans, dates and times are recognised column by column.
+
+def texts(path: Path) -> pa.Table:
+    """The rows of a file, whose first line names the columns, all as texts.
+
+    Columns are separated by commas, or what else the first lines show, in .tsv by tabs.
 
     Raises:
-        ValueError: if the file is damaged or not in UTF-8, names a column twice, or has other
-            separators than commas.
+        ValueError: if the file is damaged or not in UTF-8 or UTF-16, names a column twice, or has
+            rows with more or fewer cells than columns; it names the line.
+
+    Warns:
+        UserWarning: of empty lines, which are left out.
     """
-    found = pyarrow.csv.read_csv(path)
-    names = found.column_names
+    try:
+        content, sample = _content(path)
+    except DAMAGES as error:
+        raise ValueError(f"Expected a whole file of CSV. Received: {path}: {error}") from error
+    lines = sample.splitlines()
+    n_skipped = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+    separator = "\t" if unpacked(path).suffix == ".tsv" else _separator(lines[n_skipped:])
+    names = next(csv.reader(lines[n_skipped:], delimiter=separator), [])
+    if not names:
+        raise ValueError(f"Expected the names of columns. Received: {path}, which is empty")
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise ValueError(f"Expected columns of different names. Received: {twice} twice in {path}")
-    others = [each for each in _OTHER_SEPARATORS if len(names) == 1 and each in names[0]]
-    if others:
+    try:
+        found, n_empty = _read(content, separator, names, n_skipped)
+    except (*DAMAGES, pa.ArrowInvalid) as error:
+        detail = _first_bad_row(path, separator, names) or f"Expected CSV. Received: {error}"
+        raise ValueError(f"{detail} of {path}") from error
+    if n_empty:
+        warnings.warn(f"{n_empty} empty lines of {path} are left out.", stacklevel=2)
+    return found
+
+
+def _content(path: Path) -> tuple[str | pa.Buffer, str]:
+    """What is to be read: the path of a plain file, else its content; and how it begins."""
+    with TextFile(path) as file:
+        first = file.read(_SAMPLE)
+        more = file.read(_SAMPLE)
+        sample = (first + more).decode(errors="replace")
+        if more:
+            sample = sample[: sample.rfind("\n") + 1] or sample
+        if file.is_plain:
+            return str(path), sample
+        parts, size = [first, more], len(first) + len(more)
+        while part := file.read(_CHUNK):
+            parts.append(part)
+            size += len(part)
+            check_packing(path, size)
+    return pa.py_buffer(b"".join(parts)), sample
+
+
+def _separator(lines: Sequence[str]) -> str:
+    """What separates the columns: it is in the first line, and as often in all others."""
+    found = {}
+    for each in _SEPARATORS:
+        rows = [row for row in csv.reader(lines, delimiter=each) if row]
+        found[each] = (len({len(row) for row in rows}) == 1, len(rows[0]) if rows else 0)
+    regular = [each for each in _SEPARATORS if found[each][0] and found[each][1] > 1]
+    in_header = [each for each in _SEPARATORS if found[each][1] > 1]
+    return (regular or in_header or [","])[0]
+
+
+def _read(
+    content: str | pa.Buffer, separator: str, names: Sequence[str], n_skipped: int
+) -> tuple[pa.Table, int]:
+    """The rows as texts, and how many empty lines were left out."""
+    n_empty = n_skipped
+
+    def on_invalid(row: pyarrow.csv.InvalidRow) -> str:
+        nonlocal n_empty
+        if row.text.strip():
+            return "error"
+        n_empty += 1
+        return "skip"
+
+    parse = pyarrow.csv.ParseOptions(
+        delimiter=separator,
+        newlines_in_values=True,
+        ignore_empty_lines=False,
+        invalid_row_handler=on_invalid,
+    )
+    convert = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    for size in (2**20, largest_record()):
+        reading = pyarrow.csv.ReadOptions(skip_rows=n_skipped, block_size=size)
+        source = pa.BufferReader(content) if isinstance(content, pa.Buffer) else content
+        try:
+            found = pyarrow.csv.read_csv(source, reading, parse, convert)
+            break
+        except pa.ArrowInvalid as error:
+            if _STRADDLES not in str(error) or size == largest_record():
+                raise
+            n_empty = n_skipped
+    if len(names) == 1:  # an empty line looks like an empty cell there
+        is_there = pc.is_valid(found[0])
+        n_empty += len(found) - pc.sum(is_there, min_count=0).as_py()
+        found = found.filter(is_there)
+    return found, n_empty
+
+
+def _first_bad_row(path: Path, separator: str, names: Sequence[str]) -> str:
+    """Which row has more or fewer cells than there are columns, "" if none has."""
+    try:
+        with TextFile(path) as file:
+            reader = csv.reader(_lines(file), delimiter=separator)
+            for row in reader:
+                if row and len(row) != len(names):
+                    return (
+                        f"Expected {len(names)} columns. Received: {len(row)} in line "
+                        f"{reader.line_num}"
+                    )
+    except (*DAMAGES, csv.Error):
+        pass  # then Arrow's own message says what is wrong
+    return ""
+
+
+def _lines(file: TextFile) -> Iterator[str]:
+    rest = b""
+    while part := file.read(_CHUNK):
+        *whole, rest = (rest + part).split(b"\n")
+        yield from (line.decode(errors="replace") + "\n" for line in whole)
+    yield rest.decode(errors="replace")
+
+
+def typed(
+    tables: Sequence[pa.Table],
+    paths: Sequence[Path],
+    types: Mapping[str, str] | None = None,
+    decimal: str | None = None,
+) -> pa.Table:
+    """Tables of texts as one table of numbers, booleans, times and texts.
+
+    An empty cell is missing. Whole numbers with zeros in front, as of 007, are texts.
+
+    Args:
+        tables: of texts, which are joined.
+        paths: of their files.
+        types: what columns are, by name: "number", "boolean", "text" or "time". Other columns
+            are what all of their cells are.
+        decimal: what separates decimals, "." or ","; None to find out.
+
+    Raises:
+        ValueError: if it cannot be told what commas are in numbers.
+
+    Warns:
+        UserWarning: if commas are read as decimal points.
+    """
+    types = types or {}
+    joined = pa.concat_tables(tables, promote_options="default")
+    columns = {name: _without_empty(joined[name].combine_chunks()) for name in joined.column_names}
+    open_ = [name for name in columns if types.get(name, "number") != "text"]
+    if decimal is None:
+        decimal = _decimal({name: columns[name] for name in open_}, paths)
+    for name in open_:
+        columns[name] = _converted(columns[name], types.get(name), decimal)
+    return pa.table(columns)
+
+
+def _decimal(columns: Mapping[str, pa.Array], paths: Sequence[Path]) -> str:
+    """What separates decimals: a comma only where that is sure."""
+    with_commas, is_sure = [], False
+    for name, column in columns.items():
+        found = _values(column)
+        if not len(found) or not _all(found, f"{_WITH_COMMA}|{_INTEGER}|{_THOUSANDS}"):
+            if _all(found, _pattern(_NUMBER, ".")) and _any(found, r"\."):
+                return "."
+            continue
+        if _any(found, ","):
+            with_commas.append(name)
+            is_sure = is_sure or not _all(found, f"{_THOUSANDS}|{_INTEGER}")
+    if not with_commas:
+        return "."
+    where = f"{paths[0]}" + (" …" if len(paths) > 1 else "")
+    if not is_sure:
         raise ValueError(
-            f"Expected columns that commas separate. Received: {path}, with {others[0]!r} in its "
-            f"first line, {names[0]!r:.80}"
+            "Expected to be told whether commas are decimal points: give decimal=',' or "
+            f"decimal='.' (then they are texts), see `keras_mmil.records.Files`. "
+            f"Received: {with_commas} of {where}"
         )
-    if binary := [name for name in names if pa.types.is_binary(found[name].type)]:
-        raise ValueError(f"Expected text in UTF-8. Received: {path}, with others in {binary}")
-    return pa.table({name: _without_empty(found[name]) for name in names})
+    warnings.warn(
+        f"Commas in {with_commas} of {where} are read as decimal points; decimal='.' leaves them "
+        "texts: see `keras_mmil.records.Files`.",
+        stacklevel=2,
+    )
+    return ","
 
 
-def _without_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pa.types.is_string(column.type):
-        return column
+def _without_empty(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+
+
+def _pattern(pattern: str, decimal: str) -> str:
+    return pattern.replace("POINT", re.escape(decimal))
+
+
+def _values(column: pa.Array) -> pa.Array:
+    """The cells that are not missing, wherever numbers are expected, without blanks around them."""
+    found = pc.utf8_trim_whitespace(column.drop_null())
+    return found.filter(pc.invert(pc.is_in(found, pa.array(_MISSING))))
+
+
+def _all(values: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(values, pattern), min_count=0).as_py())
+
+
+def _any(values: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(values, pattern), min_count=0).as_py())
+
+
+def _converted(column: pa.Array, wanted: str | None, decimal: str) -> pa.Array:
+    """A column of texts as what it is, or of values of several types where some are not wanted."""
+    found = _values(column)
+    if wanted is None:
+        if not len(found):
+            return pa.nulls(len(column))
+        if _all(found, _BOOLEAN) or _all(found, _pattern(_NUMBER_AS_WRITTEN, decimal)):
+            return _converted(column, "number", decimal)
+        if _all(found, _TIME):
+            return _trimmed(column).cast(pa.time32("s"))
+        return column
+    if wanted not in ("number", "boolean"):
+        return column
+    cells = _trimmed(column)
+    is_boolean = pc.match_substring_regex(cells, _BOOLEAN)
+    is_number = pc.match_substring_regex(cells, _pattern(_NUMBER, decimal))
+    nothing = pa.scalar(None, pa.string())
+    parts = {
+        "number": _numbers(pc.if_else(is_number, cells, nothing), decimal),
+        "boolean": pc.utf8_lower(pc.if_else(is_boolean, cells, nothing)).cast(pa.bool_()),
+        "text": pc.if_else(pc.or_(is_boolean, is_number), nothing, cells),
+    }
+    parts = {type_: part for type_, part in parts.items() if part.null_count < len(part)}
+    if not parts:
+        return pa.nulls(len(column), pa.float64())
+    return next(iter(parts.values())) if len(parts) == 1 else arrow.mixed(parts)
+
+
+def _trimmed(column: pa.Array) -> pa.Array:
+    """Cells without blanks around them, null where they are missing."""
+    cells = pc.utf8_trim_whitespace(column)
+    is_missing = pc.is_in(cells, pa.array([*_MISSING, ""]))
+    return pc.if_else(is_missing, pa.scalar(None, pa.string()), cells)
+
+
+def _numbers(cells: pa.Array, decimal: str) -> pa.Array:
+    cells = pc.utf8_ltrim(pc.replace_substring(cells, decimal, "."), "+")
+    if _all(cells, _INTEGER):
+        try:
+            return cells.cast(pa.int64())
+        except pa.ArrowInvalid:
+            pass  # too large for integers
+    return cells.cast(pa.float64())

@@ -1,11 +1,11 @@
 """Records in files of JSON, read as streams."""
 
 import codecs
-import gzip
 import io
 import json
-import zlib
-from collections.abc import Iterator
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,82 +13,186 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from keras_mmil._support.types import Array
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.records import arrow
-from keras_mmil.records.plain import in_batches, records_to_arrow
+from keras_mmil.records.opening import (
+    DAMAGES,
+    LIMIT,
+    TextFile,
+    largest_record,
+    most_values,
+)
+from keras_mmil.records.plain import records_to_arrow
 
-__all__ = ["document", "lines"]
+__all__ = ["EACH", "document", "lines"]
+
+EACH = "*"  # the records are the values of an object
 
 _BLOCK = 2**24  # bytes
 _CHUNK = 2**20  # characters
+_ROWS = 10_000  # records of a batch that Python reads
+_PIECE = 2**22  # bytes of a batch that Python reads
+_CELLS = 2**23  # objects times different keys, in what is read at once
 _LONG = 10_000  # bytes of a line that is too short to be nested so deeply that Arrow crashes
 _STRADDLES = "straddling object"
 _BLANK = " \t\n\r"
-_DAMAGES = EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError
-_NEWLINE, _OPEN, _CLOSE = map(ord, "\n{}")
+_NEWLINE, _OPEN, _CLOSE, _QUOTE, _COLON, _ESCAPE = map(ord, '\n{}":\\')
 _OPENING, _CLOSING = (np.frombuffer(brackets, np.uint8) for brackets in (b"{[", b"}]"))
 _BEHIND_OBJECTS = np.frombuffer(b"\n,]}", np.uint8)
+_BLANKS = np.frombuffer(_BLANK.encode(), np.uint8)
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_NEAR = 64  # characters before the end of a text within which it may be cut
+_ENVELOPES = ("data", "records", "results", "rows")
 
 
-def lines(path: Path) -> Iterator[pa.Array]:
-    """The records of a file with one in each line."""
-    with _opened(path) as file:
-        yield from _of_line_stream(file, path)
+def lines(path: Path) -> Iterator[tuple[pa.Array, range | Ints]]:
+    """The records of a file with one in each line, and the numbers of the lines, from 1.
+
+    Raises:
+        ValueError: if the file is damaged, a line is no JSON, or a record is larger than it may be;
+            it names the line.
+
+    Warns:
+        UserWarning: of empty lines, which are left out.
+    """
+    known = pa.schema([])  # of the columns that Arrow would take for times
+    python = _Python(path, "line")
+    with TextFile(path) as file:
+        for number, block in _line_blocks(file, path):
+            for first, piece, is_for_arrow in _pieces(number, block):
+                found = _by_arrow(piece, known) if is_for_arrow else None
+                if found is None:
+                    yield from python.arrays(_decoded_lines(piece, first, python))
+                else:
+                    records, known = found
+                    python.count_empty()
+                    yield records, range(first, first + len(records))
+    if python.n_empty:
+        warnings.warn(f"{python.n_empty} empty lines of {path} are left out.", stacklevel=2)
 
 
-def _opened(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+def _line_blocks(file: TextFile, path: Path) -> Iterator[tuple[int, bytes]]:
+    """Blocks of whole lines, and the number of the first line of each."""
+    rest: list[bytes] = []
+    number, n_rest, largest = 1, 0, largest_record()
+    while True:
+        try:
+            chunk = file.read(_BLOCK)
+        except DAMAGES as error:
+            raise ValueError(
+                f"Expected a whole file of JSON in UTF-8. Received: {path}: {error}, in line "
+                f"{number} or later"
+            ) from error
+        end = chunk.rfind(b"\n") + 1
+        if end or not chunk:
+            block = b"".join([*rest, chunk[:end]])
+            n_rest, rest = 0, []
+            if b"\r" in block:
+                block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            _check_sizes(block, number, path)
+            if block:
+                yield number, block
+            number += block.count(b"\n")
+        if not chunk:
+            return
+        rest.append(chunk[end:])
+        n_rest += len(rest[-1])
+        if n_rest > largest:
+            raise _too_large(f"line {number} of {path}")
 
 
-def _damaged(path: Path, number: int, error: Exception) -> ValueError:
+def _too_large(what: str, detail: str = "") -> ValueError:
     return ValueError(
-        f"Expected a whole file of JSON in UTF-8. Received: {path}: {error}, in record {number} "
-        "or later"
+        f"Expected records of at most {largest_record() >> 20} MiB and {most_values():,} values, "
+        f"or a larger {LIMIT} in the environment. Received: {what}, which has more{detail}"
     )
 
 
-def _of_line_stream(file: Any, path: Path) -> Iterator[pa.Array]:
-    known = pa.schema([])  # of the columns that Arrow would take for times
-    first = 0
-    blocks = _line_blocks(file)
-    while True:
+def _check_sizes(block: bytes, first: int, path: Path) -> None:
+    """Raise where one of some lines is too long or has too many values."""
+    if len(block) <= largest_record() and _n_separators(block) <= most_values():
+        return
+    for number, line in enumerate(block.split(b"\n"), first):
+        if len(line) > largest_record() or _has_too_many_values(line):
+            raise _too_large(f"line {number} of {path}")
+
+
+def _n_separators(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _has_too_many_values(text: bytes) -> bool:
+    if _n_separators(text) <= most_values():
+        return False
+    bare = _TEXT.sub("", text.decode(errors="replace"))  # as those in texts do not count
+    return _n_separators(bare.encode()) > most_values()
+
+
+def _pieces(first: int, block: bytes) -> Iterator[tuple[int, bytes, bool]]:
+    """Parts of a block that are read at once.
+
+    Yields:
+        The number of the first line, the lines, and whether they are for Arrow.
+    """
+    is_for_arrow = _is_for_arrow(block) and not _is_wide(block)
+    middle = block.find(b"\n", len(block) // 2) + 1
+    if is_for_arrow or len(block) <= _PIECE or not 0 < middle < len(block):
+        yield first, block, is_for_arrow
+    else:
+        yield from _pieces(first, block[:middle])
+        yield from _pieces(first + block.count(b"\n", 0, middle), block[middle:])
+
+
+def _is_wide(block: bytes) -> bool:
+    """Whether there are so many objects and different keys that columns of them were too large."""
+    return block.count(b"{") * _n_keys(block) > _CELLS
+
+
+def _n_keys(block: bytes) -> int:
+    """About how many different keys there are."""
+    padded = bytes(8) + block
+    x = np.frombuffer(padded, np.uint8)
+    quotes = np.flatnonzero(x == _QUOTE)
+    behind = quotes[:-1] + 1 if len(quotes) and quotes[-1] + 1 == len(x) else quotes + 1
+    is_blank = np.isin(x[behind], _BLANKS)
+    if is_blank.any():
+        others = np.flatnonzero(~np.isin(x, _BLANKS))
+        behind = others[np.minimum(np.searchsorted(others, behind), len(others) - 1)]
+    number = np.flatnonzero(x[behind] == _COLON)
+    number = number[number > 0]
+    start, end = quotes[number - 1], quotes[number]
+    size = end - start
+    words = np.ndarray((len(x) - 7,), "<u8", padded, strides=(1,))  # from each byte
+    last = words[end - 8] >> (8 * (8 - np.minimum(size, 8))).astype(np.uint64)
+    begin = np.where(size > 8, words[np.minimum(start, len(words) - 1)], 0)
+    mixed = (last * np.uint64(0x9E3779B97F4A7C15)) ^ (begin * np.uint64(0xC2B2AE3D27D4EB4F))
+    mixed = (mixed ^ size.astype(np.uint64)) * np.uint64(0xD6E8FEB86659FD93)
+    seen = np.zeros(2**20, bool)
+    seen[mixed >> np.uint64(44)] = True
+    is_long = (size > 16) | (x[start - 1] == _ESCAPE)
+    if is_long.any():
+        ends = zip(start[is_long], end[is_long], strict=True)
+        return int(seen.sum()) + len({padded[i:j] for i, j in ends})
+    return int(seen.sum())
+
+
+def _by_arrow(block: bytes, known: pa.Schema) -> tuple[pa.Array, pa.Schema] | None:
+    """The records of some lines, and what is now known of columns of texts that look like times.
+
+    None if Arrow cannot read them.
+    """
+    for types in (known, pa.schema([])) if len(known) else (known,):
         try:
-            block = next(blocks, None)
-        except _DAMAGES as error:
-            raise _damaged(path, first, error) from error
-        if block is None:
-            return
-        records, known = _of_block(block, known, path, first)
-        yield records
-        first += len(records)
-
-
-def _line_blocks(file: Any) -> Iterator[bytes]:
-    """Blocks of whole lines."""
-    rest: list[bytes] = []
-    while chunk := file.read(_BLOCK):
-        end = chunk.rfind(b"\n") + 1
-        if end:
-            yield b"".join([*rest, chunk[:end]])
-            rest = []
-        rest.append(chunk[end:])
-    last = b"".join(rest)
-    if last.strip():
-        yield last
-
-
-def _of_block(block: bytes, known: pa.Schema, path: Path, first: int) -> tuple[pa.Array, pa.Schema]:
-    """The records of some lines, and what is now known of columns of texts that look like times."""
-    block = block.replace(b"\r\n", b"\n")
-    if _is_for_arrow(block):
-        for types in (known, pa.schema([])) if len(known) else (known,):
-            try:
-                table, known = _read_block(block, types)
-            except pa.ArrowInvalid:  # not one form, or not that of earlier blocks, or no JSON
-                continue
+            table, found = _read_block(block, types)
             if table.num_columns:
-                return _struct_of(table), known
-    return records_to_arrow(_decoded_lines(block, path, first), first), known
+                return _struct_of(table), found
+        except pa.ArrowMemoryError:
+            raise
+        except pa.ArrowException:
+            # Not one form, or not that of earlier blocks, or no JSON; or a form that its parser has
+            # not, as of a place where nothing was in the first megabyte.
+            continue
+    return None
 
 
 def _is_for_arrow(block: bytes) -> bool:
@@ -168,105 +272,330 @@ def _as_text(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
-def _decoded_lines(block: bytes, path: Path, first: int) -> list[Any]:
-    decoded: list[Any] = []
-    for line in block.splitlines():
-        if line.strip():
-            decoded.append(_decoded(line, path, first + len(decoded)))
-    return decoded
+# Values by Python -------------------------------------------------------------------------------
 
 
-def _decoded(text: bytes, path: Path, number: int) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_distinct_keys)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"Expected JSON. Received: {error}, in record {number} of {path}"
-        ) from error
+class _Python:
+    """Records that Python's parser reads: slower than Arrow, but whatever form they have.
+
+    Args:
+        path: of the file, for errors.
+        place: what a record is called there: "line" or "record".
+    """
+
+    def __init__(self, path: Path, place: str) -> None:
+        self.path, self.place = path, place
+        self.n_empty, self._n_last_empty = 0, 0  # lines, those at the end apart
+        self._n_objects, self._keys = 0, set[str]()
+        self.decoder = json.JSONDecoder(object_pairs_hook=self._object)
+
+    def count_empty(self, is_empty: bool = False) -> None:
+        """Count a line, or lines, as empty or not."""
+        if is_empty:
+            self._n_last_empty += 1
+        else:
+            self.n_empty, self._n_last_empty = self.n_empty + self._n_last_empty, 0
+
+    def named(self, number: int) -> str:
+        return f"{self.place} {number} of {self.path}"
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the key {twice!r} twice in one object")
+        self._n_objects += 1
+        self._keys.update(found)
+        return found
+
+    def arrays(self, values: Iterable[tuple[int, Any, int]]) -> Iterator[tuple[pa.Array, Ints]]:
+        """Records as arrays, and their numbers.
+
+        Args:
+            values: number, value and bytes of each record, which `decoder` decodes.
+        """
+        some: list[Any] = []
+        numbers: list[int] = []
+        size = 0
+        for number, value, n_bytes in values:
+            some.append(value)
+            numbers.append(number)
+            size += n_bytes
+            if len(some) == _ROWS or size > _PIECE or self._n_cells() > _CELLS // 2:
+                yield self._array(some, numbers), np.array(numbers)
+                some, numbers, size = [], [], 0
+        if some:
+            yield self._array(some, numbers), np.array(numbers)
+
+    def _n_cells(self) -> int:
+        """An upper bound of the cells of columns for all keys of all objects."""
+        return self._n_objects * len(self._keys)
+
+    def _array(self, records: list[Any], numbers: list[int]) -> pa.Array:
+        is_wide = self._n_cells() > _CELLS
+        self._n_objects, self._keys = 0, set()
+
+        def named(i: int) -> str:
+            return self.named(numbers[i])
+
+        return records_to_arrow(records, named, is_wide=is_wide)
 
 
-def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} twice in one object")
-    return found
+def _no_json(error: Exception, where: str) -> ValueError:
+    found = error.msg if isinstance(error, json.JSONDecodeError) else error
+    return ValueError(f"Expected JSON. Received: {found}, in {where}")
 
 
-def document(path: Path) -> Iterator[pa.Array]:
-    """The records of a file that is an array of objects, one object, or lines of them."""
-    with _opened(path) as file:
-        try:
-            start = file.read(1)
-            while start.isspace() or (start and start in codecs.BOM_UTF8):
-                start = file.read(1)
-            if start != b"[":
-                file.seek(0)
-                content = file.read()
-        except _DAMAGES as error:
-            raise _damaged(path, 0, error) from error
-        if start == b"[":
-            with io.TextIOWrapper(file, "utf-8") as text:
-                yield from in_batches(_elements(text, path))
-            return
-        try:
-            one = json.loads(content, object_pairs_hook=_distinct_keys)
-        except (ValueError, RecursionError):
-            yield from _of_line_stream(io.BytesIO(content), path)
-            return
-        yield records_to_arrow([one])
-
-
-def _elements(file: Any, path: Path) -> Iterator[Any]:
-    """The elements of a JSON array whose bracket has been read, one by one."""
-    decoder = json.JSONDecoder(object_pairs_hook=_distinct_keys)
-    text, at, number = "", 0, 0
-    while True:
-        try:
-            start = _start_of_next(text, at, number)
-            if start is None:
-                break
-            value, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError) as error:
-            # More than it was, so that long elements are not read again and again.
-            more = _more(file, max(_CHUNK, len(text) - at), path, number)
-            if not more:
-                raise ValueError(
-                    f"Expected JSON. Received: {error}, in record {number} of {path}"
-                ) from error
-            text, at = text[at:] + more, 0
+def _decoded_lines(block: bytes, first: int, python: _Python) -> Iterator[tuple[int, Any, int]]:
+    for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
+        python.count_empty(is_empty=not line.strip())
+        if not line.strip():
             continue
-        yield value
-        at, number = end, number + 1
-    if not _is_end(text, at) or _more(file, _CHUNK, path, number).strip(_BLANK):
-        raise ValueError(f"Expected the end of the file behind the last record. Received: {path}")
+        where = python.named(number)
+        try:
+            value = python.decoder.decode(line.decode())
+        except json.JSONDecodeError as error:
+            raise _no_json(error, f"column {error.colno} of {where}") from error
+        except (ValueError, RecursionError) as error:
+            raise _no_json(error, where) from error
+        yield number, value, len(line)
 
 
-def _more(file: Any, n: int, path: Path, number: int) -> str:
-    try:
-        return str(file.read(n))
-    except _DAMAGES as error:
-        raise _damaged(path, number, error) from error
+# Documents --------------------------------------------------------------------------------------
 
 
-def _start_of_next(text: str, at: int, number: int) -> int | None:
-    """Where the next element starts, None where the array ends."""
-    at = _behind_blanks(text, at)
-    if text.startswith("]", at):
+def document(
+    path: Path, at: str | None = None, is_alone: bool = True
+) -> Iterator[tuple[pa.Array, range | Ints | None]]:
+    """The records of a file that is an array of objects, one object, or lines of them.
+
+    Args:
+        path: of the file.
+        at: the key of the array of records in an object around it, or "*" where the records are the
+            values of an object; None to find out.
+        is_alone: whether there are no other files, so that one object is hardly one record.
+
+    Returns:
+        Iterator of arrays of records, and of the numbers of their lines, None where the file has
+        none.
+
+    Raises:
+        ValueError: as `lines`; and if it cannot be told which objects are the records.
+
+    Warns:
+        UserWarning: if records are found in an object around them, or may be there.
+    """
+    with TextFile(path) as file:
+        text = _Text(file, path)
+        first = text.peek()
+        if first == "[" and at is None:
+            yield from _numbered(text.arrays(text.elements()))
+            return
+        if not first:
+            return
+        if at is not None:
+            yield from _numbered(text.arrays(text.inside(at)))
+            return
+        one = text.one()
+    if one is None:
+        yield from lines(path)
+    else:
+        yield from _numbered(_of_one(one[0], path, text, is_alone))
+
+
+def _numbered(arrays: Iterable[pa.Array]) -> Iterator[tuple[pa.Array, None]]:
+    return ((array, None) for array in arrays)
+
+
+def _of_one(value: Any, path: Path, text: "_Text", is_alone: bool) -> Iterator[pa.Array]:
+    """The records of one object: itself, or what is in it."""
+    found = _envelope(value, path, is_alone) if isinstance(value, Mapping) else None
+    return text.arrays((i, each, 0) for i, each in enumerate([value] if found is None else found))
+
+
+def _envelope(value: Mapping[str, Any], path: Path, is_alone: bool) -> list[Any] | None:
+    """The records in an object that is no record but around them, None for any other."""
+    if (rows := _columns(value)) is not None:
+        _say(f"{path} is read as a table in columns, as of pandas, of {len(rows)} records.")
+        return rows
+    bags = {key: each for key, each in value.items() if _are_objects(each)}
+    if len(bags) == len(value) == 1 and (key := next(iter(bags))) in _ENVELOPES:
+        _say(f"{path} is read as the {len(bags[key])} records in its {key!r}.")
+        return list(bags[key])
+    if not is_alone:
         return None
-    if number:
-        if not text.startswith(",", at):
-            raise ValueError("no comma between elements")
-        at = _behind_blanks(text, at + 1)
-    return at
+    if (
+        len(value) > 1
+        and len({_form(each) for each in value.values()}) == 1
+        and _form(next(iter(value.values())))
+    ):
+        raise ValueError(
+            "Expected an array of records, [...] around it if it is one, or a record in each line; "
+            f"or records={EACH!r}, see `keras_mmil.records.Files`, to read each value of an object "
+            f"as a record. Received: {path}, an object of {len(value)} objects with the same keys"
+        )
+    if bags:
+        names = " or ".join(map(repr, bags))
+        _say(
+            f"{path} holds one object, which is read as one record. To read the records in its "
+            f"{names}, give records={next(iter(bags))!r}: see `keras_mmil.records.Files`."
+        )
+    return None
 
 
-def _behind_blanks(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _BLANK:
-        at += 1
-    return at
+def _say(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
 
 
-def _is_end(text: str, at: int) -> bool:
-    return not text[_behind_blanks(text, at) + 1 :].strip(_BLANK)
+def _are_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(x, Mapping) for x in value)
+
+
+def _form(value: Any) -> frozenset[str]:
+    return frozenset(value) if isinstance(value, Mapping) else frozenset()
+
+
+def _columns(value: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The rows of a table that is an object of columns, each of them by the numbers of the rows."""
+    columns = list(value.values())
+    if not columns or not all(isinstance(column, Mapping) and column for column in columns):
+        return None
+    numbers = list(columns[0])
+    if any(list(column) != numbers for column in columns):
+        return None
+    if numbers != [str(i) for i in range(len(numbers))] or all(x.isdecimal() for x in value):
+        return None
+    return [{key: column[number] for key, column in value.items()} for number in numbers]
+
+
+class _Text:
+    """JSON that is read piece by piece, of which only one value is held at a time."""
+
+    def __init__(self, file: TextFile, path: Path) -> None:
+        self._file, self._path = file, path
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode
+        self._python = _Python(path, "record")
+        self._text, self._at, self._number = "", 0, 0
+
+    def arrays(self, values: Iterable[tuple[int, Any, int]]) -> Iterator[pa.Array]:
+        """Records as arrays: their numbers, values and sizes are given."""
+        return (array for array, _ in self._python.arrays(values))
+
+    def _more(self, n: int = _CHUNK) -> bool:
+        try:
+            raw = self._file.read(n)
+            found = self._decode(raw, not raw)
+        except DAMAGES as error:
+            raise ValueError(
+                f"Expected a whole file of JSON in UTF-8. Received: {self._path}: {error}, in "
+                f"record {self._number} or later"
+            ) from error
+        self._text, self._at = self._text[self._at :] + found, 0
+        return bool(raw)
+
+    def peek(self) -> str:
+        """The next character that is no blank; none at the end."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _BLANK:
+                self._at += 1
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at : self._at + 1]
+
+    def _take(self, expected: str, message: str) -> None:
+        if self.peek() != expected or not expected:
+            raise _no_json(ValueError(message), self._python.named(self._number))
+        self._at += 1
+
+    def _value(self) -> tuple[Any, int]:
+        """The next value, and how long it is."""
+        self.peek()
+        while True:
+            try:
+                value, end = self._python.decoder.raw_decode(self._text, self._at)
+            except (ValueError, RecursionError) as error:
+                if self._is_final(error) or not self._longer(error):
+                    raise _no_json(error, self._python.named(self._number)) from error
+                continue
+            size = end - self._at
+            if end < len(self._text) or self._text[end - 1] in '"}]' or not self._longer(None):
+                if size > most_values() and _has_too_many_values(self._next(size)):
+                    raise _too_large(self._python.named(self._number))
+                self._at += size
+                return value, size  # not the beginning of a number
+
+    def _next(self, size: int) -> bytes:
+        return self._text[self._at : self._at + size].encode()
+
+    def _longer(self, error: Exception | None) -> bool:
+        size = len(self._text) - self._at
+        if size > largest_record() or _has_too_many_values(self._next(size)):
+            detail = f", or no JSON: {error}" if error else ""
+            raise _too_large(self._python.named(self._number), detail)
+        # More than it was, so that long elements are not read again and again.
+        return self._more(max(_CHUNK, size))
+
+    def _is_final(self, error: Exception) -> bool:
+        """Whether an error stays, however the text goes on."""
+        if not isinstance(error, json.JSONDecodeError):
+            return True
+        return "Unterminated" not in error.msg and error.pos < len(self._text) - _NEAR
+
+    def elements(self) -> Iterator[tuple[int, Any, int]]:
+        """The elements of an array, to its end and that of the file."""
+        self._take("[", "no array")
+        yield from self._members("]", lambda: None)
+        if self.peek():
+            raise ValueError(
+                f"Expected the end of the file behind the last record. Received: {self._path}"
+            )
+
+    def _members(self, end: str, before: Callable[[], object]) -> Iterator[tuple[int, Any, int]]:
+        """The values in brackets of which the first one has been read."""
+        if self.peek() == end:
+            self._at += 1
+            return
+        while True:
+            before()
+            value, size = self._value()
+            yield self._number, value, size
+            self._number += 1
+            if self.peek() == end:
+                self._at += 1
+                return
+            self._take(",", "no comma between elements")
+
+    def _key(self) -> Any:
+        key, _ = self._value()
+        self._take(":", "no colon behind a key")
+        return key
+
+    def inside(self, at: str) -> Iterator[tuple[int, Any, int]]:
+        """The records in an object: see `document`."""
+        self._take("{", "no object")
+        if at == EACH:
+            yield from self._members("}", self._key)
+            return
+        is_found = False
+        others: list[Any] = []
+        while self.peek() != "}":
+            if others or is_found:
+                self._take(",", "no comma between elements")
+            key = self._key()
+            if key == at and not is_found:
+                is_found = True
+                self._take("[", f"no array in {at!r}")
+                yield from self._members("]", lambda: None)
+            else:
+                self._value()
+                others.append(key)
+        if not is_found:
+            raise ValueError(
+                f"Expected an array of records in {at!r}. Received: {self._path} with "
+                f"{', '.join(map(repr, others[:12]))}"
+            )
+
+    def one(self) -> tuple[Any] | None:
+        """The only value of the file; None if there are several."""
+        value, _ = self._value()
+        return None if self.peek() else (value,)

@@ -1,8 +1,10 @@
 """Python's own nested objects as Arrow arrays, also where values of several types are mixed."""
 
+import dataclasses
 import datetime
 import itertools
 import math
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
@@ -14,10 +16,12 @@ import pyarrow.compute as pc
 
 from keras_mmil.records import arrow
 from keras_mmil.records.paths import child
+from keras_mmil.records.statistics import MAX_FIELDS
 
 __all__ = ["in_batches", "records_to_arrow", "to_arrow"]
 
 _ROWS = 10_000  # records of a batch
+_CELLS = 2**26  # records times different keys at a place, in an array with a column for each key
 _TIMES = datetime.datetime, datetime.date, np.datetime64
 _NUMBERS = Real, Decimal, datetime.timedelta, datetime.time
 _BAGS = list, tuple, set, frozenset, np.ndarray
@@ -25,7 +29,7 @@ _BOOLEANS = {bool, np.bool_}
 _MISSING = type(None), type(np.ma.masked)
 
 
-def to_arrow(values: Sequence[Any], path: str = "") -> pa.Array:
+def to_arrow(values: Sequence[Any], path: str = "", is_wide: bool = False) -> pa.Array:
     """Values of one place as an array, the fields of records in the order of their appearance.
 
     Values of several types are kept apart: see `arrow.mixed`.
@@ -33,10 +37,16 @@ def to_arrow(values: Sequence[Any], path: str = "") -> pa.Array:
     Args:
         values: None and NaN are missing.
         path: that of the place, for errors.
+        is_wide: whether records may have so many different keys that an array with a column for
+            each of them were too large: such records are maps then.
 
     Raises:
         TypeError: if a value is no part of a record; it names the path, and the value's type.
+        ValueError: if bytes are no text, a key comes twice, or records are too many and too
+            different.
     """
+    if is_wide:
+        return _by_type(values, path, is_wide)
     try:
         array = pa.array(values, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
@@ -44,26 +54,31 @@ def to_arrow(values: Sequence[Any], path: str = "") -> pa.Array:
     return _by_type(values, path) if _is_changed(array, lambda: values) else array
 
 
-def records_to_arrow(records: Sequence[Any], first: int = 0) -> pa.Array:
+def records_to_arrow(
+    records: Sequence[Any],
+    named: Callable[[int], str] = "record {}".format,
+    is_wide: bool = False,
+) -> pa.Array:
     """Records as an array: see `to_arrow`.
 
     Args:
-        first: number of the first of them, for errors.
+        named: what a record is called in errors, by its position.
+        is_wide: as of `to_arrow`.
 
     Raises:
         TypeError, ValueError: as `to_arrow`, with the number of the record.
     """
     try:
-        return to_arrow(records)
+        return to_arrow(records, is_wide=is_wide)
     except (RecursionError, TypeError, ValueError):
-        for number, record in enumerate(records, first):
+        for i, record in enumerate(records):
             try:
-                to_arrow([record])
+                to_arrow([record], is_wide=is_wide)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{error}, in record {number}") from error
+                raise type(error)(f"{error}, in {named(i)}") from error
             except RecursionError as error:
                 raise ValueError(
-                    f"Expected fewer levels of nesting. Received: too many in record {number}"
+                    f"Expected fewer levels of nesting. Received: too many in {named(i)}"
                 ) from error
         raise
 
@@ -72,18 +87,22 @@ def in_batches(records: Iterable[Any]) -> Iterator[pa.Array]:
     """Records as arrays of some of them: see `records_to_arrow`."""
     records, first = iter(records), 0
     while some := list(itertools.islice(records, _ROWS)):
-        yield records_to_arrow(some, first)
+
+        def named(i: int, first: int = first) -> str:
+            return f"record {first + i}"
+
+        yield records_to_arrow(some, named)
         first += len(some)
 
 
-def _by_type(values: Sequence[Any], path: str) -> pa.Array:
+def _by_type(values: Sequence[Any], path: str, is_wide: bool = False) -> pa.Array:
     found: dict[str, pa.Array] = {}
     types = [_type_of(value, path) for value in values]
     for type_ in dict.fromkeys(filter(None, types)):
         of_type = [
             value if here == type_ else None for value, here in zip(values, types, strict=True)
         ]
-        found[type_] = _ARRAYS[type_](of_type, path)
+        found[type_] = _ARRAYS[type_](of_type, path, is_wide)
     if not found:
         return pa.nulls(len(values))
     return next(iter(found.values())) if len(found) == 1 else arrow.mixed(found)
@@ -130,11 +149,11 @@ def _type_of(value: Any, path: str) -> str | None:
     """The type of a value; None for what is missing."""
     if isinstance(value, _MISSING):
         return None
-    if isinstance(value, str | bytes):
+    if isinstance(value, str | bytes | uuid.UUID):
         return "text"
     if isinstance(value, bool | np.bool_):
         return "boolean"
-    if isinstance(value, Mapping):
+    if _fields_of(value) is not None:
         return "record"
     if isinstance(value, _BAGS):
         return "bag"
@@ -150,7 +169,20 @@ def _type_of(value: Any, path: str) -> str | None:
     )
 
 
-def _numbers(values: list[Any], path: str) -> pa.Array:
+def _fields_of(value: Any) -> Mapping[Any, Any] | None:
+    """The fields of a dict, a dataclass, a named tuple or a NumPy record; None of anything else."""
+    if isinstance(value, Mapping):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return value._asdict()
+    if isinstance(value, np.void) and value.dtype.names:
+        return {name: value[name] for name in value.dtype.names}
+    return None
+
+
+def _numbers(values: list[Any], path: str, is_wide: bool) -> pa.Array:
     if all(
         x is None or isinstance(x, int) or (type(x) is float and x.is_integer()) for x in values
     ):
@@ -174,14 +206,19 @@ def _number(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _texts(values: list[Any], path: str) -> pa.Array:
-    try:
-        texts = [x.decode() if isinstance(x, bytes) else x for x in values]
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"Expected text in UTF-8. Received: bytes at {path or 'the top'}"
-        ) from error
-    return pa.array([None if x is None else _unicode(x) for x in texts], pa.large_string())
+def _texts(values: list[Any], path: str, is_wide: bool) -> pa.Array:
+    found = [x for x in values if isinstance(x, bytes)]
+    texts: Mapping[bytes, str] = {}
+    if found:
+        read = arrow.texts_of_bytes(pa.array(found, pa.large_binary()), path)
+        texts = dict(zip(found, read.to_pylist(), strict=True))
+    return pa.array(
+        [
+            None if x is None else texts[x] if isinstance(x, bytes) else _unicode(str(x))
+            for x in values
+        ],
+        pa.large_string(),
+    )
 
 
 def _unicode(text: str) -> str:
@@ -189,11 +226,11 @@ def _unicode(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _booleans(values: list[Any], path: str) -> pa.Array:
+def _booleans(values: list[Any], path: str, is_wide: bool) -> pa.Array:
     return pa.array([None if x is None else bool(x) for x in values], pa.bool_())
 
 
-def _times(values: list[Any], path: str) -> pa.Array:
+def _times(values: list[Any], path: str, is_wide: bool) -> pa.Array:
     return pa.array([None if x is None else _utc(x) for x in values], pa.timestamp("us"))
 
 
@@ -207,10 +244,12 @@ def _utc(value: Any) -> Any:
     return datetime.datetime(value.year, value.month, value.day)
 
 
-def _records(values: list[Any], path: str) -> pa.Array:
+def _records(values: list[Any], path: str, is_wide: bool) -> pa.Array:
     is_missing = np.array([value is None for value in values])
-    present = [{} if value is None else value for value in values]
+    present: list[Mapping[Any, Any]] = [_fields_of(value) or {} for value in values]
     names = dict.fromkeys(name for value in present for name in value)
+    if is_wide and len(names) * len(values) > _CELLS:
+        return _maps(values, present, len(names), path)
     columns = {}
     for name in names:
         key = _unicode(str(name))
@@ -219,7 +258,7 @@ def _records(values: list[Any], path: str) -> pa.Array:
             raise ValueError(
                 f"Expected different keys. Received: {key!r} twice at {path or 'the top'}"
             )
-        columns[key] = to_arrow(column, child(path, key))
+        columns[key] = to_arrow(column, child(path, key), is_wide)
     if not columns:
         return pa.array([None if missing else {} for missing in is_missing], pa.struct([]))
     return pa.StructArray.from_arrays(
@@ -227,10 +266,31 @@ def _records(values: list[Any], path: str) -> pa.Array:
     )
 
 
-def _bags(values: list[Any], path: str) -> pa.Array:
+def _maps(values: list[Any], present: list[Mapping[Any, Any]], n_keys: int, path: str) -> pa.Array:
+    """Records that have too many different keys for columns, whose keys are data anyway."""
+    if n_keys <= MAX_FIELDS:
+        raise ValueError(
+            f"Expected at most {_CELLS:,} records times different keys at a place. "
+            f"Received: {len(values):,} with {n_keys:,} keys at {path or 'the top'}"
+        )
+    pairs = [  # by key in each record, however they are batched
+        pair
+        for value in present
+        for pair in sorted((_unicode(str(name)), i) for i, name in enumerate(value))
+    ]
+    of_record = np.repeat(np.arange(len(present)), [len(value) for value in present])
+    inner = [list(value.values()) for value in present]
+    items = to_arrow([inner[r][i] for r, (_, i) in zip(of_record, pairs, strict=True)], path, True)
+    keys = [key for key, _ in pairs]
+    offsets = np.concatenate([[0], np.cumsum([len(value) for value in present])])
+    starts = pa.array(offsets, pa.int32(), mask=np.array([*(x is None for x in values), False]))
+    return pa.MapArray.from_arrays(starts, pa.array(keys, pa.string()), items)
+
+
+def _bags(values: list[Any], path: str, is_wide: bool) -> pa.Array:
     lists = [None if value is None else list(value) for value in values]
     sizes = [0 if value is None else len(value) for value in lists]
-    members = to_arrow([x for value in lists if value for x in value], path)
+    members = to_arrow([x for value in lists if value for x in value], path, is_wide)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     mask = pa.array([value is None for value in lists])
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), members, mask=mask)

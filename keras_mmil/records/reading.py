@@ -10,7 +10,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from keras_mmil._support.arrow_lists import lengths_and_members
-from keras_mmil._support.types import Array, Ints
+from keras_mmil._support.types import Array
 from keras_mmil.records import arrow, keyed, leaves
 from keras_mmil.records.columns import columns_of
 from keras_mmil.records.fields import Field
@@ -68,7 +68,7 @@ class Reader:
     lengths: dict[str, list[Array]] = field(default_factory=dict)
     bags_around: dict[str, tuple[str, ...]] = field(default_factory=dict)
     of_other_types: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    _numbers: range | Ints = range(0)
+    _batch: Batch | None = None
 
     def add(self, batch: Batch) -> None:
         """Read further records.
@@ -77,7 +77,7 @@ class Reader:
             ValueError: if a record is of another structure than the schema's: it names the path and
                 the record's number.
         """
-        self._numbers = batch.numbers
+        self._batch = batch
         (records,) = arrow.alternatives(batch.records, "").values() or [pa.array([], pa.struct([]))]
         self._record(self.root.parts, records, _Levels(len(records)))
 
@@ -179,9 +179,9 @@ class Reader:
             self.of_other_types[fields[0].path, wanted, f"{type_}s"] += len(part.values)
             return
         first = 0 if part.at is None else int(part.at[0])
+        where = "" if self._batch is None else self._batch.named(levels.record_of(first))
         raise ValueError(
-            f"Expected {wanted} at {fields[0].path!r}. "
-            f"Received: a {type_} there, in record {self._numbers[levels.record_of(first)]}"
+            f"Expected {wanted} at {fields[0].path!r}. Received: a {type_} there, in {where}"
         )
 
 

@@ -2,12 +2,18 @@
 
 import gzip
 import json
+import re
+import subprocess
+import sys
+import warnings
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_mmil.records import Schema, json_files
+from keras_mmil.records import Files, Schema, json_files, plain
 
 KEYS = st.sampled_from(["a", "b", "c d", "", "\0"])
 VALUES = st.recursive(
@@ -65,7 +71,6 @@ def test_a_form_that_changes_between_blocks(tmp_path, monkeypatch):
     ("content", "n"),
     [
         ('{"a": 1}\r\n{"a": 2}\r\n', 2),
-        ('{"a": 1}\n\n  \n{"a": 2}', 2),
         ('\ufeff{"a": 1}\n{"a": 2}\n', 2),
         ("{}\n{}\n{}", 3),
         ('{"a": null}', 1),
@@ -94,16 +99,19 @@ def test_odd_documents(content, n, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"a": 1}\n{"a": 2', "in record 1 of .*jsonl"),
-        ('{"a": 1}\n{"a": 1, "a": 2}\n', "the key 'a' twice in one object, in record 1 of"),
-        ('{"a": 1} {"a": 2}\n', "Extra data.*in record 0 of"),
-        ('{"a": 1} null\n', "Extra data.*in record 0 of"),
-        ('{"a": 1}\nnull\n', "Expected records, such as dicts. Received: null as record 1"),
-        ("null\n", "Received: null as record 0"),
-        ('{"a": 1}\n[{"a": 1}]\n', "Received: bag as record 1"),
-        ("5\n", "Received: number as record 0"),
-        ('{"a": "\xff"}\n', "codec can't decode.*in record 0 of"),
-        ('{"a":' + "[" * 30_000 + "]" * 30_000 + "}\n", "recursion.*in record 0 of"),
+        ('{"a": 1}\n{"a": 2', "in column 8 of line 2 of .*jsonl"),
+        ('{"a": 1}\n{"a": 1, "a": 2}\n', "the key 'a' twice in one object, in line 2 of"),
+        ('{"a": 1} {"a": 2}\n', "Extra data, in column 10 of line 1 of"),
+        ('{"a": 1} null\n', "Extra data, in column 10 of line 1 of"),
+        (
+            '{"a": 1}\nnull\n',
+            "Expected records, such as dicts. Received: null as line 2 of .*jsonl",
+        ),
+        ("null\n", "Received: null as line 1 of"),
+        ('{"a": 1}\n[{"a": 1}]\n', "Received: bag as line 2"),
+        ("5\n", "Received: number as line 1"),
+        ('{"a": "\xff"}\n', "codec can't decode.*in line 1 of"),
+        ('{"a":' + "[" * 30_000 + "]" * 30_000 + "}\n", "recursion.*in line 1 of"),
         ('{"a":' + "[" * 300 + "]" * 300 + "}\n", "at most 64 levels of bags"),
     ],
 )
@@ -143,10 +151,12 @@ def test_cut_archives_are_refused(ending, tmp_path, monkeypatch):
     records = [{"a": hash((i, "x"))} for i in range(2000)]
     content = gzip.compress((lines(records) if "l" in ending else json.dumps(records)).encode())
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match=r"a whole file .*Compressed file ended.*in record \d+ or"):
+    with pytest.raises(
+        ValueError, match=r"a whole file .*Compressed file ended.*in (line|record) \d+ or"
+    ):
         Schema.infer(path)
     path.write_bytes(b"no gzip")
-    with pytest.raises(ValueError, match=r"Not a gzipped file.*in record 0 or later"):
+    with pytest.raises(ValueError, match=r"Not a gzipped file.*in (line 1|record 0) or later"):
         Schema.infer(path)
 
 
@@ -155,3 +165,214 @@ def test_fields_are_in_the_order_of_the_file(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_text(lines([{"a": i, "day": f"2024-01-0{i}", "b": "x", "in": {}} for i in (1, 2)]))
     assert [part.path for part in Schema.infer(path)] == ["a", "day", "b", "in"]
+
+
+FORMS = [None, [], {}, "2020-01-01", 5, True, "text", [1], {"x": 1}, [{"x": 1}], {"a": {"b": []}}]
+
+
+@pytest.mark.parametrize("first", [*FORMS[:5], {"a": None}, [None]])
+def test_a_form_that_changes_behind_the_first_megabyte(first, tmp_path):
+    """Where Arrow's parser has made up its mind."""
+    path = tmp_path / "records.jsonl"
+    start = [{"filler": "x" * 200, "f": first}] * 5500
+    for then in FORMS[1::2]:
+        records = [*start, {"f": then}, {"filler": "y", "f": first}]
+        path.write_text(lines(records))
+        assert path.stat().st_size > 2**20
+        assert_equal(Schema.infer(path), Schema.infer(records))
+
+
+def test_lines_are_named_by_their_own_numbers(tmp_path, monkeypatch):
+    path = tmp_path / "records.jsonl"
+    good = [{"a": [i], "filler": "x" * 50} for i in range(2000)]
+    schema = Schema.infer(good)
+    monkeypatch.setattr(json_files, "_BLOCK", 5000)
+    for bad, message in [
+        ('{"a": [1], ', "Expected JSON. Received: .* in column 12 of line 1501 of"),
+        ('{"a": [1], "a": 1}', "the key 'a' twice in one object, in line 1501 of"),
+        ("3", "Expected records, such as dicts. Received: number as line 1501 of"),
+        ('{"a": "text"}', "Expected bag at 'a'. Received: a text there, in line 1501 of"),
+        ('{"a":' + "[" * 300 + "]" * 300 + "}", "at most 64 levels of bags"),
+    ]:
+        # An empty line, which Arrow does not read, is a line, too.
+        path.write_text(f"\n{lines(good[:1499])}{bad}\n{lines(good[1500:])}")
+        with pytest.raises((TypeError, ValueError), match=message):
+            schema.read(path)
+
+
+def test_empty_lines_are_counted(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text('\n{"a": 1}\n\n  \n{"a": 2}\n\n\n')  # those at the end stand for nothing
+    with pytest.warns(UserWarning, match=r"3 empty lines of .*records\.jsonl are left out"):
+        assert Schema.infer(path).n_records == 2
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json"])
+@pytest.mark.parametrize("coding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "zstd"])
+def test_codings(ending, coding, tmp_path, monkeypatch):
+    monkeypatch.setattr(json_files, "_BLOCK", 77)
+    records = [{"a": i, "b": ["ü", "𝄞"]} for i in range(50)]
+    text = lines(records) if ending == "jsonl" else json.dumps(records, ensure_ascii=False)
+    path = tmp_path / f"records.{ending}"
+    if coding == "zstd":
+        path = path.with_name(f"{path.name}.zst")
+        with pa.output_stream(str(path), compression="zstd") as file:
+            file.write(text.encode())
+    else:
+        mark = "\ufeff" if coding[-2:] in ("le", "be") else ""
+        path.write_bytes((mark + text).encode(coding))
+    schema = Schema.infer(path)
+    assert_equal(schema, Schema.infer(records))
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2 | 1])
+    with pytest.raises(ValueError, match=r"records\.json"):
+        schema.read(path)
+
+
+ROWS = [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}, {"x": 3, "y": None}]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"data": ROWS},
+        {"records": ROWS},
+        pd.DataFrame(ROWS).to_dict("index"),  # keys become texts
+        pd.DataFrame(ROWS).to_dict(),
+        {"meta": {"rows": [1, {}]}, "items": ROWS, "next": [ROWS]},
+        {"k1": ROWS[0], "k2": ROWS[1], "k3": ROWS[2]},
+    ],
+)
+def test_records_inside_an_object(content, tmp_path, monkeypatch):
+    monkeypatch.setattr(json_files, "_CHUNK", 7)
+    path = tmp_path / "records.json"
+    path.write_text(json.dumps(content, indent=2))
+    at = "items" if "items" in content else "*"
+    if "data" in content or "records" in content or "x" in content:
+        with pytest.warns(UserWarning, match=r"records\.json is read as .* 3 records"):
+            assert_equal(Schema.infer(path), Schema.infer(ROWS))
+    elif at == "*":
+        with pytest.raises(ValueError, match=r"or records='\*'.*records\.json, an object of 3"):
+            Schema.infer(path)
+    else:
+        with pytest.warns(UserWarning, match="one record. To read the records in its 'items'"):
+            assert Schema.infer(path).n_records == 1
+    if at == "*" and "x" in content:
+        return
+    at = next(iter(content)) if len(content) == 1 else at
+    assert_equal(Schema.infer(Files(path, records=at)), Schema.infer(ROWS))
+    with pytest.raises(ValueError, match=r"an array of records in 'no'. Received: .* with '"):
+        Schema.infer(Files(path, records="no"))
+
+
+def test_one_record_stays_one(tmp_path):
+    path = tmp_path / "record.json"
+    for record in ({"a": 1}, {"a": {"b": 1}, "c": {"d": 1}}, {"a": {"0": 1}}, {"a": [1, 2]}):
+        path.write_text(json.dumps(record))
+        if "0" in str(record):
+            record = {"a": 1}  # a table with one row
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert_equal(Schema.infer(path), Schema.infer([record]))
+
+
+def test_records_with_many_different_keys_take_little_memory(tmp_path, monkeypatch):
+    """As bags by key, which they are."""
+    monkeypatch.setattr(json_files, "_CELLS", 2000)
+    monkeypatch.setattr(plain, "_CELLS", 4000)
+    records = [{"n": i, "of": {f"{i}-{j}": {"x": i} for j in range(i % 3)}} for i in range(600)]
+    records.append({"n": 1, "of": {f"all-{j}": {"x": j} for j in range(1100)}})
+    expected = Schema.infer(records)
+    for ending in ("jsonl", "json"):
+        path = tmp_path / f"records.{ending}"
+        path.write_text(lines(records) if ending == "jsonl" else json.dumps(records))
+        found = Schema.infer(path)
+        assert_equal(found, expected)
+        x, y = expected.read(path), expected.read(records)
+        assert {name: str(t) for name, t in x.items()} == {name: str(t) for name, t in y.items()}
+    path.write_text(json.dumps([{"a": [{f"k{i % 100}": 1} for i in range(100)]}]))
+    with pytest.raises(ValueError, match=r"keys at a, in record 0 of .*records\.json"):
+        Schema.infer(path)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_numbers_of_keys(indent):
+    for records in (
+        [{"a": i, "long key, indeed": {f"k{i % 7}": '"x":1'}} for i in range(300)],
+        [{f"a common part {i % 50} of all": 1, f"{i % 9} and a common end": 2} for i in range(300)],
+        [{"": 1, 'quoted " key': [{"b": 1}], " ": ' "'}],
+    ):
+        block = json.dumps(records, indent=indent, separators=(",", " : ") if indent else None)
+        expected = set()
+        json.loads(block, object_hook=lambda x: expected.update(x))  # noqa: B023
+        found = json_files._n_keys(block.encode())
+        assert len(expected) <= found <= 1.5 * len(expected) + 1
+
+
+BOMBS = {
+    "list.json.gz": b'[{"a": [' + b"1," * 2**26 + b"1]}]",
+    "list.jsonl.gz": b'{"a": [' + b"1," * 2**26 + b"1]}",
+    "text.json.gz": b'[{"a": "' + b"x" * 2**27 + b'"}]',
+    "lists.jsonl.gz": b'{"a": [' + b"[]," * 2**25 + b"[]]}",
+    "keys.jsonl.gz": b"".join(b'{"%06x":1}\n' % i for i in range(2**15)),
+    "members.json.gz": b'[{"a":[' + b",".join(b'{"%06x":1}' % i for i in range(2**17)) + b"]}]",
+    "object.json.gz": b'{"a": [' + b"1," * 2**26 + b"1]}",
+}
+
+
+_READ = """
+import resource, sys
+from keras_mmil.records.sources import batches
+for path in sys.argv[1:]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        for each in batches(path):
+            pass
+        message = "read"
+    except ValueError as error:
+        message = str(error)
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(more >> 10, message)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ru_maxrss has other units")
+def test_bombs_are_refused_before_they_take_memory(tmp_path):
+    for name, content in BOMBS.items():
+        (tmp_path / name).write_bytes(gzip.compress(content, 1))
+    paths = [str(tmp_path / name) for name in BOMBS]
+    done = subprocess.run(
+        [sys.executable, "-c", _READ, *paths], capture_output=True, text=True, check=True
+    )
+    for name, line in zip(BOMBS, done.stdout.splitlines(), strict=True):
+        taken, message = line.split(" ", 1)
+        assert int(taken) < 500, line  # MiB
+        if name.startswith(("keys", "members")):  # these are maps
+            assert message == "read"
+        else:
+            assert re.match(
+                "Expected records of at most 64 MiB and 4,194,304 values, or a larger KERAS_.* "
+                rf"Received: (record 0|line 1) of .*{re.escape(name)}, which has more",
+                message,
+            )
+
+
+def test_the_bound_of_records_can_be_set(tmp_path, monkeypatch):
+    path = tmp_path / "records.jsonl"
+    records = [{"a": "x" * 2**21}, {"a": list(range(2**17))}]
+    path.write_text(lines(records))
+    assert Schema.infer(path).n_records == 2
+    monkeypatch.setenv("KERAS_MMIL_RECORD_MB", "1")
+    for content in (lines(records[:1]), lines([{}, *records[1:]]), json.dumps(records[1:])):
+        path.write_text(content)
+        at = path if content[0] == "{" else path.rename(path.with_suffix(".json"))
+        with pytest.raises(ValueError, match=r"at most 1 MiB and 65,536 values, .*, which has"):
+            Schema.infer(at)
+    path.write_text(lines([{"a": "," * 2**19}] * 9))  # commas in texts are no values
+    assert Schema.infer(path).n_records == 9
+    monkeypatch.setenv("KERAS_MMIL_RECORD_MB", "much")
+    with pytest.raises(
+        ValueError, match=r"a number of MiB in KERAS_MMIL_RECORD_MB\. Received: 'mu"
+    ):
+        Schema.infer(path)

@@ -80,7 +80,7 @@ def test_keys_become_texts(records):
 )
 def test_values_that_are_no_data_are_refused(record, error, message):
     with pytest.raises(error, match=message):
-        records_to_arrow([{"a": None}, {}, record], first=5)
+        records_to_arrow([{"a": None}, {}, record], lambda i: f"record {5 + i}")
 
 
 def test_deep_nesting_is_refused():

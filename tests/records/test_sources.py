@@ -128,8 +128,12 @@ def test_data_frames_of_mixed_objects():
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (5, "a list of dicts, a path, a DataFrame or an Arrow table. Received: int"),
-        ({"a": 1}, "Received: dict"),
+        (5, "a list of dicts, a path or several, .* an Arrow table. Received: int"),
+        ({"a": 1}, "Received: a dict with a int for 'a'"),
+        ({"a": [1], "b": [1, 2]}, "a dict, whose columns are 'a' of 1, 'b' of 2"),
+        ({"a": [{"x": 1}], "b": [{"x": 1}]}, "`Schema.infer_tables` takes tables"),
+        (pd.Series([1, 2]), "Received: number as record 0"),
+        (np.float32(3), "an Arrow table. Received: float32"),
         ([{"a": 1}, [1]], "Expected records, such as dicts. Received: bag as record 1"),
         ([{"a": 1}, None], "Received: null as record 1"),
         ([1, 2], "Received: number as record 0"),
@@ -146,10 +150,10 @@ def test_what_holds_no_records_is_refused(source, message):
 def test_files_that_hold_no_records_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"a file of records. Received: .*no\.json"):
         whole(tmp_path / "no.json")
-    with pytest.raises(FileNotFoundError, match="Parquet files in a folder"):
+    with pytest.raises(FileNotFoundError, match=r"files that end in .* in a folder"):
         whole(tmp_path)
     (tmp_path / "records.txt").write_text("a\n1\n")
-    with pytest.raises(ValueError, match=r"ends in .parquet, .csv, .json, .jsonl or .ndjson"):
+    with pytest.raises(ValueError, match=r"ends in .parquet, .csv, .tsv, .json, .jsonl, .ndjson"):
         whole(tmp_path / "records.txt")
 
 
