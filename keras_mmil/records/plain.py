@@ -108,24 +108,29 @@ def _by_type(values: Sequence[Any], path: str, is_wide: bool = False) -> pa.Arra
     return next(iter(found.values())) if len(found) == 1 else arrow.mixed(found)
 
 
-def _holds(is_type: Callable[[pa.DataType], bool], type_: pa.DataType) -> bool:
-    if pa.types.is_nested(type_):
-        return any(_holds(is_type, type_.field(i).type) for i in range(type_.num_fields))
-    return is_type(type_)
+def _is_suspect(type_: pa.DataType) -> bool:
+    """Whether there are types at a place for which Arrow takes values of others."""
+    if pa.types.is_struct(type_):
+        return any(_is_suspect(field.type) for field in type_)
+    return bool(
+        pa.types.is_list(type_) or pa.types.is_floating(type_) or pa.types.is_temporal(type_)
+    )
 
 
 def _is_changed(array: pa.Array, values: Callable[[], Iterable[Any]]) -> bool:
     """Whether Arrow has made an array of values of several types.
 
-    It takes booleans behind floats for numbers, numbers beside times for times, and times behind
-    dates for dates.
+    It takes booleans behind floats for numbers, numbers beside times for times, times behind dates
+    for dates, and named tuples for lists.
     """
-    if not _holds(_is_suspect, array.type):
+    if not _is_suspect(array.type):
         return False
     if pa.types.is_struct(array.type):
         columns = zip(array.type, array.flatten(), strict=True)
         return any(_is_changed(x, _column(values, field.name)) for field, x in columns)
     if pa.types.is_list(array.type):
+        if any(hasattr(type_, "_asdict") for type_ in set(map(type, values()))):
+            return True
         return _is_changed(
             array.flatten(), lambda: [x for bag in values() if isinstance(bag, _BAGS) for x in bag]
         )
@@ -135,10 +140,6 @@ def _is_changed(array: pa.Array, values: Callable[[], Iterable[Any]]) -> bool:
     if not pc.any(zero_or_one, min_count=0).as_py():
         return False
     return not _BOOLEANS.isdisjoint(map(type, values()))
-
-
-def _is_suspect(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(type_) or pa.types.is_temporal(type_))
 
 
 def _column(values: Callable[[], Iterable[Any]], name: str) -> Callable[[], Iterable[Any]]:
