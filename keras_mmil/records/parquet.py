@@ -17,7 +17,7 @@ _ROWS = 2**16
 _LARGE_GROUP = 2**14  # rows of a row group that make a batch of their own
 _SMALL = 4  # bytes a value, in columns that are indices of few different texts
 _BATCH = 2**26  # bytes of a batch
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 8}  # others at least 8 bytes a value
+_WIDTH = 8  # bytes of a value in memory, at least, with its place in the bags
 _RATIO = 100  # how much more than the file what is in it may be
 _FREE = 4  # largest records that a file may be in any case
 
@@ -37,7 +37,7 @@ def records(path: Path, wanted: Wanted | None) -> Iterator[pa.Array]:
         with pyarrow.parquet.ParquetFile(path) as file:
             columns = None if wanted is None else _columns(file, wanted)
             sizes = _Sizes(path, file, columns)
-            texts = sorted({*_texts(file), *sizes.repeated})
+            texts = sorted({*_texts(file), *sizes.repeated()})
         with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
             groups = list(range(file.num_row_groups))
             # Arrow makes no batches with dictionaries in bags of several row groups.
@@ -60,7 +60,6 @@ class _Sizes:
 
     Attributes:
         rows: of a batch, so that it is of about `_BATCH` bytes.
-        repeated: the columns of texts that may be far more than the file, where they are repeated.
     """
 
     def __init__(
@@ -69,7 +68,8 @@ class _Sizes:
         self._path = path
         self._most = max(_FREE * largest_record(), _RATIO * path.stat().st_size)
         self._texts = 0  # bytes so far
-        self.repeated: list[str] = []
+        self._of_few: dict[str, list[int]] = {}  # columns of texts, and how many are in each group
+        self._are_repeated = False
         about, size, packed = file.metadata, 0, 0
         for i in range(len(file.schema)):
             column = file.schema.column(i)
@@ -79,14 +79,27 @@ class _Sizes:
                 continue
             chunks = [about.row_group(j).column(i) for j in range(about.num_row_groups)]
             n = sum(chunk.num_values for chunk in chunks)
-            size += n * _WIDTHS.get(column.physical_type, 8)
+            size += n * _WIDTH
             inside = sum(chunk.total_uncompressed_size for chunk in chunks)
             packed += inside
-            if column.physical_type == "BYTE_ARRAY" and n * inside > self._most:
-                self.repeated.append(column.path)
+            is_of_few = any(chunk.has_dictionary_page for chunk in chunks)
+            if is_of_few and column.physical_type == "BYTE_ARRAY" and n * inside > self._most:
+                self._of_few[column.path] = [chunk.num_values for chunk in chunks]
         self._check(max(size, packed))
         n_rows = max(about.num_rows, 1)
         self.rows = int(np.clip(_BATCH * n_rows // max(size, 1), 1, _ROWS))
+
+    def repeated(self) -> list[str]:
+        """The columns of texts that may be far more than the file, as long ones are repeated."""
+        found = []
+        if self._of_few:
+            with pyarrow.parquet.ParquetFile(self._path, read_dictionary=[*self._of_few]) as file:
+                for path, sizes in self._of_few.items():
+                    longest = (_longest(file, group, path) for group in range(len(sizes)))
+                    if sum(n * m for n, m in zip(sizes, longest, strict=True)) > self._most:
+                        found.append(path)
+        self._are_repeated = bool(found)
+        return found
 
     def _check(self, size: int) -> None:
         if size > self._most:
@@ -98,7 +111,7 @@ class _Sizes:
 
     def parts(self, records: pa.Array) -> Iterator[pa.Array]:
         """Records in parts whose repeated texts are of a moderate size, written out."""
-        size = _written_out(records) if self.repeated else 0
+        size = _written_out(records) if self._are_repeated else 0
         self._texts += size
         self._check(self._texts)
         n = max(1, len(records) * _BATCH // max(size, _BATCH))
@@ -106,23 +119,40 @@ class _Sizes:
             yield records[first : first + n]
 
 
+def _longest(file: pyarrow.parquet.ParquetFile, group: int, path: str) -> int:
+    """The length of the longest text of those that are written once in a row group, in bytes."""
+    for batch in file.iter_batches(1, row_groups=[group], columns=[path]):
+        found = [pc.max(_lengths(array)).as_py() for array in _of_few(batch.to_struct_array())]
+        return max((length or 0 for length in found), default=0)
+    return 0
+
+
 def _written_out(array: pa.Array) -> int:
     """How many bytes the texts in dictionaries are."""
-    type_ = array.type
-    if pa.types.is_dictionary(type_):
-        if not pa.types.is_string(type_.value_type) and not pa.types.is_binary(type_.value_type):
-            return 0
-        lengths = pc.binary_length(array.dictionary).fill_null(0).cast(pa.int64())
-        counts = pc.value_counts(array.indices.drop_null())
-        indices, n = counts.flatten()
-        return pc.sum(pc.multiply(lengths.take(indices), n), min_count=0).as_py()
-    if pa.types.is_struct(type_):
-        return sum(map(_written_out, array.flatten()))
-    if pa.types.is_map(type_):
-        return _written_out(array.keys) + _written_out(array.items)
-    if pa.types.is_nested(type_):
-        return _written_out(array.flatten())
-    return 0
+    size = 0
+    for each in _of_few(array):
+        indices, n = pc.value_counts(each.indices.drop_null()).flatten()
+        size += pc.sum(pc.multiply(_lengths(each).take(indices), n), min_count=0).as_py()
+    return size
+
+
+def _lengths(array: pa.DictionaryArray) -> pa.Array:
+    return pc.binary_length(array.dictionary).fill_null(0).cast(pa.int64())
+
+
+def _of_few(array: pa.Array) -> Iterator[pa.DictionaryArray]:
+    """The arrays of texts inside an array that are indices of few different ones."""
+    if pa.types.is_dictionary(array.type):
+        if not pa.types.is_primitive(array.type.value_type):
+            yield array
+    elif pa.types.is_struct(array.type):
+        for field in array.flatten():
+            yield from _of_few(field)
+    elif pa.types.is_map(array.type):
+        yield from _of_few(array.keys)
+        yield from _of_few(array.items)
+    elif pa.types.is_nested(array.type):
+        yield from _of_few(array.flatten())
 
 
 def _texts(file: pyarrow.parquet.ParquetFile) -> list[str]:

@@ -1,7 +1,6 @@
 """Nested records from wherever people keep them, as batches of Arrow structs."""
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,36 +92,33 @@ def batches(
     """
     first = offset = 0
     file = ""
-    with _naming(source):
-        for read in _arrays(source, wanted, types or {}):
-            if read.file != file:
-                file, offset = read.file, first
+    for read in _arrays(source, wanted, types or {}):
+        if read.file != file:
+            file, offset = read.file, first
+        numbers = range(first, first + len(read.records))
+        with _naming(file):
             records = arrow.plain_types(read.records)
-            numbers = range(first, first + len(records))
             batch = Batch(numbers, records, read.lines, file, offset)
             _check(batch)
-            if len(records):
-                yield batch
-            first += len(records)
+        if len(records):
+            yield batch
+        first += len(records)
 
 
 @contextlib.contextmanager
-def _naming(source: Any) -> Iterator[None]:
-    """Name the files in the message of an error of their records, where they are not."""
-    is_file = isinstance(source, Files) or are_paths(source)
-    where = str(source if isinstance(source, Files) or not is_file else Files(source))
+def _naming(file: str) -> Iterator[None]:
+    """Name the file in the message of an error of its records, where it is not."""
     try:
         yield
     except MemoryError as error:
-        if not is_file:
+        if not file:
             raise
-        raise ValueError(f"Expected records that fit in memory. Received: {where}") from error
+        raise ValueError(f"Expected records that fit in memory. Received: {file}") from error
     except (TypeError, ValueError) as error:
-        names = [str(source)] if isinstance(source, str | os.PathLike) else []
-        if not is_file or any(name in str(error) for name in names) or len(names) != 1:
+        if file in str(error):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{error}, in {where}") from error
+        raise kind(f"{error}, in {file}") from error
 
 
 def _check(batch: Batch) -> None:
@@ -256,15 +252,18 @@ def _of_files(
         )
     if kind in (".csv", ".tsv"):
         paths = [each.path for each in found]
-        table = csv_files.typed([csv_files.texts(x) for x in paths], paths, types, files.decimal)
+        with _naming(str(files)):
+            tables = [csv_files.texts(path) for path in paths]
+            table = csv_files.typed(tables, paths, types, files.decimal)
         if any(each.constants for each in found):
             raise ValueError(f"Expected no folders such as year=2024 around CSV. Received: {files}")
         yield from (_Read(records) for records in _of_table(table))
         return
     for each in found:
         name = str(each.path)
-        for records, lines in _of_file(each.path, files, wanted, is_alone=len(found) == 1):
-            yield _Read(_with(records, each, wanted), lines, name)
+        with _naming(name):
+            for records, lines in _of_file(each.path, files, wanted, is_alone=len(found) == 1):
+                yield _Read(_with(records, each, wanted), lines, name)
 
 
 def _of_file(

@@ -1,5 +1,10 @@
 """Parquet files however they were written, against the table that was written."""
 
+import re
+import subprocess
+import sys
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -42,3 +47,87 @@ def test_texts_that_are_no_utf_8(tmp_path):
     path.write_bytes(content.replace(b"xyz" * 5, b"xy\xff" * 5))
     with pytest.raises(ValueError, match=r"a whole Parquet file\. Received: .*a\.parquet.*UTF8"):
         Schema.infer(path)
+
+
+def bombs(folder):
+    """Small files of which much comes, each by another way, and what they are called."""
+    n, few = 2**25 + 1, 2**20
+    zeros = pa.array(np.zeros(n, np.int8))
+    tables = {
+        "rows": pa.table({"a": zeros}),
+        "nulls": pa.table({"a": pa.nulls(n, pa.float64())}),
+        "list": pa.table({"a": pa.ListArray.from_arrays([0, n], zeros)}),
+        "texts": pa.table({"a": pa.DictionaryArray.from_arrays(zeros[:few], ["x" * 2**16])}),
+        "text": pa.table({"a": ["x" * 2**28 + "x"]}),
+        "texts in a list": pa.table(
+            {
+                "a": pa.ListArray.from_arrays(
+                    [0, few],
+                    pa.DictionaryArray.from_arrays(zeros[:few], ["y" * 2**16]),
+                )
+            }
+        ),
+    }
+    for name, table in tables.items():
+        path = folder / f"{name}.parquet"
+        pyarrow.parquet.write_table(
+            table, path, compression="zstd", row_group_size=n, store_schema=False
+        )
+        assert path.stat().st_size < 2**18, name
+    return [folder / f"{name}.parquet" for name in tables]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ru_maxrss has other units")
+def test_bombs_are_refused_before_they_take_memory(tmp_path):
+    paths = list(map(str, bombs(tmp_path)))
+    done = subprocess.run(
+        [sys.executable, "-c", _READ, *paths], capture_output=True, text=True, check=True
+    )
+    for path, line in zip(paths, done.stdout.splitlines(), strict=True):
+        taken, message = line.split(" ", 1)
+        assert int(taken) < 400, line  # MiB
+        assert re.match("Expected a Parquet file of no more than 256 MiB of values, 100 ", message)
+        assert f"MiB in {path}" in message
+
+
+_READ = """
+import resource, sys
+from keras_mmil.records.sources import batches
+for path in sys.argv[1:]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        for each in batches(path):
+            pass
+        message = "read"
+    except ValueError as error:
+        message = str(error)
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(more >> 10, message)
+"""
+
+
+def test_much_of_little_is_read_within_bounds(tmp_path, monkeypatch):
+    """Long lists make small batches, and repeated texts are not written out all at once."""
+    monkeypatch.setattr(parquet, "_BATCH", 2**16)
+    monkeypatch.setattr(parquet, "_RATIO", 1)
+    monkeypatch.setenv("KERAS_MMIL_RECORD_MB", "1")  # a file may have four of it
+    lists = pa.table({"a": [list(range(i % 2000)) for i in range(300)]})
+    texts = ["x" * 5000, "y" * 10, None] * 400
+    maps = pa.array([[("k", text)] for text in texts], pa.map_(pa.string(), pa.string()))
+    texts = pa.table({"t": texts, "m": maps, "n": range(1200)})
+    path = tmp_path / "a.parquet"
+    for table, n in ((lists, 5), (texts.drop(["m"]), 30), (texts.drop(["t"]), 30)):
+        pyarrow.parquet.write_table(table, path, row_group_size=len(table) // 2)
+        parts = list(parquet.records(path, None))
+        assert [record for part in parts for record in part.to_pylist()] == table.to_pylist()
+        assert len(parts) >= n
+        one, two = Schema.infer(path), Schema.infer(table)
+        assert str(one) == str(two)
+    pyarrow.parquet.write_table(texts.append_column("t2", texts["t"]), path)
+    with pytest.raises(ValueError, match="times its size, or a larger KERAS_MMIL_RECORD_MB"):
+        list(parquet.records(path, None))
+    found = list(parquet.records(path, {"n": True}))  # what is not wanted does not count
+    assert [record for part in found for record in part.to_pylist()] == [
+        {"n": i} for i in range(1200)
+    ]
