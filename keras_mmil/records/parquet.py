@@ -70,7 +70,7 @@ class _Sizes:
         self._texts = 0  # bytes so far
         self._of_few: dict[str, list[int]] = {}  # columns of texts, and how many are in each group
         self._are_repeated = False
-        about, size, packed = file.metadata, 0, 0
+        about, size, at_once, packed = file.metadata, 0, 0, 0
         for i in range(len(file.schema)):
             column = file.schema.column(i)
             if columns is not None and not any(
@@ -80,12 +80,14 @@ class _Sizes:
             chunks = [about.row_group(j).column(i) for j in range(about.num_row_groups)]
             n = sum(chunk.num_values for chunk in chunks)
             size += n * _WIDTH
+            # What is in no list is read batch by batch, however few rows there are in the file.
+            at_once += n * (_WIDTH if column.max_repetition_level else _WIDTH // 4)
             inside = sum(chunk.total_uncompressed_size for chunk in chunks)
             packed += inside
             is_of_few = any(chunk.has_dictionary_page for chunk in chunks)
             if is_of_few and column.physical_type == "BYTE_ARRAY" and n * inside > self._most:
                 self._of_few[column.path] = [chunk.num_values for chunk in chunks]
-        self._check(max(size, packed))
+        self._check(max(at_once, packed))
         n_rows = max(about.num_rows, 1)
         self.rows = int(np.clip(_BATCH * n_rows // max(size, 1), 1, _ROWS))
 

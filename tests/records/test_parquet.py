@@ -54,8 +54,8 @@ def bombs(folder):
     n, few = 2**25 + 1, 2**20
     zeros = pa.array(np.zeros(n, np.int8))
     tables = {
-        "rows": pa.table({"a": zeros}),
-        "nulls": pa.table({"a": pa.nulls(n, pa.float64())}),
+        "rows": pa.table({f"{i}": zeros for i in range(4)}),
+        "nulls": pa.table({f"{i}": pa.nulls(n, pa.float64()) for i in range(4)}),
         "list": pa.table({"a": pa.ListArray.from_arrays([0, n], zeros)}),
         "texts": pa.table({"a": pa.DictionaryArray.from_arrays(zeros[:few], ["x" * 2**16])}),
         "text": pa.table({"a": ["x" * 2**28 + "x"]}),
