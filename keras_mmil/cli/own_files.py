@@ -11,9 +11,9 @@ import pyarrow.parquet
 from keras_mmil._support.checksums import checksum_of_file
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import Schema
+from keras_mmil.records.fields import scalar_types
 from keras_mmil.records.linking import Links, columns_of_table
-from keras_mmil.records.sources import batches
-from keras_mmil.records.whole import whole
+from keras_mmil.records.sources import batches, whole
 
 __all__ = ["checksums", "did_you_mean", "new_records", "read", "users_errors"]
 
@@ -121,9 +121,11 @@ def new_records(schema: Schema, path: PathLike) -> Iterator[pa.Array]:
     where = _located(path, None, keys, top)
     with users_errors():
         if links is not None and isinstance(where, dict):
-            pieces: Iterator[pa.Array] = iter([links.link(where)])
+            pieces: Iterator[pa.Array] = iter([links.link(where, schema.root)])
         else:
-            pieces = (batch.records for batch in batches(where))
+            pieces = (
+                batch.records for batch in batches(where, types=scalar_types(schema.root.parts))
+            )
         for records in pieces:
             for start in range(0, len(records), _ROWS):
                 yield records[start : start + _ROWS]

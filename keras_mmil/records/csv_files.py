@@ -1,6 +1,7 @@
 """Tables in files of CSV."""
 
 import csv
+import functools
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,8 @@ _STRADDLES = "straddling object"
 _MISSING = [x for x in pyarrow.csv.ConvertOptions().null_values if x]  # in numbers and booleans
 
 _BOOLEAN = "^(true|True|TRUE|false|False|FALSE)$"
-_TIME = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2})?$"
+_BIT = "^(true|True|TRUE|false|False|FALSE|0|1)$"
+_TIME = "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
 _END = r"(POINT[0-9]*)?|POINT[0-9]+)([eE][+-]?[0-9]+)?|(?i:[+-]?inf(inity)?))$"
 _NUMBER = "^([+-]?([0-9]+" + _END
 _NUMBER_AS_WRITTEN = "^([+-]?((0|[1-9][0-9]*)" + _END  # without zeros in front, as of 007
@@ -103,42 +105,36 @@ def _read(
     content: str | pa.Buffer, separator: str, names: Sequence[str], n_skipped: int
 ) -> tuple[pa.Table, int]:
     """The rows as texts, and how many empty lines were left out."""
-    n_empty = n_skipped
 
-    def on_invalid(row: pyarrow.csv.InvalidRow) -> str:
-        nonlocal n_empty
-        if row.text.strip():
-            return "error"
-        n_empty += 1
-        return "skip"
-
-    parse = pyarrow.csv.ParseOptions(
-        delimiter=separator,
-        newlines_in_values=True,
-        ignore_empty_lines=False,
-        invalid_row_handler=on_invalid,
-    )
-    convert = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    for size in (2**20, largest_record()):
-        reading = pyarrow.csv.ReadOptions(skip_rows=n_skipped, block_size=size)
+    def read(ignore_empty_lines: bool, block_size: int = 2**20) -> pa.Table:
         source = pa.BufferReader(content) if isinstance(content, pa.Buffer) else content
         try:
-            found = pyarrow.csv.read_csv(source, reading, parse, convert)
-            break
+            return pyarrow.csv.read_csv(
+                source,
+                pyarrow.csv.ReadOptions(skip_rows=n_skipped, block_size=block_size),
+                pyarrow.csv.ParseOptions(
+                    delimiter=separator,
+                    newlines_in_values=True,
+                    ignore_empty_lines=ignore_empty_lines,
+                ),
+                pyarrow.csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
         except pa.ArrowInvalid as error:
-            if _STRADDLES not in str(error) or size == largest_record():
+            if _STRADDLES not in str(error) or block_size >= largest_record():
                 raise
-            n_empty = n_skipped
-    if len(names) == 1:  # an empty line looks like an empty cell there
-        is_there = pc.is_valid(found[0])
-        n_empty += len(found) - pc.sum(is_there, min_count=0).as_py()
-        found = found.filter(is_there)
-    return found, n_empty
+        return read(ignore_empty_lines, largest_record())
+
+    found = read(ignore_empty_lines=False)
+    is_empty = functools.reduce(pc.and_, (pc.is_null(column) for column in found.columns))
+    if not pc.any(is_empty, min_count=0).as_py():
+        return found, n_skipped
+    whole = read(ignore_empty_lines=True)  # without lines that are empty, rather than their cells
+    return whole, n_skipped + len(found) - len(whole)
 
 
 def _first_bad_row(path: Path, separator: str, names: Sequence[str]) -> str:
@@ -259,13 +255,14 @@ def _converted(column: pa.Array, wanted: str | None, decimal: str) -> pa.Array:
         if _all(found, _BOOLEAN) or _all(found, _pattern(_NUMBER_AS_WRITTEN, decimal)):
             return _converted(column, "number", decimal)
         if _all(found, _TIME):
-            return _trimmed(column).cast(pa.time32("s"))
+            moments = pc.binary_join_element_wise("1970-01-01", _trimmed(column), " ")
+            return moments.cast(pa.timestamp("s")).cast(pa.time32("s"))
         return column
     if wanted not in ("number", "boolean"):
         return column
     cells = _trimmed(column)
-    is_boolean = pc.match_substring_regex(cells, _BOOLEAN)
-    is_number = pc.match_substring_regex(cells, _pattern(_NUMBER, decimal))
+    is_boolean = pc.match_substring_regex(cells, _BIT if wanted == "boolean" else _BOOLEAN)
+    is_number = pc.and_not(pc.match_substring_regex(cells, _pattern(_NUMBER, decimal)), is_boolean)
     nothing = pa.scalar(None, pa.string())
     parts = {
         "number": _numbers(pc.if_else(is_number, cells, nothing), decimal),

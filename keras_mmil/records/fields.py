@@ -1,7 +1,7 @@
 """The parts of records with what they are taken for: a tree, made of what was seen."""
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from keras_mmil.records import kinds
@@ -9,7 +9,7 @@ from keras_mmil.records.kinds import Decision
 from keras_mmil.records.paths import alternative, child, item
 from keras_mmil.records.statistics import Bags, Observed, Records, Scalar, Seen, Values
 
-__all__ = ["KEY", "Field", "tree", "walk"]
+__all__ = ["KEY", "Field", "scalar_types", "tree", "walk"]
 
 KEY = "key"  # of the field that holds the keys of a bag by key
 _N_SHOWN = 3
@@ -189,3 +189,12 @@ def _shown(value: Scalar) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     text = " ".join(text.split()) or repr(text)
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+def scalar_types(fields: Iterable[Field]) -> dict[str, str]:
+    """The types of the values of some fields by their names, where they are of one type only."""
+    of_name: dict[str, set[str]] = {}
+    for each in fields:
+        of_name.setdefault(each.name, set()).add(each.type)
+    single = {name: types.pop() for name, types in of_name.items() if len(types) == 1}
+    return {name: type_ for name, type_ in single.items() if type_ not in ("", "record", "bag")}

@@ -1,20 +1,18 @@
 """Linked tables as nested records."""
 
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 
 from keras_mmil._support.types import Array
-from keras_mmil.records import arrow, csv_files
-from keras_mmil.records.whole import whole
+from keras_mmil.records import arrow
+from keras_mmil.records.fields import Field, scalar_types, walk
+from keras_mmil.records.sources import whole
 
 __all__ = ["Links", "columns_of_table", "link"]
 
@@ -81,9 +79,19 @@ class Links:
         """Links by pairs of columns, in any collection."""
         return cls(top, tuple(_pair(key) for key in keys), orphans)
 
-    def link(self, tables: Mapping[str, Any]) -> pa.StructArray:
-        """Tables that are so linked, as nested records."""
-        columns = {name: columns_of_table(name, table) for name, table in tables.items()}
+    def link(self, tables: Mapping[str, Any], root: Field | None = None) -> pa.StructArray:
+        """Tables that are so linked, as nested records.
+
+        Args:
+            tables: as of `link`.
+            root: the records of a schema of such tables, for the types of columns of CSV.
+        """
+        columns = {
+            name: columns_of_table(
+                name, table, None if root is None else _types_in(root, name, name == self.top)
+            )
+            for name, table in tables.items()
+        }
         if self.top not in columns:
             raise KeyError(
                 f"Expected a table at the top, one of {', '.join(columns)}. Received: {self.top!r}"
@@ -248,34 +256,34 @@ def _split(path: str, tables: Mapping[str, Mapping[str, pa.Array]]) -> tuple[str
     )
 
 
-def columns_of_table(name: str, source: Any) -> dict[str, pa.Array]:
+def columns_of_table(
+    name: str, source: Any, types: Mapping[str, str] | None = None
+) -> dict[str, pa.Array]:
     """The columns of a table.
 
     Args:
         name: of the table, for errors.
         source: as of `link`.
+        types: those of columns, by name, for files that do not say: as of `sources.batches`.
     """
-    table = _whole(source)
+    table = whole(source, types)
     if not pa.types.is_struct(table.type) or not table.type.num_fields:
         raise ValueError(f"Expected a table with columns. Received: none in {name!r}")
     names = [field.name for field in table.type]
     return dict(zip(names, table.flatten(), strict=True))
 
 
-def _whole(source: Any) -> pa.Array:
-    """A table as one array of structs."""
-    if isinstance(source, Mapping):
-        source = pa.table(dict(source))
-    elif isinstance(source, str | os.PathLike):
-        if Path(source).suffix == ".csv":
-            source = csv_files.table(Path(source))
-        elif Path(source).suffix == ".parquet" or Path(source).is_dir():
-            source = pyarrow.parquet.read_table(source)
-    elif hasattr(source, "set_axis") and not len(source):
-        source = pa.Table.from_pandas(source, preserve_index=False)
-    if isinstance(source, pa.Table):
-        return source.to_struct_array().combine_chunks()
-    return whole(source)
+def _types_in(root: Field, name: str, is_top: bool) -> dict[str, str]:
+    """The types of the columns of a table, in the records of linked tables."""
+    if is_top:
+        return scalar_types(root.parts)
+    found: dict[str, str] = {}
+    for part in walk(root):
+        if part.name == name or part.name.startswith(f"{name}_by_"):
+            inner = [part] if part.type == "record" else part.parts
+            for each in inner:
+                found |= scalar_types(each.parts)
+    return found
 
 
 def _alike(one: pa.Array, two: pa.Array, key: _Key) -> tuple[pa.Array, pa.Array]:

@@ -47,6 +47,8 @@ def records(path: Path, wanted: Wanted | None) -> Iterator[pa.Array]:
                     found = batch.to_struct_array()
                     yield from sizes.parts(found)
                     first += len(batch)
+            if not first and columns is None:
+                yield pa.RecordBatch.from_pylist([], file.schema_arrow).to_struct_array()
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

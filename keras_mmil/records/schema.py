@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import encoding
 from keras_mmil.records.choices import applicable
-from keras_mmil.records.fields import Field, tree
+from keras_mmil.records.fields import Field, scalar_types, tree
 from keras_mmil.records.linking import Links
 from keras_mmil.records.observing import observe
 from keras_mmil.records.parts import Parts
@@ -135,7 +135,7 @@ class Schema(Parts):
             TypeError, ValueError: as `infer`; the schema is then as it was.
         """
         observed = self._observed
-        for batch in batches(self._linked(source)):
+        for batch in batches(self._linked(source), types=scalar_types(self.root.parts)):
             observed = observed.merged(observe(batch.records))
         self._take(observed, self._choices)
 
@@ -206,7 +206,8 @@ class Schema(Parts):
         """
         root, expected = self._wanted(without), self._target(target)
         reader = Reader(root)
-        for batch in batches(self._linked(source), wanted(root.parts)):
+        types = scalar_types(self.root.parts)
+        for batch in batches(self._linked(source), wanted(root.parts), types):
             reader.add(batch)
         x = reader.result()
         return x if expected is None else expected.split(x)
@@ -257,10 +258,10 @@ class Schema(Parts):
                 f"Expected a source that can be read again. Received: a {type(source).__name__}"
             )
         linked, root = self._linked(source), self._wanted(without)
-        columns = wanted(root.parts)
+        columns, types = wanted(root.parts), scalar_types(self.root.parts)
         return streamed(
             root,
-            lambda: batches(linked, columns),
+            lambda: batches(linked, columns, types),
             batch_size=batch_size,
             shuffle=shuffle,
             seed=seed,
@@ -313,4 +314,4 @@ class Schema(Parts):
         """A source of records: of the tables, if it is of linked ones."""
         if self._links is None or not isinstance(source, Mapping):
             return source
-        return self._links.link(source)
+        return self._links.link(source, self.root)

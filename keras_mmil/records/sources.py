@@ -11,9 +11,10 @@ import pyarrow as pa
 from keras_mmil._support.types import Ints
 from keras_mmil.records import arrow, csv_files, json_files, parquet
 from keras_mmil.records.files import Files, Found, are_paths, ending, found_files
+from keras_mmil.records.keyed import joined
 from keras_mmil.records.plain import in_batches, to_arrow
 
-__all__ = ["Batch", "batches"]
+__all__ = ["Batch", "batches", "whole"]
 
 _ROWS = 2**16
 _EXPECTED = (
@@ -90,9 +91,29 @@ def batches(
             it may be, or does not fit in memory; it names the file, and the line or the record.
         FileNotFoundError: if there is no such file.
     """
+    return (batch for batch in _batches(source, wanted, types or {}) if len(batch.records))
+
+
+def whole(source: Any, types: Mapping[str, str] | None = None) -> pa.Array:
+    """All records of a source, an array of structs or maps, which can be taken apart.
+
+    Args:
+        source, types: as of `batches`.
+
+    Raises:
+        FileNotFoundError, TypeError, ValueError: as `batches`.
+    """
+    found = [batch.records for batch in _batches(source, None, types or {})]
+    return joined([records for records in found if len(records)] or found[:1], "")
+
+
+def _batches(
+    source: Any, wanted: parquet.Wanted | None, types: Mapping[str, str]
+) -> Iterator[Batch]:
+    """Records in batches, which may be empty."""
     first = offset = 0
     file = ""
-    for read in _arrays(source, wanted, types or {}):
+    for read in _arrays(source, wanted, types):
         if read.file != file:
             file, offset = read.file, first
         numbers = range(first, first + len(read.records))
@@ -100,8 +121,7 @@ def batches(
             records = arrow.plain_types(read.records)
             batch = Batch(numbers, records, read.lines, file, offset)
             _check(batch)
-        if len(records):
-            yield batch
+        yield batch
         first += len(records)
 
 
@@ -223,7 +243,8 @@ def _column(column: Any, name: str) -> pa.Array:
 
 
 def _of_table(table: pa.Table) -> Iterator[pa.Array]:
-    for batch in table.to_batches(max_chunksize=_ROWS):
+    found = table.to_batches(max_chunksize=_ROWS)
+    for batch in found or [pa.RecordBatch.from_pylist([], table.schema)]:
         yield batch.to_struct_array()
 
 

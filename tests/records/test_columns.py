@@ -7,7 +7,7 @@ import pytest
 
 from keras_mmil.records import Schema
 from keras_mmil.records.columns import numbers_at, values_at
-from keras_mmil.records.whole import whole
+from keras_mmil.records.sources import whole
 
 RECORDS = [
     {

@@ -73,7 +73,7 @@ def bombs(folder):
         pyarrow.parquet.write_table(
             table, path, compression="zstd", row_group_size=n, store_schema=False
         )
-        assert path.stat().st_size < 2**18, name
+        assert path.stat().st_size < 2**20, name
     return [folder / f"{name}.parquet" for name in tables]
 
 
