@@ -1,10 +1,10 @@
 """Formats that the library writes itself: shards, records, schemas, networks, rules and runs."""
 
-import gzip
 import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet
 import tensorflow as tf
 from damage import plain
@@ -87,16 +87,35 @@ def make_records(ending):
             pa.parquet.write_table(pa.Table.from_pylist(found), path, row_group_size=5)
         elif ending == "json":
             path.write_text(json.dumps(found, indent=1))
+        elif ending == "tsv":
+            rows = [list(found[0])[:-1], *([x or "" for x in each.values()][:-1] for each in found)]
+            path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
         else:
             content = "".join(json.dumps(each) + "\n" for each in found).encode()
-            path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+            with pa.output_stream(str(path), compression=_PACKED.get(path.suffix)) as file:
+                file.write(content.decode().encode("utf-16") if "16" in ending else content)
 
     return make
 
 
-def load_records(ending):
+_PACKED = {".gz": "gzip", ".zst": "zstd"}
+
+
+def make_partitions(folder):
+    """Parquet files in folders such as paid=true, whose names are all that says so."""
+    table = pa.Table.from_pylist(_records())
+    pa.dataset.write_dataset(
+        table,
+        folder / "orders",
+        format="parquet",
+        partitioning=["paid"],
+        partitioning_flavor="hive",
+    )
+
+
+def load_records(ending=None):
     def load(folder):
-        path = folder / f"orders.{ending}"
+        path = folder / ("orders" if ending is None else f"orders.{ending}")
         schema = Schema.infer(path)
         return [str(schema), {name: _listed(x) for name, x in schema.read(path).items()}]
 
@@ -267,6 +286,11 @@ FORMATS = [
         Format(f"records-{e}", make_records(e), load_records(e), errors=_RECORD_ERRORS)
         for e in ("jsonl", "jsonl.gz", "json", "parquet")
     ),
+    *(
+        Format(f"records-{e}", make_records(e), load_records(e), errors=_RECORD_ERRORS, n=100)
+        for e in ("jsonl.zst", "utf-16.jsonl", "tsv")
+    ),
+    Format("records-folders", make_partitions, load_records(), errors=_RECORD_ERRORS, n=100),
     Format("schema", make_schema, load_schema),
     Format("keras", make_network, load_weights, n=80),
     Format(
