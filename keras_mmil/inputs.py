@@ -158,8 +158,14 @@ def complete_inputs(x: Any, expected: Inputs) -> Any:
     if not isinstance(expected, dict):
         is_plain = isinstance(x, (list, tuple, np.ndarray, str, bytes))
         is_text = is_plain and getattr(expected, "dtype", None) == "string"
-        return _strings(x, "inputs") if is_text else x
+        if is_text:
+            return _strings(x, "inputs")
+        if isinstance(expected, keras.KerasTensor):
+            _check_instances(x, expected, "inputs")
+        return x
     x = _by_name(x, expected, "inputs")
+    for key, part in x.items():
+        _check_instances(part, expected[key], key)
     return {key: x.get(key) for key in expected}
 
 
@@ -205,6 +211,7 @@ def _checked(x: Any, spec: keras.KerasTensor, name: str, may_be_missing: bool) -
             f"Expected the nesting of the model's input, shape {spec.shape}. "
             f"Received: {name}.shape={tuple(x.shape)}"
         )
+    _check_instances(x, spec, name)
     if x.shape[0] == 0:
         raise ValueError(f"Expected at least one top-bag. Received: {name}.shape={tuple(x.shape)}")
     if dtype != tf.string:
@@ -212,6 +219,21 @@ def _checked(x: Any, spec: keras.KerasTensor, name: str, may_be_missing: bool) -
             ragged.check_finite(x, name)
         _check_integers(x, tf.as_dtype(spec.dtype), name)
     return x
+
+
+def _check_instances(x: Any, spec: keras.KerasTensor, name: str) -> None:
+    """Raise where numbers are instances, and the model's instances are vectors of them."""
+    if not isinstance(x, tf.RaggedTensor) or len(x.shape) != len(spec.shape):
+        return
+    if x.shape[-1] is None and spec.shape[-1] is not None:
+        shape = f"inner_shape=({spec.shape[-1]},)"
+        raise ValueError(
+            f"Expected instances of {spec.shape[-1]} features, for the model's input of shape "
+            f"{spec.shape}. Received: {name}.shape={tuple(x.shape)}, of bags of numbers. If the "
+            f"innermost lists are instances, give {shape} to `ragged.from_nested_lists` or "
+            f"`tf.ragged.constant`; `ragged.from_nested_lists({name}.to_list(), {shape})` makes "
+            "them of what there is"
+        )
 
 
 def _check_integers(x: tf.RaggedTensor | tf.Tensor | Array, expected: tf.DType, name: str) -> None:

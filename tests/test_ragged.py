@@ -1,12 +1,15 @@
 """Helpers on RaggedTensors, compared with Python's lists and with tf.ragged.constant."""
 
+import re
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_mmil import Bags, ragged
+from keras_mmil import Bags, Model, layers, ragged
 
 few = settings(max_examples=25)
 
@@ -378,3 +381,37 @@ def test_sizes_of_numpy_split():
     for sizes in ([2.0, 2.0], [True, 3], True, 4, [4.5, -0.5]):
         with pytest.raises(ValueError, match="Received: sizes="):
             ragged.split(x, sizes)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_vectors_that_became_bags_are_explained(depth):
+    """Innermost lists are bags of numbers by default, and the errors say what to do."""
+    lists = [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]]
+    lists = [lists, lists[:1]] if depth == 2 else lists
+    stacked = tf.ragged.stack([tf.ragged.constant(each) for each in lists])
+    inputs = keras.Input((None,) * depth + (2,), ragged=True, name="bags")
+    bags = inputs
+    for _ in range(depth):
+        bags = layers.BagLayer(3)(bags)
+    model = Model(inputs, keras.layers.Dense(1)(bags))
+    named = Model({"bags": inputs}, model.outputs)
+    for each in (model, named):
+        each.compile("adam", "mse")
+    for x in (ragged.from_nested_lists(lists), tf.ragged.constant(lists), stacked):
+        for each in (model, named):
+            for act in (lambda x: each.fit(x, np.zeros(2)), each.predict, each):  # noqa: B023
+                with pytest.raises(
+                    ValueError, match=r"instances of 2 features.* `ragged.from_nested_lists\("
+                ) as seen:
+                    act(x)
+        name = re.search(r"from_nested_lists\((\w+)\.to_list", str(seen.value))[1]
+        found = re.search(r"; `(.*)` makes", str(seen.value))[1]
+        mended = eval(found, {"ragged": ragged, name: x})  # what the message says helps
+        assert model.predict(mended, verbose=0).shape == (2, 1)
+        with pytest.raises(ValueError, match=r"known number of features.*inner_shape=\(3,\)"):
+            layers.BagLayer(3)(x)
+        built = keras.layers.Dense(2)
+        built.build((None, 2))
+        for layer in (keras.layers.Dense(2), built):
+            with pytest.raises(ValueError, match=r"are vectors, for a Dense.*inner_shape=\(3,\)"):
+                layers.InstanceWise(layer)(x)

@@ -146,7 +146,9 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         if features is None:
             raise ValueError(
                 f"BagLayer '{self.name}' expected a known number of features. "
-                f"Received: inputs.shape={tuple(inputs_shape)}"
+                f"Received: inputs.shape={tuple(inputs_shape)}. If the innermost lists are "
+                "instances, give their inner_shape to `ragged.from_nested_lists` or "
+                "`tf.ragged.constant`, such as inner_shape=(3,)"
             )
         self._features = features
         if self.units is not None:

@@ -48,12 +48,15 @@ class InstanceWise(RawInputs, keras.layers.Wrapper):
 
     def build(self, input_shape: Shape) -> None:
         if not self.layer.built:
-            self.layer.build((None, *input_shape[depth_of(input_shape) :]))
+            inner = input_shape[depth_of(input_shape) :]
+            self._check_instances(input_shape, len(inner))
+            self.layer.build((None, *inner))
 
     def call(self, inputs: tf.RaggedTensor, training: bool | None = None) -> tf.RaggedTensor:
         if not isinstance(inputs, tf.RaggedTensor):
             raise ValueError(self._dense_message(inputs))
         flat = inputs.flat_values
+        self._check_instances(inputs.shape, len(flat.shape) - 1)
         is_empty = tf.shape(flat)[0] == 0
         one_row = tf.concat([[1], tf.shape(flat)[1:]], axis=0)
         instances = tf.cond(is_empty, lambda: tf.zeros(one_row, flat.dtype), lambda: flat)
@@ -63,6 +66,17 @@ class InstanceWise(RawInputs, keras.layers.Wrapper):
         check_no_mask(self, outputs, "outputs of its layer")
         outputs = tf.cond(is_empty, lambda: outputs[:0], lambda: outputs)
         return inputs.with_flat_values(outputs)
+
+    def _check_instances(self, shape: Shape, rank: int) -> None:
+        """Raise where instances are numbers, and the layer is for vectors."""
+        spec = getattr(self.layer, "input_spec", None)
+        if rank == 0 and (getattr(spec, "min_ndim", None) or 0) > 1:
+            raise ValueError(
+                f"InstanceWise '{self.name}' expected instances that are vectors, for a "
+                f"{type(self.layer).__name__}. Received: inputs.shape={tuple(shape)}, of bags of "
+                "numbers. If the innermost lists are instances, give their inner_shape to "
+                "`ragged.from_nested_lists` or `tf.ragged.constant`, such as inner_shape=(3,)"
+            )
 
     def compute_output_spec(
         self, inputs: keras.KerasTensor, training: bool | None = None

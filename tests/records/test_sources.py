@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from keras_mmil.records import Schema, plain, sources
+from keras_mmil.records import Schema, csv_files, json_files, parquet, plain, sources
 
 RECORDS = [{"n": i, "t": "ab"[i % 2], "o": [{"x": i / 2}] * (i % 3)} for i in range(12)]
 
@@ -198,3 +198,23 @@ def test_errors_of_records_name_the_file(name, text, error, tmp_path):
     path.write_text(text)
     with pytest.raises(error, match=re.escape(str(path))):
         Schema.infer(path)
+
+
+@pytest.mark.parametrize("error", [MemoryError, pa.ArrowMemoryError])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.parquet"])
+def test_records_that_do_not_fit_in_memory(error, name, tmp_path, monkeypatch):
+    path = tmp_path / name
+    content = {"a.json": '[{"x": 1}]', "a.jsonl": '{"x": 1}\n'}.get(name, "x\n1\n")
+    path.write_text(content)
+    if name == "a.parquet":
+        pyarrow.parquet.write_table(pa.table({"x": [1]}), path)
+
+    def fails(*_, **__):
+        raise error("malloc of size 1099511627776 failed")
+
+    monkeypatch.setattr(json_files, "_read_block", fails)
+    monkeypatch.setattr(json_files, "records_to_arrow", fails)
+    monkeypatch.setattr(csv_files, "_read", fails)
+    monkeypatch.setattr(parquet, "_texts", fails)
+    with pytest.raises(ValueError, match=rf"that fit in memory. Received: .*{name}$"):
+        whole(path)
