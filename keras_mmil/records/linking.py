@@ -34,7 +34,7 @@ def link(
 
     Args:
         tables: dict from names to tables: DataFrames, Arrow Tables, lists of dicts, dicts of
-            columns, or paths of Parquet, JSON or CSV files.
+            columns, or paths of Parquet, JSON or CSV files; whatever `Schema.infer` takes.
         top: name of the table whose rows are the records.
         keys: pairs of a column that refers and the column that it refers to:
             `("orders.customer", "customers.id")`. Values of the latter are distinct; null refers

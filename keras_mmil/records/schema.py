@@ -71,17 +71,25 @@ class Schema(Parts):
         """The schema of some records.
 
         Args:
-            source: a list or another iterable of dicts; a path of a .json, .jsonl, .ndjson (each
-                also .gz) or .parquet file, or of a folder of Parquet files, which are read as
-                streams, or of a .csv file; a pandas DataFrame; or an Arrow Table, or what can be
-                made one.
+            source: a list or another iterable of dicts, dataclasses, named tuples or NumPy records;
+                the path of a .json, .jsonl, .ndjson or .parquet file, which are read as streams, or
+                of a .csv or .tsv file (all but .parquet also .gz and .zst), or of a folder of such,
+                a pattern, or a list of paths; `Files`, which also say how they are to be read; a
+                dict of columns; a DataFrame of pandas or Polars; a structured array; or an Arrow
+                Table, or whatever has Arrow's interface.
             choices: kinds by path, such as the `choices` of another schema; those of parts that the
                 records have are made.
             links: of the tables that `source` was made of, the `links` of another schema.
 
         Raises:
             TypeError: if `source`, or a value in it, is no part of records; with its path.
-            ValueError: if there are no records, a file is damaged, or a choice is impossible.
+            FileNotFoundError: if there is no such file.
+            ValueError: if there are no records, a file is damaged, a record is larger than it may
+                be, or a choice is impossible.
+
+        Warns:
+            UserWarning: of empty lines in a file, which are left out; and of what was found out on
+                how a file is to be read.
         """
         schema = cls()
         schema._links = links
