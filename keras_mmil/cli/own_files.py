@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,14 +11,15 @@ import pyarrow.parquet
 
 from keras_mmil._support.checksums import checksum_of_file
 from keras_mmil._support.types import PathLike
-from keras_mmil.records import Schema
+from keras_mmil.records import Schema, csv_files
 from keras_mmil.records.fields import scalar_types
+from keras_mmil.records.files import ENDINGS, ending, found_files
 from keras_mmil.records.linking import Links, columns_of_table
+from keras_mmil.records.opening import unpacked
 from keras_mmil.records.sources import batches, whole
 
 __all__ = ["checksums", "did_you_mean", "new_records", "read", "users_errors"]
 
-_ENDINGS = (".csv", ".parquet", ".json", ".jsonl", ".ndjson")
 _ROWS = 4096  # records of a piece that is predicted
 _N_SHOWN = 12
 
@@ -58,7 +60,7 @@ def checksums(
     where = _located(path, tables, keys, top)
     files = list(where.values()) if isinstance(where, dict) else [where]
     if where == path and path.is_dir():
-        files = sorted(path.rglob("*.parquet"))
+        files = [each.path for each in found_files(path)]
     around = path if path.is_dir() else path.parent
     return {file.relative_to(around).as_posix(): checksum_of_file(file) for file in files}
 
@@ -155,33 +157,53 @@ def _located(
     found = _tables_in(path)
     if is_linked:
         return _chosen(path, found, tables, keys or (), top)
-    if found and all(file.suffix == ".parquet" for file in found.values()):
-        names = {tuple(sorted(pyarrow.parquet.read_schema(x).names)) for x in found.values()}
-        if len(names) == 1:
-            return path
-    elif not found and any(path.rglob("*.parquet")):
-        return path
     if len(found) == 1:
         (file,) = found.values()
         return file
-    if not found:
-        raise FileNotFoundError(
-            f"Expected files that end in {', '.join(_ENDINGS)}. Received: {path} without one"
-        )
+    if not found or _are_alike([*found.values()]):
+        found_files(path)  # which raises where there are none
+        return path
     wanted = "--key, such as --key orders.customer=customers.id, for a folder of several tables"
     if keys is None:
         wanted = "one file of records, as those that the run was trained on"
-    raise ValueError(f"Expected {wanted}. Received: {path} with {', '.join(found)}")
+    more = f", … ({len(found)} in all)" if len(found) > _N_SHOWN else ""
+    shown = ", ".join([*found][:_N_SHOWN]) + more
+    raise ValueError(f"Expected {wanted}. Received: {path} with {shown}")
+
+
+def _are_alike(files: Sequence[Path]) -> bool:
+    """Whether files are parts of the same records, rather than tables: they have the same fields.
+
+    Of JSON, in which fields may be absent, a few files are looked at, and most of the fields count.
+    """
+    if len({ending(file) for file in files}) > 1:
+        return False
+    if ending(files[0]) == ".parquet":
+        return len({frozenset(pyarrow.parquet.read_schema(file).names) for file in files}) == 1
+    if ending(files[0]) in (".csv", ".tsv"):
+        return len({frozenset(csv_files.columns(file)) for file in files}) == 1
+    some = [files[i] for i in {0, len(files) // 2, len(files) - 1}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are given when the records are read
+        fields = [_fields_of(file) for file in some]
+    return all(2 * len(fields[0] & each) > len(fields[0] | each) for each in fields)
+
+
+def _fields_of(file: Path) -> set[str]:
+    """The names of the fields of the first records in a file."""
+    for batch in batches([file, file]):  # as one of several
+        type_ = batch.records.type
+        return {field.name for field in type_} if pa.types.is_struct(type_) else set()
+    return set()
 
 
 def _tables_in(folder: Path) -> dict[str, Path]:
     """The files of a folder that may be tables, by their names without endings."""
     found: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
-        name = file.name.removesuffix(".gz") if "json" in file.name else file.name
-        if not file.is_file() or Path(name).suffix not in _ENDINGS:
+        if not file.is_file() or ending(file) not in ENDINGS or file.name.startswith((".", "_")):
             continue
-        stem = Path(name).stem
+        stem = unpacked(file).stem
         if stem in found:
             raise ValueError(
                 f"Expected one file for each table. Received: {found[stem].name} and {file.name} "

@@ -14,7 +14,7 @@ import pyarrow.csv
 from keras_mmil.records import arrow
 from keras_mmil.records.opening import DAMAGES, TextFile, check_packing, largest_record, unpacked
 
-__all__ = ["table", "texts", "typed"]
+__all__ = ["columns", "table", "texts", "typed"]
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 2**16  # bytes in which separators are looked for
@@ -22,6 +22,7 @@ _CHUNK = 2**22
 _STRADDLES = "straddling object"
 _MISSING = [x for x in pyarrow.csv.ConvertOptions().null_values if x]  # in numbers and booleans
 
+_LINE = re.compile("[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _BOOLEAN = "^(true|True|TRUE|false|False|FALSE)$"
 _BIT = "^(true|True|TRUE|false|False|FALSE|0|1)$"
 _TIME = "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
@@ -54,12 +55,7 @@ def texts(path: Path) -> pa.Table:
         content, sample = _content(path)
     except DAMAGES as error:
         raise ValueError(f"Expected a whole file of CSV. Received: {path}: {error}") from error
-    lines = sample.splitlines()
-    n_skipped = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
-    separator = "\t" if unpacked(path).suffix == ".tsv" else _separator(lines[n_skipped:])
-    names = next(csv.reader(lines[n_skipped:], delimiter=separator), [])
-    if not names:
-        raise ValueError(f"Expected the names of columns. Received: {path}, which is empty")
+    names, separator, n_skipped = _header(sample, path)
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise ValueError(f"Expected columns of different names. Received: {twice} twice in {path}")
     try:
@@ -70,6 +66,31 @@ def texts(path: Path) -> pa.Table:
     if n_empty:
         warnings.warn(f"{n_empty} empty lines of {path} are left out.", stacklevel=2)
     return found
+
+
+def columns(path: Path) -> list[str]:
+    """The names of the columns of a file.
+
+    Raises:
+        ValueError: if it is empty or damaged.
+    """
+    try:
+        with TextFile(path) as file:
+            sample = file.read(_SAMPLE).decode(errors="replace")
+    except DAMAGES as error:
+        raise ValueError(f"Expected a whole file of CSV. Received: {path}: {error}") from error
+    return _header(sample, path)[0]
+
+
+def _header(sample: str, path: Path) -> tuple[list[str], str, int]:
+    """The names of columns, what separates them, and how many empty lines are above them."""
+    lines = _LINE.findall(sample)
+    n_skipped = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+    separator = "\t" if unpacked(path).suffix == ".tsv" else _separator(lines[n_skipped:])
+    names = next(csv.reader(lines[n_skipped:], delimiter=separator), [])
+    if not names:
+        raise ValueError(f"Expected the names of columns. Received: {path}, which is empty")
+    return names, separator, n_skipped
 
 
 def _content(path: Path) -> tuple[str | pa.Buffer, str]:

@@ -55,10 +55,9 @@ class Batch(NamedTuple):
 
 
 def _at(numbers: range | Ints, places: slice | Ints) -> range | Ints:
-    if isinstance(numbers, range) and not isinstance(places, slice):
-        numbers = np.arange(numbers.start, numbers.stop)
-    found: range | Ints = numbers[places]  # type: ignore[index] # of a range only slices
-    return found
+    if isinstance(places, slice):
+        return numbers[places]
+    return np.asarray(numbers)[places]
 
 
 class _Read(NamedTuple):

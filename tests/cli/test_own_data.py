@@ -199,8 +199,30 @@ def test_files_of_parquet_with_other_columns_are_no_parts(tmp_path):
         pyarrow.parquet.write_table(table, tmp_path / f"{name}.parquet")
     with pytest.raises(ValueError, match=r"Expected --key.* with a, b"):
         own(tmp_path, "a")
-    with pytest.raises(FileNotFoundError, match=r"files that end in \.csv"):
+    with pytest.raises(FileNotFoundError, match=r"files that end in \.parquet, \.csv"):
         own(Path(__file__).parent / "..", "a")
+
+
+def test_folders_of_records_in_many_files(lines, tmp_path):
+    """Parts of the same records, rather than tables, which have other fields."""
+    expected = own(lines, "segment").records.to_pylist()
+    one_each, hive, tables = tmp_path / "json", tmp_path / "hive", tmp_path / "csv"
+    for i, record in enumerate(CUSTOMERS):
+        part = hive / f"city={record['city']}"
+        for folder in (one_each, part, tables):
+            folder.mkdir(parents=True, exist_ok=True)
+        (one_each / f"{i:04}.json").write_text(json.dumps(record))
+        rest = {name: value for name, value in record.items() if name != "city"}
+        pyarrow.parquet.write_table(pa.Table.from_pylist([rest]), part / f"{i:04}.parquet")
+        own_records.write_csv(tables / f"{i:04}.csv", [{"id": i, "y": i % 2}])
+    assert own(one_each, "segment").records.to_pylist() == expected
+    found = {record["id"]: record for record in own(hive, "segment").records.to_pylist()}
+    assert found == {record["id"]: record for record in expected}
+    assert len(own(tables, "y").records) == len(CUSTOMERS)
+    for i in range(99):
+        own_records.write_csv(tables / f"{i:04}.csv", [{f"x{i}": i}])
+    with pytest.raises(ValueError, match=r"^Expected --key, .* with 0000, 0001, .* in all\)$"):
+        own(tables, "x0")
 
 
 def test_choices_of_a_schema(lines, tmp_path):
