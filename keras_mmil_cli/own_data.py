@@ -11,7 +11,7 @@ from keras_mmil_cli.quiet import quiet
 __all__ = ["add_commands"]
 
 _KEY = re.compile(r"[^=]*[^=.][.][^=]+=[^=]*[^=.][.][^=]+")
-_DATA = "file that ends in .jsonl, .ndjson, .json, .parquet or .csv, or folder"
+_DATA = "file that ends in .jsonl, .ndjson, .json, .parquet, .csv or .tsv, or folder"
 _FORMS = ("sql", "prolog", "python", "json", "savedmodel")
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "check_depth",
     "holds_mixed",
     "mixed",
+    "no_records",
     "places",
     "plain_types",
     "present",
@@ -121,6 +122,11 @@ def check_depth(type_: pa.DataType) -> None:
         depth += 1
         if depth > 2 * MAX_DEPTH:  # a bag of records is two
             raise ValueError(f"Expected at most {MAX_DEPTH} levels of bags. Received: more")
+
+
+def no_records(schema: pa.Schema) -> pa.Array:
+    """An array of structs without any, for the names of their fields."""
+    return pa.StructArray.from_arrays([pa.nulls(0)] * len(schema), schema.names)
 
 
 def plain_types(array: pa.Array) -> pa.Array:

@@ -3,6 +3,7 @@
 import glob
 import os
 import urllib.parse
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,17 +136,27 @@ def _expanded(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
             )
         yield path, {}
         return
-    is_empty = True
-    for file in sorted(path.rglob("*")):
-        inner = file.relative_to(path).parts
-        is_hidden = any(part.startswith(_HIDDEN) for part in inner)
-        if ending(file) in ENDINGS and not is_hidden and file.is_file():
-            is_empty = False
-            yield file, dict(_parted(folder) for folder in inner[:-1] if "=" in folder)
-    if is_empty:
+    inside = [file for file in sorted(path.rglob("*")) if _is_of_records(file, path)]
+    if not inside:
         raise FileNotFoundError(
             f"Expected files that end in {', '.join(ENDINGS)} in a folder. Received: {path}"
         )
+    others = [file for file in inside if ending(file) != ".json"]
+    if others and len(others) < len(inside):  # such as manifest.json
+        left = len(inside) - len(others)
+        warnings.warn(
+            f"{left} .json files beside {ending(others[0])} files in {path} are left out.",
+            stacklevel=2,
+        )
+        inside = others
+    for file in inside:
+        folders = file.relative_to(path).parts[:-1]
+        yield file, dict(_parted(folder) for folder in folders if "=" in folder)
+
+
+def _is_of_records(file: Path, folder: Path) -> bool:
+    is_hidden = any(part.startswith(_HIDDEN) for part in file.relative_to(folder).parts)
+    return ending(file) in ENDINGS and not is_hidden and file.is_file()
 
 
 def _parted(folder: str) -> tuple[str, str]:

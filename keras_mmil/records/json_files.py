@@ -40,6 +40,7 @@ _NEWLINE, _OPEN, _CLOSE, _QUOTE, _COLON, _ESCAPE = map(ord, '\n{}":\\')
 _OPENING, _CLOSING = (np.frombuffer(brackets, np.uint8) for brackets in (b"{[", b"}]"))
 _BEHIND_OBJECTS = np.frombuffer(b"\n,]}", np.uint8)
 _BLANKS = np.frombuffer(_BLANK.encode(), np.uint8)
+_BLANK_TEXT = re.compile(f"[{_BLANK}]*+")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _NEAR = 64  # characters before the end of a text within which it may be cut
 _ENVELOPES = ("data", "records", "results", "rows")
@@ -497,8 +498,7 @@ class _Text:
     def peek(self) -> str:
         """The next character that is no blank; none at the end."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in _BLANK:
-                self._at += 1
+            self._at = _BLANK_TEXT.match(self._text, self._at).end()
             if self._at < len(self._text) or not self._more():
                 return self._text[self._at : self._at + 1]
 

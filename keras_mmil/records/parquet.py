@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from keras_mmil.records import arrow
 from keras_mmil.records.opening import LIMIT, largest_record
 
 __all__ = ["Wanted", "records"]
@@ -48,7 +49,7 @@ def records(path: Path, wanted: Wanted | None) -> Iterator[pa.Array]:
                     yield from sizes.parts(found)
                     first += len(batch)
             if not first and columns is None:
-                yield pa.RecordBatch.from_pylist([], file.schema_arrow).to_struct_array()
+                yield arrow.no_records(file.schema_arrow)
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

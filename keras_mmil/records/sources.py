@@ -194,14 +194,20 @@ def _of_memory(source: Any) -> Iterator[pa.Array]:
 
 def _of_stream(source: Any) -> Iterator[pa.Array]:
     """The records of what has Arrow's interface, such as a DataFrame or a Series of Polars."""
-    reader = pa.chunked_array(source)
-    if not pa.types.is_struct(reader.type):
-        raise TypeError(f"Expected records. Received: a {type(source).__name__} of {reader.type}")
-    return (
-        chunk[first : first + _ROWS]
-        for chunk in reader.iterchunks()
-        for first in range(0, len(chunk), _ROWS)
-    )
+    try:
+        reader = pa.RecordBatchReader.from_stream(source)
+    except pa.ArrowInvalid as error:
+        raise TypeError(
+            f"Expected records. Received: a {type(source).__name__} of others"
+        ) from error
+    return _of_reader(reader)
+
+
+def _of_reader(reader: pa.RecordBatchReader) -> Iterator[pa.Array]:
+    yield arrow.no_records(reader.schema)  # for its fields
+    for batch in reader:
+        for first in range(0, len(batch), _ROWS):
+            yield batch[first : first + _ROWS].to_struct_array()
 
 
 def _of_columns(columns: Mapping[Any, Any]) -> Iterator[pa.Array]:
@@ -242,8 +248,8 @@ def _column(column: Any, name: str) -> pa.Array:
 
 
 def _of_table(table: pa.Table) -> Iterator[pa.Array]:
-    found = table.to_batches(max_chunksize=_ROWS)
-    for batch in found or [pa.RecordBatch.from_pylist([], table.schema)]:
+    yield arrow.no_records(table.schema)  # for its fields
+    for batch in table.to_batches(max_chunksize=_ROWS):
         yield batch.to_struct_array()
 
 

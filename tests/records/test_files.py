@@ -56,7 +56,14 @@ def test_folders_patterns_and_lists(names, tmp_path):
     folder = tmp_path / "records"
     for i, name in enumerate(names):
         write(folder / name, RECORDS[4 * i : 4 * i + 4])
-    for junk in ("_SUCCESS", ".a.json", "notes.txt", "_old/a.csv", ".hidden/b.parquet"):
+    for junk in (
+        "_SUCCESS",
+        "_delta_log/0.json",
+        ".a.json",
+        "notes.txt",
+        "_old/a.csv",
+        ".hidden/b.parquet",
+    ):
         (folder / junk).parent.mkdir(exist_ok=True)
         (folder / junk).write_text("no records")
     paths = [folder / name for name in names]
@@ -111,7 +118,7 @@ def test_errors_name_the_file_and_the_place_in_it(tmp_path):
         ("{}/empty", FileNotFoundError, r"that end in .parquet, .csv, .* in a folder"),
         ("{}/a.txt", ValueError, r"that ends in .parquet, .csv, .*\.zst behind it\)\. Rec"),
         ("{}/p.parquet.gz", ValueError, r"that ends in .parquet"),
-        ("{}", ValueError, r"files of one format\. Received: \.csv, \.json in [^,]*$"),
+        (["{}/a.csv", "{}/b.json"], ValueError, r"of one format\. Received: \.csv, \.json in"),
         (["{}/a.csv", 5], TypeError, r"Expected paths\. Received: a int, 5"),
         (Files("{}/a.csv", records="x"), ValueError, r"\.json files, for records='x'"),
         (Files("{}/b.json", decimal=","), ValueError, r"\.csv or \.tsv files, for decimal=','"),
@@ -132,6 +139,16 @@ def test_what_is_refused(source, error, message, tmp_path):
         source = [x.format(tmp_path) if isinstance(x, str) else x for x in source]
     with pytest.raises(error, match=message):
         whole(source)
+
+
+def test_json_beside_other_files_is_about_them(tmp_path):
+    for name in ("a.parquet", "in/b.parquet", "manifest.json"):
+        write(tmp_path / name, RECORDS)
+    with pytest.warns(UserWarning, match=r"1 \.json files beside \.parquet files in .* left out"):
+        assert whole(tmp_path) == RECORDS * 2
+    write(tmp_path / "c.csv", RECORDS)
+    with pytest.raises(ValueError, match=r"of one format"), pytest.warns(match="are left out"):
+        whole(tmp_path)
 
 
 def test_what_files_takes():
