@@ -401,18 +401,14 @@ def document(
         one = text.one()
     if one is None:
         yield from lines(path)
-    else:
-        yield from _numbered(_of_one(one[0], path, text, is_alone))
+        return
+    inside = _envelope(one[0], path, is_alone) if isinstance(one[0], Mapping) else None
+    records = one if inside is None else inside
+    yield from _numbered(text.arrays((i, each, 0) for i, each in enumerate(records)))
 
 
 def _numbered(arrays: Iterable[pa.Array]) -> Iterator[tuple[pa.Array, None]]:
     return ((array, None) for array in arrays)
-
-
-def _of_one(value: Any, path: Path, text: "_Text", is_alone: bool) -> Iterator[pa.Array]:
-    """The records of one object: itself, or what is in it."""
-    found = _envelope(value, path, is_alone) if isinstance(value, Mapping) else None
-    return text.arrays((i, each, 0) for i, each in enumerate([value] if found is None else found))
 
 
 def _envelope(value: Mapping[str, Any], path: Path, is_alone: bool) -> list[Any] | None:
@@ -436,6 +432,7 @@ def _envelope(value: Mapping[str, Any], path: Path, is_alone: bool) -> list[Any]
             f"or records={EACH!r}, see `keras_mmil.records.Files`, to read each value of an object "
             f"as a record. Received: {path}, an object of {len(value)} objects with the same keys"
         )
+    bags = {key: each for key, each in bags.items() if len(each) > 1}
     if bags:
         names = " or ".join(map(repr, bags))
         _say(

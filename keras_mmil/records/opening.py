@@ -84,10 +84,10 @@ class TextFile:
     def read(self, n: int) -> bytes:
         """About so many bytes; none only at the end."""
         while True:
-            found: bytes = self._file.read(n)
+            found = self._read(n)
             is_end = not found
             if self._is_new:
-                found += self._file.read(max(0, 3 - len(found)))
+                found += self._read(max(0, 3 - len(found)))
                 self._is_new = False
                 if found.startswith(_UTF_16):
                     self._decoder = codecs.getincrementaldecoder("utf-16")()
@@ -97,6 +97,11 @@ class TextFile:
                 found = self._decoder.decode(found, is_end).encode()
             if found or is_end:
                 return found
+
+    def _read(self, n: int) -> bytes:
+        if isinstance(self._file, pa.NativeFile):  # whose `read` leaks n bytes where it raises
+            return self._file.read_buffer(n).to_pybytes()
+        return self._file.read(n)
 
     def __enter__(self) -> "TextFile":
         return self

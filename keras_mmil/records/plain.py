@@ -129,7 +129,7 @@ def _is_changed(array: pa.Array, values: Callable[[], Iterable[Any]]) -> bool:
         columns = zip(array.type, array.flatten(), strict=True)
         return any(_is_changed(x, _column(values, field.name)) for field, x in columns)
     if pa.types.is_list(array.type):
-        if any(hasattr(type_, "_asdict") for type_ in set(map(type, values()))):
+        if any(hasattr(type_, "__match_args__") for type_ in set(map(type, values()))):
             return True
         return _is_changed(
             array.flatten(), lambda: [x for bag in values() if isinstance(bag, _BAGS) for x in bag]
@@ -176,8 +176,8 @@ def _fields_of(value: Any) -> Mapping[Any, Any] | None:
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return value._asdict()
+    if isinstance(value, tuple) and hasattr(value, "__match_args__"):  # a named tuple
+        return dict(zip(value.__match_args__, value, strict=True))
     if isinstance(value, np.void) and value.dtype.names:
         return {name: value[name] for name in value.dtype.names}
     return None

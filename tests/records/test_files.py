@@ -3,6 +3,8 @@
 import gzip
 import json
 import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -182,3 +184,18 @@ def test_folders_of_partitions(values, tmp_path):
     shutil.copy(next(name.rglob("*.parquet")), tmp_path / "astray.parquet")
     with pytest.raises(ValueError, match=r"all files in folders of part, year\. Received: others"):
         whole(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_damaged_files_leave_no_memory_behind(tmp_path):
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd" + b"x" * 100)
+
+    def taken():
+        return int(Path("/proc/self/statm").read_text().split()[0]) * 4096
+
+    before = taken()
+    for _ in range(30):
+        with pytest.raises(ValueError, match=r"a whole file of JSON.*a\.jsonl\.zst"):
+            whole(path)
+    assert taken() - before < 2**28
