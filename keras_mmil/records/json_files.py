@@ -471,7 +471,7 @@ class _Text:
     """JSON that is read piece by piece, of which only one value is held at a time."""
 
     def __init__(self, file: TextFile, path: Path) -> None:
-        self._file, self._path = file, path
+        self._file, self._where = file, path
         self._decode = codecs.getincrementaldecoder("utf-8")().decode
         self._python = _Python(path, "record")
         self._text, self._at, self._number = "", 0, 0
@@ -486,7 +486,7 @@ class _Text:
             found = self._decode(raw, not raw)
         except DAMAGES as error:
             raise ValueError(
-                f"Expected a whole file of JSON in UTF-8. Received: {self._path}: {error}, in "
+                f"Expected a whole file of JSON in UTF-8. Received: {self._where}: {error}, in "
                 f"record {self._number} or later"
             ) from error
         self._text, self._at = self._text[self._at :] + found, 0
@@ -495,7 +495,8 @@ class _Text:
     def peek(self) -> str:
         """The next character that is no blank; none at the end."""
         while True:
-            self._at = _BLANK_TEXT.match(self._text, self._at).end()
+            blank = _BLANK_TEXT.match(self._text, self._at)
+            self._at = blank.end() if blank else self._at
             if self._at < len(self._text) or not self._more():
                 return self._text[self._at : self._at + 1]
 
@@ -544,7 +545,7 @@ class _Text:
         yield from self._members("]", lambda: None)
         if self.peek():
             raise ValueError(
-                f"Expected the end of the file behind the last record. Received: {self._path}"
+                f"Expected the end of the file behind the last record. Received: {self._where}"
             )
 
     def _members(self, end: str, before: Callable[[], object]) -> Iterator[tuple[int, Any, int]]:
@@ -588,7 +589,7 @@ class _Text:
                 others.append(key)
         if not is_found:
             raise ValueError(
-                f"Expected an array of records in {at!r}. Received: {self._path} with "
+                f"Expected an array of records in {at!r}. Received: {self._where} with "
                 f"{', '.join(map(repr, others[:12]))}"
             )
 

@@ -68,7 +68,7 @@ class _Sizes:
     def __init__(
         self, path: Path, file: pyarrow.parquet.ParquetFile, columns: list[str] | None
     ) -> None:
-        self._path = path
+        self._where = path
         self._most = max(_FREE * largest_record(), _RATIO * path.stat().st_size)
         self._texts = 0  # bytes so far
         self._of_few: dict[str, list[int]] = {}  # columns of texts, and how many are in each group
@@ -98,7 +98,7 @@ class _Sizes:
         """The columns of texts that may be far more than the file, as long ones are repeated."""
         found = []
         if self._of_few:
-            with pyarrow.parquet.ParquetFile(self._path, read_dictionary=[*self._of_few]) as file:
+            with pyarrow.parquet.ParquetFile(self._where, read_dictionary=[*self._of_few]) as file:
                 for path, sizes in self._of_few.items():
                     longest = (_longest(file, group, path) for group in range(len(sizes)))
                     if sum(n * m for n, m in zip(sizes, longest, strict=True)) > self._most:
@@ -111,7 +111,7 @@ class _Sizes:
             raise ValueError(
                 f"Expected a Parquet file of no more than {self._most >> 20} MiB of values, "
                 f"{_RATIO} times its size, or a larger {LIMIT} in the environment. "
-                f"Received: {size >> 20} MiB in {self._path}"
+                f"Received: {size >> 20} MiB in {self._where}"
             )
 
     def parts(self, records: pa.Array) -> Iterator[pa.Array]:
