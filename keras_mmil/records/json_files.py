@@ -528,7 +528,8 @@ class _Text:
     def _longer(self, error: Exception | None) -> bool:
         size = len(self._text) - self._at
         if size > largest_record() or _has_too_many_values(self._next(size)):
-            detail = f", or no JSON: {error}" if error else ""
+            found = getattr(error, "msg", error)
+            detail = f", or no JSON: {found}" if error else ""
             raise _too_large(self._python.named(self._number), detail)
         # More than it was, so that long elements are not read again and again.
         return self._more(max(_CHUNK, size))
