@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from keras_mmil.records import kinds
 from keras_mmil.records.fields import Field, tree, walk
 from keras_mmil.records.paths import alternative
-from keras_mmil.records.statistics import MAX_FIELDS, TYPES, Observed, Records, Values
+from keras_mmil.records.statistics import MAX_FIELDS, TYPES, Bags, Observed, Records, Values
 
 __all__ = ["applicable", "by_path", "check"]
 
@@ -64,4 +64,6 @@ def _allowed(field: Field) -> tuple[str, ...]:
         return (*kinds.possible(field.type, field.seen), "dropped")
     if isinstance(field.seen, Records):
         return ("bag", *(["record"] if field.seen.by_key is None else []), "dropped")
-    return ("bag", "dropped") if field.type == "bag" else ("dropped",)
+    if isinstance(field.seen, Bags):
+        return ("bag", *(["vector"] if field.seen.positions else []), "dropped")
+    return ("dropped",)

@@ -5,12 +5,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from keras_mmil.records.statistics import Observed, Records, Scalar, Values
+from keras_mmil.records.statistics import (
+    MAX_POSITIONS,
+    Bags,
+    Observed,
+    Records,
+    Scalar,
+    Values,
+)
 
-__all__ = ["KINDS", "LEFT_OUT", "SCALARS", "Decision", "decide", "is_keyed", "possible"]
+__all__ = ["KINDS", "LEFT_OUT", "SCALARS", "Decision", "decide", "is_keyed", "of_lists", "possible"]
 
 SCALARS = ("number", "category", "boolean", "text", "time")
-KINDS = (*SCALARS, "record", "bag")
+KINDS = (*SCALARS, "record", "vector", "bag")
 LEFT_OUT = ("constant", "identifier", "dropped", "empty")
 
 _MANY = 100  # distinct values of a category, unless they come again and again
@@ -18,6 +25,8 @@ _FEW_KEYS = 8  # keys that a record may have without being looked at as a bag by
 _IS_ID = re.compile(r"(?i:(^|[_.\- ])(u?u?id|guid|key|hash|nr|number)$)|[a-z]I[dD]$")
 _IS_CODE = re.compile(r"(type|code|class|kind|category|status|group|zip|postcode)$", re.IGNORECASE)
 _IN_NAMES = 1.5  # words, on average, of what may be an identifier, at most
+_LISTS = 10  # of one length, from which on the length is no accident
+_MOSTLY = 0.9  # of the lists, whose length is worth a word where others have another
 _IN_TEXTS = 3  # words, on average, of what is no category where there are many
 
 
@@ -99,6 +108,68 @@ def is_keyed(seen: Records) -> Decision:
         why = "numbered" if are_numbered else f"each in {share * 100:.0f} % of the records"
         return Decision("bag", f"by key: {len(present)} keys, {why}")
     return Decision("record", f"{len(seen.fields)} fields")
+
+
+def of_lists(seen: Bags) -> Decision:
+    """Whether lists are vectors, whose members mean something by their positions, or bags.
+
+    Lists of equal length are vectors of numbers, or of values whose types differ by position: in
+    bags of at least `_LISTS` such lists by chance no two lengths would differ. Texts alike may as
+    well be a choice of so many, and stay bags.
+    """
+    n, n_filled = seen.largest, _n_filled(seen)
+    types = [_scalar_types(each) for each in seen.positions]
+    words = _members_in_words(types) if types else _members_in_words([_scalar_types(seen.members)])
+    if types and seen.is_fixed:
+        return Decision("vector", f"{n} {words}, by the type of the lists")
+    may_be = all(len(each) <= 1 for each in types) and words not in ("texts", "members")
+    if types and may_be and n_filled >= _LISTS:
+        return Decision("vector", f"always {n} {words}")
+    if types and may_be:
+        lists = "1 list" if n_filled == 1 else f"{n_filled} lists"
+        return Decision("bag", f"always {n} {words}, but in only {lists}")
+    usual = _usual_length(seen)
+    if usual and words not in ("texts", "members"):
+        length, share = usual
+        if length == n > MAX_POSITIONS and length * n_filled == seen.members.count:
+            return Decision("bag", f"always {n} {words}, over {MAX_POSITIONS}: too many positions")
+        if length > 1 and _MOSTLY <= share < 1:
+            shown = f"{length} {words} in {share * 100:.3g} % of the lists"
+            return Decision("bag", f"{shown}, up to {n}" if n > length else shown)
+    return Decision("bag", f"up to {n} members")
+
+
+def _scalar_types(seen: Observed) -> tuple[str, ...]:
+    """The types of values, texts of ISO 8601 being times."""
+    return tuple(
+        "time" if isinstance(x, Values) and type_ == "text" and x.n_times == x.count else type_
+        for type_, x in seen.by_type.items()
+    )
+
+
+def _members_in_words(types: list[tuple[str, ...]]) -> str:
+    """ "numbers", or "values: text, number, number"."""
+    found = dict.fromkeys(type_ for each in types for type_ in each)
+    if len(found) == 1:
+        (type_,) = found
+        return f"{type_}s" if type_ in SCALARS else "members"
+    if not found or any(len(each) > 1 for each in types):
+        return "members"
+    shown = [*("/".join(each) or "nothing" for each in types[:4]), *["…"][: len(types) > 4]]
+    return f"values: {', '.join(shown)}"
+
+
+def _n_filled(seen: Bags) -> int:
+    """How many lists are not empty, of such as have one length otherwise."""
+    return seen.members.count // seen.largest if seen.largest else 0
+
+
+def _usual_length(seen: Bags) -> tuple[int, float] | None:
+    """The most frequent length, and the share of the lists that have it."""
+    if not seen.lengths.counts:
+        return None
+    length, n = max(seen.lengths.counts.items(), key=lambda pair: (pair[1], pair[0]))
+    return length, n / seen.count
 
 
 def _number(looked: _Looked) -> Decision:

@@ -1,16 +1,21 @@
 """The parts of records by path, and the choice of their kinds."""
 
+import difflib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from keras_mmil.records import kinds
 from keras_mmil.records.choices import by_path, check
-from keras_mmil.records.fields import Field, tree
+from keras_mmil.records.fields import Field, tree, walk
 from keras_mmil.records.paths import alternative, item
 from keras_mmil.records.showing import as_html, as_text
 from keras_mmil.records.statistics import TYPES, Observed
 
 __all__ = ["Parts"]
+
+
+def _is_in(path: str, part: Field) -> bool:
+    return any(each.path == path for each in walk(part, also_left_out=True))
 
 
 class Parts:
@@ -62,9 +67,23 @@ class Parts:
             return self._by_path[path]
         except KeyError:
             raise KeyError(
-                f"Expected a path of the schema, such as {', '.join(list(self._by_path)[:5])}. "
-                f"Received: {path!r}"
+                f"Expected a path of the schema, such as {', '.join(self._like(path))}. "
+                f"Received: {path!r}{self._dropped_with(path)}"
             ) from None
+
+    def _like(self, path: object) -> list[str]:
+        """Paths that are written alike, or else the first ones."""
+        close = difflib.get_close_matches(str(path), self._by_path, 3)
+        return close or list(self._by_path)[:5]
+
+    def _dropped_with(self, path: str) -> str:
+        """What is said of a part that is in one which was dropped."""
+        if path not in by_path(self.root, also_left_out=True):
+            return ""
+        dropped = (part for part in self if part.kind == "dropped" and _is_in(path, part))
+        around = next(dropped).path
+        chosen = around if around in self._choices else around.rpartition("<")[0]
+        return f", which is in {around!r}, dropped by the choice {chosen!r}: 'dropped'"
 
     def __setitem__(self, path: str, kind: str) -> None:
         """Choose the kind of a part; of a bag of values, that of its values.

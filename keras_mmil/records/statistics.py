@@ -12,6 +12,7 @@ from typing import Any, Self, TypeAlias
 __all__ = [
     "LONGEST",
     "MAX_FIELDS",
+    "MAX_POSITIONS",
     "MAX_VALUES",
     "N_SMALLEST",
     "TIME",
@@ -28,6 +29,7 @@ __all__ = [
 
 MAX_VALUES = 10_000  # distinct values of a place that are counted
 MAX_FIELDS = 1_000  # distinct keys of the records at a place that are told apart
+MAX_POSITIONS = 1_000  # members of lists of one length that are told apart by their positions
 LONGEST = 200  # characters of a text that is counted as a value
 N_SMALLEST = 3
 TYPES = ("number", "boolean", "text", "time", "record", "bag")
@@ -162,22 +164,39 @@ class Bags:
     """Bags: JSON arrays, lists.
 
     Attributes:
-        count: how many.
+        lengths: their numbers of members.
         members: what was seen of their members.
-        largest: the greatest number of members.
+        positions: what was seen at each position, where all that are not empty have one length,
+            from 2 to `MAX_POSITIONS`, and the members are scalars; else none.
+        is_fixed: whether their length was fixed by a type.
     """
 
-    count: int = 0
+    lengths: Values = field(default_factory=Values)
     members: "Observed" = field(default_factory=lambda: Observed())
-    largest: int = 0
+    positions: tuple["Observed", ...] = ()
+    is_fixed: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return self.lengths.count
+
+    @property
+    def largest(self) -> int:
+        """The greatest number of members."""
+        return int(self.lengths.largest or 0)
 
     def merged(self, other: Self) -> Self:
         """The statistics of both."""
-        return type(self)(
-            self.count + other.count,
-            self.members.merged(other.members),
-            max(self.largest, other.largest),
-        )
+        members = self.members.merged(other.members)
+        positions: tuple[Observed, ...] = ()
+        if not (self.largest and other.largest):  # one of them has empty lists alone
+            positions = self.positions or other.positions
+        elif len(self.positions) == len(other.positions) and _are_scalars(members):
+            pairs = zip(self.positions, other.positions, strict=True)
+            positions = tuple(one.merged(two) for one, two in pairs)
+        is_fixed = self.is_fixed or other.is_fixed
+        return type(self)(self.lengths.merged(other.lengths), members, positions, is_fixed)
 
 
 @dataclass
@@ -216,6 +235,10 @@ class Observed:
 
 
 Seen: TypeAlias = Values | Records | Bags
+
+
+def _are_scalars(members: Observed) -> bool:
+    return members.by_type.keys().isdisjoint(("record", "bag"))
 
 
 def _merged(one: Seen, two: Seen) -> Seen:

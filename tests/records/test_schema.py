@@ -104,6 +104,9 @@ def as_comparable(seen):
     for name in ("fields", "by_type"):
         if name in found:
             found[name] = {key: as_comparable(part) for key, part in found[name].items()}
+    if "positions" in found:
+        found["positions"] = dict(enumerate(found["positions"]))
+        found["positions"] = {str(i): as_comparable(x) for i, x in found["positions"].items()}
     return {name: as_comparable(part) for name, part in found.items()}
 
 

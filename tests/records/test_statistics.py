@@ -72,7 +72,7 @@ def test_absent_fields_are_missing():
 
 
 def test_types_are_merged_apart():
-    bags = Observed(1, {"bag": Bags(1, Observed(4, {"number": numbers(1.0)}), 4)})
+    bags = Observed(1, {"bag": Bags(numbers(4), Observed(4, {"number": numbers(1.0)}))})
     merged = bags.merged(Observed(2, {"text": Values(1, {"a": 1}, ("a",), "a")})).merged(bags)
     assert list(merged.by_type) == ["text", "bag"]
     assert merged.by_type["bag"].members.count == 8
