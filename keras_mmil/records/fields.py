@@ -34,6 +34,7 @@ class Field:
             on; or the members of a bag, several `Field`s if they are of several types. A bag by key
             has the keys as a further one, and the values.
         is_keyed: whether it is a bag of which the data hold records, with a key for each member.
+        chosen_at: the path at which its kind is chosen: `bag[]` of records in a bag, else its own.
     """
 
     path: str
@@ -45,6 +46,7 @@ class Field:
     seen: Seen | None
     parts: tuple["Field", ...] = ()
     is_keyed: bool = False
+    chosen_at: str = ""
 
     @property
     def is_left_out(self) -> bool:
@@ -128,7 +130,7 @@ def _place(
     """What is at one place: a `Field` for each type of value that was seen there."""
     if not observed.by_type:
         kind, why = choices.get(path, "empty"), "nothing was ever there"
-        yield Field(path, name, kind, why, "", 1.0, None)
+        yield Field(path, name, kind, why, "", 1.0, None, chosen_at=path)
     for type_, seen in observed.by_type.items():
         is_only = len(observed.by_type) == 1
         here = path if is_only else alternative(path, type_)
@@ -144,7 +146,7 @@ def _place(
             kind, why = chosen, "chosen"
         missing = 1 - seen.count / observed.count
         shown = inner if type_ == "record" and not is_keyed else here
-        yield Field(shown, name, kind, why, type_, missing, seen, parts, is_keyed)
+        yield Field(shown, name, kind, why, type_, missing, seen, parts, is_keyed, here)
 
 
 def _decided(

@@ -1,6 +1,7 @@
 """What the parts of records are taken for, and why."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,6 +23,9 @@ LEFT_OUT = ("constant", "identifier", "dropped", "empty")
 
 _MANY = 100  # distinct values of a category, unless they come again and again
 _FEW_KEYS = 8  # keys that a record may have without being looked at as a bag by key
+_OFTEN = 0.5  # of the records have a key, on average, or a field
+_SELDOM = 0.1  # of the records have a key whose values may be of a type of its own
+_NAMES_OF_FIELDS = ("id", "name")
 _IS_ID = re.compile(r"(?i:(^|[_.\- ])(u?u?id|guid|key|hash|nr|number)$)|[a-z]I[dD]$")
 _IS_CODE = re.compile(r"(type|code|class|kind|category|status|group|zip|postcode)$", re.IGNORECASE)
 _IN_NAMES = 1.5  # words, on average, of what may be an identifier, at most
@@ -95,19 +99,47 @@ def possible(type_: str, seen: Values) -> tuple[str, ...]:
 
 
 def is_keyed(seen: Records) -> Decision:
-    """Whether records are bags of values by key, such as a dict from ids to records, and why."""
+    """Whether records are bags of values by key, such as a dict from ids to records, and why.
+
+    Keys that are data vary from record to record, and the types of their values do not depend on
+    the key. What most records have is a field, and so are `id`, `name` and the keys of links.
+    """
     if seen.by_key is not None:
         return Decision("bag", f"by key: {_n_keys(seen.by_key.keys)} different keys")
+    as_record = Decision("record", f"{len(seen.fields)} fields")
     present = {name: part.n_present for name, part in seen.fields.items() if part.n_present}
-    if len(present) <= _FEW_KEYS:
-        return Decision("record", f"{len(seen.fields)} fields")
-    are_alike = len({_form(seen.fields[name]) for name in present}) == 1
-    are_numbered = len({re.sub(r"\d+", "0", name) for name in present}) <= len(present) / 4
+    if len(present) <= _FEW_KEYS or any(part.key for part in seen.fields.values()):
+        return as_record
+    if any(present.get(name, 0) >= _OFTEN * seen.count for name in _NAMES_OF_FIELDS):
+        return as_record
     share = sum(present.values()) / (seen.count * len(present))
-    if are_numbered or (are_alike and share < 0.5):
-        why = "numbered" if are_numbered else f"each in {share * 100:.0f} % of the records"
-        return Decision("bag", f"by key: {len(present)} keys, {why}")
-    return Decision("record", f"{len(seen.fields)} fields")
+    if share >= _OFTEN:
+        return as_record
+    types = {type_ for part in seen.fields.values() for type_ in part.by_type}
+    are_rare = share < _SELDOM and max(present.values()) < _OFTEN * seen.count
+    if not (are_rare and len(types) <= 2) and _types_depend_on_keys(seen):
+        return as_record
+    return Decision(
+        "bag", f"by key: {len(present)} keys, each in {share * 100:.0f} % of the records"
+    )
+
+
+def _types_depend_on_keys(seen: Records) -> bool:
+    """Whether the type of a value is told by the other values of its key, far better than without.
+
+    Of each value, the type is guessed: as the most frequent one of the others of its key, where
+    there are such, or else as the most frequent one of all.
+    """
+    of_keys = [
+        Counter({t: x.count for t, x in each.by_type.items()}) for each in seen.fields.values()
+    ]
+    total = sum(of_keys, Counter())
+    ((usual, n_usual),) = total.most_common(1)
+    n_right = 0
+    for counts in of_keys:
+        (_, first), (_, second) = [*counts.most_common(2), ("", 0), ("", 0)][:2]
+        n_right += first if first - 1 > second else counts[usual]
+    return 2 * (total.total() - n_right) < total.total() - n_usual
 
 
 def of_lists(seen: Bags) -> Decision:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from keras_mmil.records import kinds
-from keras_mmil.records.choices import by_path, check
+from keras_mmil.records.choices import by_choice, by_path, check
 from keras_mmil.records.fields import Field, tree, walk
 from keras_mmil.records.paths import alternative, item
 from keras_mmil.records.showing import as_html, as_text
@@ -48,6 +48,10 @@ class Parts:
     def _by_path(self) -> dict[str, Field]:
         return by_path(self.root)
 
+    @cached_property
+    def _by_choice(self) -> dict[str, Field]:
+        return by_choice(self.root)
+
     def __iter__(self) -> Iterator[Field]:
         return iter(self._by_path.values())
 
@@ -55,7 +59,7 @@ class Parts:
         return len(self._by_path)
 
     def __contains__(self, path: str) -> bool:
-        return path in self._by_path
+        return path in self._by_choice
 
     def __getitem__(self, path: str) -> Field:
         """The part with a path.
@@ -64,7 +68,7 @@ class Parts:
             KeyError: if there is none.
         """
         try:
-            return self._by_path[path]
+            return self._by_choice[path]
         except KeyError:
             raise KeyError(
                 f"Expected a path of the schema, such as {', '.join(self._like(path))}. "
@@ -137,3 +141,4 @@ class Parts:
         self._observed, self._choices = observed, dict(choices)
         self.__dict__.pop("root", None)
         self.__dict__.pop("_by_path", None)
+        self.__dict__.pop("_by_choice", None)

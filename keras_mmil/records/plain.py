@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from keras_mmil.records import arrow
 from keras_mmil.records.paths import child
 
-__all__ = ["in_batches", "records_to_arrow", "to_arrow"]
+__all__ = ["in_batches", "name_of", "records_to_arrow", "to_arrow"]
 
 _ROWS = 10_000  # records of a batch
 _TIMES = datetime.datetime, datetime.date, np.datetime64
@@ -184,6 +184,11 @@ def _texts(values: list[Any], path: str) -> pa.Array:
     return pa.array([None if x is None else _unicode(x) for x in texts], pa.large_string())
 
 
+def name_of(key: Any) -> str:
+    """The name of a field as a text, also where its key is a number."""
+    return _unicode(key.decode(errors="replace") if isinstance(key, bytes) else str(key))
+
+
 def _unicode(text: str) -> str:
     """A text without halves of surrogate pairs, which JSON can write but are no characters."""
     return text.encode(errors="replace").decode()
@@ -211,14 +216,17 @@ def _records(values: list[Any], path: str) -> pa.Array:
     is_missing = np.array([value is None for value in values])
     present = [{} if value is None else value for value in values]
     names = dict.fromkeys(name for value in present for name in value)
-    columns = {}
+    columns: dict[str, pa.Array] = {}
+    named: dict[str, Any] = {}
     for name in names:
-        key = _unicode(str(name))
+        key = name_of(name)
         column = [value.get(name) for value in present]
         if key in columns:
             raise ValueError(
-                f"Expected different keys. Received: {key!r} twice at {path or 'the top'}"
+                "Expected keys that differ as texts. "
+                f"Received: {named[key]!r} and {name!r} at {path or 'the top'}"
             )
+        named[key] = name
         columns[key] = to_arrow(column, child(path, key))
     if not columns:
         return pa.array([None if missing else {} for missing in is_missing], pa.struct([]))

@@ -307,7 +307,7 @@ class Schema(Parts):
     def _wanted(self, without: TargetPaths) -> Field:
         """The records at the top, without some parts."""
         paths = [without] if isinstance(without, str) else without
-        dropped = dict.fromkeys((self[path].path for path in paths), "dropped")
+        dropped = dict.fromkeys((self[path].chosen_at for path in paths), "dropped")
         return tree(self._observed, self._choices | dropped) if dropped else self.root
 
     def _linked(self, source: Any) -> Any:

@@ -6,11 +6,12 @@ statistics of two parts, merged, are those of the whole (moments up to rounding)
 
 import functools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
 __all__ = [
     "LONGEST",
+    "MAX_COUNTED",
     "MAX_FIELDS",
     "MAX_POSITIONS",
     "MAX_VALUES",
@@ -28,7 +29,8 @@ __all__ = [
 ]
 
 MAX_VALUES = 10_000  # distinct values of a place that are counted
-MAX_FIELDS = 1_000  # distinct keys of the records at a place that are told apart
+MAX_FIELDS = 10_000  # distinct keys of the records at a place that are told apart
+MAX_COUNTED = 10_000_000  # distinct values, at most, of all fields of the records at a place
 MAX_POSITIONS = 1_000  # members of lists of one length that are told apart by their positions
 LONGEST = 200  # characters of a text that is counted as a value
 N_SMALLEST = 3
@@ -132,6 +134,9 @@ class Records:
     def __post_init__(self) -> None:
         if len(self.fields) > MAX_FIELDS:
             self.fields, self.by_key = {}, self.entries()
+        limit = MAX_COUNTED // max(len(self.fields), 1)
+        if limit < MAX_VALUES:
+            self.fields = {name: part.counted(limit) for name, part in self.fields.items()}
 
     def merged(self, other: Self) -> Self:
         """The statistics of both."""
@@ -150,13 +155,16 @@ class Records:
         """The statistics of keys and values, as of a bag."""
         if self.by_key is not None:
             return self.by_key
-        entries = ByKey()
-        for name, seen in self.fields.items():
-            if seen.n_present:
-                entries = entries.merged(
-                    ByKey(_of_key(name, seen.n_present), Observed(seen.n_present, seen.by_type))
-                )
-        return entries
+        entries = [
+            ByKey(_of_key(name, seen.n_present), Observed(seen.n_present, seen.by_type))
+            for name, seen in self.fields.items()
+            if seen.n_present
+        ]
+        while len(entries) > 1:  # in pairs, for merging takes as long as there are keys
+            last = entries[len(entries) // 2 * 2 :]
+            entries = [a.merged(b) for a, b in zip(entries[::2], entries[1::2], strict=False)]
+            entries += last
+        return entries[0] if entries else ByKey()
 
 
 @dataclass
@@ -223,6 +231,16 @@ class Observed:
     def share_missing(self) -> float:
         """Share of the places with nothing there; 0 where there is no place."""
         return 1 - self.n_present / self.count if self.count else 0.0
+
+    def counted(self, limit: int) -> Self:
+        """The same, where more distinct values than the limit are not counted."""
+        by_type = {
+            type_: replace(seen, counts=None)
+            if isinstance(seen, Values) and (seen.n_distinct or 0) > limit
+            else seen
+            for type_, seen in self.by_type.items()
+        }
+        return replace(self, by_type=by_type)
 
     def merged(self, other: Self) -> Self:
         """The statistics of both."""

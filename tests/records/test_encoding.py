@@ -15,7 +15,7 @@ RECORDS = [
         "mixed": [i, "a"][i % 2],
         "orders": [{"price": i}] * (i % 3),
         "at": [i, i / 2],
-        "by": {f"id{j}": j for j in range(12)},
+        "by": {f"id{j}": j for j in range(i % 12, 12, 5)},
     }
     for i in range(10)
 ]
