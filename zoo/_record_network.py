@@ -112,7 +112,7 @@ class RecordNetwork:
         if part.kind == "record" and part.is_shared:
             rows = self._rows(part.parts, part.path, depth, n_places, is_shared=True)
             return [_Part(rows.ids, self._gathered(rows.vectors, part), rows.n_distinct)]
-        if part.kind == "record":
+        if part.has_fields:
             return self._parts(part.parts, depth, n_places)
         encoder = known.encoder_of(
             part,
@@ -218,7 +218,7 @@ class RecordNetwork:
 def _in_members(bag: Field) -> Iterable[Field]:
     """The parts of a bag's members, and their keys: those of records, and values and bags."""
     for part in bag.parts:
-        if part.kind == "record" and not part.is_left_out:
+        if part.has_fields:
             yield from part.parts
         else:
             yield part

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from keras_mmil.records import kinds
 from keras_mmil.records.fields import Field, tree, walk
 from keras_mmil.records.paths import alternative
-from keras_mmil.records.statistics import MAX_FIELDS, TYPES, Observed, Records, Values
+from keras_mmil.records.statistics import MAX_FIELDS, TYPES, Bags, Observed, Records, Values
 
-__all__ = ["applicable", "by_path", "check"]
+__all__ = ["applicable", "by_choice", "by_path", "check"]
 
 
 def by_path(root: Field, also_left_out: bool = False) -> dict[str, Field]:
@@ -19,9 +19,18 @@ def by_path(root: Field, also_left_out: bool = False) -> dict[str, Field]:
     return parts
 
 
+def by_choice(root: Field, also_left_out: bool = False) -> dict[str, Field]:
+    """The same, and records in bags by the paths at which their kinds are chosen: `orders[]`."""
+    parts = by_path(root, also_left_out)
+    for field in walk(root, also_left_out):
+        if field.chosen_at:
+            parts.setdefault(field.chosen_at, field)
+    return parts
+
+
 def applicable(observed: Observed, choices: Mapping[str, str]) -> dict[str, str]:
     """Those of some choices that are of parts which the records have."""
-    parts = by_path(tree(observed, choices), also_left_out=True)
+    parts = by_choice(tree(observed, choices), also_left_out=True)
     return {
         path: kind
         for path, kind in choices.items()
@@ -34,11 +43,13 @@ def check(observed: Observed, choices: Mapping[str, str]) -> None:
     top = observed.by_type.get("record")
     if isinstance(top, Records) and top.by_key is not None:
         raise ValueError(
-            f"Expected at most {MAX_FIELDS} fields of the records at the top. Received: more"
+            f"Expected at most {MAX_FIELDS} fields of the records at the top. Received: more. "
+            "Leave some out, or put those that are alike into one field: a list, or an object, "
+            "which is a bag by key"
         )
     if not choices:
         return
-    parts = by_path(tree(observed, choices), also_left_out=True)
+    parts = by_choice(tree(observed, choices), also_left_out=True)
     for path, kind in choices.items():
         types = _types_at(path, parts)
         if types and kind == "dropped":
@@ -64,4 +75,6 @@ def _allowed(field: Field) -> tuple[str, ...]:
         return (*kinds.possible(field.type, field.seen), "dropped")
     if isinstance(field.seen, Records):
         return ("bag", *(["record"] if field.seen.by_key is None else []), "dropped")
-    return ("bag", "dropped") if field.type == "bag" else ("dropped",)
+    if isinstance(field.seen, Bags):
+        return ("bag", *(["vector"] if field.seen.positions else []), "dropped")
+    return ("dropped",)

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
+from keras_mmil._support.arrow_lists import lengths_and_members
 from keras_mmil._support.types import Floats
 from keras_mmil.records import arrow, keyed, leaves
 from keras_mmil.records.fields import Field
 from keras_mmil.records.parts import Parts
 
-__all__ = ["columns_of", "numbers_at", "values_at"]
+__all__ = ["columns_of", "columns_of_lists", "numbers_at", "values_at"]
 
 
 def columns_of(records: pa.Array, names: Iterable[str]) -> dict[str, pa.Array]:
@@ -25,6 +26,32 @@ def columns_of(records: pa.Array, names: Iterable[str]) -> dict[str, pa.Array]:
     if pa.types.is_map(records.type):
         return {name: keyed.column_of_map(records, name) for name in names}
     return {}
+
+
+def columns_of_lists(lists: pa.Array, vector: Field) -> tuple[dict[str, pa.Array], int]:
+    """The positions of vectors, null where the list is null, empty or of another length.
+
+    Args:
+        lists: what is there; may be a slice.
+        vector: the field that they are of.
+
+    Returns:
+        Dict from the names of positions to arrays of as many; and how many lists are of another
+        length.
+    """
+    names = list(dict.fromkeys(part.name for part in vector.parts))
+    found = arrow.present(lists, vector.path)
+    if not len(found.values):
+        return {}, 0
+    at = np.arange(len(lists)) if found.at is None else found.at
+    lengths, members = lengths_and_members(found.values)
+    is_right = lengths == len(names)
+    starts = (np.cumsum(lengths) - lengths)[is_right]
+    columns = {
+        name: arrow.spread(members.take(pa.array(starts + i)), at[is_right], len(lists))
+        for i, name in enumerate(names)
+    }
+    return columns, int(np.count_nonzero(~is_right & (lengths > 0)))
 
 
 def values_at(schema: Parts, records: pa.Array, path: str) -> arrow.Part:
@@ -46,10 +73,13 @@ def values_at(schema: Parts, records: pa.Array, path: str) -> arrow.Part:
     route = _route(schema.root, part)
     if route is None:
         raise ValueError(f"Expected a field that is in no bag. Received: {path!r}")
-    array = records
+    array, around = records, schema.root
     for each in route:
         (array,) = arrow.alternatives(array, path).values() or [pa.nulls(len(records))]
-        array = columns_of(array, [each.name]).get(each.name, pa.nulls(len(records)))
+        columns = columns_of(array, [each.name]) if around.has_fields else {}
+        if around.kind == "vector":
+            columns, _ = columns_of_lists(array, around)
+        array, around = columns.get(each.name, pa.nulls(len(records))), each
         array = arrow.alternatives(array, path).get(each.type, pa.nulls(len(records)))
     if part.type in ("record", "bag"):
         raise ValueError(f"Expected a field with values. Received: {path!r}, which is {part.kind}")
@@ -88,7 +118,7 @@ def _route(around: Field, part: Field) -> tuple[Field, ...] | None:
     for each in around.parts:
         if each is part:
             return (each,)
-        if each.type == "record" and not each.is_keyed:
+        if each.has_fields:
             inner = _route(each, part)
             if inner is not None:
                 return (each, *inner)

@@ -15,7 +15,7 @@ from keras_mmil.records.statistics import Bags, ByKey, Observed, Records, Seen, 
 
 __all__ = ["read", "write"]
 
-_FORMAT = 1
+_FORMAT = 2
 _MOMENTS = ("mean", "squares")
 _COUNTS = ("n_integers", "n_times", "n_words")
 
@@ -38,7 +38,10 @@ def read(path: PathLike) -> tuple[Observed, dict[str, str], Links | None]:
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        _expect(isinstance(content, dict) and content.get("format") == _FORMAT, "format", content)
+        _expect(isinstance(content, dict), "format", content)
+        if content.get("format") == 1:
+            raise ValueError("format=1, of an older version: infer the schema again")
+        _expect(content.get("format") == _FORMAT, "format", content.get("format"))
         choices = content.get("choices")
         are_texts = isinstance(choices, dict) and all(isinstance(x, str) for x in choices.values())
         _expect(are_texts, "choices", choices)
@@ -78,10 +81,16 @@ def _encode(observed: Observed) -> dict[str, Any]:
 
 
 def _encoded(type_: str, seen: Seen) -> dict[str, Any]:
+    content: dict[str, Any]
     if isinstance(seen, Bags):
-        return {"count": seen.count, "largest": seen.largest, "members": _encode(seen.members)}
+        content = {"count": seen.count, "lengths": _encoded("number", seen.lengths)}
+        if seen.positions:
+            content["positions"] = [_encode(each) for each in seen.positions]
+        if seen.is_fixed:
+            content["is_fixed"] = True
+        return content | {"members": _encode(seen.members)}
     if isinstance(seen, Records):
-        content: dict[str, Any] = {"count": seen.count}
+        content = {"count": seen.count}
         if seen.by_key is None:
             return content | {"fields": {name: _encode(x) for name, x in seen.fields.items()}}
         keys, each = seen.by_key.keys, seen.by_key.each
@@ -114,8 +123,7 @@ def _decoded(type_: str, content: Any, where: str) -> Seen:
         return _values(type_, content, where)
     count = _count(content, where, least=1)
     if type_ == "bag":
-        members = _decode(content.get("members"), f"{where}.members")
-        return Bags(count, members, _count(content, where, "largest"))
+        return _bags(content, count, where)
     if "keys" in content:
         keys = _values("text", content["keys"], f"{where}.keys", least=0)
         each = _decode(content.get("each"), f"{where}.each")
@@ -128,6 +136,25 @@ def _decoded(type_: str, content: Any, where: str) -> Seen:
     for name, part in parts.items():
         _expect(part.count == count, f"{where}.fields.{name}.count", part.count)
     return Records(count, parts)
+
+
+def _bags(content: dict[str, Any], count: int, where: str) -> Bags:
+    members = _decode(content.get("members"), f"{where}.members")
+    lengths = _values("number", content.get("lengths"), f"{where}.lengths")
+    _expect(lengths.count == count, f"{where}.lengths.count", lengths.count)
+    ends = [*lengths.smallest, lengths.largest, *(lengths.counts or ())]
+    _expect(all(type(x) is int and x >= 0 for x in ends), f"{where}.lengths", ends)
+    parts = content.get("positions", [])
+    _expect(isinstance(parts, list), f"{where}.positions", parts)
+    _expect(len(parts) in (0, lengths.largest), f"{where}.positions", len(parts))
+    positions = tuple(_decode(x, f"{where}.positions[{i}]") for i, x in enumerate(parts))
+    for i, each in enumerate(positions):
+        found = f"{where}.positions[{i}]"
+        _expect(each.count * len(positions) == members.count, f"{found}.count", each.count)
+        _expect(each.by_type.keys() <= members.by_type.keys(), found, list(each.by_type))
+    is_fixed = content.get("is_fixed", False)
+    _expect(isinstance(is_fixed, bool), f"{where}.is_fixed", is_fixed)
+    return Bags(lengths, members, positions, is_fixed)
 
 
 _PYTHON = {"number": (int, float), "time": (int, float), "text": (str,), "boolean": (bool,)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from keras_mmil.records import kinds
 from keras_mmil.records.kinds import Decision
-from keras_mmil.records.paths import alternative, child, item
+from keras_mmil.records.paths import alternative, child, item, position
 from keras_mmil.records.statistics import Bags, Observed, Records, Scalar, Seen, Values
 
 __all__ = ["KEY", "Field", "scalar_types", "tree", "walk"]
@@ -24,15 +24,17 @@ class Field:
     Attributes:
         path: such as `orders.items.price`.
         name: of the field in its record; empty for members of a bag, and for alternatives.
-        kind: "number", "category", "boolean", "text", "time", "record" or "bag"; or why it is left
-            out: "constant", "identifier", "empty" (nothing was ever there) or "dropped".
+        kind: "number", "category", "boolean", "text", "time", "record", "vector" or "bag"; or why
+            it is left out: "constant", "identifier", "empty" (nothing was ever there) or "dropped".
         why: what the kind was chosen for.
         type: that of the values it is of, one of `statistics.TYPES`; empty if there were none.
         share_missing: share of the places that hold no such value.
         seen: statistics of the values, None if there were none.
-        parts: the fields of a record, or the members of a bag: several `Field`s if they are of
-            several types. A bag by key has the keys as a further one, and the values.
+        parts: the fields of a record; the positions of a vector, fields named "[0]", "[1]" and so
+            on; or the members of a bag, several `Field`s if they are of several types. A bag by key
+            has the keys as a further one, and the values.
         is_keyed: whether it is a bag of which the data hold records, with a key for each member.
+        chosen_at: the path at which its kind is chosen: `bag[]` of records in a bag, else its own.
     """
 
     path: str
@@ -44,6 +46,7 @@ class Field:
     seen: Seen | None
     parts: tuple["Field", ...] = ()
     is_keyed: bool = False
+    chosen_at: str = ""
 
     @property
     def is_left_out(self) -> bool:
@@ -51,9 +54,14 @@ class Field:
         return self.kind in kinds.LEFT_OUT
 
     @property
+    def has_fields(self) -> bool:
+        """Whether its parts are fields beside each other: it is a record, or a vector."""
+        return self.kind in ("record", "vector")
+
+    @property
     def is_read(self) -> bool:
         """Whether tensors come of it: of a bag in any case, of a record if it has such parts."""
-        if self.kind == "record":
+        if self.has_fields:
             return any(part.is_read for part in self.parts)
         return not self.is_left_out
 
@@ -122,7 +130,7 @@ def _place(
     """What is at one place: a `Field` for each type of value that was seen there."""
     if not observed.by_type:
         kind, why = choices.get(path, "empty"), "nothing was ever there"
-        yield Field(path, name, kind, why, "", 1.0, None)
+        yield Field(path, name, kind, why, "", 1.0, None, chosen_at=path)
     for type_, seen in observed.by_type.items():
         is_only = len(observed.by_type) == 1
         here = path if is_only else alternative(path, type_)
@@ -138,7 +146,7 @@ def _place(
             kind, why = chosen, "chosen"
         missing = 1 - seen.count / observed.count
         shown = inner if type_ == "record" and not is_keyed else here
-        yield Field(shown, name, kind, why, type_, missing, seen, parts, is_keyed)
+        yield Field(shown, name, kind, why, type_, missing, seen, parts, is_keyed, here)
 
 
 def _decided(
@@ -154,7 +162,12 @@ def _decided(
     if isinstance(seen, Values):
         return kinds.decide(name, type_, seen, seen.count == observed.count), (), False
     if isinstance(seen, Bags):
-        decision = Decision("bag", f"up to {seen.largest} members")
+        decision = kinds.of_lists(seen)
+        if decision.kind == "vector" and _chosen_in(seen.members, item(path), choices):
+            decision = Decision("bag", "by the choice of a kind for its members")
+        kind = choices.get(path, decision.kind)
+        if kind == "vector" or (kind == "dropped" and decision.kind == "vector"):
+            return decision, _positions(seen, path, choices), False
         return decision, _members(seen.members, path, choices), False
     decision = kinds.is_keyed(seen)
     kind = choices.get(path, decision.kind)
@@ -173,6 +186,19 @@ def _decided(
 def _members(observed: Observed, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
     """What the members of a bag are; records among them have its own path."""
     return tuple(_place(observed, item(path), "", choices, path_of_records=path))
+
+
+def _positions(seen: Bags, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
+    return tuple(
+        field
+        for i, observed in enumerate(seen.positions)
+        for field in _place(observed, position(path, i), position("", i), choices)
+    )
+
+
+def _chosen_in(members: Observed, path: str, choices: Mapping[str, str]) -> bool:
+    """Whether a kind was chosen for members of a bag."""
+    return path in choices or any(alternative(path, type_) in choices for type_ in members.by_type)
 
 
 def _as_time(seconds: float) -> str:

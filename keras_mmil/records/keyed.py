@@ -46,7 +46,10 @@ def _entries_of_map(records: pa.MapArray) -> tuple[pa.Array, pa.Array, Array]:
     offsets = records.offsets.to_numpy()
     first, last = int(offsets[0]), int(offsets[-1])
     owner = np.repeat(np.arange(len(records)), np.diff(offsets))
-    return records.keys[first:last], records.items[first:last], owner
+    keys = records.keys[first:last]
+    if pa.types.is_primitive(keys.type):  # numbers, dates ...
+        keys = keys.cast(pa.large_string())
+    return keys, records.items[first:last], owner
 
 
 def _entries_of_structs(records: pa.StructArray, path: str) -> tuple[pa.Array, pa.Array, Array]:

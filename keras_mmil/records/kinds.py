@@ -1,23 +1,36 @@
 """What the parts of records are taken for, and why."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from keras_mmil.records.statistics import Observed, Records, Scalar, Values
+from keras_mmil.records.statistics import (
+    MAX_POSITIONS,
+    Bags,
+    Observed,
+    Records,
+    Scalar,
+    Values,
+)
 
-__all__ = ["KINDS", "LEFT_OUT", "SCALARS", "Decision", "decide", "is_keyed", "possible"]
+__all__ = ["KINDS", "LEFT_OUT", "SCALARS", "Decision", "decide", "is_keyed", "of_lists", "possible"]
 
 SCALARS = ("number", "category", "boolean", "text", "time")
-KINDS = (*SCALARS, "record", "bag")
+KINDS = (*SCALARS, "record", "vector", "bag")
 LEFT_OUT = ("constant", "identifier", "dropped", "empty")
 
 _MANY = 100  # distinct values of a category, unless they come again and again
 _FEW_KEYS = 8  # keys that a record may have without being looked at as a bag by key
+_OFTEN = 0.5  # of the records have a key, on average, or a field
+_SELDOM = 0.1  # of the records have a key whose values may be of a type of its own
+_NAMES_OF_FIELDS = ("id", "name")
 _IS_ID = re.compile(r"(?i:(^|[_.\- ])(u?u?id|guid|key|hash|nr|number)$)|[a-z]I[dD]$")
 _IS_CODE = re.compile(r"(type|code|class|kind|category|status|group|zip|postcode)$", re.IGNORECASE)
 _IN_NAMES = 1.5  # words, on average, of what may be an identifier, at most
+_LISTS = 10  # of one length, from which on the length is no accident
+_MOSTLY = 0.9  # of the lists, whose length is worth a word where others have another
 _IN_TEXTS = 3  # words, on average, of what is no category where there are many
 
 
@@ -86,19 +99,109 @@ def possible(type_: str, seen: Values) -> tuple[str, ...]:
 
 
 def is_keyed(seen: Records) -> Decision:
-    """Whether records are bags of values by key, such as a dict from ids to records, and why."""
+    """Whether records are bags of values by key, such as a dict from ids to records, and why.
+
+    Keys that are data vary from record to record, and the types of their values do not depend on
+    the key. What most records have is a field, and so are `id`, `name` and the keys of links.
+    """
     if seen.by_key is not None:
         return Decision("bag", f"by key: {_n_keys(seen.by_key.keys)} different keys")
+    as_record = Decision("record", f"{len(seen.fields)} fields")
     present = {name: part.n_present for name, part in seen.fields.items() if part.n_present}
-    if len(present) <= _FEW_KEYS:
-        return Decision("record", f"{len(seen.fields)} fields")
-    are_alike = len({_form(seen.fields[name]) for name in present}) == 1
-    are_numbered = len({re.sub(r"\d+", "0", name) for name in present}) <= len(present) / 4
+    if len(present) <= _FEW_KEYS or any(part.key for part in seen.fields.values()):
+        return as_record
+    if any(present.get(name, 0) >= _OFTEN * seen.count for name in _NAMES_OF_FIELDS):
+        return as_record
     share = sum(present.values()) / (seen.count * len(present))
-    if are_numbered or (are_alike and share < 0.5):
-        why = "numbered" if are_numbered else f"each in {share * 100:.0f} % of the records"
-        return Decision("bag", f"by key: {len(present)} keys, {why}")
-    return Decision("record", f"{len(seen.fields)} fields")
+    if share >= _OFTEN:
+        return as_record
+    types = {type_ for part in seen.fields.values() for type_ in part.by_type}
+    are_rare = share < _SELDOM and max(present.values()) < _OFTEN * seen.count
+    if not (are_rare and len(types) <= 2) and _types_depend_on_keys(seen):
+        return as_record
+    return Decision(
+        "bag", f"by key: {len(present)} keys, each in {share * 100:.0f} % of the records"
+    )
+
+
+def _types_depend_on_keys(seen: Records) -> bool:
+    """Whether the type of a value is told by the other values of its key, far better than without.
+
+    Of each value, the type is guessed: as the most frequent one of the others of its key, where
+    there are such, or else as the most frequent one of all.
+    """
+    of_keys = [
+        Counter({t: x.count for t, x in each.by_type.items()}) for each in seen.fields.values()
+    ]
+    total = sum(of_keys, Counter())
+    ((usual, n_usual),) = total.most_common(1)
+    n_right = 0
+    for counts in of_keys:
+        (_, first), (_, second) = [*counts.most_common(2), ("", 0), ("", 0)][:2]
+        n_right += first if first - 1 > second else counts[usual]
+    return 2 * (total.total() - n_right) < total.total() - n_usual
+
+
+def of_lists(seen: Bags) -> Decision:
+    """Whether lists are vectors, whose members mean something by their positions, or bags.
+
+    Lists of equal length are vectors of numbers, or of values whose types differ by position: in
+    bags of at least `_LISTS` such lists by chance no two lengths would differ. Texts alike may as
+    well be a choice of so many, and stay bags.
+    """
+    n, n_filled = seen.largest, _n_filled(seen)
+    types = [_scalar_types(each) for each in seen.positions]
+    words = _members_in_words(types) if types else _members_in_words([_scalar_types(seen.members)])
+    if types and seen.is_fixed:
+        return Decision("vector", f"{n} {words}, by the type of the lists")
+    may_be = all(len(each) <= 1 for each in types) and words not in ("texts", "members")
+    if types and may_be and n_filled >= _LISTS:
+        return Decision("vector", f"always {n} {words}")
+    if types and may_be:
+        lists = "1 list" if n_filled == 1 else f"{n_filled} lists"
+        return Decision("bag", f"always {n} {words}, but in only {lists}")
+    usual = _usual_length(seen)
+    if usual and words not in ("texts", "members"):
+        length, share = usual
+        if length == n > MAX_POSITIONS and length * n_filled == seen.members.count:
+            return Decision("bag", f"always {n} {words}, over {MAX_POSITIONS}: too many positions")
+        if length > 1 and _MOSTLY <= share < 1:
+            shown = f"{length} {words} in {share * 100:.3g} % of the lists"
+            return Decision("bag", f"{shown}, up to {n}" if n > length else shown)
+    return Decision("bag", f"up to {n} members")
+
+
+def _scalar_types(seen: Observed) -> tuple[str, ...]:
+    """The types of values, texts of ISO 8601 being times."""
+    return tuple(
+        "time" if isinstance(x, Values) and type_ == "text" and x.n_times == x.count else type_
+        for type_, x in seen.by_type.items()
+    )
+
+
+def _members_in_words(types: list[tuple[str, ...]]) -> str:
+    """ "numbers", or "values: text, number, number"."""
+    found = dict.fromkeys(type_ for each in types for type_ in each)
+    if len(found) == 1:
+        (type_,) = found
+        return f"{type_}s" if type_ in SCALARS else "members"
+    if not found or any(len(each) > 1 for each in types):
+        return "members"
+    shown = [*("/".join(each) or "nothing" for each in types[:4]), *["…"][: len(types) > 4]]
+    return f"values: {', '.join(shown)}"
+
+
+def _n_filled(seen: Bags) -> int:
+    """How many lists are not empty, of such as have one length otherwise."""
+    return seen.members.count // seen.largest if seen.largest else 0
+
+
+def _usual_length(seen: Bags) -> tuple[int, float] | None:
+    """The most frequent length, and the share of the lists that have it."""
+    if not seen.lengths.counts:
+        return None
+    length, n = max(seen.lengths.counts.items(), key=lambda pair: (pair[1], pair[0]))
+    return length, n / seen.count
 
 
 def _number(looked: _Looked) -> Decision:

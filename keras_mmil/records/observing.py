@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keras_mmil._support.arrow_lists import lengths_and_members
 from keras_mmil._support.types import Array
 from keras_mmil.records import arrow, keyed, statistics
-from keras_mmil.records.paths import child
+from keras_mmil.records.paths import child, position
 from keras_mmil.records.statistics import (
     TYPES,
     Bags,
@@ -63,8 +64,21 @@ def _records(values: pa.Array, path: str) -> Records:
 
 
 def _bags(values: pa.Array, path: str) -> Bags:
-    largest = pc.max(pc.list_value_length(values)).as_py()
-    return Bags(len(values), observe(values.flatten(), path), largest)
+    lengths, members = lengths_and_members(values)
+    seen = observe(members, path)
+    here = Bags(
+        _numbers(pa.array(lengths), path),
+        seen,
+        is_fixed=pa.types.is_fixed_size_list(values.type),
+    )
+    n, n_filled = here.largest, int(np.count_nonzero(lengths))
+    are_scalars = seen.by_type.keys().isdisjoint(("record", "bag"))
+    if are_scalars and 2 <= n <= statistics.MAX_POSITIONS and len(members) == n * n_filled:
+        at = np.arange(0, len(members), n)
+        here.positions = tuple(
+            observe(members.take(pa.array(at + i)), position(path, i)) for i in range(n)
+        )
+    return here
 
 
 def _numbers(values: pa.Array, path: str) -> Values:

@@ -1,16 +1,21 @@
 """The parts of records by path, and the choice of their kinds."""
 
+import difflib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from keras_mmil.records import kinds
-from keras_mmil.records.choices import by_path, check
-from keras_mmil.records.fields import Field, tree
+from keras_mmil.records.choices import by_choice, by_path, check
+from keras_mmil.records.fields import Field, tree, walk
 from keras_mmil.records.paths import alternative, item
 from keras_mmil.records.showing import as_html, as_text
 from keras_mmil.records.statistics import TYPES, Observed
 
 __all__ = ["Parts"]
+
+
+def _is_in(path: str, part: Field) -> bool:
+    return any(each.path == path for each in walk(part, also_left_out=True))
 
 
 class Parts:
@@ -43,6 +48,10 @@ class Parts:
     def _by_path(self) -> dict[str, Field]:
         return by_path(self.root)
 
+    @cached_property
+    def _by_choice(self) -> dict[str, Field]:
+        return by_choice(self.root)
+
     def __iter__(self) -> Iterator[Field]:
         return iter(self._by_path.values())
 
@@ -50,7 +59,7 @@ class Parts:
         return len(self._by_path)
 
     def __contains__(self, path: str) -> bool:
-        return path in self._by_path
+        return path in self._by_choice
 
     def __getitem__(self, path: str) -> Field:
         """The part with a path.
@@ -59,12 +68,26 @@ class Parts:
             KeyError: if there is none.
         """
         try:
-            return self._by_path[path]
+            return self._by_choice[path]
         except KeyError:
             raise KeyError(
-                f"Expected a path of the schema, such as {', '.join(list(self._by_path)[:5])}. "
-                f"Received: {path!r}"
+                f"Expected a path of the schema, such as {', '.join(self._like(path))}. "
+                f"Received: {path!r}{self._dropped_with(path)}"
             ) from None
+
+    def _like(self, path: object) -> list[str]:
+        """Paths that are written alike, or else the first ones."""
+        close = difflib.get_close_matches(str(path), self._by_path, 3)
+        return close or list(self._by_path)[:5]
+
+    def _dropped_with(self, path: str) -> str:
+        """What is said of a part that is in one which was dropped."""
+        if path not in by_path(self.root, also_left_out=True):
+            return ""
+        dropped = (part for part in self if part.kind == "dropped" and _is_in(path, part))
+        around = next(dropped).path
+        chosen = around if around in self._choices else around.rpartition("<")[0]
+        return f", which is in {around!r}, dropped by the choice {chosen!r}: 'dropped'"
 
     def __setitem__(self, path: str, kind: str) -> None:
         """Choose the kind of a part; of a bag of values, that of its values.
@@ -118,3 +141,4 @@ class Parts:
         self._observed, self._choices = observed, dict(choices)
         self.__dict__.pop("root", None)
         self.__dict__.pop("_by_path", None)
+        self.__dict__.pop("_by_choice", None)

@@ -3,7 +3,7 @@
 import json
 import re
 
-__all__ = ["ITEM", "alternative", "child", "item"]
+__all__ = ["ITEM", "alternative", "child", "item", "position"]
 
 ITEM = "[]"
 _PLAIN = re.compile(r'[^\s."\[\]<>]+')
@@ -25,6 +25,11 @@ def item(path: str) -> str:
     Records in a bag have the path of the bag itself, so that their fields are `orders.price`.
     """
     return path + ITEM
+
+
+def position(path: str, index: int) -> str:
+    """The path of a position of a vector: `location[0]`, and in a bag of vectors `line[][0]`."""
+    return f"{path}[{index}]"
 
 
 def alternative(path: str, type_: str) -> str:

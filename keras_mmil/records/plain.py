@@ -18,7 +18,7 @@ from keras_mmil.records import arrow
 from keras_mmil.records.paths import child
 from keras_mmil.records.statistics import MAX_FIELDS
 
-__all__ = ["in_batches", "records_to_arrow", "to_arrow"]
+__all__ = ["in_batches", "name_of", "records_to_arrow", "to_arrow"]
 
 _ROWS = 10_000  # records of a batch
 _CELLS = 2**26  # records times different keys at a place, in an array with a column for each key
@@ -222,6 +222,11 @@ def _texts(values: list[Any], path: str, is_wide: bool) -> pa.Array:
     )
 
 
+def name_of(key: Any) -> str:
+    """The name of a field as a text, also where its key is a number."""
+    return _unicode(key.decode(errors="replace") if isinstance(key, bytes) else str(key))
+
+
 def _unicode(text: str) -> str:
     """A text without halves of surrogate pairs, which JSON can write but are no characters."""
     return text.encode(errors="replace").decode()
@@ -251,14 +256,17 @@ def _records(values: list[Any], path: str, is_wide: bool) -> pa.Array:
     names = dict.fromkeys(name for value in present for name in value)
     if is_wide and len(names) * len(values) > _CELLS:
         return _maps(values, present, len(names), path)
-    columns = {}
+    columns: dict[str, pa.Array] = {}
+    named: dict[str, Any] = {}
     for name in names:
-        key = _unicode(str(name))
+        key = name_of(name)
         column = [value.get(name) for value in present]
         if key in columns:
             raise ValueError(
-                f"Expected different keys. Received: {key!r} twice at {path or 'the top'}"
+                "Expected keys that differ as texts. "
+                f"Received: {named[key]!r} and {name!r} at {path or 'the top'}"
             )
+        named[key] = name
         columns[key] = to_arrow(column, child(path, key), is_wide)
     if not columns:
         return pa.array([None if missing else {} for missing in is_missing], pa.struct([]))
@@ -277,7 +285,7 @@ def _maps(values: list[Any], present: list[Mapping[Any, Any]], n_keys: int, path
     pairs = [  # by key in each record, however they are batched
         pair
         for value in present
-        for pair in sorted((_unicode(str(name)), i) for i, name in enumerate(value))
+        for pair in sorted((name_of(name), i) for i, name in enumerate(value))
     ]
     of_record = np.repeat(np.arange(len(present)), [len(value) for value in present])
     inner = [list(value.values()) for value in present]

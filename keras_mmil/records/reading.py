@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_mmil._support.arrow_lists import lengths_and_members
 from keras_mmil._support.types import Array
 from keras_mmil.records import arrow, keyed, leaves
-from keras_mmil.records.columns import columns_of
+from keras_mmil.records.columns import columns_of, columns_of_lists
 from keras_mmil.records.fields import Field
 from keras_mmil.records.parquet import Wanted
 from keras_mmil.records.sources import Batch
@@ -108,7 +108,24 @@ class Reader:
         places: dict[str, list[Field]] = {}
         for each in fields:
             places.setdefault(each.name, []).append(each)
-        columns = columns_of(records, places)
+        self._columns(places, columns_of(records, places), levels)
+
+    def _vector(self, part: Field, lists: pa.Array | None, levels: _Levels) -> None:
+        """The positions of vectors."""
+        columns, n_others = ({}, 0) if lists is None else columns_of_lists(lists, part)
+        if n_others:
+            self.of_other_types[part.path, part.kind, "lists of other lengths"] += n_others
+        places: dict[str, list[Field]] = {}
+        for each in part.parts:
+            places.setdefault(each.name, []).append(each)
+        self._columns(places, columns, levels)
+
+    def _columns(
+        self,
+        places: Mapping[str, Sequence[Field]],
+        columns: Mapping[str, pa.Array],
+        levels: _Levels,
+    ) -> None:
         for name, alternatives in places.items():
             if not all(each.is_left_out for each in alternatives):
                 self._place(alternatives, columns.get(name), levels)
@@ -131,6 +148,8 @@ class Reader:
         if part.kind == "record":
             missing = pa.nulls(levels.n, pa.struct([]))
             self._record(part.parts, missing if array is None else array, levels)
+        elif part.kind == "vector":
+            self._vector(part, array, levels)
         elif part.kind == "bag":
             self._bag(part, array, levels)
         else:

@@ -34,6 +34,7 @@ class Schema(Parts):
     | text | strings of words | string |
     | time | dates and times, also as texts of ISO 8601 | float64, seconds since 1970 (UTC) |
     | record | parts with names | its parts |
+    | vector | lists of one length, whose members have a meaning by their position | its positions |
     | bag | members: values, records or bags; also a dict whose keys are data | its members |
 
     Constants, identifiers and what was never there are left out. What is null, absent, NaN or
@@ -315,7 +316,7 @@ class Schema(Parts):
     def _wanted(self, without: TargetPaths) -> Field:
         """The records at the top, without some parts."""
         paths = [without] if isinstance(without, str) else without
-        dropped = dict.fromkeys((self[path].path for path in paths), "dropped")
+        dropped = dict.fromkeys((self[path].chosen_at for path in paths), "dropped")
         return tree(self._observed, self._choices | dropped) if dropped else self.root
 
     def _linked(self, source: Any) -> Any:

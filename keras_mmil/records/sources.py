@@ -12,7 +12,7 @@ from keras_mmil._support.types import Ints
 from keras_mmil.records import arrow, csv_files, json_files, parquet
 from keras_mmil.records.files import Files, Found, are_paths, ending, found_files
 from keras_mmil.records.keyed import joined
-from keras_mmil.records.plain import in_batches, to_arrow
+from keras_mmil.records.plain import in_batches, name_of, to_arrow
 
 __all__ = ["Batch", "batches", "whole"]
 
@@ -254,9 +254,13 @@ def _of_table(table: pa.Table) -> Iterator[pa.Array]:
 
 
 def _of_data_frame(frame: Any) -> Iterator[pa.Array]:
-    names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        raise ValueError(f"Expected columns of different names. Received: {names}")
+    names = [name_of(name) for name in frame.columns]
+    for i, name in enumerate(names):
+        if (first := names.index(name)) < i:
+            one, two = frame.columns[first], frame.columns[i]
+            raise ValueError(
+                f"Expected columns whose names differ as texts. Received: {one!r} and {two!r}"
+            )
     frame = frame.set_axis(names, axis=1)
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)

@@ -6,12 +6,14 @@ statistics of two parts, merged, are those of the whole (moments up to rounding)
 
 import functools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
 __all__ = [
     "LONGEST",
+    "MAX_COUNTED",
     "MAX_FIELDS",
+    "MAX_POSITIONS",
     "MAX_VALUES",
     "N_SMALLEST",
     "TIME",
@@ -27,7 +29,9 @@ __all__ = [
 ]
 
 MAX_VALUES = 10_000  # distinct values of a place that are counted
-MAX_FIELDS = 1_000  # distinct keys of the records at a place that are told apart
+MAX_FIELDS = 10_000  # distinct keys of the records at a place that are told apart
+MAX_COUNTED = 10_000_000  # distinct values, at most, of all fields of the records at a place
+MAX_POSITIONS = 1_000  # members of lists of one length that are told apart by their positions
 LONGEST = 200  # characters of a text that is counted as a value
 N_SMALLEST = 3
 TYPES = ("number", "boolean", "text", "time", "record", "bag")
@@ -130,6 +134,9 @@ class Records:
     def __post_init__(self) -> None:
         if len(self.fields) > MAX_FIELDS:
             self.fields, self.by_key = {}, self.entries()
+        limit = MAX_COUNTED // max(len(self.fields), 1)
+        if limit < MAX_VALUES:
+            self.fields = {name: part.counted(limit) for name, part in self.fields.items()}
 
     def merged(self, other: Self) -> Self:
         """The statistics of both."""
@@ -148,13 +155,16 @@ class Records:
         """The statistics of keys and values, as of a bag."""
         if self.by_key is not None:
             return self.by_key
-        entries = ByKey()
-        for name, seen in self.fields.items():
-            if seen.n_present:
-                entries = entries.merged(
-                    ByKey(_of_key(name, seen.n_present), Observed(seen.n_present, seen.by_type))
-                )
-        return entries
+        entries = [
+            ByKey(_of_key(name, seen.n_present), Observed(seen.n_present, seen.by_type))
+            for name, seen in self.fields.items()
+            if seen.n_present
+        ]
+        while len(entries) > 1:  # in pairs, for merging takes as long as there are keys
+            last = entries[len(entries) // 2 * 2 :]
+            entries = [a.merged(b) for a, b in zip(entries[::2], entries[1::2], strict=False)]
+            entries += last
+        return entries[0] if entries else ByKey()
 
 
 @dataclass
@@ -162,22 +172,39 @@ class Bags:
     """Bags: JSON arrays, lists.
 
     Attributes:
-        count: how many.
+        lengths: their numbers of members.
         members: what was seen of their members.
-        largest: the greatest number of members.
+        positions: what was seen at each position, where all that are not empty have one length,
+            from 2 to `MAX_POSITIONS`, and the members are scalars; else none.
+        is_fixed: whether their length was fixed by a type.
     """
 
-    count: int = 0
+    lengths: Values = field(default_factory=Values)
     members: "Observed" = field(default_factory=lambda: Observed())
-    largest: int = 0
+    positions: tuple["Observed", ...] = ()
+    is_fixed: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return self.lengths.count
+
+    @property
+    def largest(self) -> int:
+        """The greatest number of members."""
+        return int(self.lengths.largest or 0)
 
     def merged(self, other: Self) -> Self:
         """The statistics of both."""
-        return type(self)(
-            self.count + other.count,
-            self.members.merged(other.members),
-            max(self.largest, other.largest),
-        )
+        members = self.members.merged(other.members)
+        positions: tuple[Observed, ...] = ()
+        if not (self.largest and other.largest):  # one of them has empty lists alone
+            positions = self.positions or other.positions
+        elif len(self.positions) == len(other.positions) and _are_scalars(members):
+            pairs = zip(self.positions, other.positions, strict=True)
+            positions = tuple(one.merged(two) for one, two in pairs)
+        is_fixed = self.is_fixed or other.is_fixed
+        return type(self)(self.lengths.merged(other.lengths), members, positions, is_fixed)
 
 
 @dataclass
@@ -205,6 +232,16 @@ class Observed:
         """Share of the places with nothing there; 0 where there is no place."""
         return 1 - self.n_present / self.count if self.count else 0.0
 
+    def counted(self, limit: int) -> Self:
+        """The same, where more distinct values than the limit are not counted."""
+        by_type = {
+            type_: replace(seen, counts=None)
+            if isinstance(seen, Values) and (seen.n_distinct or 0) > limit
+            else seen
+            for type_, seen in self.by_type.items()
+        }
+        return replace(self, by_type=by_type)
+
     def merged(self, other: Self) -> Self:
         """The statistics of both."""
         by_type: dict[str, Seen] = {}
@@ -216,6 +253,10 @@ class Observed:
 
 
 Seen: TypeAlias = Values | Records | Bags
+
+
+def _are_scalars(members: Observed) -> bool:
+    return members.by_type.keys().isdisjoint(("record", "bag"))
 
 
 def _merged(one: Seen, two: Seen) -> Seen:

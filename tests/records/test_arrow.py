@@ -137,7 +137,7 @@ def test_maps_where_the_schema_has_records():
 
 
 def test_keys_that_are_no_texts_are_refused():
-    maps = pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64()))
+    maps = pa.array([[({"a": 1}, 2)]], pa.map_(pa.struct([("a", pa.int64())]), pa.int64()))
     with pytest.raises(TypeError, match=r"Expected keys that are texts. Received: others at 'm'"):
         Schema.infer(pa.StructArray.from_arrays([maps], ["m"]))
 

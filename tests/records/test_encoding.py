@@ -14,7 +14,8 @@ RECORDS = [
         "word": f"w{i % 3}",
         "mixed": [i, "a"][i % 2],
         "orders": [{"price": i}] * (i % 3),
-        "by": {f"id{j}": j for j in range(12)},
+        "at": [i, i / 2],
+        "by": {f"id{j}": j for j in range(i % 12, 12, 5)},
     }
     for i in range(10)
 ]
@@ -35,7 +36,7 @@ def test_the_file_is_for_people_too(saved):
     assert content["choices"] == {"word": "text"}
     fields = content["records"]["record"]["fields"]
     assert fields["word"]["text"]["values"] == [["w0", 4], ["w1", 3], ["w2", 3]]
-    assert fields["orders"]["bag"]["largest"] == 2
+    assert fields["orders"]["bag"]["lengths"]["values"] == [[0, 4], [1, 3], [2, 3]]
 
 
 def fields(content):
@@ -62,7 +63,7 @@ NUMBER = (*FIELDS, "n", "number")
 @pytest.mark.parametrize(
     ("path", "to", "place"),
     [
-        (("format",), 2, "format="),
+        (("format",), 1, "format=1, of an older version"),
         (("choices",), {"word": 5}, "choices="),
         (("choices",), {"no": "text"}, "Expected text at 'no', as was chosen. Received: nothing"),
         (("choices",), {"word": "number"}, "'word' can be of: text, category, dropped"),
@@ -83,7 +84,11 @@ NUMBER = (*FIELDS, "n", "number")
         ((*FIELDS, "flag", "boolean", "values"), [[1, 10]], "flag.boolean.values="),
         ((*FIELDS, "flag", "words"), {}, "records.record.fields.flag.words={}"),
         ((*FIELDS, "orders", "bag", "members"), 5, "orders.bag.members=5"),
-        ((*FIELDS, "orders", "bag", "largest"), "2", "orders.bag.largest='2'"),
+        ((*FIELDS, "orders", "bag", "lengths", "count"), 9, "orders.bag.lengths.count=9"),
+        ((*FIELDS, "orders", "bag", "lengths", "values"), [[-1, 10]], "orders.bag.lengths="),
+        ((*FIELDS, "at", "bag", "positions"), [{"count": 10}], "at.bag.positions=1"),
+        ((*FIELDS, "at", "bag", "positions", 1, "count"), 11, r"positions\[1\].count=11"),
+        ((*FIELDS, "at", "bag", "is_fixed"), 1, "at.bag.is_fixed=1"),
         ((*FIELDS, "by", "key"), 5, "fields.by.key=5"),
         (("tables",), {"top": "a"}, "tables={'top': 'a'}"),
         (("tables",), {"top": "a", "keys": [["b"]], "orphans": "drop"}, r"keys=\[\['b'\]\]"),

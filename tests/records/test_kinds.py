@@ -97,10 +97,38 @@ def test_kinds_that_may_be_chosen(values, kinds):
 @pytest.mark.parametrize(
     ("records", "kind"),
     [
-        ([{f"k{i}": i for i in range(12)}] * 2, "bag"),  # numbered
+        ([{f"k{i}": i for i in range(12)}] * 2, "record"),  # numbered, and all there
+        ([{f"k{i}": 1} for i in range(9)], "bag"),
+        ([{f"k{i}": 1} for i in range(8)], "record"),  # few
+        ([dict.fromkeys("abcdefghij"[i % 2 :: 2], 1) for i in range(100)], "record"),  # a half
+        ([dict.fromkeys("abcdefghij"[i % 2 :: 2], 1) for i in range(100)] + [{}], "bag"),
+        ([{"id": 1, f"k{i % 20}": 1, f"n{i % 5}": 2} for i in range(100)], "record"),
+        ([{"name": 1} | {f"k{i % 20}": 1} for i in range(100)], "record"),
+        ([{"name" if i % 20 else "x": 1} | {f"k{i % 20}": 1} for i in range(100)], "record"),
+        ([{f"k{i % 20}": 1, "id" if i % 3 == 0 else "x": 1} for i in range(99)], "bag"),
+        (
+            [{f"k{j}": [j, "x"][(i // 10) % 2] for j in range(i % 5, 20, 5)} for i in range(100)],
+            "bag",
+        ),
+        ([{f"k{j}": [j, "x"][j % 2] for j in range(i % 11, 88, 11)} for i in range(99)], "bag"),
+        ([{f"k{j}": [j, "x"][j % 2] for j in range(i % 9, 90, 9)} for i in range(99)], "record"),
+        (
+            [{f"k{j}": [j, "x", True][j % 3] for j in range(i % 11, 88, 11)} for i in range(99)],
+            "record",
+        ),
+        (
+            [
+                {f"k{j}": [j, "x"][j % 2] for j in range(i % 20, 80, 20)} | {"type": "x"}
+                for i in range(100)
+            ],
+            "record",
+        ),
         ([{name: 1} for name in "abcdefghijkl"], "bag"),  # alike, and each seldom there
         ([dict.fromkeys("abcdefghijkl", 1.5)] * 2, "record"),  # all there
-        ([{name: [1, "x"][i % 2]} for i, name in enumerate("abcdefghijkl")], "record"),  # not alike
+        (
+            [{name: [1, "x"][i % 2]} for i, name in enumerate("abcdefghijkl")],
+            "bag",
+        ),  # each is seen once
         ([{f"k{i}": i for i in range(8)}] * 2, "record"),  # few
     ],
 )

@@ -89,7 +89,7 @@ def test_what_is_refused_has_its_path():
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     with pytest.raises(ValueError, match=r"different names. Received: \['a', 'a'\] at 'orders'"):
         observe(twice, "orders")
-    keys = pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64()))
+    keys = pa.array([[({"a": 1}, 2)]], pa.map_(pa.struct([("a", pa.int64())]), pa.int64()))
     with pytest.raises(TypeError, match=r"keys that are texts. Received: others at 'orders'"):
         observe(keys, "orders")
     with pytest.raises(TypeError, match=r"Received: .*month_day_nano.* at orders\.paid"):

@@ -69,3 +69,20 @@ def test_what_is_dropped_has_no_parts(schema):
     assert "orders.price" not in schema
     kinds = {field.path: field.kind for field in schema}
     assert kinds["orders"] == kinds["n<number>"] == kinds["n<text>"] == "dropped"
+
+
+def test_paths_that_are_written_alike_are_named(schema):
+    for act in (lambda: schema["orders.prise"], lambda: schema.read(RECORDS, "orders.prise")):
+        with pytest.raises(KeyError, match=r"such as orders\.price.*\. Received: 'orders\.prise'"):
+            act()
+
+
+def test_what_is_dropped_with_its_parent_says_so(schema):
+    schema.drop("orders")
+    schema.drop("n")
+    said = r"Received: 'orders\.price', which is in 'orders', dropped by the choice 'orders'"
+    for act in (lambda: schema["orders.price"], lambda: schema.read(RECORDS, "orders.price")):
+        with pytest.raises(KeyError, match=said):
+            act()
+    with pytest.raises(KeyError, match="Received: 'gone'\""):
+        schema["gone"]

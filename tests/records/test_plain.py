@@ -66,7 +66,7 @@ def test_sets_are_bags():
 def test_keys_become_texts(records):
     names = [str(name).replace("\ud800", "?") for name in records[0]]
     assert [field.name for field in Schema.infer(records)] == names
-    with pytest.raises(ValueError, match=r"different keys. Received: '1' twice at the top"):
+    with pytest.raises(ValueError, match=r"differ as texts\. Received: .* and .* at the top"):
         Schema.infer([{1: 2, "1": 3}])
 
 

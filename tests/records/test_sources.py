@@ -121,7 +121,7 @@ def test_data_frames_of_mixed_objects():
     x = schema.read(frame)
     assert x["t"].numpy()[0] == datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC).timestamp()
     assert schema["c"].seen.counts == {"u": 1, "v": 1}
-    with pytest.raises(ValueError, match=r"columns of different names. Received: \['a', 'a'\]"):
+    with pytest.raises(ValueError, match=r"names differ as texts\. Received: 'a' and 'a'"):
         Schema.infer(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
 
@@ -218,3 +218,18 @@ def test_records_that_do_not_fit_in_memory(error, name, tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "_texts", fails)
     with pytest.raises(ValueError, match=rf"that fit in memory. Received: .*{name}$"):
         whole(path)
+
+
+def test_names_that_are_no_texts_become_texts_or_are_refused():
+    for source in (pd.DataFrame({0: [1, 2], "b": [3, 4]}), [{0: 1, "b": 3}, {0: 2, "b": 4}]):
+        (found,) = sources.batches(source)
+        assert found.records.to_pylist() == [{"0": 1, "b": 3}, {"0": 2, "b": 4}]
+    for source in (pd.DataFrame({0: [1], "0": [2]}), [{0: 1, "0": 2}]):
+        with pytest.raises(ValueError, match=r"differ as texts\. Received: 0 and '0'"):
+            list(sources.batches(source))
+    (found,) = sources.batches([{b"x": 1, 2: "a"}])
+    assert found.records.to_pylist() == [{"x": 1, "2": "a"}]
+    schema = Schema.infer(
+        pa.table({"m": pa.array([[(1, 2)], []], pa.map_(pa.int64(), pa.int64()))})
+    )
+    assert schema["m.key"].seen.counts == {"1": 1}

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from keras_mmil.records import statistics
 from keras_mmil.records.statistics import (
     LONGEST,
     MAX_FIELDS,
@@ -58,7 +59,23 @@ def test_too_many_keys_are_not_told_apart():
     assert merged.by_key.keys.count == merged.by_key.each.count == MAX_FIELDS + 2
     assert merged.by_key.keys.counts is None
     assert merged.by_key.each.by_type["number"].counts == {1.0: MAX_FIELDS + 2}
-    assert records(*names, "new").entries().keys.counts["new"] == 1
+    assert records(*names, "new").entries().keys.count == MAX_FIELDS + 1
+
+
+def test_of_very_many_fields_fewer_values_are_counted(monkeypatch):
+    monkeypatch.setattr(statistics, "MAX_COUNTED", 12)
+
+    def records(n_fields):
+        some = {"a": numbers(*range(4)), "b": numbers(*range(3))}
+        fields = {name: Observed(4, {"number": x}) for name, x in some.items()}
+        return Records(4, fields | {f"x{i}": Observed(4) for i in range(n_fields - 2)})
+
+    monkeypatch.setattr(statistics, "MAX_VALUES", 4)
+    for n, counted in [(3, [4, 3]), (4, [None, 3]), (5, [None, None])]:
+        for seen in (records(n), records(2).merged(records(n))):
+            fields = [seen.fields[name].by_type["number"] for name in "ab"]
+            assert [x.n_distinct for x in fields] == counted
+            assert [x.smallest for x in fields] == [(0, 1, 2)] * 2
 
 
 def test_absent_fields_are_missing():
@@ -72,7 +89,7 @@ def test_absent_fields_are_missing():
 
 
 def test_types_are_merged_apart():
-    bags = Observed(1, {"bag": Bags(1, Observed(4, {"number": numbers(1.0)}), 4)})
+    bags = Observed(1, {"bag": Bags(numbers(4), Observed(4, {"number": numbers(1.0)}))})
     merged = bags.merged(Observed(2, {"text": Values(1, {"a": 1}, ("a",), "a")})).merged(bags)
     assert list(merged.by_type) == ["text", "bag"]
     assert merged.by_type["bag"].members.count == 8
