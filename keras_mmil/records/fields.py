@@ -155,6 +155,8 @@ def _decided(
         return kinds.decide(name, type_, seen, seen.count == observed.count), (), False
     if isinstance(seen, Bags):
         decision = Decision("bag", f"up to {seen.largest} members")
+        if not seen.largest:
+            decision = Decision("empty", "no member was ever there")
         return decision, _members(seen.members, path, choices), False
     decision = kinds.is_keyed(seen)
     kind = choices.get(path, decision.kind)
