@@ -37,6 +37,8 @@ def write_shown(report: Report, metrics: Mapping[str, float], description: Descr
     explainer = report.explainer
     report.write("rules.txt", f"{explainer.rules_.text(all=True)}\n\n{description}\n")
     write_json(report.folder / "metrics.json", metrics)
+    if not explainer.n_clusters_:
+        return  # of records without bags
     report.draw("fidelity.png", plot_grid, explainer)
     if description[0].table is not None:
         report.draw("clusters.png", plot_correspondence, description[0])

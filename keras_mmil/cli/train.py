@@ -89,6 +89,10 @@ def train(options: TrainOptions) -> Trained:
     _print_sentences(estimator.rules_.in_words())
     print_run(estimator.explainer_, metrics, {}, folder.path, most_lines=_MOST_LINES)
     print(f"To look at: {folder / PAGE}")
+    if not run.explainer.n_clusters_:
+        print(
+            "These records hold no lists: for flat tables, gradient boosting is the better choice."
+        )
     return Trained(estimator, data, metrics)
 
 

@@ -100,16 +100,20 @@ def functional(model: Any) -> keras.Model:
 
 
 def bag_tree(model: keras.Model) -> BagTree:
-    """The tree of a functional model's bag-layers.
+    """The tree of a functional model's bag-layers; records at the top may hold fields alone.
 
     Raises:
-        ValueError: if it has none; if one is called twice, or read twice; if a nested model or a
-            layer hides some; or if anything but fields joins what is above a bag-layer.
+        ValueError: if it has none, and is not computed from fields alone; if one is called twice,
+            or read twice; if a nested model or a layer hides some; or if anything but fields joins
+            what is above a bag-layer.
     """
     nodes = nodes_under(model.outputs, model.inputs)
     _check_nothing_hidden(node.operation for node in nodes)
     layers = [node.operation for node in nodes if isinstance(node.operation, BagLayer)]
     if not layers:
+        flat = _record(model, "the model's output", model.outputs)
+        if flat.fields and not flat.has_other:
+            return BagTree((), (flat,))
         raise ValueError(f"Expected a model with bag-layers. Received: model={model.name!r}")
     for layer in layers:
         if layers.count(layer) > 1:

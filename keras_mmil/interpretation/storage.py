@@ -27,7 +27,7 @@ from keras_mmil.interpretation.network.targets import Target, TargetFunction
 __all__ = ["Saved", "fingerprint", "read", "write"]
 
 _FORMAT = "keras-mmil rules"
-_VERSION = 6
+_VERSION = 7
 _MANIFEST = "manifest.json"
 _ARRAYS = re.compile(r"arrays-([0-9a-f]{16})\.npz")  # named after their content
 _DECODE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)

@@ -44,8 +44,9 @@ class Trust(RuleClassifier, Arguments):
         Returns:
             uint64 [top-bags].
         """
-        inputs = self._network.model.input
-        return np.concatenate([fingerprints(b, inputs) for b in self.top_bags(x).batches()])
+        inputs, paths = self._network.model.input, self._network.paths
+        batches = self.top_bags(x).batches()
+        return np.concatenate([fingerprints(batch, inputs, paths) for batch in batches])
 
     def certify(
         self,

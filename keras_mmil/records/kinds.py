@@ -150,6 +150,8 @@ def of_lists(seen: Bags) -> Decision:
     well be a choice of so many, and stay bags.
     """
     n, n_filled = seen.largest, _n_filled(seen)
+    if not n:
+        return Decision("empty", "no member was ever there")
     types = [_scalar_types(each) for each in seen.positions]
     words = _members_in_words(types) if types else _members_in_words([_scalar_types(seen.members)])
     if types and seen.is_fixed:

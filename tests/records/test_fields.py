@@ -6,16 +6,24 @@ from keras_mmil.records import Schema
 from keras_mmil.records.fields import walk
 
 RECORDS = [
-    {"id": 1, "a": {"b": 1.5, "c": "same"}, "d": {"e": "same"}, "f": [{}], "g": [[]]},
-    {"id": 2, "a": {"b": 2.5, "c": "same"}, "d": {"e": "same"}, "f": [{}, {}], "g": [[], []]},
+    {"id": 1, "a": {"b": 1.5, "c": "same"}, "d": {"e": "same"}, "f": [{}], "g": [[1]], "h": [[]]},
+    {
+        "id": 2,
+        "a": {"b": 2.5, "c": "same"},
+        "d": {"e": "same"},
+        "f": [{}, {}],
+        "g": [[], [2, 3]],
+        "h": [[], []],
+    },
 ]
 
 
 def test_what_is_read():
     schema = Schema.infer(RECORDS)
     read = {field.path for field in schema if field.is_read}
-    assert read == {"a", "a.b", "f", "g", "g[]"}
-    assert set(schema.read(RECORDS)) == {"a.b", "f", "g[]"}
+    assert read == {"a", "a.b", "f", "g", "g[]", "g[][]", "h"}
+    assert set(schema.read(RECORDS)) == {"a.b", "f", "g[][]", "h"}
+    assert (schema["h[]"].kind, schema["h[]"].why) == ("empty", "no member was ever there")
     schema.drop("a.b")
     assert not schema["a"].is_read
     assert not schema["a"].is_left_out

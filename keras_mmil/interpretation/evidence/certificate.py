@@ -18,10 +18,22 @@ from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.readout.reading import Reading, read
 from keras_mmil.interpretation.rules.level import Level
 
-__all__ = ["Certificate", "Counted", "RulePrecision", "certify", "check_level", "count"]
+__all__ = [
+    "Certificate",
+    "Counted",
+    "RulePrecision",
+    "UsedTopBagsError",
+    "certify",
+    "check_level",
+    "count",
+]
 
 # More known top-bags than chance explains at this probability are no chance.
 _BEYOND_CHANCE = 1e-6
+
+
+class UsedTopBagsError(ValueError):
+    """Top-bags are those that rules or network were fitted, chosen or trained on."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +170,7 @@ def count(
 
     def hashed() -> Iterator[Tensors]:
         for batch in batches:
-            prints.append(fingerprints(batch, network.model.input))
+            prints.append(fingerprints(batch, network.model.input, network.paths))
             yield batch
 
     top = levels[-1]
@@ -190,15 +202,17 @@ def certify(
         level: probability of the intervals, checked.
 
     Raises:
-        ValueError: if the top-bags are those that were used.
+        UsedTopBagsError: if the top-bags are those that were used.
     """
     is_used = np.zeros(len(prints), bool)
     for purpose, known in used.items():
+        if not len(known):  # nothing was used for that
+            continue
         is_known = np.isin(prints, known)
         _check_unused(is_known, known, purpose)
         is_used |= is_known
     if is_used.all():
-        raise ValueError(
+        raise UsedTopBagsError(
             "Expected top-bags that neither rules nor network were fitted, chosen or trained on. "
             f"Received: {len(is_used)} top-bags, all of which equal some of those"
         )
@@ -242,7 +256,7 @@ def _check_unused(is_used: Bools, used: npt.NDArray[np.uint64], purpose: str) ->
     repeated = 1 - float((counts == 1).sum() / len(used))
     chance = binomtest(n_known, n, repeated, alternative="greater").pvalue
     if n_known == n or (n_known > n / 2 and chance < _BEYOND_CHANCE):
-        raise ValueError(
+        raise UsedTopBagsError(
             f"Expected other top-bags than those that {purpose}. "
             f"Received: {n} top-bags, of which {n_known} equal some of those"
         )

@@ -14,12 +14,16 @@ from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.nesting import above
 from keras_mmil.layers._bags import depth_of
 
-__all__ = ["Editor", "Member"]
+__all__ = ["Editor", "Member", "UneditableError"]
 
 # A member of a bag: index of the bag-layer whose row it is, and its position in the data.
 Member = tuple[int, tuple[int, ...]]
 
 _ALONE = ""  # name of the only input of a model
+
+
+class UneditableError(ValueError):
+    """Members of these top-bags cannot be removed or added."""
 
 
 class Editor:
@@ -36,7 +40,7 @@ class Editor:
         """Inputs whose members can be removed: ragged ones, with multiplicities written out.
 
         Raises:
-            ValueError: if members cannot be removed, as of texts, or of several inputs without
+            UneditableError: if members cannot be removed, as of texts, or of several inputs without
                 names; if multiplicities are no integers.
         """
         inputs = self._by_name(batch)
@@ -45,7 +49,10 @@ class Editor:
             names, components = level_names(bags.ragged_rank), input_names(bags.ragged_rank)
             counts, *level_counts = (inputs[name] for name in names.counts)
             keys = tuple(inputs[name] for name in names.keys)
-            plain = Bags(bags, counts, tuple(level_counts), keys).to_ragged()
+            try:
+                plain = Bags(bags, counts, tuple(level_counts), keys).to_ragged()
+            except ValueError as error:  # multiplicities that are no integers
+                raise UneditableError(str(error)) from error
             others = {name: x for name, x in inputs.items() if name not in components}
             inputs = {**others, "bags": plain}
         found = {name: self._as_ragged(name, part) for name, part in inputs.items()}
@@ -109,7 +116,7 @@ class Editor:
         level = self._level(layer)
         depths = [getattr(inputs[name], "ragged_rank", 0) for name in found]
         if not found or not is_all or min(depths) <= level:
-            raise ValueError(
+            raise UneditableError(
                 "Expected inputs of which members can be removed: one of nested bags, or records "
                 f"with a ragged input for each field. Received: {sorted(inputs)}, of which "
                 f"{found} are of bag-layer {self._network.layers[layer].name!r}"
@@ -119,7 +126,7 @@ class Editor:
     def _by_name(self, batch: Tensors) -> dict[str, Any]:
         if not isinstance(self._expected, Mapping):
             if isinstance(batch, (list, tuple)):
-                raise ValueError(
+                raise UneditableError(
                     "Expected one input, or inputs with names, to remove members. "
                     f"Received: {len(batch)} inputs in a list"
                 )

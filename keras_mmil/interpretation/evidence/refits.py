@@ -70,6 +70,7 @@ class Refitter:
         options = tuple(range(c.n_clusters, c.n_clusters + 1) for c in self._clusters)
         self._settings = replace(task.settings, options=options, fixed=True)
         self.predicted = classify(levels, task.target, self._observe(task.x_valid))[0]
+        self._n_top_bags = 0
         self._samples, self._nestings, self._kept = self._capture()
 
     def run(self, n: int, seed: int) -> Iterator[Refit]:
@@ -79,7 +80,7 @@ class Refitter:
             n: number of refits.
             seed: of the samples of top-bags.
         """
-        n_top_bags = self._nestings[-1].n_bags
+        n_top_bags = self._n_top_bags
         spawned = np.random.SeedSequence(seed).spawn(n)
         drawn = [
             np.random.default_rng(each).integers(0, n_top_bags, n_top_bags) for each in spawned
@@ -104,7 +105,9 @@ class Refitter:
         centroids: Sequence[Array],
     ) -> Refit:
         """The trees and rules of one sample, labelled by its centroids."""
-        plan = replace(plan, weights=multiplicities(train.nestings, plan.parents))
+        plan = replace(
+            plan, weights=multiplicities(train.nestings, plan.parents, len(train.classes))
+        )
         combinations = Combinations(
             Labelled(train, held_out, plan), self._settings, Progress(verbose=0)
         )
@@ -146,6 +149,7 @@ class Refitter:
                 numbers = sample.n_seen + np.arange(len(weight))
                 sample.add(number, batch.representations[i], weight, (numbers,))
             nestings.append(batch.nestings)
+            self._n_top_bags += batch.n_top_bags
             is_small &= all(sample.n_seen <= settings.max_rows for sample in samples)
             kept.append(batch)
             if not is_small:
@@ -177,7 +181,7 @@ class Refitter:
             partial(
                 fit_centroids,
                 samples[r][i],
-                count_distinct(samples[r][i].rows, self._clusters[i].n_clusters),
+                count_distinct(samples[r][i].rows, self._clusters[i].n_clusters) or 1,
                 seed=settings.seed,
                 n_init=settings.n_init,
             )

@@ -60,13 +60,15 @@ def fit_centroids(sample: WeightedRows, n_clusters: int, *, seed: int, n_init: i
 
     Args:
         sample: the rows.
-        n_clusters: k, at most the number of distinct rows.
+        n_clusters: k, at most the number of distinct rows; 1 where there are none.
         seed: of the random starts.
         n_init: number of random starts.
 
     Returns:
         Centroids, float32 [k, units], the largest cluster first.
     """
+    if not len(sample.rows):
+        return np.zeros((n_clusters, *sample.rows.shape[1:]), np.float32)
     model = KMeans(n_clusters, n_init=n_init, random_state=seed)
     model.fit(sample.rows, sample_weight=sample.weights)
     sizes = np.bincount(model.labels_, sample.weights, minlength=n_clusters)

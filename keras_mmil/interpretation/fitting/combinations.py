@@ -83,7 +83,7 @@ class Combinations:
             return self.choose(points).n_clusters
 
         best: tuple[int, ...] = ()
-        longest = max(possible, key=len)
+        longest = max(possible, key=len, default=(1,))  # without bag-layers, one of none
         best = rate(
             tuple(min(max(k, numbers[0]), numbers[-1]) for numbers in possible) for k in longest
         )

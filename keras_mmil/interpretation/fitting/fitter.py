@@ -26,7 +26,7 @@ from keras_mmil.interpretation.fitting.search import GridPoint, Trees
 from keras_mmil.interpretation.network import sensitivity
 from keras_mmil.interpretation.network.fingerprints import Hashing
 from keras_mmil.interpretation.network.passes import Source, Step
-from keras_mmil.interpretation.rules.level import Level, level_symbol
+from keras_mmil.interpretation.rules.level import Level, level_symbol, unseen
 
 __all__ = ["Fitter"]
 
@@ -96,6 +96,7 @@ class Fitter:
         # Pruned are those trees of records that make no difference.
         _warn_of_collapse(levels if self._network.is_chain else levels[-1:])
         levels = self._define(levels, samples, data.plan)
+        _warn_of_unseen(levels)
         self._progress.finish()
         return Fitted(
             levels=levels,
@@ -145,11 +146,14 @@ class Fitter:
 
     def _possible(self, samples: Sequence[WeightedRows]) -> list[Sequence[int]]:
         """The numbers of clusters of each level to try that the data allow."""
-        self._settings.check_rows([len(sample.rows) for sample in samples])
+        self._settings.check_rows(
+            [len(sample.rows) for sample in samples], any(self._network.has_fields)
+        )
         possible: list[Sequence[int]] = []
         for level, (sample, wanted) in enumerate(zip(samples, self._settings.options, strict=True)):
-            distinct = count_distinct(sample.rows, wanted[-1])
-            if distinct < wanted[-1]:
+            # One cluster, which no rule tests, stands for the rows of a level that has none.
+            distinct = count_distinct(sample.rows, wanted[-1]) or 1
+            if len(sample.rows) and distinct < wanted[-1]:
                 warnings.warn(
                     f"Level {level_symbol(level)!r} has only {distinct} distinct points, so that "
                     f"it cannot have {wanted[-1]} clusters.",
@@ -248,6 +252,14 @@ def _n_conditions(levels: Sequence[Level]) -> tuple[int, int]:
     """The number of conditions in all rules that are needed, and of these rules."""
     sets = [level.rules for level in levels]
     return sum(rules.n_conditions for rules in sets), sum(rules.n_needed for rules in sets)
+
+
+def _warn_of_unseen(levels: Sequence[Level]) -> None:
+    if names := unseen(levels):
+        warnings.warn(
+            f"No training record has {', '.join(map(repr, names))}: left out of the rules.",
+            stacklevel=_STACK_LEVEL,
+        )
 
 
 def _warn_of_collapse(levels: Sequence[Level]) -> None:

@@ -85,7 +85,7 @@ def _clusters(
             word=_word(plan, i),
             projection=projections[i],
             centroids=points,
-            sizes=np.bincount(train.labels[i][k], weight, minlength=k) / weight.sum(),
+            sizes=np.bincount(train.labels[i][k], weight, minlength=k) / (weight.sum() or 1.0),
         )
         found.append(clusters)
     return found
@@ -97,7 +97,7 @@ def _cluster_names(level: int, k: int) -> tuple[str, ...]:
 
 def _word(plan: Plan, record: int) -> str:
     """What one record of a kind is called."""
-    if not any(plan.paths):
+    if plan.paths and not any(plan.paths):
         return level_word(record, len(plan.parents))
     return plan.names[record] if record < len(plan.names) else "record"
 

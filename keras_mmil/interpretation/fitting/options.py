@@ -93,11 +93,18 @@ class Settings:
     batch_size: int
     n_jobs: int | None
 
-    def check_rows(self, n_rows: Sequence[int]) -> None:
-        """Raise ValueError if there are too few rows to cluster, of so many at each level."""
+    def check_rows(self, n_rows: Sequence[int], has_fields: bool) -> None:
+        """Raise ValueError if there are too few rows to cluster.
+
+        Levels without rows are left out of the rules, unless that leaves nothing.
+
+        Args:
+            n_rows: at each level.
+            has_fields: whether records of any kind have fields.
+        """
+        is_nothing = not has_fields and not any(n_rows)
         for level, (n, wanted) in enumerate(zip(n_rows, self.options, strict=True)):
-            least = wanted[0] if self.fixed else 1
-            if n < least:
+            if is_nothing or (self.fixed and 0 < n < wanted[0]):
                 raise ValueError(
                     f"Expected at least {wanted[0]} rows to cluster at level "
                     f"{level_symbol(level)!r}. Received: {n}, n_clusters={wanted[0]}"
@@ -157,7 +164,7 @@ def make_settings(explainer: Arguments, n_levels: int) -> Settings:
         seed = int(np.random.default_rng().integers(2**31))
     if explainer.n_clusters is not None:
         numbers = _per_level("n_clusters", explainer.n_clusters, n_levels, 1)
-        check_int("n_clusters", max(numbers), 1, explainer.max_rows)
+        check_int("n_clusters", max(numbers, default=1), 1, explainer.max_rows)
         ks = tuple(range(k, k + 1) for k in numbers)
     else:
         limits = _per_level("max_clusters", explainer.max_clusters, n_levels, 2)

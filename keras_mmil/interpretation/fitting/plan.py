@@ -50,8 +50,8 @@ class Plan:
 
     def by_centroids(self) -> "Plan":
         """The same, but rows that hold no bags are labelled by the nearest centroids."""
-        has_tree = (record in self.parents for record in range(len(self.has_tree)))
-        return replace(self, has_tree=tuple(has_tree))
+        has_tree = (record in self.parents for record in range(len(self.parents)))
+        return replace(self, has_tree=(*has_tree, True))
 
     def bags_of(self, record: int) -> list[int]:
         """The bag-layers whose bags a record holds."""
@@ -130,7 +130,7 @@ def make_plan(network: Network, settings: options.Settings, train: LabelledBags)
     """
     parents, n_layers = network.parents, len(network.layers)
     members = [nesting.weights for nesting in train.nestings]
-    weights = multiplicities(train.nestings, parents)
+    weights = multiplicities(train.nestings, parents, len(train.classes))
     fields = tuple(
         tuple(
             field_of(name, encoder.kind, raw, weight)

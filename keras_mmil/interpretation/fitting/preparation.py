@@ -82,20 +82,21 @@ def check_data(task: Task) -> None:
     """Run the network on a batch, or on as many as it takes to have rows for all clusters.
 
     Raises:
-        ValueError: if there are too few rows to cluster, if the bags of a bag-layer are not the
-            rows of the next, or if the target is a function that does not return labels.
+        ValueError: if there is nothing to read rules from, or there are fewer rows than the
+            clusters that were asked for; if the bags of a bag-layer are not the rows of the next;
+            or if the target is a function that does not return labels.
     """
     network, target, settings = task.network, task.target, task.settings
     for batch in network.batches(task.x_valid.batches()):
         target.labels(batch.outputs)
         break
+    has_fields = any(network.has_fields)
     n_rows = np.zeros(len(network.layers), int)
     for batch in network.batches(task.x.batches()):
         target.labels(batch.outputs)
-        n_rows += [
-            np.count_nonzero(weights)
-            for weights in clustered_weights(batch.nestings, network.parents, network.has_fields)
-        ]
-        if (n_rows >= [numbers[0] for numbers in settings.options]).all():
+        weights = clustered_weights(batch.nestings, network.parents, network.has_fields)
+        n_rows += np.array([np.count_nonzero(each) for each in weights], int)
+        is_enough = n_rows >= [numbers[0] for numbers in settings.options]
+        if is_enough.all() if settings.fixed else has_fields or n_rows.any():
             return
-    settings.check_rows(n_rows.tolist())
+    settings.check_rows(n_rows.tolist(), has_fields)

@@ -52,6 +52,11 @@ class Observation:
     values: tuple[tuple[Array, ...], ...]
     features: Mapping[int, Array] = field(default_factory=dict)
 
+    @property
+    def n_top_bags(self) -> int:
+        """Number of top-bags."""
+        return len(keras.tree.flatten(self.outputs)[0])
+
     def values_of(self, layer: int) -> tuple[Array, ...]:
         """The raw values of the fields, or of the features with names, of a bag-layer's rows."""
         if layer in self.features:

@@ -1,9 +1,10 @@
 """Hashes of top-bags, by which they are recognised later."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._support.types import Array, Ints, Tensors
-from keras_mmil.bags import Bags
+from keras_mmil.bags import Bags, multisets
 from keras_mmil.bags.components import input_names, level_names
 from keras_mmil.interpretation.network.passes import Step
 from keras_mmil.layers._bags import depth_of
@@ -42,50 +43,108 @@ class Hashing(Generic[T]):
 
         def hashed() -> Iterator[Tensors]:
             for batch in batches:
-                hashes.append(fingerprints(batch, network.model.input))
+                hashes.append(fingerprints(batch, network.model.input, network.paths))
                 yield batch
 
         return self.step(network, hashed(), first), hashes
 
 
-def fingerprints(batch: Tensors, expected: Any) -> npt.NDArray[np.uint64]:
+def fingerprints(
+    batch: Tensors, expected: Any, paths: Sequence[str] = ()
+) -> npt.NDArray[np.uint64]:
     """A hash of the content of each top-bag.
 
     Equal top-bags have equal hashes, whether they are ragged or dense, of whatever dtype the model
-    casts to its own, and, if they are bags of ids, whether they are plain or compressed. Members in
-    another order make another top-bag, except in bags of ids. Among n different top-bags, some two
-    have equal hashes with a probability of about n²/2⁶⁵.
+    casts to its own, and, if they are bags of ids, whether they are plain or compressed. Bags are
+    multisets: the order of members makes no difference, nor that of the members in them, where
+    bag-layers read them and it is known which inputs are of the same members: of a single input,
+    and of records. Among n different top-bags, some two have equal hashes with a probability of
+    about n²/2⁶⁵.
 
     Args:
         batch: checked inputs of a model.
         expected: the model's inputs: a `KerasTensor`, or a dict or list of them.
+        paths: what the bags of each bag-layer are called in the data, see `bag_paths`.
 
     Returns:
         uint64 [top-bags].
     """
-    hashes = [hashlib.blake2b(digest_size=8) for _ in range(ragged.n_top_bags(batch))]
-    for part, spec in _parts(batch, expected):
-        for content, ends in _contents(part, spec):
-            view, stops = memoryview(content), ends.tolist()
-            for found, start, stop in zip(hashes, stops[:-1], stops[1:], strict=True):
-                found.update(view[start:stop])
-    digests = b"".join(found.digest() for found in hashes)
-    return np.frombuffer(digests, "<u8").astype(np.uint64)
+    inputs, specs = _parts(batch, expected)
+    columns: dict[_Around, tuple[Array, list[Ints]]] = {}
+    for name, part in inputs.items():
+        values, splits = _flat(part, specs.get(name))
+        found = _around(name, len(splits), len(inputs), paths)
+        around = (*found, *((name, i) for i in range(len(found), len(splits))))
+        columns[(*around, name)] = _numbers(values), splits
+    n = ragged.n_top_bags(batch)
+    # Which inputs there are is a part of the content; those of `Bags` are not the model's.
+    names = np.full((n, 1), _hash(repr(sorted(inputs)).encode()))
+    rows = np.concatenate([names, _rows(columns, ())], axis=1)
+    return _hashed(rows, np.arange(n + 1)).view(np.uint64)
 
 
-def _parts(batch: Any, expected: Any) -> Iterator[tuple[Any, Any]]:
-    """Each input, in an order that does not depend on the batch, with what the model expects."""
-    if isinstance(expected, Mapping):
-        batch = _compressed(batch)
-        for name in sorted(batch):
-            # Which inputs there are is a part of the content; those of `Bags` are not the model's.
-            n = ragged.n_top_bags(batch)
-            yield tf.constant([name] * n), None
-            yield batch[name], expected.get(name)
-    elif isinstance(expected, (list, tuple)):
-        yield from zip(batch, expected, strict=True)
+# The bags around a value, outermost first, and its input. A bag is that of a bag-layer, known by
+# its path, or, where the order of members counts, a level of an input.
+_Around: TypeAlias = tuple[str | tuple[str, int], ...]
+
+
+def _around(name: str, rank: int, n_inputs: int, paths: Sequence[str]) -> tuple[str, ...]:
+    """The bags around the values of an input whose members have no order, outermost first."""
+    if not any(paths):
+        return tuple(f"level {i}" for i in range(min(rank, len(paths)))) if n_inputs == 1 else ()
+    inside = {path for path in paths if name == path or name.startswith((f"{path}.", f"{path}[]"))}
+    return tuple(sorted(inside, key=len)) if len(inside) == rank else ()
+
+
+def _rows(columns: Mapping[_Around, tuple[Array, list[Ints]]], around: _Around) -> Ints:
+    """What is known of each member of some bags, or of the top-bags: int64 [members, columns]."""
+    depth, found = len(around), []
+    inner = {key[depth]: key for key in sorted(columns, key=repr) if key[:depth] == around}
+    for here, key in inner.items():
+        values, splits = columns[key]
+        if len(key) == depth + 1:
+            found.append(values)
+            continue
+        members = _rows(columns, (*around, here))
+        row_splits = splits[depth]
+        if isinstance(here, tuple):
+            lengths = np.diff(row_splits)
+            places = np.arange(len(members)) - np.repeat(row_splits[:-1], lengths)
+            members = np.concatenate([members, places[:, None]], axis=1)
+        found.append(_hashed(members, row_splits)[:, None])
+    return np.concatenate(found, axis=1)
+
+
+def _hashed(members: Ints, row_splits: Ints) -> Ints:
+    """The hashes of bags of members [members, columns]: int64 [bags]."""
+    return multisets.fingerprints(members, np.ones(len(members), np.float32), row_splits)
+
+
+def _numbers(values: Array) -> Ints:
+    """Values as integers, which are equal where their bytes are: int64 [n, columns]."""
+    if values.dtype == object:
+        distinct, index = np.unique(values.reshape(-1), return_inverse=True)
+        hashes = np.array([_hash(bytes(text)) for text in distinct], np.int64)
+        numbers = hashes[index.reshape(-1)]
+    elif values.dtype.kind == "f":
+        numbers = values.view(f"<i{values.dtype.itemsize}").astype(np.int64)
     else:
-        yield batch, expected
+        numbers = values.astype(np.int64)
+    return numbers.reshape(len(values), math.prod(values.shape[1:]))
+
+
+def _hash(content: bytes) -> np.int64:
+    return np.frombuffer(hashlib.blake2b(content, digest_size=8).digest(), "<i8")[0]
+
+
+def _parts(batch: Any, expected: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The inputs by name, and what the model expects of them."""
+    if isinstance(expected, Mapping):
+        return dict(_compressed(batch)), expected
+    if isinstance(expected, (list, tuple)):
+        numbers = [f"{i:03}" for i in range(len(expected))]
+        return dict(zip(numbers, batch, strict=True)), dict(zip(numbers, expected, strict=True))
+    return {"": batch}, {"": expected}
 
 
 def _compressed(batch: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -107,27 +166,6 @@ def _compressed(batch: Mapping[str, Any]) -> Mapping[str, Any]:
         return given
     others = {name: part for name, part in given.items() if name not in names}
     return {**others, **found.inputs}
-
-
-def _contents(part: Any, spec: Any) -> Iterator[tuple[bytes, Ints]]:
-    """What an input holds, as bytes, and where in them each top-bag begins and ends.
-
-    First come the sizes of the bags of each level, so that no two contents are alike by accident.
-    """
-    values, splits = _flat(part, spec)
-    edges: Ints = np.arange(ragged.n_top_bags(part) + 1)
-    for of_level in splits:
-        sizes = np.diff(of_level).astype("<i8")
-        yield sizes.tobytes(), edges * 8
-        edges = of_level[edges]
-    if values.dtype == object:
-        texts = [bytes(text) for text in values.reshape(-1)]
-        n_each = values.size // len(values) if len(values) else 1
-        lengths = np.fromiter(map(len, texts), "<i8", len(texts))
-        yield lengths.tobytes(), edges * n_each * 8
-        yield b"".join(texts), np.append(0, np.cumsum(lengths))[edges * n_each]
-    else:
-        yield values.tobytes(), edges * values.itemsize * int(np.prod(values.shape[1:]))
 
 
 def _flat(part: Any, spec: Any) -> tuple[Array, list[Ints]]:

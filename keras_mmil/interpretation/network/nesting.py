@@ -77,7 +77,9 @@ def above(level: int, parents: Sequence[int]) -> list[int]:
 
 
 def multiplicities(
-    nestings: Sequence[Nesting], parents: Sequence[int] | None = None
+    nestings: Sequence[Nesting],
+    parents: Sequence[int] | None = None,
+    n_top_bags: int | None = None,
 ) -> tuple[Array, ...]:
     """How often each row occurs in the data: float64 [rows] for each bag-layer, and for top-bags.
 
@@ -87,9 +89,11 @@ def multiplicities(
     Args:
         nestings: one for each bag-layer.
         parents: see above; None for a chain.
+        n_top_bags: how many there are; None where the last bag-layer says it.
     """
     parents = _parents(nestings, parents)
-    counts: list[Array] = [np.empty(0)] * len(nestings) + [np.ones(nestings[-1].n_bags)]
+    n = nestings[-1].n_bags if n_top_bags is None else n_top_bags
+    counts: list[Array] = [np.empty(0)] * len(nestings) + [np.ones(n)]
     for i in reversed(range(len(nestings))):
         nesting = nestings[i]
         weights = nesting.weights * counts[parents[i]][nesting.bag_ids]
@@ -112,6 +116,8 @@ def clustered_weights(
         has_fields: of the rows of each bag-layer, whether they have fields besides bags; None where
             none have.
     """
+    if not nestings:
+        return []
     parents = _parents(nestings, parents)
     weights = list(multiplicities(nestings, parents)[:-1])
     for i, parent in enumerate(parents):
@@ -132,6 +138,8 @@ def expand(
     Args:
         nestings, parents: as for `multiplicities`.
     """
+    if not nestings:
+        return ()
     parents = _parents(nestings, parents)
     n_top_bags = nestings[-1].n_bags
     rows = {len(nestings): np.arange(n_top_bags)}

@@ -65,10 +65,11 @@ def projections(network: Network, squares: Iterable[list[Array]]) -> tuple[Array
         squares: of the batches, in their order, what `Gradients` yields.
 
     Returns:
-        Matrices A, float32 [units, directions], one for each bag-layer.
+        Matrices A, float32 [units, directions], one for each bag-layer. Where a bag-layer makes no
+        difference, as one without rows, it is a column of zeros: all its rows are alike.
 
     Raises:
-        ValueError: if the outputs do not depend on some bag-layer, as far as gradients tell.
+        ValueError: if the outputs depend on no bag-layer, as far as gradients tell.
 
     Reference:
         Constantine, Active Subspaces: Emerging Ideas for Dimension Reduction in Parameter Studies,
@@ -77,7 +78,12 @@ def projections(network: Network, squares: Iterable[list[Array]]) -> tuple[Array
     sums = [np.zeros(())] * len(network.layers)
     for of_batch in squares:
         sums = [known + each for known, each in zip(sums, of_batch, strict=True)]
-    return tuple(map(_root, sums, network.layers))
+    if network.layers and not any(each.any() for each in sums):
+        raise ValueError(
+            "Expected outputs that depend on some bag-layer, for metric='sensitivity'. Received: "
+            f"gradients of zero at layers={[layer.name for layer in network.layers]}"
+        )
+    return tuple(map(_root, sums))
 
 
 def _square(gradients: Iterable[Array], layer: BagLayer) -> Array:
@@ -117,16 +123,13 @@ def _of_rows(gradient: Array, layer: BagLayer) -> Array:
     return gradient.reshape(len(gradient), len(layer.aggregations), -1).sum(axis=1)
 
 
-def _root(square: Array, layer: BagLayer) -> Array:
+def _root(square: Array) -> Array:
     """A matrix whose product with its transpose is `square`, up to what is negligible."""
     shares, directions = np.linalg.eigh(square)
     shares, directions = np.maximum(shares[::-1], 0), directions[:, ::-1]
     total = shares.sum()
     if not total > 0:
-        raise ValueError(
-            "Expected outputs that depend on every bag-layer, for metric='sensitivity'. "
-            f"Received: gradients of zero at layer={layer.name!r}"
-        )
+        return np.zeros((len(square), 1), np.float32)
     shares = shares / total
     n_kept = np.searchsorted(np.cumsum(shares), _KEPT) + 1
     return (directions * np.sqrt(shares))[:, :n_kept].astype(np.float32)

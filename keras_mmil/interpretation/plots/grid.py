@@ -37,8 +37,11 @@ def plot_grid(explainer: FittedExplainer, path: PathLike | None = None) -> "Figu
 
     Raises:
         ImportError: without matplotlib.
+        ValueError: for records without bags, which have no clusters.
     """
     chosen, grid = explainer.n_clusters_, explainer.grid_
+    if not chosen:
+        raise ValueError("Expected rules about clusters. Received: explainer of fields alone")
     if len(chosen) == 1:
         figure = new_figure(5, 3.2)
         _line(figure.subplots(), grid, chosen)

@@ -100,7 +100,7 @@ def representatives(
                 ]
                 new = _Best(scores[kept], here[kept], found)
                 best[key] = _merge(best[key], new, n) if key in best else new
-        n_top_bags += batch.nestings[-1].n_bags
+        n_top_bags += batch.n_top_bags
     return {key: best[key].found if key in best else [] for key in chosen}
 
 

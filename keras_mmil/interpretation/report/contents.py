@@ -16,8 +16,14 @@ from keras_mmil._support.agreement import majority
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Config, Ints, Tensors
 from keras_mmil._version import __version__
-from keras_mmil.interpretation.evidence.certificate import Certificate, Counted, certify
+from keras_mmil.interpretation.evidence.certificate import (
+    Certificate,
+    Counted,
+    UsedTopBagsError,
+    certify,
+)
 from keras_mmil.interpretation.evidence.deletion import DeletionTest
+from keras_mmil.interpretation.evidence.edits import UneditableError
 from keras_mmil.interpretation.evidence.interval import Interval, interval
 from keras_mmil.interpretation.export.rule_book import RuleBook
 from keras_mmil.interpretation.fitting.search import GridPoint
@@ -148,12 +154,12 @@ def gather(
     try:
         used = explainer._used_for(trained_on)
         certificate = certify(level, counted, explainer.hashes(inputs), used, _LEVEL)
-    except ValueError as error:  # the rules or the network have seen these data
+    except UsedTopBagsError as error:  # the rules or the network have seen these data
         doubt = str(error)
     try:
         some = ragged.take(inputs, slice(_MOST_DELETIONS))
         deletion = explainer.deletion(some)
-    except ValueError:  # such as texts, of which no members can be removed
+    except UneditableError:  # such as texts, of which no members can be removed
         deletion = None
     return Material(
         x=inputs,

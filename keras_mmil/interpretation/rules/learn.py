@@ -46,7 +46,7 @@ def _make_rule(
     right = matched @ is_in_class
     return replace(
         rule,
-        support=float(matched.sum() / weights.sum()),
+        support=share(matched.sum(), weights.sum()),
         precision=share(right, matched.sum()),
         coverage=share(right, weights @ is_in_class),
     )

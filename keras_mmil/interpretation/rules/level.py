@@ -22,6 +22,7 @@ __all__ = [
     "listing",
     "rename",
     "titles",
+    "unseen",
 ]
 
 _SYMBOLS = "uvwxyz"
@@ -51,7 +52,7 @@ class Clusters(Bag):
         projection: matrix that rows are multiplied by before they are clustered, float32 [units,
             directions]; None where they are clustered as they are.
         centroids: float32 [k, units], or [k, directions].
-        sizes: fraction of the training rows in each cluster, [k].
+        sizes: fraction of the training rows in each cluster, [k]; 0 where there were no rows.
         definition: what the clusters are in the names of fields; None where rows have no named
             fields, or where rules on these say exactly which cluster a row is in.
     """
@@ -151,8 +152,8 @@ def listing(levels: Sequence[Level], all: bool = False) -> str:
             otherwise the last line gives their number.
 
     Returns:
-        Text. Levels whose rules are needed and constant are named first; levels without a needed
-        rule are left out.
+        Text. Kinds of records that no training record has are named first, then levels whose
+        rules are needed and constant; levels without a needed rule are left out.
     """
     found = [(level, level.rules.constant) for level in levels]
     constant = [
@@ -161,7 +162,13 @@ def listing(levels: Sequence[Level], all: bool = False) -> str:
         # What decides nothing is constant, as are bags of the data that only have to be there.
         if name is not None and not level.path and level.rules.n_needed
     ]
-    blocks = [constant, *(level.lines(all) for level in levels if all or level.rules.n_needed)]
+    names = unseen(levels)
+    without = [f"# LEFT OUT, as no training record has any: {', '.join(names)}."] if names else []
+    blocks = [
+        without,
+        constant,
+        *(level.lines(all) for level in levels if all or level.rules.n_needed),
+    ]
     if not all:
         n_rules = sum(len(level.rules) - level.rules.n_needed for level in levels)
         n_clusters = sum(needed.count(False) for level in levels for needed in level.needed)
@@ -186,6 +193,12 @@ def titles(clusters: Sequence[Clusters]) -> list[str]:
         f"{title} ({level_symbol(each.level)})" if found.count(title) > 1 else title
         for title, each in zip(found, clusters, strict=True)
     ]
+
+
+def unseen(levels: Sequence[Level]) -> list[str]:
+    """The titles of the rows of those bag-layers that no training record has rows of."""
+    found = all_clusters(levels)
+    return [title for title, each in zip(titles(found), found, strict=True) if not each.sizes.any()]
 
 
 def find_clusters(levels: Sequence[Level], level: int | str) -> Clusters:

@@ -172,8 +172,12 @@ def grow(
         seed: decides between equally good splits.
 
     Returns:
-        A `Tree`, without splits that do not change the class.
+        A `Tree`, without splits that do not change the class; of no examples, one leaf.
     """
+    if not len(examples.labels):
+        leaf = np.full((1, 3), _LEAF, np.int32)
+        n_features = examples.bags.shape[1]
+        return Tree(leaf[:, 0], np.zeros(1), leaf[:, 1:], np.zeros(1, np.int32), n_features)
     fitted = DecisionTreeClassifier(
         max_depth=max_depth,
         ccp_alpha=ccp_alpha,

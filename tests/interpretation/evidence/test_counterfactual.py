@@ -152,3 +152,21 @@ def test_what_is_refused(digit_explainer, digit_ids):
     one, alone = digit_explainer.counterfactual(x[:1]), digit_explainer.counterfactual(x[0])
     assert one == alone
     assert np.isfinite(one.n_tried)
+
+
+def test_the_network_is_asked(rough):
+    disagree = 0
+    for i in range(30):
+        found = rough.explainer.counterfactual(rough.x[i : i + 1])
+        if not found.found:
+            continue
+        gone = {position[1] for _, position in found.removed}
+        kept = [bag for j, bag in enumerate(rough.x[i].to_list()) if j not in gone]
+        edited = ragged.from_nested_lists([kept], inner_shape=(4,), depth=2, dtype="float32")
+        after = rough.ask(edited)[0]
+        names = ("negative", "positive")
+        assert found.network == (names[rough.network[i]], names[after])
+        assert found.rules == (names[rough.rules[i]], names[rough.explainer.predict(edited)[0]])
+        assert found.network_agrees == (found.network[1] == found.rules[1])
+        disagree += not found.network_agrees
+    assert disagree

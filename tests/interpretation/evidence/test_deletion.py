@@ -70,3 +70,21 @@ def test_of_records(churn_explainer):
     assert removed
     positive = [row for row in removed if row.network[0] == "positive"]
     assert all(row.changed for row in positive)  # who has no bad orders does not churn
+
+
+def test_what_the_network_says_afterwards_is_asked(rough):
+    """Where rules and network disagree, each is said to say what it says."""
+    values = rough.x.to_list()
+    lists = [
+        without_deciding(each, value, True)
+        for each, value in zip(rough.explainer.explain(rough.x), values, strict=True)
+    ]
+    edited = ragged.from_nested_lists(lists, inner_shape=(4,), depth=2, dtype="float32")
+    network = rough.ask(edited)
+    rules = rough.explainer.predict(edited)
+    rows = rough.explainer.deletion(rough.x, True).rows
+    names = np.array(["negative", "positive"])
+    for at, before, after in (("network", rough.network, network), ("rules", rough.rules, rules)):
+        pairs = list(zip(names[before], names[after], strict=True))
+        assert [getattr(row, at) for row in rows] == pairs
+    assert (network != rules).any()

@@ -3,6 +3,7 @@
 import collections
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from digit_networks import compressed_model, explainer, random_ids
 from record_networks import random_customers, read
@@ -52,6 +53,15 @@ def test_members_that_are_stored_once_are_repeated():
     for language in ("in_words", "to_sql", "to_python"):
         assert getattr(fitted.rules_, language)()
     assert set(compressed["kind"].to_pylist()) == {"instance", "sub-bag", "top-bag"}
+    # A member that is stored once counts as often as it occurs in its bag.
+    one = ragged.from_flat(np.array([3, 3, 3, 1, 2]), [[1], [5]])
+    table = fitted.labels_table(bags.Bags.from_ragged(one))
+    assert sorted(table.filter(pc.equal(table["kind"], "instance"))["weight"].to_pylist()) == [
+        1,
+        1,
+        3,
+    ]
+    assert content(table) == content(fitted.labels_table(one))
 
 
 def test_fields_are_as_the_records_have_them(churn_explainer):

@@ -8,6 +8,7 @@ from record_networks import churn_model, random_customers
 from record_networks import read as read_customers
 
 from keras_mmil import Bags, ragged
+from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.fingerprints import fingerprints
 from keras_mmil.layers import bag_inputs
 
@@ -88,3 +89,46 @@ def test_records_differ_in_any_field():
         values[-1] = b"other" if values.dtype == object else 123
         changed = part.with_flat_values(tf.constant(values)) if is_ragged else tf.constant(values)
         assert (fingerprints({**x, name: changed}, model.input) != found).sum() == 1
+
+
+def shuffled(part, rng):
+    """Nested lists and records with the members of all bags in another order."""
+    if isinstance(part, dict):
+        return {name: shuffled(value, rng) for name, value in part.items()}
+    if isinstance(part, list):
+        return [shuffled(part[i], rng) for i in rng.permutation(len(part))]
+    return part
+
+
+def canonical(part):
+    """The same text for the same multisets of multisets."""
+    if isinstance(part, dict):
+        return str([(name, canonical(value)) for name, value in part.items()])
+    return str(sorted(map(canonical, part))) if isinstance(part, list) else str(part)
+
+
+def test_members_have_no_order():
+    rng = np.random.default_rng(0)
+    customers = random_customers(60)
+    model = churn_model()
+    paths = Network(model).paths
+    assert {"orders", "orders.items", "visits"} <= set(paths)
+    found = fingerprints(read_customers(customers), model.input, paths)
+    other = [shuffled(each, rng) for each in customers]
+    assert str(other) != str(customers)
+    np.testing.assert_array_equal(fingerprints(read_customers(other), model.input, paths), found)
+    assert groups(found) == groups(map(canonical, customers))
+    # Which values are of the same member is content, and so is which bag a member is in.
+    pairs = [[("a", 1), ("b", 2)], [("a", 2), ("b", 1)]]
+    specs = {"o.x": keras.Input((None,), dtype="string", ragged=True),
+             "o.y": keras.Input((None,), ragged=True)}  # fmt: skip
+    x = {name: tf.ragged.constant([[pair[i] for pair in each] for each in pairs])
+         for i, name in enumerate(specs)}  # fmt: skip
+    assert len(set(fingerprints(x, specs, ["o"]))) == 2
+    vectors = random_vectors()
+    lists = [[list(map(tuple, sub)) for sub in top] for top in vectors.to_list()]
+    as_lists = [[[list(v) for v in sub] for sub in top] for top in shuffled(lists, rng)]
+    again = ragged.from_nested_lists(as_lists, inner_shape=(2,), depth=2)
+    hashes = fingerprints(vectors, VECTORS, ("", ""))
+    assert sorted(hashes) == sorted(fingerprints(again, VECTORS, ("", "")))
+    assert groups(hashes) == groups(map(canonical, lists))

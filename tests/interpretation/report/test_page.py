@@ -59,6 +59,34 @@ def test_figures_are_those_of_the_explainer(page, digit_explainer, digits):
     ]
 
 
+def test_figures_of_network_rules_and_both_are_told_apart(rough):
+    page = rough.explainer.report(rough.x, rough.y, n_cases=0)
+    found = {each["title"]: each["value"] for each in data_of(page)["figures"]}
+    for title, right in (
+        ("network accuracy", rough.network == rough.y),
+        ("rule accuracy", rough.rules == rough.y),
+        ("fidelity", rough.rules == rough.network),
+    ):
+        assert found[title] == f"{100 * np.mean(right):.1f} %"
+    assert len({found[title] for title in ("network accuracy", "rule accuracy", "fidelity")}) == 3
+
+
+def test_other_errors_are_not_taken_for_data_that_were_seen(rough, monkeypatch):
+    """Only what is expected is left out of a page: anything else is an error."""
+    for name in ("certify", "ragged.take"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"keras_mmil.interpretation.report.contents.{name}", failing)
+            with pytest.raises(ValueError, match="a mistake"):
+                rough.explainer.report(rough.x, rough.y, n_cases=0)
+    nothing = np.zeros(0, np.uint64)
+    page = rough.explainer.report(rough.x, rough.y, n_cases=0, trained_on=nothing)
+    assert "They have seen none of these top-bags" in text_of(page)
+
+
+def failing(*_):
+    raise ValueError("a mistake")
+
+
 def test_the_page_needs_nothing_else(page):
     assert not re.findall(r"https?://|//[a-z]|@import|url\((?!data:)", page.html)
     assert not re.findall(r'(?:src|href)="(?!data:|#)', page.html)
