@@ -1,6 +1,5 @@
 """Own records, with what is to be predicted of them, divided for training, validation and test."""
 
-import datetime
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keras_mmil._support.numbers import number_text, time_text
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Bools, Ints
 from keras_mmil.cli.own_files import did_you_mean, read, users_errors
@@ -215,9 +215,9 @@ class _Reader:
         if y.min() == y.max():
             raise ValueError(
                 f"Expected different numbers to predict. Received: --target {target}, which is "
-                f"always {y[0]:g}"
+                f"always {number_text(y[0])}"
             )
-        about = f"{y.min():g} to {y.max():g}, {y.mean():.6g} on average"
+        about = f"{number_text(y.min())} to {number_text(y.max())}, {y.mean():.6g} on average"
         few = len(np.unique(y)) <= _FEW and (y == np.floor(y)).all()
         hint = ". If it stands for classes: --task classification" if few else ""
         return f"Target: {target}, a number: {about}{hint}"
@@ -307,7 +307,4 @@ def _at_most(limit: int, part: Ints, random: np.random.Generator) -> Ints:
 
 
 def _shown(time: float, kind: str) -> str:
-    if kind != "time":
-        return f"{time:.10g}"
-    found = datetime.datetime.fromtimestamp(time, datetime.UTC)
-    return found.strftime("%Y-%m-%d" if time % 86400 == 0 else "%Y-%m-%d %H:%M:%S")
+    return time_text(time).replace("T", " ") if kind == "time" else number_text(time)

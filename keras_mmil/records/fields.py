@@ -1,9 +1,9 @@
 """The parts of records with what they are taken for: a tree, made of what was seen."""
 
-import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from keras_mmil._support.numbers import number_text, time_text
 from keras_mmil.records import kinds
 from keras_mmil.records.kinds import Decision
 from keras_mmil.records.paths import alternative, child, item
@@ -179,13 +179,10 @@ def _as_time(seconds: float) -> str:
     """A time as people write it."""
     if not _EARLIEST <= seconds <= _LATEST:
         return str(seconds)
-    time = datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(
-        microsecond=0, tzinfo=None
-    )
-    return str(time.date() if seconds % 86400 == 0 else time)
+    return time_text(seconds).replace("T", " ")
 
 
 def _shown(value: Scalar) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = number_text(value) if isinstance(value, float) else str(value)
     text = " ".join(text.split()) or repr(text)
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_mmil._support.numbers import double_bound
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.rules.columns import ABSENT, MISSING, Column
 from keras_mmil.interpretation.rules.fields import Field
@@ -220,16 +221,16 @@ def _criteria(
             yield Criterion(quantity, text, above=least, at_most=most)
         elif quantity.members is not None:
             # Above 0 is any at all, and at most 0 is none.
-            above = None if low < 0 else _as_double(low) if low else 0.0
-            at_most = _finite(_as_double(high)) if high else 0.0
+            above = None if low < 0 else double_bound(low) if low else 0.0
+            at_most = _finite(double_bound(high)) if high else 0.0
             yield Criterion(quantity, text, above=above, at_most=at_most)
         else:
             present = high >= ABSENT
             yield Criterion(
                 quantity,
                 text,
-                above=_as_double(low) if present and low >= ABSENT else None,
-                at_most=_finite(_as_double(high)) if present else None,
+                above=double_bound(low) if present and low >= ABSENT else None,
+                at_most=_finite(double_bound(high)) if present else None,
                 present=present,
                 missing=low < _MISSING <= high,
             )
@@ -237,18 +238,3 @@ def _criteria(
 
 def _finite(bound: float) -> float | None:
     return bound if np.isfinite(bound) else None
-
-
-def _as_double(bound: float) -> float:
-    """The greatest float64 that is at most a bound once it is rounded to float32.
-
-    Rules compare numbers in float32; other systems, in float64, compare with this, between two
-    float32s, so that no digit which gets lost on the way makes a difference.
-    """
-    if not np.isfinite(bound):
-        return bound
-    below = np.float32(bound)
-    if below > bound:
-        below = np.nextafter(below, np.float32(-np.inf))
-    middle = (float(below) + float(np.nextafter(below, np.float32(np.inf)))) / 2
-    return middle if float(np.float32(middle)) <= bound else float(np.nextafter(middle, -np.inf))

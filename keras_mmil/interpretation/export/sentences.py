@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from keras_mmil._support.numbers import bound_text
 from keras_mmil.interpretation.export.program import Criterion, Kind, Program
 
 __all__ = ["definitions", "sentences"]
@@ -174,18 +175,14 @@ def _amount(criterion: Criterion) -> str:
             return f"exactly {_numeral(least)}"
         most = _numeral(int(high))
         return f"{_numeral(least)} to {most}" if least else f"at most {most}"
-    say = _percent if criterion.quantity.measure == "frequency" else _plain
+    say = _percent if criterion.quantity.measure == "frequency" else bound_text
     above = "" if low is None else f"more than {say(low)}"
     at_most = "" if high is None else f"at most {say(high)}"
     return " and ".join(part for part in (above, at_most) if part)
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
-
-
-def _plain(number: float) -> str:
-    return f"{number:.4g}"
+    return f"{bound_text(share, 100)} %"
 
 
 def _numeral(n: int) -> str:

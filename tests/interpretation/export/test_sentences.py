@@ -59,7 +59,8 @@ def test_records(churn_explainer):
     ],
 )
 def test_amounts(feature, low, high, expected):
-    level = top_level([(Condition(0, low, high),)], (clusters(feature=feature),))
+    bounds = map(float, np.float32([low, high]))
+    level = top_level([(Condition(0, *bounds),)], (clusters(feature=feature),))
     assert RuleBook((level,)).in_words() == [f"class 0 if {expected}"]
 
 
