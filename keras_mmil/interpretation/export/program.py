@@ -3,7 +3,7 @@
 The table has a row for every record there is: top-bags, and all that is in them. See `RowColumns`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from keras_mmil.interpretation.rules.fields import Field
 from keras_mmil.interpretation.rules.level import Clusters, Level, all_clusters, titles
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 
-__all__ = ["COLUMNS", "Criterion", "Kind", "Program", "Quantity", "program"]
+__all__ = ["COLUMNS", "Criterion", "Kind", "Program", "Quantity", "one_line", "program"]
 
 # Of the table, before those of fields.
 COLUMNS = ("kind", "id", "bag", "weight", "cluster")
@@ -148,8 +148,10 @@ def program(levels: Sequence[Level]) -> Program:
     """The rules of some levels, from the instances upwards."""
     clusters = all_clusters(levels)
     top = levels[-1]
-    names = titles(clusters)
-    names.append(f"{top.word} ({_TOP})" if top.word in names else top.word)
+    names: list[str] = []
+    for title in titles(clusters):
+        names.append(_free(title, names))
+    names.append(_free(f"{top.word} ({_TOP})" if top.word in names else top.word, names))
     by_record = {level.record: level for level in levels}
     taken = set(COLUMNS)
     kinds = []
@@ -174,14 +176,24 @@ def _column_names(path: str, field: Field, taken: set[str]) -> tuple[str, ...]:
     name = f"{path}.{field.name}" if path else field.name
     names = [f"{name}.{column.value}" for column in field.columns if field.kind == "time"]
     found = []
-    for each in names or [name]:
-        free, n = each, 1
-        while free.lower() in taken:
-            n += 1
-            free = f"{each}_{n}"
-        taken.add(free.lower())
-        found.append(free)
+    for each in names or [name or "_"]:  # DuckDB has no columns without a name
+        found.append(_free(each, taken))
+        taken.add(found[-1].lower())
     return tuple(found)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name, with a number behind it where it is taken."""
+    free, n = name, 1
+    while free in taken or free.lower() in taken:
+        n += 1
+        free = f"{name}_{n}"
+    return free
+
+
+def one_line(text: str) -> str:
+    """A text as a comment may hold it in any language."""
+    return " ".join(text.replace("\0", "\\0").split())
 
 
 def _with_rules(kind: Kind, names: Sequence[str]) -> Kind:
