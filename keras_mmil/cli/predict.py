@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -147,25 +146,8 @@ def _explained(
 
 def _reasons(explainer: Explainer) -> Callable[[Explanation], str]:
     """A function from an explanation to the rule that fired on the record, in words."""
-    rules = explainer.levels_[-1].rules
-    sentences = explainer.rules_.in_words()
-    definitions = dict(each.split(": ", 1) for each in sentences[len(rules) :] if ": " in each)
-    of_rule = {
-        id(rule): _defined(
-            sentence.removeprefix(f"{rules.names[rule.conclusion]} ").removeprefix("if "),
-            definitions,
-        )
-        for rule, sentence in zip(rules, sentences, strict=False)
-    }
+    of_rule = {id(rule): text for rule, text in explainer.rules_.reasons()}
     return lambda explanation: of_rule[id(explanation.top_bag.rule)]
-
-
-def _defined(text: str, definitions: Mapping[str, str]) -> str:
-    """A text with the definitions of the clusters that it names, and that these name."""
-    for name, definition in definitions.items():  # each before those that it names
-        if re.search(rf"\b{re.escape(name)}\b", text):
-            text += f"; {name}: {definition}"
-    return text
 
 
 class _Fields:

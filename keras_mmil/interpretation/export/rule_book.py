@@ -15,7 +15,7 @@ from keras_mmil.interpretation.export.json import to_dict
 from keras_mmil.interpretation.export.program import program
 from keras_mmil.interpretation.export.prolog import to_prolog
 from keras_mmil.interpretation.export.python import to_python
-from keras_mmil.interpretation.export.sentences import sentences
+from keras_mmil.interpretation.export.sentences import of_rules, sentences
 from keras_mmil.interpretation.export.sql import to_sql
 from keras_mmil.interpretation.rules.level import Level, listing
 from keras_mmil.interpretation.rules.rule import Rule
@@ -70,14 +70,8 @@ class RuleBook:
             + table(
                 heads,
                 [
-                    (
-                        str(number),
-                        level.rules.clause(rule),
-                        percent(rule.precision),
-                        percent(rule.support),
-                    )
-                    for number, rule in enumerate(level.rules, 1)
-                    if level.rules.needed[rule.conclusion]
+                    (each.number, each.clause, percent(each.precision), percent(each.support))
+                    for each in level.rules.shown()
                 ],
             )
             for level in self.levels
@@ -105,9 +99,21 @@ class RuleBook:
     def in_words(self) -> list[str]:
         """The rules as sentences, one for each rule of top-bags.
 
-        After them comes one for each cluster that they mention without saying what it is.
+        Rules that differ in the value of one field are one sentence. After them comes one for each
+        cluster that they mention without saying what it is.
         """
         return sentences(program(self.levels))
+
+    def reasons(self) -> list[tuple[Rule, str]]:
+        """Each rule of top-bags with its conditions in words.
+
+        Behind a semicolon comes what the clusters are that it mentions.
+        """
+        found = of_rules(program(self.levels))
+        return [
+            (rule, "; ".join([sentence.body or str(sentence), *map(str, defined)]))
+            for rule, (sentence, defined) in zip(self.levels[-1].rules, found, strict=True)
+        ]
 
     def to_dict(self) -> Config:
         """As JSON knows it: all rules, with their names and texts, which can be executed.

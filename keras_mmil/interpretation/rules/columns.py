@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from keras_mmil._support.numbers import bound_text, double_bound, time_text
+from keras_mmil.interpretation.rules.wording import is_plural
 
 __all__ = ["ABSENT", "DAY", "MISSING", "STEPS", "Column"]
 
@@ -96,7 +97,8 @@ def _interval(symbol: str, low: float, high: float, factor: int = 1) -> str:
 
 
 def _some(column: Column, low: float, high: float) -> str:
-    return f"{'some' if low >= 0 else 'no'} {column.bag} are {column.name}"
+    are = "are" if is_plural(column.bag) else "is"
+    return f"{'some' if low >= 0 else 'no'} {column.bag} {are} {column.name}"
 
 
 def _share(column: Column, low: float, high: float) -> str:
@@ -129,9 +131,11 @@ def _how_many(column: Column, low: float, high: float) -> str:
         number = f"at most {_numeral(most)}"
     else:
         number = f"{least:.0f} {'or' if most == least + 1 else 'to'} {most:.0f}"
-    # What the data call one of them is not known.
-    what = f"of the {column.bag} is" if number.endswith("one") else f"{column.bag} are"
-    return f"{number} {what} {column.name}"
+    # What the data call one of them is not known, or what they call several.
+    of_them = f"of the {column.bag}" if is_plural(column.bag) else f"of {column.bag}"
+    if number.endswith("one"):
+        return f"{number} {of_them} is {column.name}"
+    return f"{number} {column.bag if is_plural(column.bag) else of_them} are {column.name}"
 
 
 def _numeral(n: float) -> str:
