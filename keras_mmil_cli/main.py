@@ -22,8 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: of the command line; those of the process by default.
 
     Returns:
-        The exit code: 0, or 2 after an error that the user can correct, which is printed, or 130
-        after an interruption by the keyboard.
+        The exit code: 0; 2 after an error that the user can correct, which is printed; 1 after any
+        other, or where nobody reads the output; 130 after an interruption by the keyboard.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
@@ -37,12 +37,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # such as that of `keras-mmil list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, OSError, ImportError) as error:
+    except Exception as error:
         if options.debug:
             raise
-        print(f"keras-mmil: {error}", file=sys.stderr)
-        return 2
+        if _is_users(error):
+            print(f"keras-mmil: {error}", file=sys.stderr)
+            return 2
+        command = shlex.join(["keras-mmil", "--debug", *arguments])
+        print(
+            f"keras-mmil: internal error: {' '.join(f'{type(error).__name__}: {error}'.split())}\n"
+            f"This is a fault of keras-mmil. Please report it, with what this prints: {command}",
+            file=sys.stderr,
+        )
+        return 1
     return 0
+
+
+def _is_users(error: Exception) -> bool:
+    """Whether an error is one that the user can correct.
+
+    The library says what it expected, and what it received, wherever it refuses something.
+    """
+    return isinstance(error, OSError | ImportError) or (
+        isinstance(error, ValueError | TypeError | KeyError)
+        and "xpected" in str(error)
+        and "Received: " in str(error)
+    )
 
 
 def _how_to_continue(options: argparse.Namespace, arguments: Sequence[str]) -> str:
