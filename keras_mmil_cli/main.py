@@ -85,14 +85,17 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser(
-        "demo", help="train on bags of bags of digits, print the rules and one explanation"
+        "demo", help="train on made-up data, print the rules and one explanation"
     )
-    _add_training_options(demo, "runs/demo")
     demo.add_argument(
-        "--records",
-        action="store_true",
-        help="train on made-up customers in three linked tables instead, as `train` does",
+        "data",
+        nargs="?",
+        choices=("records", "digits"),
+        default="records",
+        help="customers with orders of items, in linked tables, as `train` does (by default); or "
+        "bags of bags of pictures of digits",
     )
+    _add_training_options(demo, "runs/demo, or runs/demo-digits")
     demo.set_defaults(command=_demo)
 
     add_commands(commands)
@@ -174,22 +177,16 @@ def _add_training_options(parser: argparse.ArgumentParser, out: str | None) -> N
 
 def _demo(options: argparse.Namespace) -> None:
     check_numbers(options)
-    if options.records:
-        _demo_of_records(options)
-        return
-    with quiet(options):
-        from keras_mmil.cli.demo import demo
-        from keras_mmil.cli.options import RunOptions
-    demo(RunOptions.of(options))
-
-
-def _demo_of_records(options: argparse.Namespace) -> None:
     if options.verbose is None:
-        options.verbose = 1
+        options.verbose = 1 if options.data == "records" else 2
     with quiet(options):
-        from keras_mmil.cli.demo_of_records import demo_of_records
         from keras_mmil.cli.options import RunOptions
-    demo_of_records(RunOptions.of(options))
+
+        if options.data == "records":
+            from keras_mmil.cli.demo import demo
+        else:
+            from keras_mmil.cli.demo_of_digits import demo_of_digits as demo
+    demo(RunOptions.of(options))
 
 
 def _run(options: argparse.Namespace) -> None:
