@@ -99,6 +99,11 @@ class Kind:
     rules: tuple[tuple[Rule, tuple[Criterion, ...]], ...] = ()
 
     @property
+    def word(self) -> str:
+        """What one of the records is called."""
+        return self.level.word if self.level else self.name
+
+    @property
     def needed(self) -> Iterator[tuple[str, str, tuple[Criterion, ...]]]:
         """The rules that the class of any top-bag can depend on.
 

@@ -63,7 +63,9 @@ class RuleBook:
         return self.text()
 
     def _repr_html_(self) -> str:
-        """For notebooks: the rules that decide, a table a level."""
+        """For notebooks: the rules that decide, a table a level; or that they are constant."""
+        if self.constant is not None:
+            return f"<p>{html.escape(self.in_words()[0])}</p>"
         heads = ("", "rule", "precision", "support")
         return "".join(
             f"<h4>{html.escape(level.words)}</h4>"
@@ -100,7 +102,8 @@ class RuleBook:
         """The rules as sentences, one for each rule of top-bags.
 
         Rules that differ in the value of one field are one sentence. After them comes one for each
-        cluster that they mention without saying what it is.
+        cluster that they mention without saying what it is. Rules that put all top-bags into one
+        class are no finding, which is what the only sentence then says.
         """
         return sentences(program(self.levels))
 

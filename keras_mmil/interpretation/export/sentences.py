@@ -37,8 +37,12 @@ class Sentence:
 def sentences(rules: Program) -> list[str]:
     """A sentence for each rule of top-bags, and for each cluster that needs one.
 
-    Rules that differ in the value of one field are one sentence.
+    Rules that differ in the value of one field are one sentence. Rules that are constant are no
+    finding, which is then the only sentence.
     """
+    labels = {label for label, _, _ in rules.top.needed}
+    if len(labels) == 1:
+        return [f"no finding: every {rules.top.word} is taken for {labels.pop()!r}, whatever it is"]
     writer = _Writer(rules)
     found = list(writer.of_classes())
     return [*map(str, found), *(str(each) for _, each in writer.defined(found))]

@@ -104,6 +104,8 @@ def report(
         "overview": [*about, *overview(explainer, material)],
         "figures": figures(material),
         "rules": _rules(material, levels),
+        "constant": explainer.rules_.constant,
+        "word": explainer.levels_[-1].word,
         "rare_share": _RARE,
         "classes": explainer.classes_,
         "clauses": _clauses(levels),
