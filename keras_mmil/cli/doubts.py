@@ -128,7 +128,7 @@ def advice(
         folder: of the run.
     """
     assert estimator.schema_ is not None
-    by_heart = hardly_repeated(estimator.schema_, settings.target)
+    by_heart = hardly_repeated(estimator.schema_, str(estimator.target_))
     lines = ["Likely reasons:"]
     if by_heart:
         lines.append(

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from keras_mmil.cli.splitting import Split, at_random, by_group, by_time
 from keras_mmil.cli.train_options import TrainSettings
 from keras_mmil.records import Schema
 from keras_mmil.records.columns import numbers_at, values_at
+from keras_mmil.records.paths import child
 
 __all__ = ["OwnData"]
 
@@ -120,7 +121,9 @@ class _Reader:
 
     def data(self, make: Any) -> Any:
         """The `OwnData`."""
-        settings, schema = self.settings, self.schema
+        if (settings := self._with_paths()) != self.settings:
+            return replace(self, settings=settings).data(make)
+        schema = self.schema
         for option in ("target", "split_by", "time"):
             self._check_field(option)
         is_number = self._choose_kind()
@@ -142,6 +145,15 @@ class _Reader:
         about.append(f"Parts: {sizes}; {how}")
         name = Path(settings.data).name
         return make(name, self.records, schema, settings.target, is_number, split, tuple(about))
+
+    def _with_paths(self) -> TrainSettings:
+        """The settings with the paths of fields that are given by their plain names."""
+        paths = {}
+        for option in ("target", "split_by", "time"):
+            name = getattr(self.settings, option)
+            if name is not None and name not in self.schema and child("", name) in self.schema:
+                paths[option] = child("", name)
+        return replace(self.settings, **paths)
 
     def _check_field(self, option: str) -> None:
         path, flag = getattr(self.settings, option), _flag(option)

@@ -127,7 +127,7 @@ class RuleBook:
 
     def to_json(self, indent: int | None = 1) -> str:
         """`to_dict` as a JSON text."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def to_sql(self, table: str = "labels") -> str:
         """One query for the classes of top-bags, which SQLite and DuckDB run unchanged.
