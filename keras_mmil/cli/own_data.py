@@ -148,7 +148,7 @@ class _Reader:
 
     def _with_paths(self) -> TrainSettings:
         """The settings with the paths of fields that are given by their plain names."""
-        paths = {}
+        paths: dict[str, Any] = {}
         for option in ("target", "split_by", "time"):
             name = getattr(self.settings, option)
             if name is not None and name not in self.schema and child("", name) in self.schema:

@@ -189,6 +189,6 @@ def _shown(value: Scalar) -> str:
     text = str(value)
     if isinstance(value, float):  # what is no whole number in float32, as networks read it
         is_long = not value.is_integer() and abs(value) < _LARGE
-        text = number_text(np.float32(value) if is_long else value)
+        text = number_text(float(str(np.float32(value))) if is_long else value)
     text = " ".join(text.split()) or repr(text)
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

@@ -118,7 +118,7 @@ class RuleSet:
 
     def shown(self, all: bool = False) -> list["Shown"]:
         """The rules with a needed conclusion, or all; those that differ in one value together."""
-        cases = [
+        cases: list[tuple[Condition | int, ...]] = [
             (rule.conclusion, *rule.conditions) if all or self.needed[rule.conclusion] else ()
             for rule in self.rules
         ]
