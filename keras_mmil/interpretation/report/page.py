@@ -13,6 +13,7 @@ from markupsafe import Markup
 from keras_mmil import ragged
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.checks import check_int
+from keras_mmil._support.numbers import number_text
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Config, PathLike
 from keras_mmil.interpretation.export.program import program
@@ -125,6 +126,7 @@ def report(
     )
     environment.filters["names"] = linked(explainer.levels_)
     environment.filters["percent"] = percent
+    environment.filters["number"] = number_text
     html = environment.get_template("report.html.j2").render(**context, data=data)
     return Report(html, data)
 
