@@ -22,8 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: of the command line; those of the process by default.
 
     Returns:
-        The exit code: 0, or 2 after an error that the user can correct, which is printed, or 130
-        after an interruption by the keyboard.
+        The exit code: 0; 2 after an error that the user can correct, which is printed; 1 after any
+        other, or where nobody reads the output; 130 after an interruption by the keyboard.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments)
@@ -37,12 +37,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # such as that of `keras-mmil list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, OSError, ImportError) as error:
+    except Exception as error:
         if options.debug:
             raise
-        print(f"keras-mmil: {error}", file=sys.stderr)
-        return 2
+        if _is_users(error):
+            print(f"keras-mmil: {error}", file=sys.stderr)
+            return 2
+        command = shlex.join(["keras-mmil", "--debug", *arguments])
+        print(
+            f"keras-mmil: internal error: {' '.join(f'{type(error).__name__}: {error}'.split())}\n"
+            f"This is a fault of keras-mmil. Please report it, with what this prints: {command}",
+            file=sys.stderr,
+        )
+        return 1
     return 0
+
+
+def _is_users(error: Exception) -> bool:
+    """Whether an error is one that the user can correct.
+
+    The library says what it expected, and what it received, wherever it refuses something.
+    """
+    return isinstance(error, OSError | ImportError) or (
+        isinstance(error, ValueError | TypeError | KeyError)
+        and "xpected" in str(error)
+        and "Received: " in str(error)
+    )
 
 
 def _how_to_continue(options: argparse.Namespace, arguments: Sequence[str]) -> str:
@@ -65,14 +85,17 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser(
-        "demo", help="train on bags of bags of digits, print the rules and one explanation"
+        "demo", help="train on made-up data, print the rules and one explanation"
     )
-    _add_training_options(demo, "runs/demo")
     demo.add_argument(
-        "--records",
-        action="store_true",
-        help="train on made-up customers in three linked tables instead, as `train` does",
+        "data",
+        nargs="?",
+        choices=("records", "digits"),
+        default="records",
+        help="customers with orders of items, in linked tables, as `train` does (by default); or "
+        "bags of bags of pictures of digits",
     )
+    _add_training_options(demo, "runs/demo, or runs/demo-digits")
     demo.set_defaults(command=_demo)
 
     add_commands(commands)
@@ -154,22 +177,16 @@ def _add_training_options(parser: argparse.ArgumentParser, out: str | None) -> N
 
 def _demo(options: argparse.Namespace) -> None:
     check_numbers(options)
-    if options.records:
-        _demo_of_records(options)
-        return
-    with quiet(options):
-        from keras_mmil.cli.demo import demo
-        from keras_mmil.cli.options import RunOptions
-    demo(RunOptions.of(options))
-
-
-def _demo_of_records(options: argparse.Namespace) -> None:
     if options.verbose is None:
-        options.verbose = 1
+        options.verbose = 1 if options.data == "records" else 2
     with quiet(options):
-        from keras_mmil.cli.demo_of_records import demo_of_records
         from keras_mmil.cli.options import RunOptions
-    demo_of_records(RunOptions.of(options))
+
+        if options.data == "records":
+            from keras_mmil.cli.demo import demo
+        else:
+            from keras_mmil.cli.demo_of_digits import demo_of_digits as demo
+    demo(RunOptions.of(options))
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -5,10 +5,12 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from typing import IO
 
 __all__ = ["plain_warnings", "quiet", "start_worker", "tensorflow_log_hidden"]
 
@@ -16,6 +18,15 @@ __all__ = ["plain_warnings", "quiet", "start_worker", "tensorflow_log_hidden"]
 _LOGGED = re.compile(
     rb"[IWE]\d{4} \d\d:\d\d:|WARNING: All log messages before absl::Init|To enable the following in"
 )
+# Its input ends with a word, or else because the process that holds the other end has ended.
+_WITNESS = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+if not sys.stdin.buffer.read():
+    os.lseek(1, 0, os.SEEK_SET)
+    while block := os.read(1, 65536):
+        os.write(2, block)
+"""
 
 
 @contextlib.contextmanager
@@ -24,14 +35,14 @@ def tensorflow_log_hidden() -> Iterator[None]:
 
     Native code logs some lines before it has read `TF_CPP_MIN_LOG_LEVEL`. So the process's stderr
     is held back until the import is over. Then everything but the log is shown; if the import
-    fails, everything is.
+    fails, or ends the process, everything is.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if sys.stderr is None:  # closed: there is nothing to hide
         yield
         return
     stderr = os.dup(2)
-    with tempfile.TemporaryFile() as held:
+    with tempfile.TemporaryFile() as held, _shown_if_aborted(held):
         os.dup2(held.fileno(), 2)
         hidden = _LOGGED
         try:
@@ -44,6 +55,20 @@ def tensorflow_log_hidden() -> Iterator[None]:
             os.close(stderr)
             held.seek(0)
             os.write(2, b"".join(line for line in held if not hidden.match(line)))
+
+
+@contextlib.contextmanager
+def _shown_if_aborted(held: IO[bytes]) -> Iterator[None]:
+    """Let another process write a file to stderr if this one ends under the context manager.
+
+    Native code that aborts runs nothing of Python any more.
+    """
+    command = [sys.executable, "-I", "-S", "-c", _WITNESS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=held) as witness:
+        try:
+            yield
+        finally:
+            witness.communicate(b"over")
 
 
 def quiet(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:

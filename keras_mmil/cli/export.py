@@ -9,7 +9,7 @@ import pyarrow as pa
 from keras_mmil._support.atomic import replacing, replacing_folder
 from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import PathLike
-from keras_mmil.cli.own_files import new_records, users_errors
+from keras_mmil.cli.own_files import check_not_input, new_records, users_errors
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
@@ -41,7 +41,8 @@ def export(
     Raises:
         FileExistsError: if there is a folder already.
         FileNotFoundError: if there is no such run, or no such data.
-        ValueError: if files are damaged, or the run is not on records.
+        ValueError: if files are damaged, the run is not on records, or a file of the data would be
+            replaced.
     """
     estimator = load(run) if is_saved(run) else None
     if estimator is None:
@@ -54,6 +55,9 @@ def export(
         return
     table = None
     if data is not None:
+        for path, flag in ((out, "--out"), (labels, "--labels")):
+            if path is not None:
+                check_not_input(path, data, flag)
         if estimator is None:
             raise ValueError(f"Expected a run on own records, for --data. Received: {run}")
         table = _table(estimator, data, labels)

@@ -1,9 +1,8 @@
 """Own records, with what is to be predicted of them, divided for training, validation and test."""
 
-import datetime
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keras_mmil._support.numbers import number_text, time_text
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Bools, Ints
 from keras_mmil.cli.own_files import did_you_mean, read, users_errors
@@ -18,6 +18,7 @@ from keras_mmil.cli.splitting import Split, at_random, by_group, by_time
 from keras_mmil.cli.train_options import TrainSettings
 from keras_mmil.records import Schema
 from keras_mmil.records.columns import numbers_at, values_at
+from keras_mmil.records.paths import child
 
 __all__ = ["OwnData"]
 
@@ -120,7 +121,9 @@ class _Reader:
 
     def data(self, make: Any) -> Any:
         """The `OwnData`."""
-        settings, schema = self.settings, self.schema
+        if (settings := self._with_paths()) != self.settings:
+            return replace(self, settings=settings).data(make)
+        schema = self.schema
         for option in ("target", "split_by", "time"):
             self._check_field(option)
         is_number = self._choose_kind()
@@ -142,6 +145,15 @@ class _Reader:
         about.append(f"Parts: {sizes}; {how}")
         name = Path(settings.data).name
         return make(name, self.records, schema, settings.target, is_number, split, tuple(about))
+
+    def _with_paths(self) -> TrainSettings:
+        """The settings with the paths of fields that are given by their plain names."""
+        paths: dict[str, Any] = {}
+        for option in ("target", "split_by", "time"):
+            name = getattr(self.settings, option)
+            if name is not None and name not in self.schema and child("", name) in self.schema:
+                paths[option] = child("", name)
+        return replace(self.settings, **paths)
 
     def _check_field(self, option: str) -> None:
         path, flag = getattr(self.settings, option), _flag(option)
@@ -215,9 +227,9 @@ class _Reader:
         if y.min() == y.max():
             raise ValueError(
                 f"Expected different numbers to predict. Received: --target {target}, which is "
-                f"always {y[0]:g}"
+                f"always {number_text(y[0])}"
             )
-        about = f"{y.min():g} to {y.max():g}, {y.mean():.6g} on average"
+        about = f"{number_text(y.min())} to {number_text(y.max())}, {y.mean():.6g} on average"
         few = len(np.unique(y)) <= _FEW and (y == np.floor(y)).all()
         hint = ". If it stands for classes: --task classification" if few else ""
         return f"Target: {target}, a number: {about}{hint}"
@@ -307,7 +319,4 @@ def _at_most(limit: int, part: Ints, random: np.random.Generator) -> Ints:
 
 
 def _shown(time: float, kind: str) -> str:
-    if kind != "time":
-        return f"{time:.10g}"
-    found = datetime.datetime.fromtimestamp(time, datetime.UTC)
-    return found.strftime("%Y-%m-%d" if time % 86400 == 0 else "%Y-%m-%d %H:%M:%S")
+    return time_text(time).replace("T", " ") if kind == "time" else number_text(time)

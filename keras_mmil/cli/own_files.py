@@ -18,7 +18,7 @@ from keras_mmil.records.linking import Links, columns_of_table
 from keras_mmil.records.opening import unpacked
 from keras_mmil.records.sources import batches, whole
 
-__all__ = ["checksums", "did_you_mean", "new_records", "read", "users_errors"]
+__all__ = ["check_not_input", "checksums", "did_you_mean", "new_records", "read", "users_errors"]
 
 _ROWS = 4096  # records of a piece that is predicted
 _N_SHOWN = 12
@@ -32,6 +32,21 @@ def users_errors() -> Iterator[None]:
     except (KeyError, TypeError, ValueError) as error:
         text = str(error.args[0]) if error.args else str(error)
         raise ValueError(text.replace("orphans='drop'", "--orphans drop")) from error
+
+
+def check_not_input(path: PathLike, data: PathLike, flag: str) -> None:
+    """Refuse to write to a file that the data are read from.
+
+    Raises:
+        ValueError: if it is one.
+    """
+    out, source = Path(path).resolve(), Path(data).resolve()
+    is_input = out == source or (out.exists() and (source in out.parents or out.samefile(source)))
+    if is_input:
+        raise ValueError(
+            f"Expected another file to write to than the data. Received: {flag} {path}, which is "
+            f"read as {data}"
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 
 import csv
 import json
-import re
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ import pyarrow as pa
 from keras_mmil import ragged
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.types import PathLike, Tensors
-from keras_mmil.cli.own_files import did_you_mean, new_records, users_errors
+from keras_mmil.cli.own_files import check_not_input, did_you_mean, new_records, users_errors
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
@@ -43,6 +43,8 @@ def predict(
 ) -> int:
     """Predict records, and write a line for each: as JSON, or as CSV.
 
+    A row of CSV is one line, and no cell is a formula to a spreadsheet, see `_cell`.
+
     A line has "record", the number of the record from 0; the fields to keep; "prediction"; of a
     classifier "probability" for each class; and with `explain` "rules", what the rules say;
     "agrees", whether that is what the network says; "because", the rule that fired, in words; and
@@ -62,8 +64,10 @@ def predict(
     Raises:
         FileNotFoundError: if there is no such run, or no such data.
         ValueError: if the records hold nothing that the network reads, a field to keep is not
-            there, or rules are wanted that there are not.
+            there, rules are wanted that there are not, or `out` is a file of the data.
     """
+    if out is not None:
+        check_not_input(out, data, "--out")
     estimator = load_trained(run)
     rows = _rows(estimator, data, explain, keep)
     as_csv = (form or ("csv" if Path(out or "").suffix == ".csv" else "jsonl")) == "csv"
@@ -147,25 +151,8 @@ def _explained(
 
 def _reasons(explainer: Explainer) -> Callable[[Explanation], str]:
     """A function from an explanation to the rule that fired on the record, in words."""
-    rules = explainer.levels_[-1].rules
-    sentences = explainer.rules_.in_words()
-    definitions = dict(each.split(": ", 1) for each in sentences[len(rules) :] if ": " in each)
-    of_rule = {
-        id(rule): _defined(
-            sentence.removeprefix(f"{rules.names[rule.conclusion]} ").removeprefix("if "),
-            definitions,
-        )
-        for rule, sentence in zip(rules, sentences, strict=False)
-    }
+    of_rule = {id(rule): text for rule, text in explainer.rules_.reasons()}
     return lambda explanation: of_rule[id(explanation.top_bag.rule)]
-
-
-def _defined(text: str, definitions: Mapping[str, str]) -> str:
-    """A text with the definitions of the clusters that it names, and that these name."""
-    for name, definition in definitions.items():  # each before those that it names
-        if re.search(rf"\b{re.escape(name)}\b", text):
-            text += f"; {name}: {definition}"
-    return text
 
 
 class _Fields:
@@ -218,7 +205,7 @@ class _Fields:
 def _write_json(file: TextIO, rows: Iterator[Row]) -> int:
     n = 0
     for n, row in enumerate(rows, 1):  # noqa: B007
-        file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+        file.write(json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) + "\n")
     return n
 
 
@@ -227,16 +214,50 @@ def _write_csv(file: TextIO, rows: Iterator[Row]) -> int:
     for n, row in enumerate(rows, 1):  # noqa: B007
         flat = dict(_flat(row))
         if writer is None:
-            writer = csv.DictWriter(file, list(flat), lineterminator="\n")
-            writer.writeheader()
-        writer.writerow(flat)
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(map(_cell, flat))
+        writer.writerow(map(_cell, flat.values()))
     return n
 
 
 def _flat(row: Row) -> Iterator[tuple[str, Any]]:
     """Cells: a column for each probability; several labels as JSON."""
-    for name, value in row.items():
+    for name, value in _plain(row).items():
         if name == "probability":
             yield from ((f"probability.{each}", p) for each, p in value.items())
+        elif isinstance(value, list | dict):
+            yield name, json.dumps(value, ensure_ascii=False, allow_nan=False)
         else:
-            yield name, json.dumps(value) if isinstance(value, list | dict) else value
+            yield name, value
+
+
+def _cell(value: Any) -> Any:
+    """A value as a cell: a text in one line, its breaks as " / ".
+
+    A text that spreadsheets would take for a formula gets an apostrophe before it.
+    """
+    if not isinstance(value, str):
+        return value
+    text = " / ".join(line.strip() for line in value.splitlines())
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON knows it: bytes are texts, and numbers that are not finite are missing."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

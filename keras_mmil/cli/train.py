@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keras_mmil._support.atomic import replacing
+from keras_mmil.cli.doubts import advice
 from keras_mmil.cli.figures import figures_of_rules
 from keras_mmil.cli.output import print_run, write_shown
 from keras_mmil.cli.own_data import OwnData
@@ -86,13 +87,18 @@ def train(options: TrainOptions) -> Trained:
     metrics = _figures(run, sum(epoch["seconds"] for epoch in history))
     estimator.save(folder.path)
     _write(run, metrics, folder)
-    _print_sentences(estimator.rules_.in_words())
+    lost = run.doubt is not None and run.doubt.is_lost
+    _print_sentences(estimator.rules_.in_words(), "no finding, see the end" if lost else "")
     print_run(estimator.explainer_, metrics, {}, folder.path, most_lines=_MOST_LINES)
     print(f"To look at: {folder / PAGE}")
     if not run.explainer.n_clusters_:
         print(
             "These records hold no lists: for flat tables, gradient boosting is the better choice."
         )
+    if run.doubt is not None:
+        print(f"\n{run.doubt.text}")
+        if run.doubt.is_lost:
+            print("\n".join(advice(estimator, settings, len(data.split.train), folder.path)))
     return Trained(estimator, data, metrics)
 
 
@@ -182,8 +188,8 @@ def _write_split(path: Path, data: OwnData) -> None:
         writer.writerows(enumerate(data.parts()))
 
 
-def _print_sentences(sentences: Sequence[str]) -> None:
-    print("\nThe rules in words:")
+def _print_sentences(sentences: Sequence[str], note: str) -> None:
+    print(f"\nThe rules in words{f' ({note})' if note else ''}:")
     for sentence in sentences[:_MOST_SENTENCES]:
         print(f"  {sentence}")
     if len(sentences) > _MOST_SENTENCES:

@@ -11,6 +11,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.types import Array, Ints, PathLike
+from keras_mmil.cli.doubts import Doubt, doubt_of_classes, doubt_of_numbers
 from keras_mmil.cli.own_data import OwnData
 from keras_mmil.cli.own_files import checksums
 from keras_mmil.cli.run_folder import read_settings
@@ -57,7 +58,20 @@ class TrainedRun:
                 f"{found['test_mae']:.4g} (of a constant {found['test_mae_constant']:.4g}). "
                 f"Classes are ranges of {self.data.target}."
             )
-        return about
+        return about if self.doubt is None else [self.doubt.text, *about]
+
+    @cached_property
+    def doubt(self) -> Doubt | None:
+        """Why the network is no better than a constant answer; None where it is."""
+        target = self.data.target
+        if isinstance(self.estimator, NestedRegressor):
+            return doubt_of_numbers(
+                self.figures["test_r2"], self.figures["test_r2_constant"], target
+            )
+        estimator, (_, y) = self.estimator, self._test
+        probabilities = estimator.predict_proba(self.data.take(self.data.split.test))
+        names = [str(name) for name in estimator.classes_.tolist()]
+        return doubt_of_classes(estimator.rule_classes(y), probabilities, names, target)
 
     @cached_property
     def figures(self) -> dict[str, float]:

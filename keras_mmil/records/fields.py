@@ -1,9 +1,11 @@
 """The parts of records with what they are taken for: a tree, made of what was seen."""
 
-import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from keras_mmil._support.numbers import number_text, time_text
 from keras_mmil.records import kinds
 from keras_mmil.records.kinds import Decision
 from keras_mmil.records.paths import alternative, child, item, position
@@ -13,6 +15,7 @@ __all__ = ["KEY", "Field", "scalar_types", "tree", "walk"]
 
 KEY = "key"  # of the field that holds the keys of a bag by key
 _N_SHOWN = 3
+_LARGE = 1e30  # number, near the end of float32
 _WIDEST = 24  # characters of an example
 _EARLIEST, _LATEST = -(10**10), 10**11  # seconds since 1970 that are shown as times
 
@@ -205,14 +208,14 @@ def _as_time(seconds: float) -> str:
     """A time as people write it."""
     if not _EARLIEST <= seconds <= _LATEST:
         return str(seconds)
-    time = datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(
-        microsecond=0, tzinfo=None
-    )
-    return str(time.date() if seconds % 86400 == 0 else time)
+    return time_text(seconds).replace("T", " ")
 
 
 def _shown(value: Scalar) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = str(value)
+    if isinstance(value, float):  # what is no whole number in float32, as networks read it
+        is_long = not value.is_integer() and abs(value) < _LARGE
+        text = number_text(float(str(np.float32(value))) if is_long else value)
     text = " ".join(text.split()) or repr(text)
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
 

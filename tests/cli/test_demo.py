@@ -3,8 +3,11 @@
 import re
 import shlex
 
+import numpy as np
 import pytest
 
+from keras_mmil.cli.demo_of_digits import digits_of_clusters
+from keras_mmil.interpretation.readout.description import LevelDescription
 from keras_mmil_cli.main import main
 
 # Short runs end with networks, and so rules, of a single class.
@@ -14,13 +17,15 @@ SHORT = [*ONLY_TRAIN, "--max-clusters", "2"]
 
 
 @pytest.mark.slow
-def test_demo(tmp_path, capsys):
-    arguments = ["demo", "--out", str(tmp_path / "demo"), *SHORT]
+def test_demo_of_digits(tmp_path, capsys):
+    arguments = ["demo", "digits", "--out", str(tmp_path / "demo"), *SHORT]
     for _ in range(2):  # a second demo replaces the first
         assert main(arguments) == 0
         printed = capsys.readouterr().out
         assert "Why the first positive top-bag" in printed
         assert "fidelity" in printed
+        assert re.search(r"^  u\d: holds a \d( or \d)* \([\d.]+ % of its images\)$", printed, re.M)
+        assert not re.search(r"\bu\d\b", printed.partition("With these names, the rules are:")[2])
     assert (tmp_path / "demo" / "rules").is_dir()
 
 
@@ -29,9 +34,16 @@ def test_demo_of_records(tmp_path, capsys):
     """The tables that it writes are what `train` would read, with the command that it prints."""
     out = tmp_path / "demo"
     short = ["--limit", "60", "--epochs", "2", "--verbose", "0", "--max-clusters", "3"]
-    assert main(["demo", "--records", "--out", str(out), *short]) == 0
+    assert main(["demo", "--out", str(out), *short]) == 0
     printed = capsys.readouterr().out
-    assert "Why the first customer of the test that has churned has done so." in printed
+    assert (
+        "Why the first customer of the test that has churned has done so, by the rules:" in printed
+    )
+    of_files = printed.splitlines()[-2]
+    assert "--key orders.customer=customers.id" in of_files
+    (predict,) = re.findall(r"^  (keras-mmil predict .* --explain)   #", printed, re.MULTILINE)
+    assert main(shlex.split(predict)[1:]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2000
     (command,) = re.findall(r"^\$ (keras-mmil train .*)$", printed, re.MULTILINE)
     _, *arguments = shlex.split(command)
     arguments[arguments.index("--out") + 1] = str(tmp_path / "own")
@@ -40,4 +52,26 @@ def test_demo_of_records(tmp_path, capsys):
     rules = (out / "rules.txt").read_text()
     assert (tmp_path / "own" / "rules.txt").read_text() == rules
     assert "Records: 2,000 rows of customers in shop" in again
-    assert main(["demo", "--records", "--out", str(out), *short]) == 0  # it replaces the first
+    assert main(["demo", "--out", str(out), *short]) == 0  # it replaces the first
+
+
+def test_clusters_by_true_digits():
+    """The digits whose images are mostly in a cluster, and their share of it."""
+    table = np.zeros((3, 10))
+    table[0] = [9, 8, 7, 1, 9, 9, 9, 2, 9, 9]
+    table[1, 7], table[1, 1], table[2, 3] = 18, 2, 9
+    described = LevelDescription(
+        level=0,
+        word="instance",
+        words="instances",
+        title="instance",
+        names=("u1", "u2", "u3"),
+        sizes=np.ones(3) / 3,
+        needed=(True,) * 3,
+        table=table,
+        label_names=tuple("0123456789"),
+    )
+    others, seven, three = digits_of_clusters(described)
+    assert others == (tuple("01245689"), pytest.approx(69 / 72))
+    assert seven == (("7",), pytest.approx(18 / 20))
+    assert three == (("3",), 1.0)

@@ -1,5 +1,7 @@
 """What every run prints."""
 
+import html
+
 import keras
 import numpy as np
 import pytest
@@ -32,6 +34,13 @@ def test_constant_rules_are_called_so(tmp_path, capsys):
     print_run(explainer, explainer.evaluate(bags), {}, tmp_path)
     printed = capsys.readouterr().out
     assert f"Everything is in {tmp_path}; rules.txt" in printed
-    assert "# CONSTANT: the rules put every top-bag into one class, 'positive'." in printed
+    assert "# CONSTANT: the rules put every top-bag into one class, 'positive'. They" in printed
+    assert "positive." not in printed.split("# CONSTANT")[1].split("\n", 1)[1]  # no such rule
+    (sentence,) = explainer.rules_.in_words()
+    assert sentence == "no finding: every top-bag is taken for 'positive', whatever it is"
+    assert explainer.rules_._repr_html_() == f"<p>{html.escape(sentence)}</p>"
+    page = explainer.report(bags).html
+    assert "<strong>No finding.</strong> The rules put every top-bag into one class" in page
+    assert '<li class="rule"' not in page
     assert "The rules are CONSTANT: every top-bag is 'positive'." in printed
     assert "fidelity          100.00 %   (most frequent class: 100.00 %)" in printed

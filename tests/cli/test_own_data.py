@@ -59,6 +59,20 @@ def test_a_table_alone(tmp_path):
         assert [record["note"] for record in found.records.to_pylist()] == notes
 
 
+def test_names_need_no_quotation_marks(tmp_path):
+    """A field whose path has them in schemas, as its target, or to divide the records by."""
+    rows = [{"my target": i % 2 == 0, "x.y": i, "a b": i // 2, "z": i % 5} for i in range(40)]
+    data = own_records.write_lines(tmp_path / "rows.jsonl", rows)
+    plain = own(data, "my target", time="x.y")
+    quoted = own(data, '"my target"', time='"x.y"')
+    assert plain.target == quoted.target == '"my target"'
+    assert plain.about == quoted.about
+    assert [part.tolist() for part in plain.split] == [part.tolist() for part in quoted.split]
+    assert own(data, "z", task="classification", split_by="a b").target == "z"
+    with pytest.raises(ValueError, match="did you mean"):
+        own(data, "my targe")
+
+
 def test_tables_are_the_same_records(lines, tables):
     """The table at the top is the one that has the target."""
     found, expected = own(tables, "segment", keys=KEYS), own(lines, "segment")

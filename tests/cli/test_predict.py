@@ -5,6 +5,8 @@ import json
 
 import numpy as np
 import own_records
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from keras_mmil import NestedClassifier, NestedRegressor
@@ -58,7 +60,10 @@ def test_a_table(saved, tmp_path, capsys):
     )
     explanations = estimator.explain(RECORDS)
     assert [row["rules"] for row in rows] == [each.top_bag.name for each in explanations]
-    assert [row["explanation"] for row in rows] == list(map(str, explanations))
+    assert [row["explanation"] for row in rows] == [
+        " / ".join(line.strip() for line in str(each).splitlines()) for each in explanations
+    ]
+    assert len(out.read_text().splitlines()) == 1 + len(RECORDS)  # one line a record
 
 
 def test_why_in_words(saved, tmp_path):
@@ -142,3 +147,48 @@ def test_folders_that_hold_no_run(saved, tmp_path, capsys):
     (tmp_path / "estimator.json").write_text('{"class": "Other"}')
     assert main(["predict", str(tmp_path), str(data)]) == 2
     assert "one of ['NestedClassifier', 'NestedRegressor']" in capsys.readouterr().err
+
+
+def test_the_data_are_not_replaced(saved, tmp_path, capsys):
+    run, _, _ = saved
+    data = own_records.write_lines(tmp_path / "shop.jsonl", RECORDS[:5])
+    before = data.read_bytes()
+    (tmp_path / "again.jsonl").symlink_to(data)
+    (tmp_path / "hard.jsonl").hardlink_to(data)
+    for name in ("shop.jsonl", "again.jsonl", "hard.jsonl", "../" + tmp_path.name + "/shop.jsonl"):
+        out = str(tmp_path / name)
+        for command in (
+            ["predict", str(run), str(data), "--out", out],
+            ["export", str(run), "--to", "sql", "--data", str(data), "--labels", out],
+        ):
+            assert main(command) == 2
+            assert "another file to write to than the data. Received: --" in capsys.readouterr().err
+            assert data.read_bytes() == before
+
+
+def test_what_json_and_spreadsheets_cannot_hold(saved, tmp_path):
+    run, *_ = saved
+    kept = [float("nan"), float("inf"), 2.5, None, -1.0]
+    texts = ["=1+1", "-2.5", "@sum", "+a\nb", "plain"]
+    records = [
+        {**record, "id": text, "n": n, "raw": b"caf\xc3\xa9 \xff"}
+        for record, text, n in zip(RECORDS, texts, kept, strict=False)
+    ]
+    data = tmp_path / "new.parquet"
+    pq.write_table(pa.Table.from_pylist(records), data)
+    keep = [part for name in ("id", "n", "raw") for part in ("--keep", name)]
+    lines, table = tmp_path / "found.jsonl", tmp_path / "found.csv"
+    assert main(["predict", str(run), str(data), *keep, "--out", str(lines)]) == 0
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    rows = [json.loads(x, parse_constant=refuse) for x in lines.read_text().splitlines()]
+    assert [row["n"] for row in rows] == [None, None, 2.5, None, -1.0]
+    assert [row["id"] for row in rows] == texts
+    assert {row["raw"] for row in rows} == {"café \\xff"}
+    assert main(["predict", str(run), str(data), *keep, "--out", str(table)]) == 0
+    with open(table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == ["'=1+1", "-2.5", "'@sum", "'+a / b", "plain"]
+    assert [row["n"] for row in rows] == ["", "", "2.5", "", "-1.0"]

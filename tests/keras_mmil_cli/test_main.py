@@ -113,6 +113,50 @@ def test_interruptions_of_other_commands(monkeypatch, capsys):
     assert capsys.readouterr().err.endswith(f"keras-mmil {shlex.join(arguments)}\n")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("not enough values to unpack\n(expected 2, got 1)"),
+        IndexError("list index out of range"),
+        KeyError("u1"),
+        RuntimeError("Graph execution error"),
+        AttributeError("'NoneType' object has no attribute 'x'"),
+    ],
+)
+def test_faults_of_the_program_are_not_said_to_be_the_users(error, monkeypatch, capsys):
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr("keras_mmil_cli.main.catalogue", fail)
+    assert main(["list"]) == 1
+    out, said = capsys.readouterr()
+    assert not out
+    first, second = said.splitlines()
+    assert first.startswith(f"keras-mmil: internal error: {type(error).__name__}: ")
+    assert "report it" in second
+    assert second.endswith(": keras-mmil --debug list")
+    with pytest.raises(type(error)):
+        main(["--debug", "list"])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("Expected a number above 0. Received: --learning-rate 0"),
+        TypeError("Expected records. Received: 3"),
+        FileNotFoundError(2, "No such file or directory", "/nowhere"),
+        ModuleNotFoundError("Expected ray: pip install keras-mmil[ray]"),
+    ],
+)
+def test_errors_that_users_can_correct(error, monkeypatch, capsys):
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr("keras_mmil_cli.main.catalogue", fail)
+    assert main(["list"]) == 2
+    assert capsys.readouterr().err == f"keras-mmil: {error}\n"
+
+
 def test_a_reader_that_stops_reading():
     process = program("list")
     process.stdout.close()

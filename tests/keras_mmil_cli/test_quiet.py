@@ -1,6 +1,8 @@
 """What is hidden of the log of TensorFlow."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -36,3 +38,17 @@ def test_nothing_is_hidden_of_an_import_that_fails(capfd):
     with pytest.raises(ImportError, match="no TensorFlow"), tensorflow_log_hidden():
         fail()
     assert capfd.readouterr().err == LOGGED
+
+
+def test_what_native_code_says_before_it_aborts_is_shown():
+    program = """
+import os
+from keras_mmil_cli.quiet import tensorflow_log_hidden
+with tensorflow_log_hidden():
+    os.write(2, b"I0000 00:00:17 log\\nterminate called: no AVX\\n")
+    os.abort()
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode < 0
+    assert done.stderr == "I0000 00:00:17 log\nterminate called: no AVX\n"

@@ -3,18 +3,19 @@
 The table has a row for every record there is: top-bags, and all that is in them. See `RowColumns`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from keras_mmil._support.numbers import double_bound
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.rules.columns import ABSENT, MISSING, Column
 from keras_mmil.interpretation.rules.fields import Field
 from keras_mmil.interpretation.rules.level import Clusters, Level, all_clusters, titles
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 
-__all__ = ["COLUMNS", "Criterion", "Kind", "Program", "Quantity", "program"]
+__all__ = ["COLUMNS", "Criterion", "Kind", "Program", "Quantity", "one_line", "program"]
 
 # Of the table, before those of fields.
 COLUMNS = ("kind", "id", "bag", "weight", "cluster")
@@ -98,6 +99,11 @@ class Kind:
     rules: tuple[tuple[Rule, tuple[Criterion, ...]], ...] = ()
 
     @property
+    def word(self) -> str:
+        """What one of the records is called."""
+        return self.level.word if self.level else self.name
+
+    @property
     def needed(self) -> Iterator[tuple[str, str, tuple[Criterion, ...]]]:
         """The rules that the class of any top-bag can depend on.
 
@@ -147,8 +153,10 @@ def program(levels: Sequence[Level]) -> Program:
     """The rules of some levels, from the instances upwards."""
     clusters = all_clusters(levels)
     top = levels[-1]
-    names = titles(clusters)
-    names.append(f"{top.word} ({_TOP})" if top.word in names else top.word)
+    names: list[str] = []
+    for title in titles(clusters):
+        names.append(_free(title, names))
+    names.append(_free(f"{top.word} ({_TOP})" if top.word in names else top.word, names))
     by_record = {level.record: level for level in levels}
     taken = set(COLUMNS)
     kinds = []
@@ -173,14 +181,24 @@ def _column_names(path: str, field: Field, taken: set[str]) -> tuple[str, ...]:
     name = f"{path}.{field.name}" if path else field.name
     names = [f"{name}.{column.value}" for column in field.columns if field.kind == "time"]
     found = []
-    for each in names or [name]:
-        free, n = each, 1
-        while free.lower() in taken:
-            n += 1
-            free = f"{each}_{n}"
-        taken.add(free.lower())
-        found.append(free)
+    for each in names or [name or "_"]:  # DuckDB has no columns without a name
+        found.append(_free(each, taken))
+        taken.add(found[-1].lower())
     return tuple(found)
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name, with a number behind it where it is taken."""
+    free, n = name, 1
+    while free in taken or free.lower() in taken:
+        n += 1
+        free = f"{name}_{n}"
+    return free
+
+
+def one_line(text: str) -> str:
+    """A text as a comment may hold it in any language."""
+    return " ".join(text.replace("\0", "\\0").split())
 
 
 def _with_rules(kind: Kind, names: Sequence[str]) -> Kind:
@@ -220,16 +238,16 @@ def _criteria(
             yield Criterion(quantity, text, above=least, at_most=most)
         elif quantity.members is not None:
             # Above 0 is any at all, and at most 0 is none.
-            above = None if low < 0 else _as_double(low) if low else 0.0
-            at_most = _finite(_as_double(high)) if high else 0.0
+            above = None if low < 0 else double_bound(low) if low else 0.0
+            at_most = _finite(double_bound(high)) if high else 0.0
             yield Criterion(quantity, text, above=above, at_most=at_most)
         else:
             present = high >= ABSENT
             yield Criterion(
                 quantity,
                 text,
-                above=_as_double(low) if present and low >= ABSENT else None,
-                at_most=_finite(_as_double(high)) if present else None,
+                above=double_bound(low) if present and low >= ABSENT else None,
+                at_most=_finite(double_bound(high)) if present else None,
                 present=present,
                 missing=low < _MISSING <= high,
             )
@@ -237,18 +255,3 @@ def _criteria(
 
 def _finite(bound: float) -> float | None:
     return bound if np.isfinite(bound) else None
-
-
-def _as_double(bound: float) -> float:
-    """The greatest float64 that is at most a bound once it is rounded to float32.
-
-    Rules compare numbers in float32; other systems, in float64, compare with this, between two
-    float32s, so that no digit which gets lost on the way makes a difference.
-    """
-    if not np.isfinite(bound):
-        return bound
-    below = np.float32(bound)
-    if below > bound:
-        below = np.nextafter(below, np.float32(-np.inf))
-    middle = (float(below) + float(np.nextafter(below, np.float32(np.inf)))) / 2
-    return middle if float(np.float32(middle)) <= bound else float(np.nextafter(middle, -np.inf))

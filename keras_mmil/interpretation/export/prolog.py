@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from keras_mmil.interpretation.export.program import COLUMNS, Criterion, Kind, Program
+from keras_mmil.interpretation.export.program import COLUMNS, Criterion, Kind, Program, one_line
 
 __all__ = ["to_prolog"]
 
@@ -50,7 +50,7 @@ def to_prolog(rules: Program, facts: pa.Table | None) -> str:
         facts: a table of labels, to be written as facts; None for clauses only.
     """
     top = rules.top.name
-    parts = [_HEAD.format(top=_comment(top), top_atom=_atom(top))]
+    parts = [_HEAD.format(top=one_line(top), top_atom=_atom(top))]
     for kind in rules.kinds:
         if kind.name in rules.given:
             name = _atom(kind.name)
@@ -62,13 +62,13 @@ def to_prolog(rules: Program, facts: pa.Table | None) -> str:
 
 
 def _clauses(kind: Kind) -> str:
-    lines = [f"% {_comment(kind.name)}"]
+    lines = [f"% {one_line(kind.name)}"]
     name = _atom(kind.name)
     for label, text, criteria in kind.needed:
         goals = [f"row({name}, Id, _, _)"]
         for index, criterion in enumerate(criteria):
             goals += _goals(criterion, name, f"X{index}")
-        lines.append(f"% {_comment(text)}")
+        lines.append(f"% {one_line(text)}")
         body = ",\n    ".join(goals)
         lines.append(f"label({name}, Id, {_atom(label)}) :-\n    {body}.")
     return "\n".join(lines) + "\n"
@@ -139,7 +139,3 @@ def _atom(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     escaped = "".join(c if c.isprintable() else f"\\x{ord(c):x}\\" for c in escaped)
     return f"'{escaped}'"
-
-
-def _comment(text: str) -> str:
-    return " ".join(text.replace("\0", "\\0").split())

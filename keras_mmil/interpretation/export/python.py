@@ -1,7 +1,7 @@
 """Rules as one Python module, which imports nothing but the standard library."""
 
 from keras_mmil._version import __version__
-from keras_mmil.interpretation.export.program import Criterion, Kind, Program
+from keras_mmil.interpretation.export.program import Criterion, Kind, Program, one_line
 
 __all__ = ["to_python"]
 
@@ -68,7 +68,7 @@ def to_python(rules: Program) -> str:
 def _function(name: str, kind: Kind) -> str:
     lines = [f"def {name}(row, weights):", f'    """{_escaped(kind.name)}"""']
     for label, text, criteria in kind.needed:
-        lines.append(f"    # {' '.join(text.split())}")
+        lines.append(f"    # {one_line(text)}")
         tests = [_test(each) for each in criteria]
         if len(tests) == 1:
             lines.append(f"    if {tests[0]}:")
@@ -111,4 +111,4 @@ def _within(x: str, criterion: Criterion) -> str:
 
 def _escaped(text: str) -> str:
     """As a part of a docstring."""
-    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').replace("\0", "\\0")
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\0", "\\0")

@@ -15,7 +15,7 @@ from keras_mmil.interpretation.export.json import to_dict
 from keras_mmil.interpretation.export.program import program
 from keras_mmil.interpretation.export.prolog import to_prolog
 from keras_mmil.interpretation.export.python import to_python
-from keras_mmil.interpretation.export.sentences import sentences
+from keras_mmil.interpretation.export.sentences import of_rules, sentences
 from keras_mmil.interpretation.export.sql import to_sql
 from keras_mmil.interpretation.rules.level import Level, listing
 from keras_mmil.interpretation.rules.rule import Rule
@@ -63,21 +63,17 @@ class RuleBook:
         return self.text()
 
     def _repr_html_(self) -> str:
-        """For notebooks: the rules that decide, a table a level."""
+        """For notebooks: the rules that decide, a table a level; or that they are constant."""
+        if self.constant is not None:
+            return f"<p>{html.escape(self.in_words()[0])}</p>"
         heads = ("", "rule", "precision", "support")
         return "".join(
             f"<h4>{html.escape(level.words)}</h4>"
             + table(
                 heads,
                 [
-                    (
-                        str(number),
-                        level.rules.clause(rule),
-                        percent(rule.precision),
-                        percent(rule.support),
-                    )
-                    for number, rule in enumerate(level.rules, 1)
-                    if level.rules.needed[rule.conclusion]
+                    (each.number, each.clause, percent(each.precision), percent(each.support))
+                    for each in level.rules.shown()
                 ],
             )
             for level in self.levels
@@ -105,9 +101,22 @@ class RuleBook:
     def in_words(self) -> list[str]:
         """The rules as sentences, one for each rule of top-bags.
 
-        After them comes one for each cluster that they mention without saying what it is.
+        Rules that differ in the value of one field are one sentence. After them comes one for each
+        cluster that they mention without saying what it is. Rules that put all top-bags into one
+        class are no finding, which is what the only sentence then says.
         """
         return sentences(program(self.levels))
+
+    def reasons(self) -> list[tuple[Rule, str]]:
+        """Each rule of top-bags with its conditions in words.
+
+        Behind a semicolon comes what the clusters are that it mentions.
+        """
+        found = of_rules(program(self.levels))
+        return [
+            (rule, "; ".join([sentence.body or str(sentence), *map(str, defined)]))
+            for rule, (sentence, defined) in zip(self.levels[-1].rules, found, strict=True)
+        ]
 
     def to_dict(self) -> Config:
         """As JSON knows it: all rules, with their names and texts, which can be executed.
@@ -118,7 +127,7 @@ class RuleBook:
 
     def to_json(self, indent: int | None = 1) -> str:
         """`to_dict` as a JSON text."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def to_sql(self, table: str = "labels") -> str:
         """One query for the classes of top-bags, which SQLite and DuckDB run unchanged.

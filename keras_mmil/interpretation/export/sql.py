@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from keras_mmil.interpretation.export.program import Criterion, Kind, Program, Quantity
+from keras_mmil.interpretation.export.program import Criterion, Kind, Program, Quantity, one_line
 
 __all__ = ["to_sql"]
 
@@ -26,15 +26,18 @@ def to_sql(rules: Program, table: str) -> str:
         ValueError: if a name, a category or a token holds "\\0", which no query can.
     """
     labelled = rules.labelled
-    labels = {kind.name: f"labels_{index}" for index, kind in enumerate(labelled)}
+    prefix = "labels_"
+    while table.lower().startswith(prefix):
+        prefix = f"_{prefix}"
+    labels = {kind.name: f"{prefix}{index}" for index, kind in enumerate(labelled)}
     tables = [_common_table(kind, labels, table) for kind in labelled]
     heading = [
-        f"-- The class of each {_comment(rules.top.name)}, by rules.",
-        f"-- It reads the table {_comment(table)}, which `Explainer.labels_table` writes.",
+        f"-- The class of each {one_line(rules.top.name)}, by rules.",
+        f"-- It reads the table {one_line(table)}, which `Explainer.labels_table` writes.",
     ]
     if rules.given:
         given = ", ".join(map(repr, rules.given))
-        heading.append(f"-- The column cluster, of {_comment(given)}, comes from the network.")
+        heading.append(f"-- The column cluster, of {one_line(given)}, comes from the network.")
     return "\n".join(
         [
             *heading,
@@ -54,12 +57,12 @@ def _common_table(kind: Kind, labels: dict[str, str], table: str) -> str:
         aliases |= {q: f"m{n}.f{i}" for i, q in enumerate(of_members)}
         joins.append(_join(members, of_members, n, labels, table))
     cases = [
-        f"      -- {_comment(text)}\n      WHEN {_all(criteria, aliases)} THEN {_text(label)}"
+        f"      -- {one_line(text)}\n      WHEN {_all(criteria, aliases)} THEN {_text(label)}"
         for label, text, criteria in kind.needed
     ]
     return "\n".join(
         [
-            f"{labels[kind.name]} AS (  -- {_comment(kind.name)}",
+            f"{labels[kind.name]} AS (  -- {one_line(kind.name)}",
             "  SELECT r.id, r.bag, r.weight,",
             "    CASE",
             *cases,
@@ -86,7 +89,7 @@ def _join(
         weight = f"CASE WHEN {label} = {_text(q.name)} THEN m.weight ELSE 0 END"
         sums.append(f",\n      {_MEASURES[q.measure].format(weight=weight)} AS f{i}")
     return (
-        f"  LEFT JOIN (  -- {_comment(members)}\n    SELECT m.bag{''.join(sums)}\n"
+        f"  LEFT JOIN (  -- {one_line(members)}\n    SELECT m.bag{''.join(sums)}\n"
         f"    FROM {source} AS m{where}\n    GROUP BY m.bag\n  ) AS m{n} ON m{n}.bag = r.id"
     )
 
@@ -146,7 +149,3 @@ def _checked(text: str) -> str:
     if "\0" in text:
         raise ValueError(f"Expected texts that a query can hold. Received: {text!r}")
     return text
-
-
-def _comment(text: str) -> str:
-    return " ".join(text.replace("\0", "\\0").split())

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from keras_mmil._support.numbers import number_text
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.rules.rule import Rule
 
@@ -137,7 +138,7 @@ def _by_path(parts: Sequence[Part]) -> list[list[Part]]:
 
 
 def _number(part: Part) -> str:
-    return part.title + (f" (×{part.weight:g})" if part.weight != 1 else "")
+    return part.title + (f" (×{number_text(part.weight)})" if part.weight != 1 else "")
 
 
 def _listing(parts: Sequence[Part]) -> str:

@@ -89,7 +89,7 @@ def decks(
                 name=given.names[index],
                 size=float(bag.sizes[index]),
                 needed=needed[bag.level][index],
-                definition=texts.get((bag.level, index), "").partition(": ")[2],
+                definition=texts.get((bag.level, index), ""),
                 pictures=tuple(
                     _pictures(
                         bag, index, reading, around, best[bag.level, index], renderer.of(bag.path)

@@ -13,10 +13,11 @@ from markupsafe import Markup
 from keras_mmil import ragged
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.checks import check_int
+from keras_mmil._support.numbers import number_text
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Config, PathLike
 from keras_mmil.interpretation.export.program import program
-from keras_mmil.interpretation.export.sentences import sentences
+from keras_mmil.interpretation.export.sentences import of_rules
 from keras_mmil.interpretation.network.data import TopBags
 from keras_mmil.interpretation.readout.explanation import explain
 from keras_mmil.interpretation.readout.representatives import representatives
@@ -104,6 +105,8 @@ def report(
         "overview": [*about, *overview(explainer, material)],
         "figures": figures(material),
         "rules": _rules(material, levels),
+        "constant": explainer.rules_.constant,
+        "word": explainer.levels_[-1].word,
         "rare_share": _RARE,
         "classes": explainer.classes_,
         "clauses": _clauses(levels),
@@ -123,6 +126,7 @@ def report(
     )
     environment.filters["names"] = linked(explainer.levels_)
     environment.filters["percent"] = percent
+    environment.filters["number"] = number_text
     html = environment.get_template("report.html.j2").render(**context, data=data)
     return Report(html, data)
 
@@ -148,10 +152,10 @@ def _best(explainer: Reported, material: Material) -> Any:
 def _rules(material: Material, levels: Sequence[Level]) -> list[Config]:
     """The rules of the top-bags in words, each with its figures on these data."""
     rules = levels[-1].rules
-    texts = sentences(program(levels))
+    texts = [sentence for sentence, _ in of_rules(program(levels))]
     is_rare = (material.matched.mean(axis=0) < _RARE) & (len(rules) > _MANY)
     found = []
-    for index, (rule, text) in enumerate(zip(rules, texts[: len(rules)], strict=True)):
+    for index, (rule, text) in enumerate(zip(rules, texts, strict=True)):
         matches = material.matched[:, index]
         right = material.reading.network[matches] == rule.conclusion
         precision = float(right.mean()) if len(right) else None
@@ -163,7 +167,7 @@ def _rules(material: Material, levels: Sequence[Level]) -> list[Config]:
             {
                 "number": index + 1,
                 "label": rule.conclusion,
-                "text": text.removeprefix(f"{rules.names[rule.conclusion]} "),
+                "text": f"if {text.body}" if text.body else str(text),
                 "support": float(matches.mean()),
                 "support_bar": bar(float(matches.mean())),
                 "precision": precision,

@@ -1,13 +1,20 @@
 """What a tree compares with thresholds: one number of a record, and how to say that it is there."""
 
-import datetime
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
-__all__ = ["ABSENT", "MISSING", "Column", "date_text"]
+from keras_mmil._support.numbers import bound_text, double_bound, time_text
+from keras_mmil.interpretation.rules.wording import is_plural
+
+__all__ = ["ABSENT", "DAY", "MISSING", "STEPS", "Column"]
+
+DAY = 86_400.0  # seconds
+STEPS = (DAY, 60.0, 1.0, 1e-6)  # of times, in seconds
 
 MISSING = -3e38  # of numbers, which a missing one is below; float32 holds it
 ABSENT = MISSING / 4  # between what is missing and what is there, wherever a tree may split
@@ -28,6 +35,7 @@ class Column:
         value: the category or the token; of a time, which part of it.
         is_optional: whether the field was missing in some of the training data. Where it was not, a
             condition that also holds for missing values does not say so.
+        step: of a time, see `Field`.
     """
 
     feature: str
@@ -35,6 +43,7 @@ class Column:
     bag: str = ""
     value: str | int | None = None
     is_optional: bool = True
+    step: float = 0.0
 
     @property
     def is_of_cluster(self) -> bool:
@@ -58,7 +67,7 @@ def _occurrence(column: Column, low: float, high: float) -> str:
 
 
 def _frequency(column: Column, low: float, high: float) -> str:
-    return _interval(f"f_{column.name}", 100 * low, 100 * high) + " %"
+    return _interval(f"f_{column.name}", low, high, 100) + " %"
 
 
 def _weight(column: Column, low: float, high: float) -> str:
@@ -76,19 +85,20 @@ def _count(column: Column, low: float, high: float) -> str:
     return f"c_{column.name} ∈ [{least:.0f}, {most:.0f}]"
 
 
-def _interval(symbol: str, low: float, high: float) -> str:
+def _interval(symbol: str, low: float, high: float, factor: int = 1) -> str:
     if high == np.inf:
-        return f"{symbol} > {low:.4g}"
+        return f"{symbol} > {bound_text(low, factor)}"
     if low < 0:
-        return f"{symbol} ≤ {high:.4g}"
-    return f"{symbol} ∈ ({low:.4g}, {high:.4g}]"
+        return f"{symbol} ≤ {bound_text(high, factor)}"
+    return f"{symbol} ∈ ({bound_text(low, factor)}, {bound_text(high, factor)}]"
 
 
 # In words ---------------------------------------------------------------------------------------
 
 
 def _some(column: Column, low: float, high: float) -> str:
-    return f"{'some' if low >= 0 else 'no'} {column.bag} are {column.name}"
+    are = "are" if is_plural(column.bag) else "is"
+    return f"{'some' if low >= 0 else 'no'} {column.bag} {are} {column.name}"
 
 
 def _share(column: Column, low: float, high: float) -> str:
@@ -106,9 +116,7 @@ def _share(column: Column, low: float, high: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share between 0 and 1, with as many digits as it takes to be neither 0 nor 100 %."""
-    texts = [f"{100 * share:.{digits}g}" for digits in range(3, 18)]
-    return next((text for text in texts if 0 < float(text) < 100), texts[-1]) + " %"
+    return f"{bound_text(share, 100)} %"
 
 
 def _how_many(column: Column, low: float, high: float) -> str:
@@ -123,9 +131,11 @@ def _how_many(column: Column, low: float, high: float) -> str:
         number = f"at most {_numeral(most)}"
     else:
         number = f"{least:.0f} {'or' if most == least + 1 else 'to'} {most:.0f}"
-    # What the data call one of them is not known.
-    what = f"of the {column.bag} is" if number.endswith("one") else f"{column.bag} are"
-    return f"{number} {what} {column.name}"
+    # What the data call one of them is not known, or what they call several.
+    of_them = f"of the {column.bag}" if is_plural(column.bag) else f"of {column.bag}"
+    if number.endswith("one"):
+        return f"{number} {of_them} is {column.name}"
+    return f"{number} {column.bag if is_plural(column.bag) else of_them} are {column.name}"
 
 
 def _numeral(n: float) -> str:
@@ -137,7 +147,7 @@ def _how_much(column: Column, low: float, high: float) -> str:
 
 
 def _number(column: Column, low: float, high: float) -> str:
-    return _ordered(column, column.name, low, high, lambda x: f"{x:.6g}")
+    return _ordered(column, column.name, low, high, bound_text)
 
 
 def _boolean(column: Column, low: float, high: float) -> str:
@@ -165,19 +175,24 @@ def _token(column: Column, low: float, high: float) -> str:
 
 def _time(column: Column, low: float, high: float) -> str:
     if column.value == "day":
-        return _ordered(column, column.name, low, high, date_text)
+        show = partial(_time_bound, step=column.step)
+        return _ordered(column, column.name, low, high, show)
     name = f"{column.value} of {column.name}"
     return _ordered(column, name, low, high, lambda x: f"{np.floor(x):.0f}")
 
 
-def date_text(days: float) -> str:
-    """A time, in days since 1970 (UTC), as ISO 8601."""
-    try:
-        since = datetime.timedelta(seconds=round(days * 86_400))
-        time = datetime.datetime.fromtimestamp(0, datetime.UTC) + since
-    except OverflowError:
-        return f"{days:.6g} days after 1970-01-01"
-    return time.isoformat()[: 10 if time.hour == time.minute == 0 else 16]
+def _time_bound(days: float, step: float) -> str:
+    """The last multiple of a step, in seconds, that is not above a bound as rules see it.
+
+    Without a step the shortest text of those that are the same to rules, which know days in
+    float32.
+    """
+    if step:
+        return time_text(math.floor(double_bound(days) * DAY / step) * step)
+    found = (math.floor(days * DAY / step) * step for step in STEPS)
+    return time_text(
+        next((x for x in found if np.float32(x / DAY) == np.float32(days)), days * DAY)
+    )
 
 
 def _ordered(

@@ -8,7 +8,8 @@ from keras_mmil._support.percent import percent, share
 from keras_mmil._support.types import Array, Config
 from keras_mmil.interpretation.rules.columns import Column
 from keras_mmil.interpretation.rules.fields import Field
-from keras_mmil.interpretation.rules.rule import Condition
+from keras_mmil.interpretation.rules.rule import Condition, equal_to, texts, values_of
+from keras_mmil.interpretation.rules.wording import alike, one_of
 
 __all__ = ["Definition"]
 
@@ -64,7 +65,18 @@ class Definition:
 
     def text(self, cluster: int) -> str | None:
         """The definition of a cluster, such as "price > 12.5 and returned"; None if it has none."""
-        return ", or ".join(map(self._case, self.cases[cluster])) or None
+        cases = self.cases[cluster]
+        found = []
+        for group, varying in alike(cases, lambda each: equal_to(each, self.columns)):
+            case = cases[group[0]]
+            parts = texts([each for each in case if each != varying], self.columns)
+            if varying is not None:
+                compared = (each for i in group for each in cases[i])
+                values = [self.columns[c.column] for c in compared if equal_to(c, self.columns)]
+                name = self.columns[varying.column].name
+                parts.append(f"{name} is one of {one_of(values_of(values))}")
+            found.append(" and ".join(parts) or "anything")
+        return ", or ".join(found) or None
 
     def summary(self, cluster: int) -> str:
         """The definition of a cluster with its precision and recall, or that there is none."""
@@ -116,6 +128,3 @@ class Definition:
                 for cluster, name in enumerate(names)
             ],
         }
-
-    def _case(self, case: Sequence[Condition]) -> str:
-        return " and ".join(condition.text(self.columns) for condition in case) or "anything"

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
+from keras_mmil._support.numbers import number_text, time_text
 from keras_mmil._support.types import Array
-from keras_mmil.interpretation.rules.columns import MISSING, Column, date_text
+from keras_mmil.interpretation.rules.columns import DAY, MISSING, STEPS, Column
 
 __all__ = ["KINDS", "Field", "field_of"]
 
@@ -19,7 +20,6 @@ _MOST_CATEGORIES, _MOST_TOKENS = 100, 200
 _LEAST_TEXTS = 2  # that a token is in, if a condition may be about it
 _TOKEN = re.compile(r"[^\W_]+")
 _LARGEST = 1e37  # number; what is larger is taken to be this, and is not below what is missing
-_DAY = 86_400.0  # seconds
 _FARTHEST = 3e11  # seconds from 1970, as in `TimeEncoder`
 # By the kind of array.
 _MISSING: Mapping[str, bytes | int] = {"O": MISSING_TEXT.encode(), "i": MISSING_INT}
@@ -35,12 +35,15 @@ class Field:
         kind: "number", "boolean", "category", "text" or "time".
         values: the categories, or the tokens of texts, that conditions may be about.
         is_optional: whether it was missing in some of the training data.
+        step: of times, how exact rules are on them: seconds that all of the training data were
+            multiples of, such as those of a day; 0 where that is not known.
     """
 
     name: str
     kind: str
     values: tuple[str | int, ...] = ()
     is_optional: bool = True
+    step: float = 0.0
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -48,8 +51,7 @@ class Field:
         feature, parts = _COLUMNS[self.kind]
         values = (None, *self.values) if parts is None else parts
         return tuple(
-            Column(feature, self.name, value=value, is_optional=self.is_optional)
-            for value in values
+            Column(feature, self.name, "", value, self.is_optional, self.step) for value in values
         )
 
     def matrix(self, raw: Array) -> Array:
@@ -87,8 +89,8 @@ class Field:
         if self.kind == "boolean":
             return str(bool(value)).lower()
         if self.kind == "time":
-            return date_text(float(value) / _DAY)
-        return f"{value:.6g}"
+            return time_text(float(value))
+        return number_text(value)
 
     def feasible(self, low: Array, high: Array) -> Array:
         """Whether boxes `(low, high]`, each [..., columns], hold a value: bool [...].
@@ -115,7 +117,8 @@ def field_of(name: str, kind: str, raw: Array, weights: Array) -> Field:
         is_missing = np.equal(raw, np.array(_MISSING[raw.dtype.kind], object))
     else:
         is_missing = np.isnan(raw)
-    field = Field(name, kind, is_optional=bool(is_missing[weights > 0].any()))
+    step = _step(raw[~is_missing & (weights > 0)]) if kind == "time" else 0.0
+    field = Field(name, kind, is_optional=bool(is_missing[weights > 0].any()), step=step)
     if kind == "category":
         return replace(field, values=_most_frequent(_counted(raw, weights), _MOST_CATEGORIES))
     if kind != "text":
@@ -125,6 +128,12 @@ def field_of(name: str, kind: str, raw: Array, weights: Array) -> Field:
         counts.update(dict.fromkeys(_tokens(str(text)), weight))
     few = Counter({token: n for token, n in counts.items() if n >= _LEAST_TEXTS})
     return replace(field, values=_most_frequent(few, _MOST_TOKENS))
+
+
+def _step(seconds: Array) -> float:
+    """The longest of some steps that all times are multiples of; the shortest of other times."""
+    *whole, shortest = STEPS
+    return next((step for step in whole if not (seconds % step).any()), shortest)
 
 
 # Raw values to numbers --------------------------------------------------------------------------
@@ -159,15 +168,15 @@ def _marked(field: Field, raw: Array, held: Callable[[str | int], Iterable[str |
 def _times(field: Field, raw: Array) -> Array:
     is_there = ~np.isnan(raw)
     seconds = np.clip(np.where(is_there, raw, 0.0), -_FARTHEST, _FARTHEST)
-    days = np.floor(seconds / _DAY)
+    days = np.floor(seconds / DAY)
     dates = days.astype("datetime64[D]")
     months = dates.astype("datetime64[M]").astype(int)
     parts = {
-        "day": seconds / _DAY,
+        "day": seconds / DAY,
         "year": months // 12 + 1970,
         "month": months % 12 + 1,
         "weekday": (days + 3) % 7 + 1,  # 1970-01-01 was a Thursday; Monday is 1
-        "hour": np.floor(seconds % _DAY / 3600),
+        "hour": np.floor(seconds % DAY / 3600),
     }
     matrix = np.stack([parts[str(column.value)] for column in field.columns], axis=1)
     return np.where(is_there[:, None], matrix, MISSING).astype(np.float32)

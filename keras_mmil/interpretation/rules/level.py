@@ -152,23 +152,25 @@ def listing(levels: Sequence[Level], all: bool = False) -> str:
             otherwise the last line gives their number.
 
     Returns:
-        Text. Kinds of records that no training record has are named first, then levels whose
-        rules are needed and constant; levels without a needed rule are left out.
+        Text. Parts that no training record has are named first, then levels whose rules are
+        needed and constant. Constant rules are no finding and are left out, like levels without a
+        needed rule.
     """
     found = [(level, level.rules.constant) for level in levels]
     constant = [
-        f"# CONSTANT: the rules put every {level.word} into one class, {name!r}."
+        f"# CONSTANT: the rules put every {level.word} into one class, {name!r}. "
+        "They find nothing that tells classes apart."
         for level, name in found
         # What decides nothing is constant, as are bags of the data that only have to be there.
         if name is not None and not level.path and level.rules.n_needed
     ]
     names = unseen(levels)
     without = [f"# LEFT OUT, as no training record has any: {', '.join(names)}."] if names else []
-    blocks = [
-        without,
-        constant,
-        *(level.lines(all) for level in levels if all or level.rules.n_needed),
-    ]
+    blocks = [without, constant]
+    for level, name in found:
+        is_constant = name is not None and not level.path
+        if all or (level.rules.n_needed and not is_constant):
+            blocks.append(level.lines(all))
     if not all:
         n_rules = sum(len(level.rules) - level.rules.n_needed for level in levels)
         n_clusters = sum(needed.count(False) for level in levels for needed in level.needed)

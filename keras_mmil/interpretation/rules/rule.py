@@ -7,8 +7,9 @@ import numpy as np
 
 from keras_mmil._support.types import Array, Config
 from keras_mmil.interpretation.rules.columns import Column
+from keras_mmil.interpretation.rules.wording import one_of
 
-__all__ = ["Condition", "Rule"]
+__all__ = ["Condition", "Rule", "equal_to", "none_of", "texts", "values_of"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,37 @@ class Condition:
         return cls(data["column"], low, high)
 
 
+def equal_to(condition: Condition, columns: Sequence[Column]) -> str | None:
+    """The field that has to be of one value; None where the condition says something else."""
+    column = columns[condition.column]
+    is_value = column.feature == "category" and column.value is not None
+    return column.name if is_value and condition.requires else None
+
+
+def texts(conditions: Sequence[Condition], columns: Sequence[Column]) -> list[str]:
+    """Conditions that all hold, as text: the values that one field may not have together."""
+    found: dict[Condition | str, list[Condition]] = {}
+    for each in conditions:
+        column = columns[each.column]
+        is_value = column.feature == "category" and column.value is not None
+        key = column.name if is_value and not each.requires else each
+        found.setdefault(key, []).append(each)
+    return [
+        alike[0].text(columns) if len(alike) == 1 else none_of([columns[x.column] for x in alike])
+        for alike in found.values()
+    ]
+
+
+def none_of(columns: Sequence[Column]) -> str:
+    """That a field is none of the values that some columns are about."""
+    return f"{columns[0].name} is none of {one_of(values_of(columns))}"
+
+
+def values_of(columns: Sequence[Column]) -> list[str | int]:
+    """The values that some columns are about."""
+    return [column.value for column in columns if column.value is not None]
+
+
 @dataclass(frozen=True)
 class Rule:
     """Bags for which all conditions hold are of the class `conclusion`.
@@ -85,8 +117,7 @@ class Rule:
         """The rule as a clause: "v1 ← o_u1=1, o_u3=0."."""
         if not self.conditions:
             return f"{names[self.conclusion]}."
-        body = ", ".join(condition.text(columns) for condition in self.conditions)
-        return f"{names[self.conclusion]} ← {body}."
+        return f"{names[self.conclusion]} ← {', '.join(texts(self.conditions, columns))}."
 
     def to_dict(self) -> Config:
         """As JSON knows it."""

@@ -165,7 +165,8 @@ def grow(
     Args:
         examples: what to learn from.
         is_measured: which features are measured, bool [features]: the thresholds on these are as
-            round as the examples allow. None for no such ones.
+            round as the examples allow. Others stay about halfway between two examples, with as few
+            digits as that takes. None for thresholds that are not rounded.
         max_depth: greatest number of splits on a path.
         ccp_alpha: minimal cost-complexity pruning: a split must lower the impurity, weighed by the
             share of the examples it concerns, by this much for each leaf that it adds.
@@ -193,9 +194,9 @@ def grow(
     threshold = tree.threshold.copy()
     if is_measured is not None:
         for split in np.flatnonzero(~is_leaf):
-            if is_measured[tree.feature[split]]:
-                values = examples.bags[:, tree.feature[split]]
-                threshold[split] = _rounded(threshold[split], values.astype(float))
+            feature = tree.feature[split]
+            values = examples.bags[:, feature].astype(float)
+            threshold[split] = _rounded(threshold[split], values, is_measured[feature])
     whole = Tree(tree.feature, threshold, children, label, examples.bags.shape[1])
     return _pruned(whole, is_leaf)
 
@@ -209,18 +210,26 @@ def _merged(children: Ints, is_leaf: Array, label: Ints) -> Array:
     return is_leaf
 
 
-def _rounded(threshold: float, values: Array) -> float:
-    """The roundest number that parts the values as a threshold does; of several the nearest."""
+def _rounded(threshold: float, values: Array, is_measured: bool) -> float:
+    """The roundest number that parts the values as a threshold does; of several the nearest.
+
+    Unless they are measured, it is nearer to the threshold than a quarter of the gap around that.
+    """
     low, high = values[values <= threshold].max(), values[values > threshold].min()
     if low < ABSENT:  # it parts what is missing from what is there
         return threshold
+    if not is_measured:
+        quarter = (high - low) / 4
+        low, high = max(low, threshold - quarter), min(high, threshold + quarter)
     largest = math.ceil(math.log10(max(abs(low), abs(high)))) + 1
     for exponent in range(largest, largest - 18, -1):
         step = 10.0**exponent
-        least, most = math.ceil(low / step), math.ceil(high / step) - 1
-        if least <= most:
-            found = float(f"{min(max(round(threshold / step), least), most)}e{exponent}")
-            if low <= found < high:  # also after rounding
+        at, first, last = threshold / step, math.floor(low / step), math.ceil(high / step)
+        around = {round(at), first, first + 1, last - 1, last}
+        for n in sorted(around, key=lambda n: abs(n - at)):
+            # In float32, as numbers are: else 0.1 itself would be above a bound of 0.1.
+            found = float(np.float32(f"{n}e{exponent}"))
+            if low <= found < high:
                 return found
     return threshold
 

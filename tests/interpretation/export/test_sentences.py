@@ -8,6 +8,7 @@ from levels import clusters, top_level
 
 from keras_mmil.interpretation.export.rule_book import RuleBook
 from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE, WEIGHT
+from keras_mmil.interpretation.rules.fields import Field
 from keras_mmil.interpretation.rules.rule import Condition
 
 
@@ -59,7 +60,8 @@ def test_records(churn_explainer):
     ],
 )
 def test_amounts(feature, low, high, expected):
-    level = top_level([(Condition(0, low, high),)], (clusters(feature=feature),))
+    bounds = map(float, np.float32([low, high]))
+    level = top_level([(Condition(0, *bounds),)], (clusters(feature=feature),))
     assert RuleBook((level,)).in_words() == [f"class 0 if {expected}"]
 
 
@@ -100,4 +102,100 @@ def test_several_cases():
         "always class 2",
         "v1: a sub-bag that holds an 8, or that holds a b and no 8",
         "v2: a sub-bag of any kind",
+    ]
+
+
+COUNTRIES = tuple(f"country {i}" for i in range(12))
+
+
+def category_level(conditions, names, **more):
+    """Rules on countries, which are columns 1 to 12 (0 is that it is missing)."""
+    field = (Field("country", "category", COUNTRIES, is_optional=False),)
+    level = top_level([case for case, _ in conditions], (), field, **more)
+    rules = tuple(
+        replace(rule, conclusion=conclusion, support=0.04, coverage=0.05, precision=1 - i / 12)
+        for i, (rule, (_, conclusion)) in enumerate(zip(level.rules.rules, conditions, strict=True))
+    )
+    needed = (True,) * len(names)
+    return replace(level, rules=replace(level.rules, rules=rules, names=names, needed=needed))
+
+
+def test_values_of_one_field_are_one_line():
+    """Rules that differ in one value; values that are excluded; all of them where they run."""
+    rest = tuple(Condition(1 + i, high=0.5) for i in range(12))
+    cases = [((Condition(1 + i, low=0.5),), 0) for i in range(12)] + [(rest, 1)]
+    level = category_level(cases, ("far", "near"), record=0)
+    book = RuleBook((level,))
+    first = ", ".join(f"'country {i}'" for i in range(8))
+    assert book.in_words() == [
+        f"far if country is one of {first} and 4 more",
+        f"near if country is none of {first} and 4 more",
+    ]
+    _, far, near = str(book).splitlines()
+    assert far.startswith(f"1-12  far ← country is one of {first} and 4 more.  # precision ")
+    assert near.startswith(f" 13  near ← country is none of {first} and 4 more.  # precision ")
+    # The figures of the twelve rules together: no country is two.
+    mean = 100 * np.mean([1 - i / 12 for i in range(12)])
+    assert f"precision  {mean:.1f} %, support  48.0 %, coverage of the class  60.0 %" in far
+    assert len(list(book.records())) == 13
+    for text in (book.to_sql(), book.to_python(), book.to_prolog(), book.to_json()):
+        for country in COUNTRIES:
+            assert text.count(f"'{country}'") + text.count(f'"{country}"') >= 2
+
+
+def test_rules_that_differ_in_more_are_not_joined():
+    two = (Condition(1, low=0.5), Condition(2, high=0.5)), (Condition(3, low=0.5),)
+    level = category_level([(two[0], 0), (two[1], 0), ((), 1)], ("far", "near"), record=0)
+    assert RuleBook((level,)).in_words() == [
+        "far if country = 'country 0' and country ≠ 'country 1'",
+        "far if country = 'country 2'",
+        "always near",
+    ]
+    assert [each.number for each in level.rules.shown()] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("bag", "some", "none", "where", "one"),
+    [
+        (
+            "orders",
+            "some orders are u1",
+            "no orders are u1",
+            "there are orders where x",
+            "one of the orders where",
+        ),
+        ("type", "some type is u1", "no type is u1", "there is a type where x", "a type where"),
+        ("item", "some item is u1", "no item is u1", "there is an item where x", "an item where"),
+        ("address", "some address is u1", "no address is u1", "there is an address", "an address"),
+    ],
+)
+def test_bags_are_called_one_or_several(bag, some, none, where, one):
+    lower = top_level(
+        [(Condition(0, low=0.5),), (Condition(0, high=0.5),)], (), (Field("x", "boolean"),), 0
+    )
+    lower = replace(lower, word=bag, path=bag, rules=replace(lower.rules, names=("u1", "u2")))
+    members = clusters(path=bag, word=bag)
+    top = top_level([(Condition(0, low=0.5),), (Condition(0, high=0.5),)], (members,))
+    assert [c.text(top.rules.columns) for r in top.rules for c in r.conditions] == [some, none]
+    words = RuleBook((lower, top)).in_words()
+    assert words[0].startswith(f"class 0 if {where}")
+    assert words[1] == f"class 1 if {none}"
+    assert words[2].startswith(f"u1: {one}")
+
+
+def test_reasons_are_data_whatever_names_hold():
+    """Names that look like the words around them."""
+    names = ("u1: a", "is u1: a if")
+    lower = top_level(
+        [(Condition(0, low=0.5),), (Condition(0, high=0.5),)], (), (Field("x", "boolean"),), 0
+    )
+    lower = replace(lower, word="bag", path="bag", rules=replace(lower.rules, names=names))
+    members = clusters(path="bag", word="bag", names=names)
+    top = top_level([(Condition(1, low=0.5),), (Condition(0, high=0.5),), ()], (members,))
+    top = replace(top, rules=replace(top.rules, names=("yes if", "no: always", "x")))
+    found = [text for _, text in RuleBook((lower, top)).reasons()]
+    assert found == [
+        "there is a bag where not x",
+        "no bag is u1: a; u1: a: a bag where x",
+        "always x",
     ]

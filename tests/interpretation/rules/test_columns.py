@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from keras_mmil.interpretation.rules.columns import ABSENT, MISSING, Column, date_text
+from keras_mmil._support.numbers import time_text
+from keras_mmil.interpretation.rules.columns import ABSENT, MISSING, Column
 
 INF = math.inf
 HALFWAY = MISSING / 2  # where a tree splits what is missing from small numbers
@@ -48,7 +49,7 @@ HALFWAY = MISSING / 2  # where a tree splits what is missing from small numbers
 def test_conditions_on_bags_with_a_name(feature, low, high, text):
     column = Column(feature, "u3", "items")
     assert column.is_of_cluster
-    assert column.text(low, high) == text
+    assert column.text(*map(float, np.float32([low, high]))) == text
 
 
 def test_shares_are_never_said_to_be_0_or_100():
@@ -112,13 +113,15 @@ def test_what_was_never_missing_is_not_said_to_be():
             assert column.text(-INF, 2.0) == text + more
 
 
-def test_days_as_dates():
+def test_times_as_text():
     epoch = datetime.datetime(1970, 1, 1)
     for minutes in np.random.default_rng(0).integers(-(10**9), 10**9, 200).tolist():
         time = epoch + datetime.timedelta(minutes=minutes)
         expected = time.isoformat(timespec="minutes").removesuffix("T00:00")
-        assert date_text(minutes / 1440) == expected
-    assert date_text(1e12) == "1e+12 days after 1970-01-01"
+        assert time_text(minutes * 60) == expected
+        assert time_text(minutes * 60 + 7) == time.isoformat(timespec="minutes") + ":07"
+        assert time_text(minutes * 60 + 7.25) == time.isoformat(timespec="minutes") + ":07.25"
+    assert time_text(86_400e12) == "1000000000000 days after 1970-01-01"
 
 
 def test_what_is_missing_is_below_all_that_trees_split():
