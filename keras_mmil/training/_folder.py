@@ -28,7 +28,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold a folder for this process. The system releases it when the process ends, killed or not.
 
     Raises:
-        RuntimeError: if another training is in the folder, which the message names.
+        BlockingIOError: if another training is in the folder, which the message names.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / _LOCK, "a+", encoding="utf-8") as file:
@@ -36,7 +36,7 @@ def locked(folder: Path) -> Iterator[None]:
             _lock(file.fileno())
         except (BlockingIOError, PermissionError) as error:
             file.seek(0)
-            raise RuntimeError(
+            raise BlockingIOError(
                 "Expected a folder in which no other training runs. "
                 f"Received: {folder}, in use by process {file.read().strip()}"
             ) from error

@@ -75,7 +75,7 @@ def fit_resumable(
         no validation data; and the history: a list of dicts, one for each epoch.
 
     Raises:
-        RuntimeError: if another process trains in the folder.
+        BlockingIOError: if another process trains in the folder.
         ValueError: if the data, the model, `seed`, `batch_size` or `shuffle` are others than those
             of the training that is resumed; if the validation loss is NaN in all epochs;
             if there is a patience, but no validation data; if a count is no int of at least

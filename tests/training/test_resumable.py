@@ -288,7 +288,7 @@ def test_a_folder_is_of_one_training(tmp_path):
         fit_resumable(build_with_dropout, x, y, seed=1, resume=True, **arguments)
     with (
         locked(tmp_path),
-        pytest.raises(RuntimeError, match=f"{tmp_path.name}, in use by process {os.getpid()}"),
+        pytest.raises(BlockingIOError, match=f"{tmp_path.name}, in use by process {os.getpid()}"),
     ):
         fit_resumable(build, x, y, **arguments)
     fit_resumable(build, x, y, resume=True, **arguments)
