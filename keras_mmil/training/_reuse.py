@@ -8,7 +8,7 @@ import keras
 
 from keras_mmil.functional.graph import all_layers, seed_generators
 
-__all__ = ["forget", "new_model"]
+__all__ = ["architecture", "forget", "new_model"]
 
 # The model of this process, one at most, by the key of the trainings that it is for.
 _model_of: dict[str, keras.Model] = {}
@@ -46,11 +46,11 @@ def _are_alike(model: keras.Model, used: keras.Model) -> bool:
     """Whether what was compiled for one model holds for another, whatever their weights."""
     if any(hasattr(layer, "adapt") for layer in all_layers(model)):
         return False  # what such layers learned may be constants, which no configuration tells
-    architecture = _architecture(model)
-    return architecture is not None and architecture == _architecture(used)
+    configuration = architecture(model)
+    return configuration is not None and configuration == architecture(used)
 
 
-def _architecture(model: keras.Model) -> str | None:
+def architecture(model: keras.Model) -> str | None:
     """A model's configuration, without the numbers in automatic names; None if it has none."""
     try:
         with warnings.catch_warnings():

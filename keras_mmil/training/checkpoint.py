@@ -62,6 +62,11 @@ class Checkpoint(keras.callbacks.Callback):
         """Path of the best model."""
         return self.folder / "best.keras"
 
+    @property
+    def has_best(self) -> bool:
+        """Whether what is monitored was a number in some epoch."""
+        return self.monitor is None or any(not np.isnan(e[self.monitor]) for e in self.history)
+
     def restore(self) -> keras.Model | None:
         """Load the newest state.
 
@@ -108,8 +113,10 @@ class Checkpoint(keras.callbacks.Callback):
                 f"Expected the logs of an epoch to contain what is monitored, one of "
                 f"{sorted(logs)}. Received: monitor={self.monitor!r}"
             )
-        is_best = self.monitor is None or all(
-            logs[self.monitor] < earlier[self.monitor] for earlier in self.history
+        # NaN is never the best, and no epoch loses against it.
+        is_best = self.monitor is None or (
+            not np.isnan(logs[self.monitor])
+            and all(not logs[self.monitor] >= earlier[self.monitor] for earlier in self.history)
         )
         seconds = time.perf_counter() - self._started
         self.history.append({"epoch": epoch, "seconds": seconds, **logs})

@@ -1,5 +1,6 @@
 """Training that continues after an interruption."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,9 @@ from keras_mmil.functional.feeding import feed_replicas
 from keras_mmil.functional.graph import seed_generators
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.seeds import seeded
-from keras_mmil.functional.workers import of_chief
+from keras_mmil.functional.workers import is_chief, of_chief
+from keras_mmil.training._folder import check_settings, fingerprint, locked, write_settings
+from keras_mmil.training._reuse import architecture
 from keras_mmil.training.checkpoint import Checkpoint, Logs
 
 __all__ = ["fit_resumable"]
@@ -72,7 +75,10 @@ def fit_resumable(
         no validation data; and the history: a list of dicts, one for each epoch.
 
     Raises:
-        ValueError: if there is a patience, but no validation data; if a count is no int of at least
+        BlockingIOError: if another process trains in the folder.
+        ValueError: if the data, the model, `seed`, `batch_size` or `shuffle` are others than those
+            of the training that is resumed; if the validation loss is NaN in all epochs;
+            if there is a patience, but no validation data; if a count is no int of at least
             1; or if the data do not fit the model.
     """
     if validation_data is None and patience is not None:
@@ -81,13 +87,35 @@ def fit_resumable(
     patience = positive_int("patience", patience, optional=True)
     strategy = tf.distribute.get_strategy()
     checkpoint = Checkpoint(folder, monitor=None if validation_data is None else "val_loss")
-    if not resume:
-        checkpoint.clear()
-    with seeded(seed) as generator:
-        model = checkpoint.restore() or build()
+    with contextlib.ExitStack() as held:
+        leads = is_chief(strategy)
+        if leads:
+            held.enter_context(locked(checkpoint.folder))
+        generator = held.enter_context(seeded(seed))
+        if not resume:
+            checkpoint.clear()
+        model = build()
+        x = InputChecks(model)(x)
+        settings = {
+            "x": fingerprint(x),
+            "y": fingerprint(y),
+            "sample_weight": None if sample_weight is None else fingerprint(sample_weight),
+            "validation_data": None
+            if validation_data is None
+            else fingerprint((InputChecks(model)(validation_data[0]), *validation_data[1:])),
+            "model": fingerprint(np.frombuffer((architecture(model) or "").encode(), np.uint8)),
+            "seed": seed,
+            "batch_size": batch_size,
+            "shuffle": shuffle,
+        }
+        restored = checkpoint.restore()
+        if restored is not None:
+            check_settings(checkpoint.folder, settings)
+            model = restored
+        elif leads:
+            write_settings(checkpoint.folder, settings)
         finished = len(checkpoint.history)
         if finished < epochs and not _is_over(checkpoint, patience):
-            x = InputChecks(model)(x)
             n, n_outputs = ragged.n_top_bags(x), len(model.outputs)
             y = check_labels(y, n, n_outputs)
             weights = check_weights(sample_weight, n, n_outputs)
@@ -111,6 +139,11 @@ def fit_resumable(
                 verbose=verbose,
                 **fit_arguments,
             )
+        if not checkpoint.has_best:
+            raise ValueError(
+                "Expected a validation loss that is a number in some epoch: the training diverged, "
+                f"so train anew with a lower learning rate. Received: {checkpoint.folder}"
+            )
         of_chief(strategy, finished)  # waits until it has written its last file
         return load_network(checkpoint.best_path), checkpoint.history
 
@@ -120,6 +153,7 @@ def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:
     if patience is None or checkpoint.monitor is None:
         return False
     losses = [epoch[checkpoint.monitor] for epoch in checkpoint.history]
+    losses = [np.inf if np.isnan(loss) else loss for loss in losses]
     return len(losses) - int(np.argmin([np.inf, *losses])) >= patience
 
 

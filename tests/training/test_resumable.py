@@ -1,5 +1,7 @@
 """An interrupted training, continued, is the one that was not interrupted."""
 
+import os
+
 import keras
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import keras_mmil
 from keras_mmil import ragged
 from keras_mmil.layers import BagLayer
 from keras_mmil.training import Checkpoint, VirtualAdversarialModel, fit_resumable
+from keras_mmil.training._folder import locked
 
 pytestmark = pytest.mark.eager
 
@@ -168,9 +171,11 @@ def test_resume_after_the_end_trains_no_more(tmp_path):
 def test_keeps_the_newest_state_and_the_best_model(tmp_path):
     model, history = fit(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
         "best.keras",
         "epoch-0005.keras",
         "history.csv",
+        "training.json",
     ]
     x, y = data()
     loss = model.evaluate(x, y, verbose=0, return_dict=True)["loss"]
@@ -271,3 +276,35 @@ def test_weights_are_those_of_fit(tmp_path):
 def test_weights_are_checked(tmp_path):
     with pytest.raises(ValueError, match="sample_weight"):
         fit(tmp_path, epochs=1, sample_weight=[1.0, 2.0])
+
+
+def test_a_folder_is_of_one_training(tmp_path):
+    x, y = data()
+    arguments = {"folder": tmp_path, "epochs": 1, "verbose": 0, "validation_data": (x, y)}
+    fit_resumable(build, x, y, **arguments)
+    with pytest.raises(ValueError, match=r"other y$"):
+        fit_resumable(build, x, 1 - y, resume=True, **arguments)
+    with pytest.raises(ValueError, match=r"other model, seed=1 \(before: 0\)"):
+        fit_resumable(build_with_dropout, x, y, seed=1, resume=True, **arguments)
+    with (
+        locked(tmp_path),
+        pytest.raises(BlockingIOError, match=f"{tmp_path.name}, in use by process {os.getpid()}"),
+    ):
+        fit_resumable(build, x, y, **arguments)
+    fit_resumable(build, x, y, resume=True, **arguments)
+    (tmp_path / "training.json").unlink()
+    with pytest.raises(ValueError, match="train anew"):
+        fit_resumable(build, x, y, resume=True, **arguments)
+
+
+def test_an_epoch_of_nan_is_not_the_best(tmp_path):
+    checkpoint = Checkpoint(tmp_path, seconds=np.inf)
+    checkpoint.set_model(build())
+    checkpoint.model.optimizer.build(checkpoint.model.trainable_variables)
+    bests = []
+    for epoch, loss in enumerate([np.nan, 2.0, np.nan, 1.0, 3.0]):
+        checkpoint.on_epoch_begin(epoch)
+        checkpoint._best = None
+        checkpoint.on_epoch_end(epoch, {"val_loss": loss})
+        bests.append(checkpoint._best is not None)
+    assert bests == [False, True, False, True, False]
