@@ -31,6 +31,15 @@ def add_commands(commands: Any) -> None:
     )
     _add_tables(train)
     train.add_argument(
+        "--records",
+        metavar="KEY",
+        help="where the records are in a JSON object: the key of a list of records, or '*' for "
+        "each value of the object",
+    )
+    train.add_argument(
+        "--decimal", choices=(".", ","), help="what separates decimals in files of CSV"
+    )
+    train.add_argument(
         "--schema",
         metavar="FILE",
         help="a schema.json whose choices to make, such as an edited one",

@@ -10,6 +10,7 @@ from keras_mmil._support.atomic import replacing, replacing_folder
 from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.own_files import check_not_input, new_records, users_errors
+from keras_mmil.cli.train_options import how_read
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
@@ -60,7 +61,7 @@ def export(
                 check_not_input(path, data, flag)
         if estimator is None:
             raise ValueError(f"Expected a run on own records, for --data. Received: {run}")
-        table = _table(estimator, data, labels)
+        table = _table(run, estimator, data, labels)
     rules = explainer.rules_
     text = {
         "sql": rules.to_sql,
@@ -89,10 +90,13 @@ def _of_experiment(run: PathLike) -> tuple[keras.Model, Explainer]:
 
 
 def _table(
-    estimator: NestedClassifier | NestedRegressor, data: PathLike, labels: PathLike | None
+    run: PathLike,
+    estimator: NestedClassifier | NestedRegressor,
+    data: PathLike,
+    labels: PathLike | None,
 ) -> pa.Table:
     """The table that rules read, of own records."""
-    records = joined(list(new_records(estimator.schema_, data)), "")
+    records = joined(list(new_records(estimator.schema_, data, **how_read(run))), "")
     with users_errors():
         x = estimator.schema_.read(records, without=estimator.target_ or ())
     return estimator.explainer_.labels_table(x, labels)

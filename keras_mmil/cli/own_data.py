@@ -66,6 +66,8 @@ class OwnData:
             top=settings.top,
             orphans=settings.orphans,
             target=settings.target,
+            records=settings.records,
+            decimal=settings.decimal,
         )
         if not len(records):
             raise ValueError(f"Expected at least one record. Received: none in {settings.data}")
@@ -160,9 +162,15 @@ class _Reader:
         if path is None:
             return
         if path not in self.schema:
+            hint = ""
+            if len(self.records) == 1:
+                hint = (
+                    ". The data are one record: --records KEY reads the list of records in it that "
+                    "has this key, --records '*' each of its values"
+                )
             raise ValueError(
                 f"Expected a field of the records as {flag}. "
-                f"Received: {path}{did_you_mean(path, _paths(self.schema))}"
+                f"Received: {path}{did_you_mean(path, _paths(self.schema))}{hint}"
             )
         if option != "target" and path == self.settings.target:
             raise ValueError(f"Expected another field than the target. Received: {flag} {path}")

@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from keras_mmil._support.checksums import checksum_of_file
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import Schema, csv_files
 from keras_mmil.records.fields import scalar_types
-from keras_mmil.records.files import ENDINGS, ending, found_files
+from keras_mmil.records.files import ENDINGS, Files, ending, found_files
 from keras_mmil.records.linking import Links, columns_of_table
 from keras_mmil.records.opening import unpacked
 from keras_mmil.records.sources import batches, whole
@@ -31,7 +32,8 @@ def users_errors() -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError) as error:
         text = str(error.args[0]) if error.args else str(error)
-        raise ValueError(text.replace("orphans='drop'", "--orphans drop")) from error
+        text = re.sub(r"\b(orphans|records|decimal)=('[^']*')", r"--\1 \2", text)
+        raise ValueError(text.replace(", see `keras_mmil.records.Files`", "")) from error
 
 
 def check_not_input(path: PathLike, data: PathLike, flag: str) -> None:
@@ -88,6 +90,8 @@ def read(
     top: str | None,
     orphans: str,
     target: str,
+    records: str | None,
+    decimal: str | None,
 ) -> tuple[pa.Array, Links | None, list[str]]:
     """All records of a file or folder.
 
@@ -99,6 +103,7 @@ def read(
         top: the table at the top; None for the one that has the target.
         orphans: as of `records.link`.
         target: path of the target.
+        records, decimal: same as in `keras_mmil.records.Files`.
 
     Returns:
         The records; how the tables are linked, None where they are of none; and the tables of the
@@ -111,19 +116,23 @@ def read(
     where = _located(Path(path), tables, keys, top)
     with users_errors():
         if isinstance(where, Path):
-            return whole(where), None, []
+            return whole(Files(where, records, decimal)), None, []
+        _check_not_of_tables(records, decimal)
         columns = {name: columns_of_table(name, file) for name, file in where.items()}
         pairs = [(child, parent) for child, parent in keys]
         links = Links.of(_top(columns, keys, target) if top is None else top, pairs, orphans)
         return links.link(columns), links, sorted(_tables_in(Path(path)).keys() - where.keys())
 
 
-def new_records(schema: Schema, path: PathLike) -> Iterator[pa.Array]:
+def new_records(
+    schema: Schema, path: PathLike, records: str | None = None, decimal: str | None = None
+) -> Iterator[pa.Array]:
     """Records to predict, some at a time.
 
     Args:
         schema: of the records that the network was trained on.
         path: of records like them: a file, or a folder. Linked tables are read as a whole.
+        records, decimal: same as in `keras_mmil.records.Files`.
 
     Raises:
         FileNotFoundError, ValueError: as `read`.
@@ -140,12 +149,20 @@ def new_records(schema: Schema, path: PathLike) -> Iterator[pa.Array]:
         if links is not None and isinstance(where, dict):
             pieces: Iterator[pa.Array] = iter([links.link(where, schema.root)])
         else:
-            pieces = (
-                batch.records for batch in batches(where, types=scalar_types(schema.root.parts))
+            types = scalar_types(schema.root.parts)
+            source = Files(where, records, decimal) if isinstance(where, Path) else where
+            pieces = (batch.records for batch in batches(source, types=types))
+        for piece in pieces:
+            for start in range(0, len(piece), _ROWS):
+                yield piece[start : start + _ROWS]
+
+
+def _check_not_of_tables(records: str | None, decimal: str | None) -> None:
+    for flag, value in (("--records", records), ("--decimal", decimal)):
+        if value is not None:
+            raise ValueError(
+                f"Expected records in files, for {flag}. Received: {flag} {value}, and tables"
             )
-        for records in pieces:
-            for start in range(0, len(records), _ROWS):
-                yield records[start : start + _ROWS]
 
 
 def _located(

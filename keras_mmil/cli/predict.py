@@ -16,6 +16,7 @@ from keras_mmil import ragged
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.types import PathLike, Tensors
 from keras_mmil.cli.own_files import check_not_input, did_you_mean, new_records, users_errors
+from keras_mmil.cli.train_options import how_read
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
@@ -69,7 +70,7 @@ def predict(
     if out is not None:
         check_not_input(out, data, "--out")
     estimator = load_trained(run)
-    rows = _rows(estimator, data, explain, keep)
+    rows = _rows(run, estimator, data, explain, keep)
     as_csv = (form or ("csv" if Path(out or "").suffix == ".csv" else "jsonl")) == "csv"
     write = _write_csv if as_csv else _write_json
     if out is None:
@@ -94,13 +95,14 @@ def load_trained(run: PathLike) -> Estimator:
 
 
 def _rows(
-    estimator: Estimator, data: PathLike, explain: bool, keep: Sequence[str]
+    run: PathLike, estimator: Estimator, data: PathLike, explain: bool, keep: Sequence[str]
 ) -> Iterator[Row]:
     """A dict for each record."""
     because = _reasons(estimator.explainer_) if explain else None
     fields = _Fields(estimator.schema_, estimator.target_ or (), data, keep)
+    how = how_read(run)
     first = 0
-    for records in new_records(estimator.schema_, data):
+    for records in new_records(estimator.schema_, data, **how):
         kept = fields.kept(records)
         with users_errors():
             x = estimator.schema_.read(records, without=estimator.target_ or ())

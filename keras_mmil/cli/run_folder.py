@@ -9,9 +9,9 @@ from keras_mmil._support.atomic import remove_parts, write_json
 from keras_mmil._support.types import PathLike
 from keras_mmil.training.checkpoint import Checkpoint
 
-__all__ = ["RunFolder", "holds_own_data", "read_settings"]
+__all__ = ["SETTINGS", "RunFolder", "holds_own_data", "read_settings"]
 
-_SETTINGS, _ESTIMATOR = "settings.json", "estimator.json"
+SETTINGS, _ESTIMATOR = "settings.json", "estimator.json"
 # What takes long to make, and what a run would overwrite.
 _RESULTS = (
     "epoch-*.keras",
@@ -53,7 +53,7 @@ class RunFolder:
     ) -> None:
         self.path = Path(path)
         self.settings = settings
-        found = read_settings(path) if (self.path / _SETTINGS).exists() else None
+        found = read_settings(path) if (self.path / SETTINGS).exists() else None
         if found is not None and not (resume or replace):
             raise FileExistsError(
                 "Expected a new folder, or --resume to continue the run in it. "
@@ -66,7 +66,7 @@ class RunFolder:
             )
         if found is None and (results := self._results()):
             raise FileExistsError(
-                f"Expected a new folder, or that of a run, with {_SETTINGS}. "
+                f"Expected a new folder, or that of a run, with {SETTINGS}. "
                 f"Received: --out {self.path}, with {', '.join(results)}"
             )
         self._resumes = found is not None and resume
@@ -84,7 +84,7 @@ class RunFolder:
         if self._replaces:  # before the new settings are there, which these are not of
             Checkpoint(self.path).clear()
             (self.path / _ESTIMATOR).unlink(missing_ok=True)
-        self.write_json(_SETTINGS, self.settings)
+        self.write_json(SETTINGS, self.settings)
 
     def _results(self) -> list[str]:
         """The results of a run that are there."""
@@ -102,7 +102,7 @@ def holds_own_data(folder: PathLike) -> bool:
     Raises:
         ValueError: if its settings are none.
     """
-    return (Path(folder) / _SETTINGS).is_file() and "target" in read_settings(folder)
+    return (Path(folder) / SETTINGS).is_file() and "target" in read_settings(folder)
 
 
 def read_settings(folder: PathLike) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def read_settings(folder: PathLike) -> dict[str, Any]:
         FileNotFoundError: if there are no settings.
         ValueError: if they are not the settings of a run.
     """
-    path = Path(folder) / _SETTINGS
+    path = Path(folder) / SETTINGS
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -8,10 +8,12 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Self
 
+from keras_mmil._support.types import PathLike
 from keras_mmil.cli.own_files import checksums
+from keras_mmil.cli.run_folder import SETTINGS, read_settings
 from keras_mmil.records import Schema
 
-__all__ = ["TrainOptions", "TrainSettings"]
+__all__ = ["TrainOptions", "TrainSettings", "how_read"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,7 @@ class TrainOptions:
         keys: pairs of a column that refers and the column that it refers to.
         top: name of the table whose rows are the records; None for the one that has the target.
         orphans: "raise" or "drop", what to do with rows that refer to none.
+        records, decimal: how files are read, same as in `keras_mmil.records.Files`.
         schema: file of a schema, whose choices are made; None for no choices.
         split_by: path of a field; no value of it is then in two parts.
         time: path of a field; the latest records are then for test.
@@ -46,6 +49,8 @@ class TrainOptions:
     keys: list[tuple[str, str]] = field(default_factory=list)
     top: str | None = None
     orphans: str = "raise"
+    records: str | None = None
+    decimal: str | None = None
     schema: str | None = None
     split_by: str | None = None
     time: str | None = None
@@ -75,9 +80,9 @@ class TrainSettings:
     Attributes:
         files: SHA-256 of the files of the data, by their names.
         choices: kinds by path that the given schema has.
-        data, target, task, tables, keys, top, orphans, split_by, time, epochs, batch_size,
-        learning_rate, patience, seed, limit: as of `TrainOptions`; `data` is absolute, and keys
-            and top may be those of the given schema.
+        data, target, task, tables, keys, top, orphans, records, decimal, split_by, time, epochs,
+        batch_size, learning_rate, patience, seed, limit: as of `TrainOptions`; `data` is absolute,
+            and keys and top may be those of the given schema.
     """
 
     data: str
@@ -88,6 +93,8 @@ class TrainSettings:
     keys: list[list[str]]
     top: str | None
     orphans: str
+    records: str | None
+    decimal: str | None
     choices: Mapping[str, str]
     split_by: str | None
     time: str | None
@@ -144,7 +151,7 @@ class TrainSettings:
 # Of settings that are read.
 _TYPES: Mapping[str, Any] = {
     **dict.fromkeys(("data", "target", "orphans"), str),
-    **dict.fromkeys(("task", "top", "split_by", "time"), str | NoneType),
+    **dict.fromkeys(("task", "top", "records", "decimal", "split_by", "time"), str | NoneType),
     **dict.fromkeys(("epochs", "batch_size", "patience", "seed"), int),
     **dict.fromkeys(("files", "choices"), dict),
     "tables": list | NoneType,
@@ -152,6 +159,18 @@ _TYPES: Mapping[str, Any] = {
     "learning_rate": float,
     "limit": int | NoneType,
 }
+
+
+def how_read(run: PathLike) -> dict[str, str | None]:
+    """How a run read its files: `records` and `decimal` of `keras_mmil.records.Files`.
+
+    Empty for a saved estimator, which is of no training on files.
+    """
+    path = Path(run) / SETTINGS
+    if not path.is_file():
+        return {}
+    settings = TrainSettings.from_dict(read_settings(run), path)
+    return {"records": settings.records, "decimal": settings.decimal}
 
 
 def _of_schema(path: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from keras_mmil.cli.own_data import OwnData
-from keras_mmil.cli.own_files import did_you_mean
-from keras_mmil.cli.train_options import TrainOptions, TrainSettings
+from keras_mmil.cli.own_files import did_you_mean, new_records
+from keras_mmil.cli.train_options import TrainOptions, TrainSettings, how_read
 
 CUSTOMERS = own_records.customers()
 KEYS = [tuple(key.split("=")) for key in own_records.KEYS]
@@ -187,7 +187,7 @@ def test_rows_that_refer_to_nothing(tmp_path):
     folder = own_records.write_tables(tmp_path / "shop", CUSTOMERS)
     path = folder / "orders.csv"
     path.write_text(path.read_text().replace(",c1,", ",c1000,"))
-    with pytest.raises(ValueError, match=r"--orphans drop.*refer to no row of 'customers'.*c1000"):
+    with pytest.raises(ValueError, match=r"--orphans 'drop'.*no row of 'customers'.*c1000"):
         own(folder, "segment", keys=KEYS)
     with pytest.warns(UserWarning, match="'c1000'.*; they are left out"):
         found = own(folder, "segment", keys=KEYS, orphans="drop")
@@ -237,6 +237,28 @@ def test_folders_of_records_in_many_files(lines, tmp_path):
         own_records.write_csv(tables / f"{i:04}.csv", [{f"x{i}": i}])
     with pytest.raises(ValueError, match=r"^Expected --key, .* with 0000, 0001, .* in all\)$"):
         own(tables, "x0")
+
+
+def test_records_inside_an_object(lines, tmp_path):
+    records = [json.loads(line) for line in lines.read_text().splitlines()]
+    contents = {
+        "list": {"n": len(records), "customers": records},
+        "each": {record["id"]: record for record in records},
+    }
+    for (name, content), key in zip(contents.items(), ("customers", "*"), strict=True):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(content))
+        options = TrainOptions(data=str(path), target="left", records=key)
+        assert own(path, "left", records=key).records.equals(own(lines, "left").records)
+        settings = TrainSettings.of(options)
+        (tmp_path / "settings.json").write_text(json.dumps(settings.to_dict()))
+        assert how_read(tmp_path) == {"records": key, "decimal": None}
+        schema = own(lines, "left").schema
+        new = list(new_records(schema, path, **how_read(tmp_path)))
+        assert sum(map(len, new)) == len(records)
+    with pytest.raises(ValueError, match=r"one record: .*--records '\*' each of its values"):
+        own(path, "left")
+    assert how_read(tmp_path / "none") == {}
 
 
 def test_choices_of_a_schema(lines, tmp_path):
