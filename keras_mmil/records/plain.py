@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from keras_mmil.records import arrow
 from keras_mmil.records.paths import child
-from keras_mmil.records.statistics import MAX_FIELDS
 
 __all__ = ["in_batches", "name_of", "records_to_arrow", "to_arrow"]
 
 _ROWS = 10_000  # records of a batch
+_FIELDS = 1000  # of records that stay records in an array with many cells
 _CELLS = 2**26  # records times different keys at a place, in an array with a column for each key
 _TIMES = datetime.datetime, datetime.date, np.datetime64
 _NUMBERS = Real, Decimal, datetime.timedelta, datetime.time
@@ -277,7 +277,7 @@ def _records(values: list[Any], path: str, is_wide: bool) -> pa.Array:
 
 def _maps(values: list[Any], present: list[Mapping[Any, Any]], n_keys: int, path: str) -> pa.Array:
     """Records that have too many different keys for columns, whose keys are data anyway."""
-    if n_keys <= MAX_FIELDS:
+    if n_keys <= _FIELDS:
         raise ValueError(
             f"Expected at most {_CELLS:,} records times different keys at a place. "
             f"Received: {len(values):,} with {n_keys:,} keys at {path or 'the top'}"

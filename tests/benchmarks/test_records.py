@@ -72,7 +72,7 @@ def test_boosting_learns_what_aggregates_tell(load_benchmark):
     boosting = load_benchmark("baselines.flat_records").boosting
     rng = np.random.default_rng(0)
     records = [
-        {"values": rng.normal(0, 1, 5).tolist(), "kind": str(rng.choice(["a", "b"]))}
+        {"values": rng.normal(0, 1, rng.integers(4, 7)).tolist(), "kind": str(rng.choice(["a", "b"]))}
         for _ in range(300)
     ]
     for record in records:

@@ -36,9 +36,10 @@ def test_lines_of_json(saved, capsys, monkeypatch):
     assert main(["predict", str(run), str(data), "--keep", "id", "--keep", "city"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["prediction"] for row in found] == estimator.predict(RECORDS).tolist()
-    np.testing.assert_array_equal(
-        np.array([list(row["probability"].values()) for row in found], np.float32),
+    np.testing.assert_allclose(  # other batches, other sums
+        [list(row["probability"].values()) for row in found],
         estimator.predict_proba(RECORDS),
+        atol=1e-6,
     )
     for i, (row, record) in enumerate(zip(found, RECORDS, strict=True)):
         assert list(row) == ["record", "id", "city", "prediction", "probability"]

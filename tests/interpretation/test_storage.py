@@ -225,7 +225,7 @@ def test_damaged_manifest(fitted, model, tmp_path, change, match):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"version": 5}, r"version 6.*again. Received: version=5 in .*manifest.json"),
+        ({"version": 5}, r"version 7.*again. Received: version=5 in .*manifest.json"),
         ({"format": "other"}, "a manifest of saved rules"),
         ({"sha256": "0"}, "manifest.json', damaged: its checksum differs"),
         ({"library": "0.0"}, "manifest.json', damaged: its checksum differs"),

@@ -62,7 +62,8 @@ def test_records(churn_explainer):
 def test_amounts(feature, low, high, expected):
     bounds = map(float, np.float32([low, high]))
     level = top_level([(Condition(0, *bounds),)], (clusters(feature=feature),))
-    assert RuleBook((level,)).in_words() == [f"class 0 if {expected}"]
+    ((_, reason),) = RuleBook((level,)).reasons()
+    assert reason == expected
 
 
 @pytest.mark.parametrize("feature", [OCCURRENCE, FREQUENCY])
@@ -74,9 +75,8 @@ def test_what_has_to_be_there_is_described(feature):
     lower = replace(lower, rules=replace(lower.rules, names=("v1",)), word="sub-bag")
     bag = clusters(1, word="sub-bag", names=("v1",), feature=feature)
     top = top_level([(some,)], (bag,), record=2)
-    assert RuleBook((lower, top)).in_words() == [
-        "class 0 if at least one sub-bag holds a 7 and no 3"
-    ]
+    ((_, reason),) = RuleBook((lower, top)).reasons()
+    assert reason == "at least one sub-bag holds a 7 and no 3"
 
 
 def test_several_cases():
