@@ -55,6 +55,15 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def pytest_report_header(config):
+    if config.option.markexpr == "not slow and not nightly":
+        return (
+            "fast tests: under five minutes on two cores, with -n auto --dist worksteal; "
+            "the others, some 25 minutes: -m 'slow and not nightly'"
+        )
+    return None
+
+
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers():
     """A process more than pytest-xdist would start: some always wait for another process."""

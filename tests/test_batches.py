@@ -143,6 +143,7 @@ def test_bad_data():
         batches.to_dataset(x[:0], y[:0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_parts", [1, 2, 5])
 def test_parts_make_up_the_batches(n_parts):
     """As many parts as asked for, also of a batch that has fewer top-bags; all nearly as large."""

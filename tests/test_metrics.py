@@ -98,6 +98,7 @@ def test_weights():
     np.testing.assert_allclose(float(metric.result()), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_with_a_model(tmp_path):
     labels, scores, _ = example(2)
     model = keras.Sequential([keras.Input((12,)), keras.layers.Dense(12, activation="sigmoid")])

@@ -284,6 +284,7 @@ def is_part(some, all_of_them):
     return all(any(is_part(member, other) for other in rest) for member in some)
 
 
+@pytest.mark.slow
 @few
 @given(x=nested(2), rates=st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 2), seed=st.integers(0))
 def test_subsampled_bags_are_parts_and_never_empty(x, rates, seed):
@@ -383,6 +384,7 @@ def test_sizes_of_numpy_split():
             ragged.split(x, sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
 def test_vectors_that_became_bags_are_explained(depth):
     """Innermost lists are bags of numbers by default, and the errors say what to do."""

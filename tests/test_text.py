@@ -83,6 +83,7 @@ def test_windows_of_empty_bags(bags):
     assert found.flat_values.shape == (0, 5)
 
 
+@pytest.mark.slow
 def test_windows_in_a_graph_of_unknown_shape():
     spec = tf.RaggedTensorSpec([None, None, None], tf.int32, ragged_rank=2)
     graph = tf.function(lambda ids: text.windows(ids, 3, 2), input_signature=[spec])
@@ -151,6 +152,7 @@ def test_tokens(sample, expected, splitter):
     assert split(sample, splitter) == [sentence.split(" ") for sentence in expected]
 
 
+@pytest.mark.slow
 def test_tokens_of_a_batch(splitter):
     samples, expected = zip(*SAMPLES.values(), strict=True)
     found = text.tokenize(tf.constant(samples), splitter)
@@ -180,6 +182,7 @@ def test_very_long_texts(end, splitter):
     assert set(found.flat_values.numpy()) == {b"Go", b"on"}
 
 
+@pytest.mark.slow
 def test_splitters_agree_with_each_other_and_with_a_regular_expression():
     pytest.importorskip("tensorflow_text")
     (texts, _), _, _ = synthetic.load_reviews(200, 0, 0)

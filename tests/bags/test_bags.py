@@ -102,6 +102,7 @@ def key_of(value):
     return mix(total & MASK)
 
 
+@pytest.mark.slow
 @few
 @given(any_depth)
 def test_compression_equals_counting(depth_and_x):
@@ -114,6 +115,7 @@ def test_compression_equals_counting(depth_and_x):
         assert len(by_key) == len({key for key, _ in by_key}) == len({v for _, v in by_key})
 
 
+@pytest.mark.slow
 @few
 @given(any_depth, st.sampled_from(["batch", "top_bag", None]))
 def test_there_and_back(depth_and_x, merge):
@@ -206,6 +208,7 @@ def test_dtypes_and_ranks_of_three_levels():
     ]
 
 
+@pytest.mark.slow
 @few
 @given(any_depth, st.sampled_from(["int32", "int64"]))
 def test_keys_are_hashes_of_content(depth_and_x, dtype):

@@ -200,6 +200,7 @@ def test_pictures_show_every_competitor(load_benchmark, tmp_path):
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"growth.png", "steps.png"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["set", "mean"])
 def test_linear_baselines_read_the_words_around_a_paper(load_benchmark, name):
     """Their features, counted one by one; the penalty is chosen on validation papers."""

@@ -111,6 +111,7 @@ def top_bags(case):
     return case[1]()
 
 
+@pytest.mark.slow
 def test_gradients_of_a_linear_function_are_its_terms(load_benchmark):
     x = ragged.from_nested_lists([[[1.0, 2.0], [3.0]], [[-4.0]]])
     weights = np.array([1.0, -2.0, 3.0, 4.0], "float32")
@@ -133,6 +134,7 @@ def test_logits_are_those_of_the_network(load_benchmark, network, top_bags):
     np.testing.assert_allclose(odds, network.predict(top_bags, verbose=0)[:, 0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_gradients_add_up_to_the_difference_to_the_baseline(load_benchmark, network, top_bags):
     scores = load_benchmark("instance_scores")
     features, logits = scores.logits_of(network)

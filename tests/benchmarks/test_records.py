@@ -68,11 +68,15 @@ def test_values_that_training_records_lack_are_nan(load_benchmark):
     assert table[0, flat.names.index("city count")] == 1
 
 
+@pytest.mark.slow
 def test_boosting_learns_what_aggregates_tell(load_benchmark):
     boosting = load_benchmark("baselines.flat_records").boosting
     rng = np.random.default_rng(0)
     records = [
-        {"values": rng.normal(0, 1, rng.integers(4, 7)).tolist(), "kind": str(rng.choice(["a", "b"]))}
+        {
+            "values": rng.normal(0, 1, rng.integers(4, 7)).tolist(),
+            "kind": str(rng.choice(["a", "b"])),
+        }
         for _ in range(300)
     ]
     for record in records:
@@ -82,6 +86,7 @@ def test_boosting_learns_what_aggregates_tell(load_benchmark):
     assert boosting(train, test, seed=0) > 0.9
 
 
+@pytest.mark.slow
 def test_baselines_take_the_parts_of_the_experiments(load_benchmark, monkeypatch, capsys):
     experiment = zoo.registry["churn-with-orders"]
     records = load_benchmark("records_baselines").measure(experiment, seeds=2, limit=60)

@@ -78,6 +78,7 @@ def test_vocabulary(min_count):
     assert corpus.ids().to_list() == numbered(NESTED, corpus.vocabulary)
 
 
+@pytest.mark.slow
 def test_ties_are_broken_by_bytes():
     corpus = make([[["b", "é", "zoo", "Zoo", "A", "日本", "a"], ["b"]]])
     assert corpus.vocabulary[2:] == ("b", "A", "Zoo", "a", "zoo", "é", "日本")
@@ -261,6 +262,7 @@ def test_bad_arguments(texts, arguments, error, match):
         Corpus.from_texts(texts, **{"splitter": "core", "verbose": 0} | arguments)
 
 
+@pytest.mark.slow
 def test_texts_are_counted_aloud(capsys):
     for texts, shown in ((["a", "b", "c"], "3/3"), (iter(["a", "b"]), "2/Unknown")):
         Corpus.from_texts(texts, splitter="core")

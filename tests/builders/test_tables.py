@@ -54,6 +54,7 @@ def test_a_single_column_and_no_label():
 codes = st.integers(0, 2)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.tuples(codes, codes, codes), max_size=12))
 def test_three_levels_like_nested_dicts(rows):

@@ -67,6 +67,7 @@ def test_a_table(saved, tmp_path, capsys):
     assert len(out.read_text().splitlines()) == 1 + len(RECORDS)  # one line a record
 
 
+@pytest.mark.slow
 def test_why_in_words(saved, tmp_path):
     """The rule that fired, and what the clusters are that it names."""
     run, data, estimator = saved
@@ -87,6 +88,7 @@ def test_why_in_words(saved, tmp_path):
                 assert any(each.startswith(f"{name}:") for each in defined) == known
 
 
+@pytest.mark.slow
 def test_several_labels_and_numbers(tmp_path, capsys):
     records = [{**record, "large": record["spent"] > 99} for record in RECORDS]
     data = own_records.write_lines(tmp_path / "shop.jsonl", records)
@@ -107,6 +109,7 @@ def test_several_labels_and_numbers(tmp_path, capsys):
         assert capsys.readouterr().err.startswith("keras-mmil: Expected")
 
 
+@pytest.mark.slow
 def test_fields_that_are_not_there(saved, tmp_path, capsys):
     run, data, _ = saved
     assert main(["predict", str(run), str(data), "--keep", "idd"]) == 2
@@ -127,6 +130,7 @@ def test_fields_that_are_not_there(saved, tmp_path, capsys):
     assert "Expected bag at 'orders'. Received: a text there" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_no_records(saved, tmp_path, capsys):
     run, *_ = saved
     (tmp_path / "empty.jsonl").write_text("")
@@ -134,6 +138,7 @@ def test_no_records(saved, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_folders_that_hold_no_run(saved, tmp_path, capsys):
     run, data, _ = saved
     for command in (
@@ -150,6 +155,7 @@ def test_folders_that_hold_no_run(saved, tmp_path, capsys):
     assert "one of ['NestedClassifier', 'NestedRegressor']" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_data_are_not_replaced(saved, tmp_path, capsys):
     run, _, _ = saved
     data = own_records.write_lines(tmp_path / "shop.jsonl", RECORDS[:5])
@@ -167,6 +173,7 @@ def test_the_data_are_not_replaced(saved, tmp_path, capsys):
             assert data.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_what_json_and_spreadsheets_cannot_hold(saved, tmp_path):
     run, *_ = saved
     kept = [float("nan"), float("inf"), 2.5, None, -1.0]

@@ -28,6 +28,7 @@ def checkout(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.slow
 def test_nothing_is_recorded_unless_it_is_asked_for(checkout, tmp_path):
     before = sorted(checkout.rglob("*"))
     assert main([*PAPERS, "--out", str(tmp_path / "run")]) == 0
@@ -35,6 +36,7 @@ def test_nothing_is_recorded_unless_it_is_asked_for(checkout, tmp_path):
     assert (tmp_path / "run" / "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_record(checkout, tmp_path):
     assert main([*PAPERS, "--seed", "3", "--record", "--out", str(tmp_path / "run")]) == 0
     path = checkout / "benchmarks" / "results" / "cora.json"

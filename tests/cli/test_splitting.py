@@ -36,6 +36,7 @@ def test_a_division_depends_on_the_seed():
     np.testing.assert_allclose(sizes, [640, 160, 200], atol=1)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(0, 12), min_size=30, max_size=200),
     st.booleans(),

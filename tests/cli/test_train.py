@@ -59,7 +59,6 @@ def run(data, tmp_path_factory):
     return out
 
 
-@pytest.mark.slow
 def test_figures_are_those_of_what_is_predicted(run, data, tmp_path):
     found = predictions(run, data, tmp_path, "--explain", "--keep", "id")
     assert [row["record"] for row in found] == list(range(90))
@@ -95,7 +94,6 @@ def test_figures_are_those_of_what_is_predicted(run, data, tmp_path):
         assert row["because"]
 
 
-@pytest.mark.slow
 def test_the_folder_is_that_of_an_estimator(run, data, tmp_path):
     estimator = NestedClassifier.load(run)
     found = predictions(run, data, tmp_path)
@@ -111,7 +109,6 @@ def test_the_folder_is_that_of_an_estimator(run, data, tmp_path):
     assert estimator.target_ == "left"
 
 
-@pytest.mark.slow
 def test_what_is_printed(run, data, tmp_path, capsys):
     out = tmp_path / "again"
     assert main(["train", str(data), "--target", "left", "--out", str(out), *SHORT]) == 0
@@ -133,7 +130,6 @@ def test_what_is_printed(run, data, tmp_path, capsys):
     }
 
 
-@pytest.mark.slow
 def test_a_second_run_and_other_settings_are_refused(run, data, capsys):
     command = ["train", str(data), "--target", "left", "--out", str(run), *SHORT]
     assert main(command) == 2
@@ -151,7 +147,6 @@ def without_date(page):
     return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "", page.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
 def test_the_report_can_be_written_anew(run, data, tmp_path, capsys):
     page = tmp_path / "page.html"
     assert main(["report", str(run), "--out", str(page)]) == 0
@@ -172,7 +167,6 @@ def test_the_report_can_be_written_anew(run, data, tmp_path, capsys):
         data.write_text(content)
 
 
-@pytest.mark.slow
 def test_rules_run_in_sqlite(run, data, tmp_path, capsys):
     query, labels = tmp_path / "rules.sql", tmp_path / "labels.parquet"
     command = ["export", str(run), "--to", "sql", "--out", str(query)]
@@ -245,7 +239,6 @@ def test_numbers_of_a_parquet_file(tmp_path, capsys):
     assert main(["report", str(out)]) == 0
 
 
-@pytest.mark.slow
 def test_tables_of_csv(tmp_path, capsys):
     """Classes of a column of one of three tables; and new customers, whose class is not known."""
     folder, out = own_records.write_tables(tmp_path / "shop", CUSTOMERS), tmp_path / "run"

@@ -317,6 +317,7 @@ def test_a_network_of_papers_with_weights_trains(folder, model):
     assert np.abs(found - other).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_parts(network):
     """In training nobody has heard of later papers; in the transductive split everybody has."""
     papers = network.split("random", seed=3)
@@ -383,6 +384,7 @@ def test_damage_of_ones_own_files(folder):
     damage.check_files(paths, load, is_checked=False)
 
 
+@pytest.mark.slow
 def test_damage_of_years(folder):
     write(folder)
     path = write_years(folder)

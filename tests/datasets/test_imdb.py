@@ -98,6 +98,7 @@ def names_of(x, part, vocabulary):
 LABELS = {"pos": 1, "neg": 0, "unsup": -1}
 
 
+@pytest.mark.slow
 def test_load_mmil(archive):
     train, valid, test = imdb.load_mmil(**CORE)
     vocabulary = imdb.prepare(**CORE).corpus.vocabulary
@@ -118,6 +119,7 @@ def test_load_mmil(archive):
     assert names[0] != sorted(names[0]), "in random order"
 
 
+@pytest.mark.slow
 def test_trigrams_by_hand(archive):
     (x, _), _, _ = imdb.load_mmil(**CORE)
     corpus = imdb.prepare(**CORE).corpus
@@ -128,6 +130,7 @@ def test_trigrams_by_hand(archive):
     assert len(corpus) == 60 + 12 + 20
 
 
+@pytest.mark.slow
 def test_split_depends_on_the_seed(archive):
     first, again, other = (imdb.load_mmil(seed=seed, **CORE) for seed in (0, 0, 1))
     for (x, y), (x_again, y_again) in zip(first, again, strict=True):
@@ -138,6 +141,7 @@ def test_split_depends_on_the_seed(archive):
     assert (len(y_train), len(y_valid), y_valid.sum()) == (56, 4, 2)
 
 
+@pytest.mark.slow
 def test_unlabelled_reviews_follow(archive):
     plain, more = imdb.load_mmil(**CORE), imdb.load_mmil(unlabelled=True, **CORE)
     vocabulary = imdb.prepare(**CORE).corpus.vocabulary
@@ -151,6 +155,7 @@ def test_unlabelled_reviews_follow(archive):
         assert (x.to_list(), y.tolist()) == (x_more.to_list(), y_more.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "n_pos", "n_neg"), [(20, 10, 10), (25, 13, 12), (999, 30, 30)])
 def test_limit(archive, limit, n_pos, n_neg):
     train, valid, test = imdb.load_mmil(limit=limit, unlabelled=True, **CORE)
@@ -170,6 +175,7 @@ def test_limit(archive, limit, n_pos, n_neg):
     assert len(valid[1]) == (n_pos + n_neg) // 10
 
 
+@pytest.mark.slow
 def test_load_mil(archive):
     mmil, mil = imdb.load_mmil(unlabelled=True, **CORE), imdb.load_mil(unlabelled=True, **CORE)
     for (x, y), (x_mil, y_mil) in zip(mmil, mil, strict=True):
@@ -199,6 +205,7 @@ def fail(*_, **__):
     raise AssertionError("The archive is read again.")
 
 
+@pytest.mark.slow
 def test_second_call_reads_the_cache(archive, tmp_path, monkeypatch):
     first = imdb.load_mmil(**CORE)
     monkeypatch.setattr(imdb, "read_archive", fail)
@@ -213,6 +220,7 @@ def test_second_call_reads_the_cache(archive, tmp_path, monkeypatch):
     assert list(archive.parent.iterdir()) == [archive], "nothing is written beside it"
 
 
+@pytest.mark.slow
 def test_order_in_the_archive_does_not_matter(archive, tmp_path):
     first = imdb.load_mmil(unlabelled=True, **CORE), imdb.prepare(**CORE)
     files = {f"./{name}": content for name, content in members().items()}

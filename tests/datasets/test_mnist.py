@@ -38,6 +38,7 @@ def test_form(sets):
         assert (x.flat_values.numpy().min(), x.flat_values.numpy().max()) == (0, 255)
 
 
+@pytest.mark.slow
 def test_labels_follow_the_rule_and_are_balanced(sets):
     for _, y, z in sets:
         digits = z.to_list()
@@ -67,6 +68,7 @@ def test_sizes_are_uniform_and_do_not_tell_the_label():
     np.testing.assert_allclose(means, 3.5, atol=0.1)  # with a deviation of 0.02
 
 
+@pytest.mark.slow
 def test_images_are_those_of_the_digits(sets):
     source = load_digits()
     # Bilinear interpolation between the centres of the pixels, as SciPy has it.
@@ -87,6 +89,7 @@ def test_sets_share_no_image(sets):
     assert len(train) > 0.98 * 0.6 * 1797, "all images are drawn from, 4.5 times each"
 
 
+@pytest.mark.slow
 def test_the_same_for_the_same_seed():
     for first, again in zip(load(5, 3, 9), load(40, 3, 9), strict=True):
         if len(first[1]) == len(again[1]):

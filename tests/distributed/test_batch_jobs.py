@@ -22,6 +22,7 @@ def times(folder):
     return {path.name: path.stat().st_mtime_ns for path in folder.glob("block-*")}
 
 
+@pytest.mark.slow
 def test_predictions_of_all_rows(saved, tmp_path):
     done = run(saved, tmp_path / "out")
     assert (done.rows, done.blocks, len(done.reports)) == (100, 7, 7)
@@ -34,6 +35,7 @@ def test_predictions_of_all_rows(saved, tmp_path):
     np.testing.assert_allclose(table["prediction"].to_numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_explanations_of_all_rows(saved, rules, tmp_path):
     folder, explainer = rules
     run(saved, tmp_path / "out", verb=distributed.explain, explainer=folder, batch_size=8)
@@ -48,6 +50,7 @@ def test_explanations_of_all_rows(saved, rules, tmp_path):
     assert [each[0] for each in ours] == [f"top-bag {i}" for i in numbers]
 
 
+@pytest.mark.slow
 def test_a_job_is_continued(saved, tmp_path):
     out = tmp_path / "out"
     run(saved, out)
@@ -66,6 +69,7 @@ def test_a_job_is_continued(saved, tmp_path):
     assert not run(saved, out).reports
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "named"),
     [
@@ -88,6 +92,7 @@ def test_another_job_is_refused(saved, rules, tmp_path, other, named):
     assert times(tmp_path / "out") == before
 
 
+@pytest.mark.slow
 def test_another_model_is_refused(saved, tmp_path):
     run(saved, tmp_path / "out")
     path = tmp_path / "other.keras"
@@ -103,6 +108,7 @@ def test_another_model_is_refused(saved, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_named_and_the_others_are_done(saved, tmp_path):
     """Pages have checksums where `io.write` made them."""
     data, out = tmp_path / "in", tmp_path / "out"
@@ -120,6 +126,7 @@ def test_a_damaged_file_is_named_and_the_others_are_done(saved, tmp_path):
     assert pa.parquet.read_table(out).num_rows == 100
 
 
+@pytest.mark.slow
 def test_nothing_is_made_where_nothing_can_be_done(saved, tmp_path):
     out = tmp_path / "out"
     cases = [
@@ -140,6 +147,7 @@ def test_nothing_is_made_where_nothing_can_be_done(saved, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_progress_bar_of_blocks(saved, tmp_path, capsys):
     run(saved, tmp_path / "out", verbose=1)
     assert "7/7" in capsys.readouterr().out
@@ -147,6 +155,7 @@ def test_a_progress_bar_of_blocks(saved, tmp_path, capsys):
     assert not capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_batch_of_any_engine_is_a_block(saved, tmp_path):
     run(saved, tmp_path / "out")
     table = pa.parquet.read_table(saved.folder / "in" / "part-00000.parquet")

@@ -79,6 +79,7 @@ def explain(saved, rules, out, **arguments):
     )
 
 
+@pytest.mark.slow
 def test_predictions_where_an_actor_is_killed(saved, here, tmp_path):
     """SIGKILL in the middle: nothing is lost, and nothing comes twice."""
     out = tmp_path / "out"
@@ -93,6 +94,7 @@ def test_predictions_where_an_actor_is_killed(saved, here, tmp_path):
     assert not predict(saved, out, actors=2).reports  # no actor has to start for that
 
 
+@pytest.mark.slow
 def test_rules_where_an_actor_is_killed(saved, here, tmp_path):
     with killing("_Actor.answer", lambda: True) as killed:
         ours = fit_rules(saved, actors=2)
@@ -100,6 +102,7 @@ def test_rules_where_an_actor_is_killed(saved, here, tmp_path):
     assert_same_rules(tmp_path, ours, here[1])
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_named(saved, rules, tmp_path):
     data = tmp_path / "in"
     io.write(data, saved.x, top_bags_per_file=48, verbose=0)
@@ -118,6 +121,7 @@ def test_a_damaged_file_is_named(saved, rules, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_more_actors_than_ray_has_cores(saved, tmp_path):
     with pytest.raises(ValueError, match="at most 2 actors of 2 threads, for the 4 cores"):
         predict(saved, tmp_path / "out", actors=3, threads=2)

@@ -25,6 +25,7 @@ def batch_of(x, **others):
     return pa.RecordBatch.from_pydict({"x": lists, **others})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["ragged", "one level", "dense", "ids", "texts"])
 def test_predictions_are_the_models(form, tmp_path):
     make_model, make_data = FORMS[form]
@@ -69,6 +70,7 @@ def test_outputs_for_each_sub_bag(tmp_path):
     assert found["prediction"].to_pylist() == model.predict(x, verbose=0).to_list()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["ragged", "texts"])
 def test_explanations_are_the_explainers(form, tmp_path):
     make_model, make_data = FORMS[form]
@@ -106,6 +108,7 @@ def classifier(tmp_path_factory):
     return folder, classifier, pa.RecordBatch.from_pylist(CUSTOMERS)
 
 
+@pytest.mark.slow
 def test_classifiers_of_records(classifier):
     folder, ours, batch = classifier
     predictor = Predictor(folder, keep=["id"])
@@ -127,6 +130,7 @@ def test_fields_of_records_must_be_there(classifier):
         Predictor(folder).predict_batch(batch.drop_columns(["orders"]))
 
 
+@pytest.mark.slow
 def test_regressors_of_records(tmp_path):
     regressor = NestedRegressor(epochs=1, random_state=0, validation_split=0.0)
     regressor.fit(CUSTOMERS, "n").save(tmp_path)
@@ -172,6 +176,7 @@ def test_what_is_no_model(model_path, tmp_path):
         Predictor(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_folder_of_a_run(tmp_path):
     model, x = text_model(), texts()
     model.save(tmp_path / "model.keras")

@@ -22,6 +22,7 @@ def dataset(x):
     return batches.to_dataset(x, None, batch_size=BATCH, shuffle=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("block_size", "extra"),
     [(BATCH, {}), (3 * BATCH, {"max_rows": 40}), (1000, {"metric": "sensitivity"})],
@@ -40,6 +41,7 @@ def test_rules_of_files_are_those_of_a_dataset(saved, tmp_path, block_size, extr
     assert ours.fidelity(saved.x) == theirs.fidelity(saved.x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["ragged", "texts"])
 def test_other_inputs(form, tmp_path):
     make_model, make_data = FORMS[form]
@@ -61,6 +63,7 @@ def test_other_inputs(form, tmp_path):
     assert_same_rules(tmp_path, ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*into one class")
 def test_rules_of_some_top_bags(saved, tmp_path):
     def fit(block_size=1000, **extra):
@@ -159,6 +162,7 @@ def test_stability_reads_the_files_again(saved):
     assert isinstance(ours, keras_mmil.Explainer)
 
 
+@pytest.mark.slow
 def test_rules_of_records(tmp_path):
     """The folder of an estimator, whose columns are the fields of records."""
     rng = np.random.default_rng(0)

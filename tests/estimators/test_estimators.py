@@ -54,7 +54,6 @@ def test_labels_at_a_path(path, classes):
     np.testing.assert_array_equal(estimator.predict(without), found)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "y", [LATE, np.where(LATE, "yes", "no"), np.where(LATE, 5, 3), list(map(int, LATE)), KINDS * 13]
 )
@@ -70,7 +69,6 @@ def test_labels_of_all_types(y):
     assert estimator.score(records, y) == accuracy_score(y, likeliest)
 
 
-@pytest.mark.slow
 def test_it_learns(classifier):
     test = make_records(100, seed=1)
     assert classifier.score(test, [record["late"] for record in test]) > 0.9
@@ -104,7 +102,6 @@ def test_without_validation_all_records_are_trained_on():
     assert estimator._kept[1] is None
 
 
-@pytest.mark.slow
 def test_several_labels():
     y = ("late", "paid")
     estimator = NestedClassifier(**QUICK).fit(RECORDS, y)
@@ -160,6 +157,7 @@ def test_equal_seeds_make_equal_estimators(classifier):
     assert not np.array_equal(a.predict_proba(PLAIN), c.predict_proba(PLAIN))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["folder", "pickle", "joblib"])
 def test_files(classifier, way, tmp_path):
     if way == "folder":
@@ -183,7 +181,6 @@ def test_files(classifier, way, tmp_path):
     assert loaded.aggregation == ("max", "mean")
 
 
-@pytest.mark.slow
 def test_a_saved_regressor(tmp_path):
     estimator = NestedRegressor(**QUICK).fit(RECORDS, "spent")
     estimator.save(tmp_path)

@@ -23,6 +23,7 @@ def labels_kept(estimator):
     return [sorted(part.tensors()["x"].numpy().tolist()) for part in estimator._kept]
 
 
+@pytest.mark.slow
 def test_validation_data_are_those_given():
     by_path = NestedClassifier(**QUICK)
     by_path.fit(RECORDS[:25], "y", validation_data=(RECORDS[25:], "y"))
@@ -35,6 +36,7 @@ def test_validation_data_are_those_given():
     assert loss == pytest.approx(min(by_path.history_["val_loss"]), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_validation_data_with_weights():
     arguments = {"sample_weight": np.ones(25), "validation_data": (PLAIN[25:], Y[25:], [2.0] * 15)}
     weighted = NestedClassifier(**QUICK).fit(PLAIN[:25], Y[:25], **arguments)
@@ -51,6 +53,7 @@ def test_validation_data_with_weights():
         NestedClassifier(**QUICK).fit(PLAIN, Y, validation_data=(PLAIN, Y[:3]))
 
 
+@pytest.mark.slow
 def test_callbacks_are_called():
     seen = []
     callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
@@ -94,6 +97,7 @@ def test_regressors_are_saved_with_their_rules(tmp_path):
     assert type(saved.load(tmp_path)) is NestedRegressor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("y", "edges"),
     [
@@ -107,6 +111,7 @@ def test_no_bin_is_below_all_numbers(y, edges):
     np.testing.assert_allclose(estimator.edges_, edges)
 
 
+@pytest.mark.slow
 def test_saved_estimators_of_any_class(tmp_path):
     assert not saved.is_saved(tmp_path)
     with pytest.raises(FileNotFoundError):

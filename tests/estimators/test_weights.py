@@ -47,7 +47,6 @@ def test_weights_are_repetitions(cls, y):
     np.testing.assert_array_equal(weights_of(ones), unweighted)
 
 
-@pytest.mark.slow
 def test_a_record_without_weight_makes_no_difference():
     """Not even one that is far off, by which a number would be standardised."""
     y, counts = SPENT.copy(), np.ones(len(SPENT))
@@ -58,6 +57,7 @@ def test_a_record_without_weight_makes_no_difference():
     np.testing.assert_array_equal(found.predict(RECORDS), same.predict(RECORDS))
 
 
+@pytest.mark.slow
 def test_training_stops_by_the_weighted_loss():
     """Where only one class of the held-out records counts, it is as if the others were none."""
     counts = np.where(LARGE, 1.0, 1e-9)
@@ -144,6 +144,7 @@ def test_several_labels_have_no_class_weights():
         NestedClassifier(**WHOLE, class_weight="balanced").fit(RECORDS, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("class_weight", "y"),
     [

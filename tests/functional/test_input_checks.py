@@ -381,6 +381,7 @@ def some_records(n=2, **others):
     return x | others
 
 
+@pytest.mark.slow
 def test_missing_values_of_records_are_nan():
     model = record_model()
     assert np.isfinite(model.predict(some_records(), verbose=0)).all()

@@ -16,6 +16,7 @@ def by_keras(model, x, **arguments):
     return keras.Model.predict(model, x, verbose=0, **arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_outputs_are_those_of_keras(form):
     make_model, make_data = FORMS[form]
@@ -27,6 +28,7 @@ def test_outputs_are_those_of_keras(form):
     assert found.flags.owndata
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_labels", [False, True])
 def test_datasets(with_labels):
     model, x = compressed_model(), ids()
@@ -40,6 +42,7 @@ def test_datasets(with_labels):
     np.testing.assert_array_equal(model.predict(of_unknown_length, verbose=0), expected)
 
 
+@pytest.mark.slow
 def test_steps():
     model, x = plain_model(), vectors()
     expected = model.predict(x, batch_size=N, verbose=0)
@@ -61,6 +64,7 @@ def test_what_is_refused():
         model.predict(x.with_flat_values(tf.fill(tf.shape(x.flat_values), np.nan)))
 
 
+@pytest.mark.slow
 def test_generators_are_left_to_keras():
     model, x = plain_model(), vectors()
     expected = model.predict(x, batch_size=BATCH, verbose=0)
@@ -69,6 +73,7 @@ def test_generators_are_left_to_keras():
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [list, dict])
 def test_ragged_and_several_outputs(make):
     inputs = keras.Input((None, None, 2), ragged=True)
@@ -93,6 +98,7 @@ def test_outputs_of_different_shapes_are_refused():
         predict_batches(model, shapes)
 
 
+@pytest.mark.slow
 def test_callbacks(capsys):
     class Stop(keras.callbacks.Callback):
         def on_predict_batch_end(self, batch, logs=None):
@@ -109,6 +115,7 @@ def test_callbacks(capsys):
     assert "3/3" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.graphs
 def test_a_graph_is_traced_at_most_twice_for_all_sizes():
     """Once for the sizes of the first batch, and once for any."""
@@ -123,6 +130,7 @@ def test_a_graph_is_traced_at_most_twice_for_all_sizes():
     assert len(traced) <= 4
 
 
+@pytest.mark.slow
 def test_several_steps_in_an_execution_and_eager_models():
     x = vectors()
     expected = plain_model().predict(x, batch_size=BATCH, verbose=0)
@@ -134,6 +142,7 @@ def test_several_steps_in_an_execution_and_eager_models():
         )
 
 
+@pytest.mark.slow
 def test_any_functional_model():
     inputs = keras.Input((None, None, 2), ragged=True)
     model = keras.Model(inputs, keras.layers.Dense(1)(plain_model()(inputs)))

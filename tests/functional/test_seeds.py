@@ -119,6 +119,7 @@ def test_layers_without_a_generator_of_their_own_are_resumed_too(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The rules put every")
 def test_explainers_depend_on_their_seed_alone():
     x, y = data()

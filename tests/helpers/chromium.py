@@ -9,7 +9,7 @@ def chromium():
     """Yields a driver of chromium, and ends it; skips the test where there is none."""
     if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
         pytest.skip("needs chromium and chromedriver, of Debian's chromium-driver")
-    from selenium import webdriver
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra test-all")
 
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")

@@ -332,6 +332,7 @@ def read_records(folder, explainer):
     return read(folder, explainer._network.model, None)
 
 
+@pytest.mark.slow
 def test_records_are_saved(churn_explainer, customers, saved_records):
     model = churn_explainer._network.model
     loaded, x = Explainer.load(saved_records, model), read_customers(customers[:40])
@@ -419,6 +420,7 @@ def test_forged_records(churn_explainer, saved_records, change, match):
         read_records(saved_records, churn_explainer)
 
 
+@pytest.mark.slow
 def test_any_forged_entry_of_records_is_refused_or_can_be_used(churn_explainer, saved_records):
     paths = [p for p in paths_of(saved_records) if p[:2] == ("fitted", "levels")]
     chosen = np.random.default_rng(3).choice(len(paths), 150, replace=False)

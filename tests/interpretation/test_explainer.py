@@ -117,6 +117,7 @@ def test_empty_bags_have_labels_but_no_clusters_of_their_own(digit_model):
     assert "because of an empty bag" in text
 
 
+@pytest.mark.slow
 def test_three_levels_are_read_as_three_levels_of_rules():
     inputs = keras.Input((None, None, None, N_DIGITS), ragged=True)
     layers = [BagLayer(N_DIGITS) for _ in range(3)]
@@ -238,6 +239,7 @@ def test_estimator_conventions():
             call()
 
 
+@pytest.mark.slow
 def test_model_is_left_as_it_was(digit_ids):
     model = plain_model()
     model.compile("adam", "binary_crossentropy", metrics=["accuracy"])

@@ -21,6 +21,7 @@ def rows(n, seed):
     ]
 
 
+@pytest.mark.slow
 def test_rules_of_flat_records(tmp_path):
     train, valid, test = rows(200, 0), rows(100, 1), rows(60, 2)
     schema = Schema.infer(train)

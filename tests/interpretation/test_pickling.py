@@ -66,6 +66,7 @@ def by_joblib(explainer, folder):
     return joblib.load(folder / "explainer.joblib")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "send",
     [

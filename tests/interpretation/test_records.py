@@ -160,6 +160,7 @@ def test_batches_and_streams_are_read_alike(churn_explainer, customers):
     assert str(some.describe(x)) == str(churn_explainer.describe(x))
 
 
+@pytest.mark.slow
 def test_numbers_of_clusters_are_chosen_one_by_one(monkeypatch):
     """No other number of one bag-layer is better; and not all combinations are tried."""
     grown, ascend = {}, Combinations.ascend

@@ -7,6 +7,7 @@ from random_networks import make_data, make_model, quick_explainer
 from sklearn.metrics import accuracy_score
 
 
+@pytest.mark.slow
 def test_fidelity_and_accuracy_beside_the_most_frequent_class(digit_model, digit_ids):
     """Counted by hand; on data where rules, network and truth differ."""
     valid, x, labels = (random_ids(n, seed) for n, seed in ((60, 1), (90, 2), (90, 3)))

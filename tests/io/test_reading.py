@@ -33,6 +33,7 @@ def test_what_was_written_is_read(form, format, tmp_path):
     check_form(form, format, tmp_path)
 
 
+@pytest.mark.slow
 @every_format
 def test_bags_with_labels_and_weights_are_read(format, tmp_path):
     check_form("bags", format, tmp_path)
@@ -152,6 +153,7 @@ def epochs_of(dataset, n, n_batches=16):
     return [[next(batches)["n"].numpy().tolist() for _ in range(n_batches)] for _ in range(n)]
 
 
+@pytest.mark.slow
 def test_an_epoch_follows_from_its_number_and_the_seed(numbered):
     dataset = io.read(numbered, 8, shuffle=True, seed=4, first_epoch=0)
     assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
@@ -298,6 +300,7 @@ def test_some_rows_are_read(batch_size, per_file, format, tmp_path):
     assert_same(ragged.concat(found), ragged.take(expected(**data), np.sort(rows)))
 
 
+@pytest.mark.slow
 def test_orders_of_some_rows_are_those_of_both_formats(tmp_path):
     """They are shuffled, each comes once an epoch, and the workers share them."""
     ids = np.arange(200)

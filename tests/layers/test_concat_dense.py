@@ -52,6 +52,7 @@ def test_equals_dense_on_concatenations(members, activation):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ragged", "dense"])
 def test_is_a_keras_layer(kind):
     inputs = {"inputs": tf.constant(ROWS), "members": MEMBERS[kind]}

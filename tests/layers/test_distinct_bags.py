@@ -34,11 +34,13 @@ def assert_distinct(bags, is_compressed=True):
     assert len(found) == (n_distinct if is_compressed else len(bags))
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.integers(0, 3), max_size=4), max_size=12))
 def test_bags_are_those_of_a_loop(bags):
     assert_distinct(bags)
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.integers(0, 2), max_size=4), max_size=8))
 def test_bags_of_equal_hashes_are_told_apart(bags):
     with pytest.MonkeyPatch.context() as patch:

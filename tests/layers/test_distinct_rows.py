@@ -55,6 +55,7 @@ def draw_columns(draw):
     return columns, dtypes
 
 
+@pytest.mark.slow
 @given(draw_columns())
 def test_rows_are_those_of_a_loop(drawn):
     assert_rows(*drawn)
@@ -77,6 +78,7 @@ def test_rows_of_equal_hashes_are_told_apart(mix, monkeypatch):
     assert DistinctRows()(same)[1].numpy().tolist() == [0, 0, 0]  # these are equal
 
 
+@pytest.mark.slow
 def test_hashes_of_many_rows_do_not_collide():
     """Rows of small numbers, as data have them, differ in few bits."""
     grid = np.stack(np.meshgrid(*[np.arange(32)] * 4, indexing="ij")).reshape(4, -1)

@@ -64,6 +64,7 @@ def test_gradients_are_those_of_dense_operations(aggregation):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bags", BAGS.values(), ids=BAGS)
 def test_is_a_keras_layer(bags):
     run_layer_test(EquivariantBagLayer, {"units": 4, "aggregation": "mean"}, {"inputs": bags})

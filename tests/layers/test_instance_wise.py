@@ -16,6 +16,7 @@ def bags(*inner_shape, lengths=([2, 0, 1], [2, 0, 3])):
     return ragged.from_flat(values.astype("float32"), lengths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
@@ -32,6 +33,7 @@ def test_is_a_keras_layer_and_equals_the_layer_on_flat_values(make):
     run_layer_test(InstanceWise, {"layer": layer}, {"inputs": x}, expected)
 
 
+@pytest.mark.slow
 def test_images():
     x, layer = bags(6, 6, 1), keras.layers.Conv2D(2, 3)
     expected = x.with_flat_values(layer(x.flat_values))

@@ -71,6 +71,7 @@ def test_what_is_left_out_is_not_in_the_bag(aggregation):
     np.testing.assert_allclose(found, layer(tf.constant(rows), kept), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_network_with_it_trains_and_comes_back(tmp_path):
     inputs = bag_inputs(1)
     rows, (members, weights) = Distinct()(inputs)

@@ -37,6 +37,7 @@ def test_points_are_drawn_and_normalised_as_clouds_are():
         assert any(np.allclose(after, subset, atol=1e-4) for subset in subsets)
 
 
+@pytest.mark.slow
 def test_each_point_is_as_likely():
     x = tf.RaggedTensor.from_tensor(tf.constant(RNG.normal(size=(1, 5, 3)).astype("float32")))
     x = tf.concat([x] * 2000, axis=0)

@@ -41,6 +41,7 @@ def with_old_names(node):
     return node
 
 
+@pytest.mark.slow
 def test_a_model_saved_with_the_older_names_loads(tmp_path):
     model, x = network(), tf.constant(["Not bad. Bad! Not good", "Good, not bad"])
     model.save(tmp_path / "new.keras")

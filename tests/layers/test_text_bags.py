@@ -94,6 +94,7 @@ def test_bags_by_hand():
     ]
 
 
+@pytest.mark.slow
 def test_vocabulary(corpus):
     assert TextBags(corpus.vocabulary, splitter="core").vocabulary == list(corpus.vocabulary)
     assert TextBags(["_", "?", "à"], splitter="core").vocabulary == ["_", "?", "à"]
@@ -121,6 +122,7 @@ def test_saving(corpus, depth, tmp_path):
     assert_same_bags(predict_in_fresh_process(model, tf.constant(TEXTS)), expected)
 
 
+@pytest.mark.slow
 def test_saving_with_tensorflow_text():
     pytest.importorskip("tensorflow_text")
     corpus = Corpus.from_texts(TEXTS, min_count=1, verbose=0)

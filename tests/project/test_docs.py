@@ -18,6 +18,7 @@ PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 
 # With little training; docs/index.md trains the network of evidence.md to the end.
 LITTLE = ("README.md", "evidence.md")
+FAST = ("concepts.md",)  # run with the fast tests
 
 # A fenced block whose info string is "python"; with "python no-run" it is only shown.
 CODE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -76,9 +77,12 @@ def little_training(monkeypatch):
 
 
 # So little training may leave a network, and so its rules, with a single class.
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=[pytest.mark.slow] * (name_of(p) not in FAST)) for p in PAGES],
+    ids=[name_of(page) for page in PAGES],
+)
 def test_code_of_page_runs(page, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.name in LITTLE:

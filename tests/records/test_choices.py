@@ -59,6 +59,7 @@ def test_what_may_not_be_chosen(choices, match):
         check(SEEN, {"age": "category", **choices})
 
 
+@pytest.mark.slow
 def test_too_many_fields_at_the_top():
     def wide(n):
         return pa.StructArray.from_arrays([pa.array([1])] * n, names=[f"k{i}" for i in range(n)])

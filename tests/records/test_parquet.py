@@ -12,6 +12,7 @@ import pytest
 from keras_mmil.records import Schema, parquet
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [60_000, 20_000, 7_000])
 @pytest.mark.parametrize("wanted", [None, {"bags": True, "few": True}])
 def test_texts_are_read_as_they_are(n_rows, wanted, tmp_path):

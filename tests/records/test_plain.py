@@ -83,6 +83,7 @@ def test_values_that_are_no_data_are_refused(record, error, message):
         records_to_arrow([{"a": None}, {}, record], lambda i: f"record {5 + i}")
 
 
+@pytest.mark.slow
 def test_deep_nesting_is_refused():
     value = {"a": object}
     for _ in range(900):

@@ -129,6 +129,7 @@ def test_records_are_read_as_by_a_loop(records, data):
     assert_equal(schema.read(some), expected_of(schema, some))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(RECORDS, RECORDS)
 def test_other_records_are_read_or_refused_with_their_place(records, others):
@@ -148,6 +149,7 @@ def test_other_records_are_read_or_refused_with_their_place(records, others):
     assert_equal(found, expected_of(schema, others))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(RECORDS, st.dictionaries(st.sampled_from(["new", "n_ew"]), VALUES, min_size=1))
 def test_unknown_fields_change_nothing(records, new):

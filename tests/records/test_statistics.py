@@ -40,6 +40,7 @@ def test_nothing_merged_is_nothing():
     assert Observed().share_missing == 0
 
 
+@pytest.mark.slow
 def test_too_many_values_are_not_counted():
     half = MAX_VALUES // 2
     one, two = numbers(*range(half)), numbers(*range(half, 2 * half))
@@ -48,6 +49,7 @@ def test_too_many_values_are_not_counted():
     assert one.merged(two).merged(numbers(-1)).smallest == (-1, 0, 1)
 
 
+@pytest.mark.slow
 def test_too_many_keys_are_not_told_apart():
     def records(*names):
         return Records(1, {name: Observed(1, {"number": numbers(1.0)}) for name in names})

@@ -82,6 +82,7 @@ def test_the_spec_says_what_comes():
         assert all(spec[path].is_compatible_with(tensor) for path, tensor in batch.items())
 
 
+@pytest.mark.slow
 def test_shuffling():
     records = shop(50)
     schema = Schema.infer(records)

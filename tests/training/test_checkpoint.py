@@ -18,6 +18,7 @@ def data(n=20):
     return x, (x[:, 0] > 0).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.0, 1000.0])
 def test_short_epochs_are_saved_together(tmp_path, seconds):
     """The best epoch is not the last: its weights are kept until they are saved."""
@@ -51,6 +52,7 @@ def test_monitor_must_be_logged(tmp_path):
         model.fit(x, y, callbacks=[Checkpoint(tmp_path, "val_auc")], verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -193,6 +193,7 @@ def test_continues_after_an_interruption(whole, tmp_path, capsys):
     np.testing.assert_allclose(again.scores["loss"], whole.scores["loss"][:1], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"epochs": 3}, {"seed": 1}, {"batch_size": 4}])
 def test_only_the_same_is_resumed(tmp_path, changed):
     x, y = data()
@@ -289,6 +290,7 @@ def test_scales_are_learned_on_the_training_part_of_each_fold():
         )
 
 
+@pytest.mark.slow
 def test_models_that_are_not_alike_are_not_compiled_once():
     x, y = data()
     scales = iter((1.0, 3.0))
@@ -390,6 +392,7 @@ def test_streams_are_refused(form):
         cross_validate(build, form(x, y), y, **SETTINGS)
 
 
+@pytest.mark.slow
 def test_texts(tmp_path):
     def build_for_texts():
         texts = keras.Input((1,), dtype="string")
@@ -404,6 +407,7 @@ def test_texts(tmp_path):
         cross_validate(build_for_texts, tf.strings.upper(x), y, **settings, resume=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The rules put")  # after two epochs
 @pytest.mark.parametrize("format", ["parquet", "tfrecord"])
 def test_top_bags_in_files_are_trained_and_tested_on_as_those_in_memory(format, tmp_path):
@@ -433,6 +437,7 @@ def test_top_bags_in_files_are_trained_and_tested_on_as_those_in_memory(format, 
 EXPLAINER = Explainer(n_clusters=2, validation_fraction=0.3, verbose=0)
 
 
+@pytest.mark.slow
 def test_folds_of_files_are_resumed_with_the_same_files_only(tmp_path):
     x, y = data()
     for name, labels in (("one", y), ("other", 1 - y)):

@@ -234,6 +234,7 @@ def test_patience(tmp_path):
         assert len(history) == n_epochs
 
 
+@pytest.mark.slow
 def test_patience_counts_across_interruptions(tmp_path):
     losses = [3.0, 2.0, 2.5, 2.5, 2.5, 1.0]
     _, history = fit(tmp_path, epochs=3, patience=3, callbacks=[Losses(losses)])

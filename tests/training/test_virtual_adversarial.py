@@ -96,6 +96,7 @@ def divergences(model, x, epsilon):
     return np.array([(np.exp(log_p) * (log_p - log_q)).sum(1) for log_q in both]), unit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [1, 2])
 def test_worst_direction_of_a_linear_model(units):
     (x, y), model = data(3), linear_model(units)
@@ -135,6 +136,7 @@ def test_norm_of_each_instance_in_bags():
     assert np.isfinite(one_step(adversarial(model, layer="words"), bags, y)["adversarial_loss"])
 
 
+@pytest.mark.slow
 def test_direction_is_worse_than_random_ones():
     model = zoo.imdb_mmil(30, filters=8, bag_units=(8, 8))
     found, h, predict, loss = perturbations(model, "word_vectors", bags_of_trigrams())
@@ -196,6 +198,7 @@ def test_unlabelled_rows_are_not_in_the_supervised_term(units, weighted):
     np.testing.assert_allclose(logs["supervised_loss"], expected["loss"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_metrics_count_labelled_rows():
     (x, y), model = data(), linear_model(weighted_metrics=["mae"])
     y[[0, 3, 4]] = -1
@@ -210,6 +213,7 @@ def test_metrics_count_labelled_rows():
     np.testing.assert_allclose(logs["mae"], error, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_batch_without_labels():
     (x, _), model = data(), linear_model()
     before = model.get_weights()
@@ -221,6 +225,7 @@ def test_a_batch_without_labels():
     assert not np.allclose(before[0], model.get_weights()[0])
 
 
+@pytest.mark.slow
 def test_dropout_is_the_same_in_all_passes_of_a_step():
     x, y = data()
     model = linear_model(dropout=0.5, optimizer=keras.optimizers.SGD(0.0))

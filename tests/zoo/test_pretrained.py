@@ -63,6 +63,7 @@ def papers(folder):
     return model, explainer, x
 
 
+@pytest.mark.slow
 def test_what_is_read_is_what_was_written(papers):
     model, explainer, x = papers
     found = zoo.load("cora")
@@ -78,6 +79,7 @@ def test_what_is_read_is_what_was_written(papers):
     np.testing.assert_array_equal(built.predict(x, verbose=0), expected)
 
 
+@pytest.mark.slow
 def test_texts_go_in(folder):
     (texts, _), *_ = synthetic.load_reviews(n_train=30, n_valid=5, n_test=5)
     corpus = Corpus.from_texts(texts, splitter="core", verbose=0)
@@ -100,6 +102,7 @@ def test_texts_go_in(folder):
     assert not built.get_layer("word_vectors").trainable
 
 
+@pytest.mark.slow
 def test_records_go_in(folder):
     records = [
         {"items": [{"price": float(i * j), "kind": "ab"[j % 2]} for j in range(1 + i % 3)]}
@@ -120,6 +123,7 @@ def test_records_go_in(folder):
     ]
 
 
+@pytest.mark.slow
 def test_other_builders(folder):
     flora = synthetic.load_flora(n_regions=(4, 5), n_species=9)
     plants = rounded(zoo.plants_nearby(flora, bag_units=3, dense_units=5))
@@ -164,6 +168,7 @@ def test_networks_that_the_weights_are_not_of(papers):
             zoo.citation_mmil(other, **{"bag_units": (5, 6), **arguments}, weights="pretrained")
 
 
+@pytest.mark.slow
 def test_arguments_that_are_none(papers):
     with pytest.raises(
         ValueError, match=r"^Expected None or 'pretrained'\. Received: .*'imagenet'"
@@ -187,6 +192,7 @@ def test_there_may_be_none(folder):
         zoo.load("../cora")
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused_by_name(papers, folder):
     files = sorted(path for path in (folder / "cora").rglob("*.*") if path.suffix != ".md")
     assert {path.name.split("-")[0] for path in files} == {
@@ -207,6 +213,7 @@ def test_damaged_files_are_refused_by_name(papers, folder):
     zoo.load("cora")
 
 
+@pytest.mark.slow
 def test_foreign_files_are_refused(papers, folder):
     model, _, x = papers
     shutil.copytree(folder / "cora", folder / "imdb")

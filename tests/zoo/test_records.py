@@ -300,6 +300,7 @@ TABLES = {
 KEYS = [("orders.customer", "customers.id"), ("orders.product", "products.id")]
 
 
+@pytest.mark.slow
 def test_rows_that_others_share():
     schema = Schema.infer_tables(TABLES, top="customers", keys=KEYS)
     model = shaken(records_model(schema, "churned", min_count=1, **SMALL))
@@ -411,6 +412,7 @@ def test_nothing_to_predict_from():
         Labels("sets", 2)
 
 
+@pytest.mark.slow
 def test_values_that_the_schema_has_not_seen():
     model = shaken(records_model(SCHEMA, "churned", **SMALL))
     odd = [

@@ -45,7 +45,6 @@ _N_EXAMPLES = 8  # of a cluster
 _MOST_READ = 5000  # top-bags that examples are chosen from
 _RARE = 0.01  # of the top-bags: rules that match fewer are shown on demand,
 _MANY = 10  # if there are more rules than so many
-_MOST_NAMES = 4  # of classes, in the title
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ PROBLEMS = [
 each_problem = pytest.mark.parametrize(("load", "rule", "label_of", "depth"), PROBLEMS)
 
 
+@pytest.mark.slow
 @each_problem
 def test_form_labels_and_balance(load, rule, label_of, depth):
     counts = (101, 20, 30)
@@ -57,6 +58,7 @@ def test_points_lie_at_the_corners_of_their_latent_labels(load, rule, label_of, 
         assert (distances.std() > 0.01) == (noise > 0)
 
 
+@pytest.mark.slow
 @each_problem
 def test_the_same_for_the_same_seed(load, rule, label_of, depth):
     (x, y), again, other = (load(2, 0, 10, seed=seed)[2] for seed in (1, 1, 2))

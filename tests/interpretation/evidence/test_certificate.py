@@ -24,6 +24,7 @@ def assert_interval(found, k, n, level):
     np.testing.assert_allclose((found.low, found.high), (ends.low, ends.high))
 
 
+@pytest.mark.slow
 def test_figures_counted_top_bag_by_top_bag(poor, digit_model):
     ids = random_ids(90, seed=2)
     x, y = vectors(ids), truth(random_ids(90, seed=3))
@@ -50,6 +51,7 @@ def test_figures_counted_top_bag_by_top_bag(poor, digit_model):
     assert str(found.fidelity) in str(found)
 
 
+@pytest.mark.slow
 def test_of_a_dataset(poor):
     x, y = vectors(random_ids(50, seed=4)), truth(random_ids(50, seed=4))
     batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
@@ -98,6 +100,7 @@ def test_each_half_was_used_for_something(poor, digit_ids):
         poor.certify(ragged.concat([used, new]), trained_on=poor.hashes(new))
 
 
+@pytest.mark.slow
 def test_data_that_repeat_themselves():
     """Bags of one or two ids: new ones equal used ones by chance, also more than half of them."""
     rng = np.random.default_rng(0)

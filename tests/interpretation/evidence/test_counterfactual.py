@@ -38,6 +38,7 @@ def by_frequency(digit_model, digit_ids):
     return fit.fit(digit_model, vectors(digit_ids), vectors(random_ids(60, seed=1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["digit_explainer", "by_frequency"])
 def test_none_is_smaller_than_what_is_found(request, name, digit_model):
     fit = request.getfixturevalue(name)
@@ -86,6 +87,7 @@ def test_members_of_inner_bags(digit_explainer):
         assert found.network_agrees == found.found
 
 
+@pytest.mark.slow
 def test_greedy_where_there_are_too_many(digit_explainer, by_frequency, monkeypatch):
     x, donors = vectors(random_ids(8, seed=3)), vectors(random_ids(2, seed=4))
     for fit in (digit_explainer, by_frequency):
@@ -114,6 +116,7 @@ def test_compressed_bags():
         )
 
 
+@pytest.mark.slow
 def test_of_records(churn_explainer):
     customers = random_customers(60, seed=3)
     x = read_customers(customers)
@@ -154,6 +157,7 @@ def test_what_is_refused(digit_explainer, digit_ids):
     assert np.isfinite(one.n_tried)
 
 
+@pytest.mark.slow
 def test_the_network_is_asked(rough):
     disagree = 0
     for i in range(30):

@@ -60,6 +60,7 @@ def test_of_a_dataset(digit_explainer):
     np.testing.assert_allclose([a.output for a in ours], [b.output for b in theirs], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_of_records(churn_explainer):
     customers = random_customers(120, seed=3)
     found = churn_explainer.deletion(read_customers(customers))
@@ -72,6 +73,7 @@ def test_of_records(churn_explainer):
     assert all(row.changed for row in positive)  # who has no bad orders does not churn
 
 
+@pytest.mark.slow
 def test_what_the_network_says_afterwards_is_asked(rough):
     """Where rules and network disagree, each is said to say what it says."""
     values = rough.x.to_list()

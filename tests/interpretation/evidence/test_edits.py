@@ -50,6 +50,7 @@ def test_dense_bags():
         assert editor.without(plain, [(1, (1, 0)), (0, (2, 1, 1))]).to_list() == expected
 
 
+@pytest.mark.slow
 def test_members_of_records():
     customers, network = random_customers(12, missing=0), Network(churn_model())
     editor, x = Editor(network), read_customers(customers)

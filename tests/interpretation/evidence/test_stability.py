@@ -47,6 +47,7 @@ def test_rules_that_are_certain_come_up_each_time(digit_model, digit_ids, max_ro
     assert "4 refits" in str(found)
 
 
+@pytest.mark.slow
 def test_rules_of_few_top_bags_differ(digit_model, digit_ids):
     x = vectors(digit_ids)
     fit = explainer(n_clusters=(4, 3)).fit(digit_model, x[:12], x[12:60])
@@ -61,6 +62,7 @@ def test_rules_of_few_top_bags_differ(digit_model, digit_ids):
     assert {rule.share * 6 for rule in found.rules} <= set(range(7))
 
 
+@pytest.mark.slow
 def test_rows_of_a_sample_counted_by_loops(digit_model, digit_ids):
     fit = explainer(n_clusters=(3, 2)).fit(digit_model, vectors(digit_ids), vectors(digit_ids)[:5])
     refits = Refitter(fit.levels_, fit._task, 0)
@@ -79,6 +81,7 @@ def test_rows_of_a_sample_counted_by_loops(digit_model, digit_ids):
     assert sub_bags.weights.sum() == sum(len(values[i]) for i in chosen)
 
 
+@pytest.mark.slow
 def test_of_records(customers):
     fit = fit_and_name(churn_model(), customers)
     found = fit.stability(n=3)
@@ -87,6 +90,7 @@ def test_of_records(customers):
     assert any("hot" in rule.clause for rule in found.rules)
 
 
+@pytest.mark.slow
 def test_data_are_neither_copied_nor_saved(digit_model, digit_ids, tmp_path):
     x, valid = vectors(digit_ids), vectors(random_ids(60, seed=1))
     fit = explainer(n_clusters=(3, 2)).fit(digit_model, x, valid)

@@ -85,6 +85,7 @@ def test_kinds_of_features(by_counts, by_shares):
     assert by_shares.clusters_[0].feature is FREQUENCY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits", "counts", "shares", "records"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_same_classes(executor, cases, language, name):

@@ -5,6 +5,7 @@ import collections
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 from digit_networks import compressed_model, explainer, random_ids
 from record_networks import random_customers, read
 
@@ -105,6 +106,7 @@ def test_fields_are_as_the_records_have_them(churn_explainer):
     assert all(row["plan"] is None for row in rows["orders"])
 
 
+@pytest.mark.slow
 def test_parquet(churn_explainer, customers, tmp_path):
     path = tmp_path / "labels.parquet"
     table = churn_explainer.labels_table(read(customers), path)

@@ -72,6 +72,7 @@ def reference_fidelities(model, x, x_valid, options, seed):
     return fidelities
 
 
+@pytest.mark.slow
 def test_grid_is_that_of_the_algorithms_in_loops():
     keras.utils.set_random_seed(3)
     inputs = keras.Input((None, None, 3), ragged=True)

@@ -63,6 +63,7 @@ def test_arguments_may_be_numbers_of_numpy():
     assert fixed.n_clusters_ == (3,)
 
 
+@pytest.mark.slow
 def test_features_follow_the_aggregation(digit_ids):
     for aggregation, feature in (
         ("max", "occurrence"),

@@ -42,6 +42,7 @@ def planned(model, x, **arguments):
     return make_plan(network, settings, train), train
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_network_of_records(network):
     plan, train = planned(network, read(CUSTOMERS))
     assert plan.parents == (1, 2, 4, 4)
@@ -64,6 +65,7 @@ def test_the_plan_of_a_network_of_records(network):
     assert space.fields == plan.fields[4]
 
 
+@pytest.mark.slow
 def test_categories_and_tokens_are_those_of_all_occurrences(network):
     """Rows are stored once, but count as often as they occur."""
     plan, _ = planned(network, read(CUSTOMERS))
@@ -83,6 +85,7 @@ def test_categories_and_tokens_are_those_of_all_occurrences(network):
     assert fields["note"].values == tuple(sorted(tokens, key=lambda token: (-tokens[token], token)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("instances", "has_tree"),
     [
@@ -97,6 +100,7 @@ def test_which_records_have_trees(network, instances, has_tree):
     assert plan.records == [record for record, here in enumerate(has_tree) if here]
 
 
+@pytest.mark.slow
 def test_what_is_known_of_top_bags():
     """A loop over the customers, with the clusters of their orders and visits."""
     plan, train = planned(churn_model(compress=False), read(CUSTOMERS))
@@ -116,6 +120,7 @@ def test_what_is_known_of_top_bags():
         assert row[7] == pytest.approx(since)
 
 
+@pytest.mark.slow
 def test_names_of_fields():
     """Plain values are called as their bag is; and what has no name gets a number."""
     at = Columns(compress=True)

@@ -132,6 +132,7 @@ def test_pruned_trees_agree_as_much_but_for_what_each_leaf_may_cost(alpha):
         tree.check(names)
 
 
+@pytest.mark.slow
 def test_trees_are_those_of_each_combination_on_its_own():
     """Whatever was grown before: nothing that is remembered is of another combination."""
     (bags, train), (held_out_bags, held_out) = random_data(0), random_data(1)

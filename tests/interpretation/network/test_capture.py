@@ -246,6 +246,7 @@ def test_bag_layers_that_only_weigh():
     )
 
 
+@pytest.mark.slow
 def test_bags_that_are_mixed():
     """Rules cannot say that a sub-bag is what it is because of those beside it."""
     data = make_data(depth=2)
@@ -329,6 +330,7 @@ def test_a_network_of_records_is_a_tree():
     assert Network(compressed_model()).is_chain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [True, False])
 def test_records_are_captured_as_a_loop_reads_them(compress):
     """Of each customer, how often there is which record, by the values of its fields and by ρ."""
@@ -379,6 +381,7 @@ def plain(value):
     return "missing" if np.isnan(value) else float(value)
 
 
+@pytest.mark.slow
 def test_a_field_beside_what_is_no_field():
     """A record with bags holds nothing else but fields; an instance may, and has no rules then."""
     at = Columns(compress=True)

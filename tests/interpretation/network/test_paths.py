@@ -60,6 +60,7 @@ def test_bags_side_by_side_are_called_as_their_inputs(names, expected):
     assert sorted(bag_paths(bag_tree(model))) == expected
 
 
+@pytest.mark.slow
 def test_rules_about_bags_of_an_input_and_of_a_field():
     rng, n = np.random.default_rng(0), 80
     series, (ids, repaired) = input_of(1, "series"), of_repairs()

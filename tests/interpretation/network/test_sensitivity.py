@@ -75,6 +75,7 @@ def upper_half(model, s, lengths):
     return np.array(top) @ output.kernel.numpy()[:, 0]
 
 
+@pytest.mark.slow
 def test_is_what_moving_a_sub_bag_changes():
     model = network_of(
         keras.layers.Dense(1, activation="sigmoid"), 2, "tanh", aggregation="max|mean"
@@ -150,6 +151,7 @@ def test_without_units_aggregations_add_up():
     np.testing.assert_allclose(matrix @ matrix.T, mean_square([kernel]), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_does_not_depend_on_batches_or_on_frozen_weights():
     model = network_of(keras.layers.Dense(1, activation="sigmoid"), 2, aggregation="max|mean")
     x = bags(20, depth=2)
@@ -182,6 +184,7 @@ def test_of_compressed_data():
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_of_many_top_bags_some_are_drawn():
     model = network_of(keras.layers.Dense(1, activation="sigmoid"), 2)
     x = bags(2500, depth=2)

@@ -6,6 +6,7 @@ from bag_forms import FORMS, compressed_model, ids, new_explainer, packed, plain
 from keras_mmil import ragged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_single_top_bag_is_explained(form):
     make_model, make_data = FORMS[form]

@@ -70,6 +70,7 @@ def test_datasets_are_read_as_arrays_are(form):
     assert str(ours.cluster_table(of_x)) == str(theirs.cluster_table(x))
 
 
+@pytest.mark.slow
 def test_maps_of_datasets():
     model, x = compressed_model(), packed()
     fit = new_explainer(model, x).fit(model, x)
@@ -99,6 +100,7 @@ def test_sensitivity_of_datasets(monkeypatch):
         assert str(ours.rules_) == str(theirs.rules_)
 
 
+@pytest.mark.slow
 def test_extraction_from_datasets():
     model, x = plain_model(), vectors()
     model.compile("adam", "mse")
@@ -134,6 +136,7 @@ def test_a_stream_is_never_in_memory(monkeypatch):
     assert max(peak) <= 2 * 3
 
 
+@pytest.mark.slow
 def test_progress_of_an_unknown_number_of_batches(capsys):
     model, x = plain_model(), vectors()
     new_explainer(model, x, verbose=1).fit(model, unknown(stream(x)), x)
@@ -146,6 +149,7 @@ def test_progress_of_an_unknown_number_of_batches(capsys):
     assert "15/15" in out
 
 
+@pytest.mark.slow
 def test_of_many_top_bags_some_are_drawn():
     """The same ones of a Dataset as of an array; no others are used, whatever is drawn of them."""
     model, x = plain_model(), vectors()
@@ -246,6 +250,7 @@ def test_datasets_that_change(make, argument):
         new.fit(model, **data)
 
 
+@pytest.mark.slow
 def test_texts_that_change_are_not_explained():
     model, x = text_model(), texts()
     fit = new_explainer(model, x).fit(model, x)

@@ -37,6 +37,7 @@ def test_correspondence_picture(fitted, x, tmp_path, names):
         plot_correspondence(fitted.describe(x)[0])
 
 
+@pytest.mark.slow
 def test_correspondence_of_many_clusters_is_a_map(tmp_path):
     """Rows are the clusters, sorted by their most frequent label."""
     rng = np.random.default_rng(0)

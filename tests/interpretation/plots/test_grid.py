@@ -9,6 +9,7 @@ from keras_mmil.interpretation import Explainer, plot_grid
 from keras_mmil.interpretation.fitting.search import GridPoint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_grid_picture(depth, tmp_path):
     x, _ = make_data(60, depth)

@@ -50,6 +50,7 @@ def ranked(explainer, rho, level, cluster, by):
     return [(position, others) for _, position, others in sorted(found)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["separation", "closeness"])
 @pytest.mark.parametrize("batch_size", [4, 1000])
 def test_entries_are_the_best_of_all_batches(fitted, batch_size, by):
@@ -71,6 +72,7 @@ def test_entries_are_the_best_of_all_batches(fitted, batch_size, by):
             np.testing.assert_allclose([each.separation for each in found], scores, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_equal_rows_of_several_batches_count_once(fitted):
     explainer, x, rho = fitted
     explainer.set_params(batch_size=8)

@@ -12,6 +12,7 @@ from keras_mmil import ragged
 from keras_mmil.interpretation.readout.description import describe
 
 
+@pytest.mark.slow
 def test_description(digit_ids, digit_explainer):
     x = vectors(digit_ids)
     sizes = [level.sizes for level in digit_explainer.describe()]
@@ -50,6 +51,7 @@ def test_description(digit_ids, digit_explainer):
         digit_explainer.describe(x, sub_bag_labels=positive, label_names={"sub-bag": ("no",)})
 
 
+@pytest.mark.slow
 def test_labels_of_levels_that_there_are_not(churn_explainer, customers):
     """In a tree, no bag-layer is that of the sub-bags."""
     x = read(customers[:5])

@@ -110,6 +110,7 @@ def test_an_order_without_items_is_explained(churn_explainer):
     assert "of an empty bag good ← no items are hot." in order.sentence
 
 
+@pytest.mark.slow
 def test_descriptions_have_all_bag_layers(churn_explainer, customers):
     description = churn_explainer.describe(read(customers))
     paths = ["orders.items.product.tags", "orders.items", "orders", "visits"]
@@ -156,6 +157,7 @@ def _visits_explainer(x):
     return quick_explainer(n_clusters=2, target=(0, 0.5)).fit(model, x, x)
 
 
+@pytest.mark.slow
 def test_representatives_of_each_branch(churn_explainer, customers):
     """Their positions are those of such records in the data."""
     assert STAYING["visits"][0] == STAYING["visits"][1]  # the network computes it once

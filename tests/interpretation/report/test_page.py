@@ -137,6 +137,7 @@ def test_what_the_network_was_trained_on(page, digit_explainer, digits):
     assert "the network was trained on" in found
 
 
+@pytest.mark.slow
 def test_without_data(churn_explainer):
     customers = random_customers(100, seed=12)
     for customer in customers:
@@ -162,6 +163,7 @@ def test_what_looks_like_html_is_text(churn_explainer):
     assert NASTY in data_of(found)["title"]
 
 
+@pytest.mark.slow
 def test_a_dataset_has_labels(churn_explainer):
     customers = [each for seed in (14, 15) for each in random_customers(100, seed)]
     y = np.array([churns(customer) for customer in customers])

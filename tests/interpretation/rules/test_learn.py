@@ -20,6 +20,7 @@ def space_of(feature, k):
     return Space((Bag(0, feature, tuple(f"u{i + 1}" for i in range(k))),))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.sampled_from([OCCURRENCE, FREQUENCY, COUNT]),

@@ -72,6 +72,7 @@ def test_feasible_boxes_are_those_that_hold_a_record(names, seed):
     np.testing.assert_array_equal(space.feasible(low, high), holds)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(NAMES, st.integers(0, 10**6))
 def test_rules_are_the_tree_on_all_records(names, seed):

@@ -99,6 +99,7 @@ def test_printed_rules_are_the_rules(what):
             assert applied(rules, values, kind) == expected
 
 
+@pytest.mark.slow
 def test_printed_shares_are_the_shares():
     """Of whole numbers of members, in bags of any size up to 40."""
     shares = [Fraction(k, n) for n in range(1, 41) for k in range(n + 1)]

@@ -52,6 +52,7 @@ def test_learned_vectors():
     assert [each.ravel().tolist() for each in gradients[1:]] == [[1.0] * 3] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [None, 3])
 def test_category_encoder_is_a_layer(units):
     arguments = {"vocabulary": [4, 2, 9], "units": units, "field": "orders.code"}

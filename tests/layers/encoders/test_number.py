@@ -32,6 +32,7 @@ def test_numbers(mean, variance, edges):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_number_encoder_is_a_layer():
     arguments = {"mean": 1.5, "variance": 4.0, "edges": [0.0, 2.0, 3.0], "field": "a.b"}
     bags = tf.ragged.constant([[1.0, NAN], [], [2.5]])
@@ -40,6 +41,7 @@ def test_number_encoder_is_a_layer():
     assert NumberEncoder(**arguments).width == expected.shape[-1]
 
 
+@pytest.mark.slow
 def test_boolean_encoder_is_a_layer():
     bags = tf.ragged.constant([[1.0, NAN], [], [0.0]])
     expected = bags.with_flat_values([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])

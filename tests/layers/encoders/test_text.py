@@ -29,6 +29,7 @@ def test_words():
     assert found.to_list() == [[word.encode() for word in words] for words in TEXTS.values()]
 
 
+@pytest.mark.slow
 def test_means_of_words():
     layer = TextEncoder(n_buckets=64, units=5)
     found = layer(tf.constant(list(TEXTS)))
@@ -47,6 +48,7 @@ def test_bytes_that_are_no_text():
     assert np.isfinite(found).all()
 
 
+@pytest.mark.slow
 def test_text_encoder_in_files_and_in_training():
     values = keras.Input((None,), dtype="string", ragged=True)
     x = TextEncoder(n_buckets=32, units=4, field="orders.note")(values)

@@ -21,6 +21,7 @@ def seconds_of(time):
     return (time - START) / datetime.timedelta(seconds=1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.datetimes(timezones=st.just(datetime.UTC)), min_size=1))
 def test_parts_are_those_of_python(times):
     found = calendar(tf.constant([seconds_of(time) for time in times], tf.float64))
@@ -44,6 +45,7 @@ def features(time, mean, deviation):
     return [*numbers, *one_hot, 0.0]
 
 
+@pytest.mark.slow
 def test_time_encoder_is_a_layer():
     times = [
         datetime.datetime(2026, 11, 23, 21, 59, tzinfo=datetime.UTC),

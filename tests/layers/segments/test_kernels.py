@@ -8,6 +8,7 @@ from keras_mmil.layers import segments
 from keras_mmil.layers.segments.kernels import count_true
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["max", "mean", "sum"])
 @pytest.mark.parametrize(
     "lengths",
@@ -37,6 +38,7 @@ def test_large_data_in_shards_equal_tensorflow(name, lengths, integers):
     np.testing.assert_allclose(a, tf.convert_to_tensor(b), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("id_dtype", ["int32", "int64"])
 @pytest.mark.parametrize("shape", [(), (2,), (2, 0), (3, 2)])

@@ -32,6 +32,7 @@ def test_splits_of_papers(model, split):
                 assert sorted(map(sorted, found)) == sorted(words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["transductive", "scarce"])
 @pytest.mark.parametrize(("model", "depth"), [("mmil", 2), ("mil", 1)])
 def test_means_of_few_labels_are_over_the_papers_where_walks_end(model, depth, split):
@@ -49,6 +50,7 @@ def test_means_of_few_labels_are_over_the_papers_where_walks_end(model, depth, s
     assert all(bag in known.bags.to_list() for bag in x_valid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["transductive", "scarce", "random"])
 @pytest.mark.parametrize("limit", [None, 5])
 def test_papers_without_labels(split, limit):

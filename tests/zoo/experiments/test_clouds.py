@@ -32,6 +32,7 @@ def test_clouds_and_their_rotations():
         assert data.for_testing_rules() is data.test
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["", "mil-"])
 def test_clouds_that_are_resampled(model):
     """Those for training have more points than all others, of which some are drawn."""

@@ -7,6 +7,7 @@ import keras_mmil
 from keras_mmil import datasets, ragged, zoo
 
 
+@pytest.mark.slow
 def test_forms_of_floras():
     """Regions among their own similar ones; species left out of the bags in training."""
     data = zoo.registry["plants-P10-self"].load(source="synthetic")

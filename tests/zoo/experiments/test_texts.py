@@ -25,6 +25,7 @@ def reviews(tmp_path, monkeypatch):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["imdb", "imdb-mil"])
 def test_rules_learn_from_reviews_without_labels_too(key, reviews):
     data = zoo.registry[key].load(seed=1)
