@@ -1,6 +1,7 @@
 """The command `keras-mmil`."""
 
 import argparse
+import errno
 import os
 import shlex
 import sys
@@ -40,6 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if options.debug:
             raise
+        status = getattr(error, "exit_status", None)  # of errors that say all there is to say
+        if isinstance(status, int):
+            print(f"keras-mmil: {error}", file=sys.stderr)
+            return status
+        if isinstance(error, MemoryError):
+            print(f"keras-mmil: {_out_of_memory(error, options, arguments)}", file=sys.stderr)
+            return 1
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            place = error.filename or getattr(options, "out", None) or "the folder of the output"
+            told = f"no space is left on the disk of {place}"
+            print(f"keras-mmil: {told}{_how_to_continue(options, arguments)}", file=sys.stderr)
+            return 2
         if _is_users(error):
             print(f"keras-mmil: {error}", file=sys.stderr)
             return 2
@@ -63,6 +76,14 @@ def _is_users(error: Exception) -> bool:
         and "xpected" in str(error)
         and "Received: " in str(error)
     )
+
+
+def _out_of_memory(
+    error: MemoryError, options: argparse.Namespace, arguments: Sequence[str]
+) -> str:
+    told = " ".join(f"the memory of this machine does not suffice: {error}".split()).rstrip(":")
+    less = "; use fewer records, such as with --limit" if "limit" in options else ""
+    return f"{told}{less}{_how_to_continue(options, arguments)}"
 
 
 def _how_to_continue(options: argparse.Namespace, arguments: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.own_files import check_not_input, new_records, users_errors
 from keras_mmil.cli.train_options import how_read
+from keras_mmil.cli.trained_run import check_has_rules
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
@@ -42,18 +43,21 @@ def export(
     Raises:
         FileExistsError: if there is a folder already.
         FileNotFoundError: if there is no such run, or no such data.
-        ValueError: if files are damaged, the run is not on records, or a file of the data would be
-            replaced.
+        ValueError: if files are damaged, there are no rules to export, the run is not on
+            records, or a file of the data would be replaced.
     """
     estimator = load(run) if is_saved(run) else None
     if estimator is None:
         model, explainer = _of_experiment(run)
     else:
-        model, explainer = estimator.model_, estimator.explainer_
+        model = estimator.model_
     if to == _SAVED_MODEL:
         assert out is not None  # the command line asks for it
         _save_model(model, Path(out))
         return
+    if estimator is not None:
+        check_has_rules(estimator, run)
+        explainer = estimator.explainer_
     table = None
     if data is not None:
         for path, flag in ((out, "--out"), (labels, "--labels")):

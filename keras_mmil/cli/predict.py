@@ -17,6 +17,7 @@ from keras_mmil._support.atomic import replacing
 from keras_mmil._support.types import PathLike, Tensors
 from keras_mmil.cli.own_files import check_not_input, did_you_mean, new_records, users_errors
 from keras_mmil.cli.train_options import how_read
+from keras_mmil.cli.trained_run import check_has_rules
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
@@ -70,6 +71,8 @@ def predict(
     if out is not None:
         check_not_input(out, data, "--out")
     estimator = load_trained(run)
+    if explain:
+        check_has_rules(estimator, run)
     rows = _rows(run, estimator, data, explain, keep)
     as_csv = (form or ("csv" if Path(out or "").suffix == ".csv" else "jsonl")) == "csv"
     write = _write_csv if as_csv else _write_json

@@ -55,5 +55,6 @@ class Progress(keras.callbacks.Callback):
         bar = ("━" * round(_WIDTH * share)).ljust(_WIDTH, "·")
         text = f"{bar} epoch {self._epoch + 1} of at most {self._epochs}"
         if self._seen:
-            text += f", loss {self._seen[-1]:.4g}, lowest {min(self._seen):.4g}"
+            lowest = min((x for x in self._seen if not np.isnan(x)), default=np.nan)
+            text += f", loss {self._seen[-1]:.4g}, lowest {lowest:.4g}"
         print(f"\r{text}\x1b[K", end="", flush=True)

@@ -2,12 +2,15 @@
 
 import csv
 import re
+import shlex
 import sys
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from keras_mmil._support.atomic import replacing
 from keras_mmil.cli.doubts import advice
@@ -24,10 +27,16 @@ from keras_mmil.records import Schema
 from keras_mmil.zoo.experiments.experiment import Part
 from keras_mmil.zoo.experiments.report import Report
 
-__all__ = ["Trained", "train"]
+__all__ = ["Trained", "UnfinishedError", "train"]
 
 _SCHEMA, _SPLIT = "schema.json", "split.csv"
 _MOST_SENTENCES, _MOST_LINES = 12, 40  # that are printed
+
+
+class UnfinishedError(Exception):
+    """A command has done a part of its work, which stays. The message says what to do."""
+
+    exit_status = 1  # of the command line, which knows the error by it
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +61,10 @@ def train(options: TrainOptions) -> Trained:
     It also holds `schema.json`, `split.csv` (the part that each record is in), `history.csv`,
     `metrics.json`, `rules.txt`, `report.html` and `fidelity.png`.
 
+    The network is saved before its rules are read: where that fails, it is there without them.
+
     Raises:
+        UnfinishedError: if the rules cannot be read.
         FileExistsError: if there is a run already, and it is not to be resumed.
         FileNotFoundError: if there are no data.
         ValueError: as `TrainSettings.of` and `OwnData.of`.
@@ -78,13 +90,26 @@ def train(options: TrainOptions) -> Trained:
     _fit(estimator, data, folder, resume=options.resume, shows_progress=options.verbose == 1)
     run = TrainedRun(estimator, data)
     history = _history(folder)
-    best = min(history, key=lambda epoch: epoch["val_loss"])
+    best = min(history, key=lambda epoch: np.nan_to_num(epoch["val_loss"], nan=np.inf))
     print(
         f"Training: {len(history)} epochs; the loss on the records for validation was lowest in "
         f"epoch {best['epoch'] + 1:.0f}, {best['val_loss']:.4g}"
     )
+    estimator.save(folder.path)  # now the network is not lost, whatever comes
+    metrics = {**run.figures, "train_minutes": sum(epoch["seconds"] for epoch in history) / 60}
     print("Reading the rules …", flush=True)
-    metrics = _figures(run, sum(epoch["seconds"] for epoch in history))
+    try:
+        metrics |= _figures(run)
+    except Exception as error:
+        folder.write_json("metrics.json", metrics)
+        place = shlex.quote(str(folder.path))
+        raise UnfinishedError(
+            f"the network is trained, but its rules cannot be read: "
+            f"{' '.join(f'{type(error).__name__}: {error}'.split())}\n"
+            f"The network is saved in {place}: `keras-mmil predict {place} NEW_FILE` works, "
+            "without --explain. To try the rules again, which trains no more, repeat the command "
+            "with --resume; where memory was short, on a machine with more."
+        ) from error
     estimator.save(folder.path)
     _write(run, metrics, folder)
     lost = run.doubt is not None and run.doubt.is_lost
@@ -152,21 +177,14 @@ def _history(folder: RunFolder) -> list[dict[str, float]]:
         return [{name: float(x) for name, x in row.items()} for row in csv.DictReader(file)]
 
 
-def _figures(run: TrainedRun, seconds: float) -> dict[str, float]:
-    """The figures of network and rules on the records for test.
-
-    Args:
-        run: the run.
-        seconds: that the training took.
-    """
+def _figures(run: TrainedRun) -> dict[str, float]:
+    """The figures of the rules, which are read here, on the records for test."""
     started = time.perf_counter()
     with warnings.catch_warnings():  # there are as many clusters as can be: that is all right
         warnings.filterwarnings("ignore", message="Level .* distinct points")
         explainer = run.explainer
     page = run.page()
     return {
-        **run.figures,
-        "train_minutes": seconds / 60,
         **figures_of_rules(explainer, Part(page.x, page.y)),
         "extract_seconds": time.perf_counter() - started,
     }

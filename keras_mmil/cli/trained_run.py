@@ -21,7 +21,7 @@ from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
 from keras_mmil.zoo.experiments.page import Page
 
-__all__ = ["TrainedRun", "trained_run"]
+__all__ = ["TrainedRun", "check_has_rules", "trained_run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ def trained_run(folder: PathLike) -> TrainedRun:
 
     Raises:
         FileNotFoundError: if it holds no finished one, or the data are gone.
-        ValueError: if a file of it is damaged, or the data have changed.
+        ValueError: if a file of it is damaged, there are no rules, or the data have changed.
     """
     path = Path(folder) / "settings.json"
     settings = TrainSettings.from_dict(read_settings(folder), path)
@@ -140,4 +140,19 @@ def trained_run(folder: PathLike) -> TrainedRun:
             f"Expected the data of the run in {folder} as they were. "
             f"Received: {settings.data}, of which {', '.join(changed)} has changed"
         )
-    return TrainedRun(load(folder), OwnData.of(settings))
+    estimator = load(folder)
+    check_has_rules(estimator, folder)
+    return TrainedRun(estimator, OwnData.of(settings))
+
+
+def check_has_rules(estimator: NestedClassifier | NestedRegressor, folder: PathLike) -> None:
+    """Refuse an estimator from a folder without rules.
+
+    Raises:
+        ValueError: naming the folder.
+    """
+    if not estimator._explainers:
+        raise ValueError(
+            "Expected a run with rules, which `keras-mmil train` with --resume reads for a network "
+            f"that is trained. Received: {folder}, with a network but no rules"
+        )

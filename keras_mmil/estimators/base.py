@@ -1,6 +1,5 @@
 """What both estimators share."""
 
-import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -19,7 +18,7 @@ from keras_mmil.estimators._given import Target, path_of, weights_of
 from keras_mmil.estimators._kept import Kept
 from keras_mmil.estimators._rules import Interpreted
 from keras_mmil.estimators._training import divided, trained
-from keras_mmil.functional.seeds import seeded
+from keras_mmil.functional.seeds import alone, seeded
 from keras_mmil.records import Schema
 from keras_mmil.zoo.records import Labels, records_model
 
@@ -85,6 +84,10 @@ class NestedEstimator(Interpreted):
     ) -> Self:
         """Infer the schema, build the network, and train it.
 
+        Threads train one after the other, as the random numbers of a process are one sequence;
+        for trainings side by side use processes. With an int as `random_state`, what the program
+        draws at random elsewhere stays as it is.
+
         Args:
             X: records: a list of dicts, a path, a DataFrame, or whatever `Schema.infer` takes.
             y: a label for each record, as an array; or the path of a field of the records, which
@@ -134,7 +137,7 @@ class NestedEstimator(Interpreted):
                 )
         data = ragged.take((x, targets, weights), parts[0])
         validation = parts[1] if parts[1] is None else ragged.take((x, targets, weights), parts[1])
-        with contextlib.nullcontext() if self.random_state is None else seeded(seed):
+        with alone if self.random_state is None else seeded(seed):
             self.model_, self.history_ = trained(
                 lambda: self._build(labels),
                 data,

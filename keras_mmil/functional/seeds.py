@@ -4,6 +4,7 @@ import contextlib
 import functools
 import operator
 import random
+import threading
 from collections.abc import Iterator
 
 import keras
@@ -13,15 +14,20 @@ from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 from keras.src.utils.rng_utils import GLOBAL_RANDOM_SEED
 from tensorflow.python.eager import context
 
-__all__ = ["seeded"]
+__all__ = ["alone", "seeded"]
 
 _OF_KERAS = GLOBAL_RANDOM_SEED, GLOBAL_SEED_GENERATOR
 _OF_TENSORFLOW = "_seed", "_rng"
+
+# Held while random numbers of the process are drawn: they are one sequence for all threads.
+alone = threading.RLock()
 
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[keras.random.SeedGenerator]:
     """Let all random numbers in a block that have no seed of their own follow from this one.
+
+    Other threads wait until it ends, before they begin such a block.
 
     After the block Python, NumPy, Keras and TensorFlow draw on as if nothing had been drawn in it.
     (TensorFlow begins again where a seed is given to an operation itself.)
@@ -33,6 +39,11 @@ def seeded(seed: int) -> Iterator[keras.random.SeedGenerator]:
         The `keras.random.SeedGenerator` that Keras draws from where no other is given. It is the
         same in all blocks, as compiled functions, which may be used in several, are bound to it.
     """
+    with alone:
+        yield from _seeded(seed)
+
+
+def _seeded(seed: int) -> Iterator[keras.random.SeedGenerator]:
     eager = context.context()
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     of_keras = {name: global_state.get_global_attribute(name) for name in _OF_KERAS}

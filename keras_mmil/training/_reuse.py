@@ -51,13 +51,23 @@ def _are_alike(model: keras.Model, used: keras.Model) -> bool:
 
 
 def architecture(model: keras.Model) -> str | None:
-    """A model's configuration, without the numbers in automatic names; None if it has none."""
+    """A model's configuration; None if it has none.
+
+    Neither the numbers in automatic names nor the addresses of shared objects are in it, which are
+    others in each process.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about lambdas, which are not to be loaded
-            return re.sub(r'(?<=[a-z])_\d+"', '"', model.to_json())
+            found = re.sub(r'(?<=[a-z])_\d+"', '"', model.to_json())
     except (NotImplementedError, TypeError, ValueError):
         return None
+    numbers: dict[str, str] = {}
+    return re.sub(
+        r'(?<="shared_object_id": )\d+',
+        lambda match: numbers.setdefault(match[0], str(len(numbers))),
+        found,
+    )
 
 
 def _states(model: keras.Model) -> list[keras.Variable]:

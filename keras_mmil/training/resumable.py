@@ -96,29 +96,35 @@ def fit_resumable(
             checkpoint.clear()
         model = build()
         x = InputChecks(model)(x)
+        n, n_outputs = ragged.n_top_bags(x), len(model.outputs)
+        y = check_labels(y, n, n_outputs)
+        weights = check_weights(sample_weight, n, n_outputs)
         settings = {
             "x": fingerprint(x),
             "y": fingerprint(y),
-            "sample_weight": None if sample_weight is None else fingerprint(sample_weight),
+            "sample_weight": None if weights is None else fingerprint(weights),
             "validation_data": None
             if validation_data is None
             else fingerprint((InputChecks(model)(validation_data[0]), *validation_data[1:])),
-            "model": fingerprint(np.frombuffer((architecture(model) or "").encode(), np.uint8)),
+            "model": _network(model),
             "seed": seed,
             "batch_size": batch_size,
             "shuffle": shuffle,
         }
         restored = checkpoint.restore()
         if restored is not None:
+            if settings["model"] is None:
+                raise ValueError(
+                    "Expected a model that Keras can serialize, to resume its training: of others "
+                    "nobody knows whether they are the same. "
+                    f"Received: {model.name}, of a layer without a configuration"
+                )
             check_settings(checkpoint.folder, settings)
             model = restored
         elif leads:
             write_settings(checkpoint.folder, settings)
         finished = len(checkpoint.history)
         if finished < epochs and not _is_over(checkpoint, patience):
-            n, n_outputs = ragged.n_top_bags(x), len(model.outputs)
-            y = check_labels(y, n, n_outputs)
-            weights = check_weights(sample_weight, n, n_outputs)
             wrapped = model if wrap is None else wrap(model)
             further = [checkpoint, _Stop(checkpoint, patience)]
             wrapped.fit(
@@ -146,6 +152,12 @@ def fit_resumable(
             )
         of_chief(strategy, finished)  # waits until it has written its last file
         return load_network(checkpoint.best_path), checkpoint.history
+
+
+def _network(model: keras.Model) -> str | None:
+    """A digest of a model's configuration; None if it has none."""
+    configuration = architecture(model)
+    return None if configuration is None else fingerprint(configuration)
 
 
 def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:

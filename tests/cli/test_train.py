@@ -1,6 +1,7 @@
 """Own data in one command: figures against scikit-learn's, of what `predict` prints."""
 
 import csv
+import errno
 import json
 import re
 import sqlite3
@@ -17,6 +18,7 @@ from killed_runs import start_and_kill
 from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score
 
 from keras_mmil import NestedClassifier, NestedRegressor
+from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema
 from keras_mmil_cli.main import main
 
@@ -332,3 +334,58 @@ def test_a_run_without_data_leaves_no_folder(tmp_path, capsys):
     assert main(["train", str(path), "--target", "left", "--out", str(out)]) == 2
     assert "Expected at least 10 records" in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.slow
+def test_a_network_outlives_rules_that_fail(data, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "run"
+    command = ["train", str(data), "--target", "left", "--out", str(out), *SHORT]
+
+    def fails(*_, **__):
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Explainer, "fit", fails)
+        assert main(command) == 1
+    error = capsys.readouterr().err
+    assert "rules cannot be read: MemoryError: Unable to allocate 9 GiB" in error
+    assert str(out) in error
+    assert "--resume" in error
+    assert "fault of keras-mmil" not in error
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert len(predictions(out, data, tmp_path)) == 90
+    saved = ["export", str(out), "--to", "savedmodel", "--out", str(tmp_path / "served")]
+    assert main(saved) == 0
+    capsys.readouterr()
+    for refused in (
+        ["predict", str(out), str(data), "--explain"],
+        ["export", str(out), "--to", "prolog"],
+        ["report", str(out)],
+    ):
+        assert main(refused) == 2
+        assert f"Received: {out}, with a network but no rules" in capsys.readouterr().err
+    epochs = rows_of(out / "history.csv")
+    assert main([*command, "--resume"]) == 0
+    assert rows_of(out / "history.csv") == epochs
+    assert metrics.items() <= json.loads((out / "metrics.json").read_text()).items()
+    assert len(predictions(out, data, tmp_path, "--explain")) == 90
+
+
+def test_a_full_disk_and_a_full_memory_are_told_in_one_line(tmp_path, capsys, monkeypatch):
+    command = ["train", str(tmp_path / "x.jsonl"), "--target", "left", "--out", str(tmp_path / "r")]
+    errors = [OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "f")), MemoryError()]
+
+    def fails(_):
+        raise errors[0]
+
+    monkeypatch.setattr("keras_mmil.cli.train.train", fails)
+    assert main(command) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert f"no space is left on the disk of {tmp_path / 'f'}" in told[0]
+    assert told[0].endswith(" --resume")
+    errors.pop(0)
+    assert main(command) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert told[0].startswith("keras-mmil: the memory of this machine does not suffice; use fewer")

@@ -1,6 +1,8 @@
 """An interrupted training, continued, is the one that was not interrupted."""
 
 import os
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -296,6 +298,66 @@ def test_a_folder_is_of_one_training(tmp_path):
     (tmp_path / "training.json").unlink()
     with pytest.raises(ValueError, match="train anew"):
         fit_resumable(build, x, y, resume=True, **arguments)
+
+
+def build_with_shared():
+    bags = keras.Input((None, 2), ragged=True)
+    shared, start = keras.layers.Dense(2, activation="tanh"), keras.initializers.HeNormal(seed=1)
+    x = BagLayer(2, kernel_initializer=start)(bags)
+    x = keras.layers.Dense(2, kernel_initializer=start)(shared(shared(x)))
+    model = keras_mmil.Model(bags, keras.layers.Dense(1, activation="sigmoid")(x))
+    model.compile("adam", "binary_crossentropy")
+    return model
+
+
+def test_another_process_resumes(tmp_path):
+    """There, Keras counts layers from 0, and shared objects are at other addresses."""
+    x, y = data()
+    build_with_shared()  # now names have other numbers than there
+    fit_resumable(build_with_shared, x, y, folder=tmp_path / "a", epochs=1, verbose=0)
+    _, expected = fit_resumable(build_with_shared, x, y, folder=tmp_path / "b", epochs=2, verbose=0)
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import test_resumable as t\n"
+        "x, y = t.data()\n"
+        "_, found = t.fit_resumable(t.build_with_shared, x, list(y), folder=sys.argv[2], epochs=2, "
+        "resume=True, verbose=0)\n"
+        "print([epoch['loss'] for epoch in found])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program, os.path.dirname(__file__), str(tmp_path / "a")],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    losses = [float(loss) for loss in found.stdout.strip().splitlines()[-1][1:-1].split(",")]
+    np.testing.assert_allclose(losses, [epoch["loss"] for epoch in expected], rtol=1e-4)
+
+
+def test_a_model_without_configuration_is_not_resumed(tmp_path):
+    class Plain(keras.layers.Layer):
+        def __init__(self, factor):
+            super().__init__()
+            self.factor = factor
+
+        def call(self, x):
+            return x * self.factor
+
+        def get_config(self):
+            raise NotImplementedError
+
+    x, y = data()
+    arguments = {"folder": tmp_path, "epochs": 1, "verbose": 0}
+    fit_resumable(build, x, y, **arguments)
+
+    def other():
+        bags = keras.Input((None, 2), ragged=True)
+        model = keras_mmil.Model(bags, Plain(0.5)(keras.layers.Dense(1)(BagLayer(2)(bags))))
+        model.compile("adam", "mse")
+        return model
+
+    with pytest.raises(ValueError, match="Keras can serialize"):
+        fit_resumable(other, x, y, resume=True, **arguments)
 
 
 def test_an_epoch_of_nan_is_not_the_best(tmp_path):
