@@ -373,6 +373,7 @@ def test_a_network_outlives_rules_that_fail(data, tmp_path, capsys, monkeypatch)
 
 def test_a_full_disk_and_a_full_memory_are_told_in_one_line(tmp_path, capsys, monkeypatch):
     command = ["train", str(tmp_path / "x.jsonl"), "--target", "left", "--out", str(tmp_path / "r")]
+    (tmp_path / "x.jsonl").write_text('{"left": true}\n')
     errors = [OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "f")), MemoryError()]
 
     def fails(_):
