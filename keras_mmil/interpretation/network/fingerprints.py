@@ -74,8 +74,9 @@ def fingerprints(
     for name, part in inputs.items():
         values, splits = _flat(part, specs.get(name))
         found = _around(name, len(splits), len(inputs), paths)
-        around = (*found, *((name, i) for i in range(len(found), len(splits))))
-        columns[(*around, name)] = _numbers(values), splits
+        ordered = [(name, i) for i in range(len(found), len(splits))]
+        around: _Around = (*found, *ordered, name)
+        columns[around] = _numbers(values), splits
     n = ragged.n_top_bags(batch)
     # Which inputs there are is a part of the content; those of `Bags` are not the model's.
     names = np.full((n, 1), _hash(repr(sorted(inputs)).encode()))
