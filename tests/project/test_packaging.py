@@ -174,6 +174,7 @@ def test_extras(metadata):
         "ray",
         "serve",
         "test",
+        "test-all",
         "text",
     }
 
