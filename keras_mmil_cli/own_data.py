@@ -10,7 +10,7 @@ from keras_mmil_cli.quiet import quiet
 
 __all__ = ["add_commands"]
 
-_KEY = re.compile(r"[^=]*[^=.][.][^=]+=[^=]*[^=.][.][^=]+")
+_COLUMN = re.compile(r"[^=]*[^=.][.][^=]+")  # of a table
 _DATA = "file that ends in .jsonl, .ndjson, .json, .parquet, .csv or .tsv, or folder"
 _FORMS = ("sql", "prolog", "python", "json", "savedmodel")
 
@@ -121,7 +121,8 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="orders.customer=customers.id",
-        help="a column that refers to another; may be given repeatedly",
+        help="a column that refers to another; may be given repeatedly. Of keys of several columns "
+        "these, with commas: items.shop,items.number=orders.shop,orders.number",
     )
     tables.add_argument(
         "--tables", nargs="+", metavar="NAME", help="to read; by default those that keys name"
@@ -137,13 +138,23 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _key(text: str) -> tuple[str, str]:
-    if not _KEY.fullmatch(text):
+def _key(text: str) -> tuple[str | tuple[str, ...], str | tuple[str, ...]]:
+    sides = [_columns(side) for side in text.split("=")]
+    n = [1 if isinstance(side, str) else len(side) for side in sides]
+    if len(sides) != 2 or n[0] != n[1] or not all(sides):
         raise argparse.ArgumentTypeError(
-            f"expected a pair such as orders.customer=customers.id, received {text!r}"
+            "expected a pair such as orders.customer=customers.id, or of several columns "
+            f"items.shop,items.number=orders.shop,orders.number, received {text!r}"
         )
-    child, parent = text.split("=")
-    return child, parent
+    return sides[0], sides[1]
+
+
+def _columns(text: str) -> str | tuple[str, ...]:
+    """A column, or several with commas between them; "" for none."""
+    columns = tuple(text.split(","))
+    if len(columns) > 1 and all(map(_COLUMN.fullmatch, columns)):
+        return columns
+    return text if _COLUMN.fullmatch(text) else ""
 
 
 def _check_there(path: str, what: str) -> None:

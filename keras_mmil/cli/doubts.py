@@ -15,6 +15,7 @@ from keras_mmil.cli.train_options import TrainSettings
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.records import Schema
 from keras_mmil.records.fields import Field
+from keras_mmil.records.linking import columns_in
 from keras_mmil.records.statistics import Values
 
 __all__ = ["Doubt", "advice", "doubt_of_classes", "doubt_of_numbers", "hardly_repeated"]
@@ -140,7 +141,7 @@ def advice(
     lines.append(f"  - The other fields may have nothing to do with {settings.target}.")
     command = ["keras-mmil", "train", settings.data, "--target", settings.target]
     for key in settings.keys:
-        command += ["--key", "=".join(key)]
+        command += ["--key", "=".join(",".join(columns_in(side)) for side in key)]
     for name in ("task", "top", "split_by", "time"):
         value = getattr(settings, name)
         if value is not None:

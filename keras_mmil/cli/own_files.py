@@ -15,7 +15,7 @@ from keras_mmil._support.types import PathLike
 from keras_mmil.records import Schema, csv_files
 from keras_mmil.records.fields import scalar_types
 from keras_mmil.records.files import ENDINGS, Files, ending, found_files
-from keras_mmil.records.linking import Links, columns_of_table
+from keras_mmil.records.linking import Columns, Links, columns_in, columns_of_table
 from keras_mmil.records.opening import unpacked
 from keras_mmil.records.sources import batches, whole
 
@@ -63,7 +63,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def checksums(
-    path: PathLike, tables: Sequence[str] | None, keys: Sequence[Sequence[str]], top: str | None
+    path: PathLike, tables: Sequence[str] | None, keys: Sequence[Sequence[Columns]], top: str | None
 ) -> dict[str, str]:
     """SHA-256 of the files that are read, by their paths in the folder.
 
@@ -86,7 +86,7 @@ def read(
     path: PathLike,
     *,
     tables: Sequence[str] | None,
-    keys: Sequence[Sequence[str]],
+    keys: Sequence[Sequence[Columns]],
     top: str | None,
     orphans: str,
     target: str,
@@ -119,8 +119,7 @@ def read(
             return whole(Files(where, records, decimal)), None, []
         _check_not_of_tables(records, decimal)
         columns = {name: columns_of_table(name, file) for name, file in where.items()}
-        pairs = [(child, parent) for child, parent in keys]
-        links = Links.of(_top(columns, keys, target) if top is None else top, pairs, orphans)
+        links = Links.of(_top(columns, keys, target) if top is None else top, keys, orphans)
         return links.link(columns), links, sorted(_tables_in(Path(path)).keys() - where.keys())
 
 
@@ -168,7 +167,7 @@ def _check_not_of_tables(records: str | None, decimal: str | None) -> None:
 def _located(
     path: Path,
     tables: Sequence[str] | None,
-    keys: Sequence[Sequence[str]] | None,
+    keys: Sequence[Sequence[Columns]] | None,
     top: str | None,
 ) -> Path | dict[str, Path]:
     """The file or folder of the records, or the files of tables by name.
@@ -249,12 +248,13 @@ def _chosen(
     folder: Path,
     found: Mapping[str, Path],
     tables: Sequence[str] | None,
-    keys: Sequence[Sequence[str]],
+    keys: Sequence[Sequence[Columns]],
     top: str | None,
 ) -> dict[str, Path]:
     """The tables that are named, or else those that keys lead to."""
-    columns = [column for pair in keys for column in pair]
-    if unlinked := [x for x in columns if not any(x.startswith(f"{name}.") for name in found)]:
+    columns = [column for pair in keys for side in pair for column in columns_in(side)]
+    tables_of = {column: _table_of(column, found) for column in columns}
+    if unlinked := [column for column, name in tables_of.items() if name is None]:
         raise ValueError(
             f"Expected the tables of the keys in {folder}. Received: {unlinked[0]}, of no table "
             f"there{did_you_mean(unlinked[0].partition('.')[0], found)}"
@@ -266,12 +266,17 @@ def _chosen(
             )
     if tables:
         return {name: found[name] for name in tables}
-    linked = {name for name in found if any(x.startswith(f"{name}.") for x in columns)}
-    return {name: file for name, file in found.items() if name in linked or name == top}
+    linked = {top, *tables_of.values()}
+    return {name: file for name, file in found.items() if name in linked}
+
+
+def _table_of(column: str, tables: Iterable[str]) -> str | None:
+    """The table of a column: of several names that it may begin with, the longest."""
+    return max((name for name in tables if column.startswith(f"{name}.")), key=len, default=None)
 
 
 def _top(
-    columns: Mapping[str, Mapping[str, pa.Array]], keys: Sequence[Sequence[str]], target: str
+    columns: Mapping[str, Mapping[str, pa.Array]], keys: Sequence[Sequence[Columns]], target: str
 ) -> str:
     """The table that has the target; of several the one that refers to no other."""
     names = {target, target.partition(".")[0]}
@@ -283,7 +288,7 @@ def _top(
             f"Received: {target}{did_you_mean(target, known)}"
         )
     if len(found) > 1:
-        children = {name for name in found for child, _ in keys if child.startswith(f"{name}.")}
+        children = {_table_of(columns_in(child)[0], columns) for child, _ in keys}
         found = [name for name in found if name not in children] or found
     if len(found) > 1:
         raise ValueError(

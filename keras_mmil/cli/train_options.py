@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import NoneType
@@ -12,6 +12,7 @@ from keras_mmil._support.types import PathLike
 from keras_mmil.cli.own_files import checksums
 from keras_mmil.cli.run_folder import SETTINGS, read_settings
 from keras_mmil.records import Schema
+from keras_mmil.records.linking import Columns
 
 __all__ = ["TrainOptions", "TrainSettings", "how_read"]
 
@@ -25,7 +26,7 @@ class TrainOptions:
         target: path of the field to predict.
         task: "classification" or "regression"; None for what the target's kind says.
         tables: names of those of the folder to read; None for all.
-        keys: pairs of a column that refers and the column that it refers to.
+        keys: pairs of a column that refers and the column that it refers to, or of tuples of such.
         top: name of the table whose rows are the records; None for the one that has the target.
         orphans: "raise" or "drop", what to do with rows that refer to none.
         records, decimal: how files are read, same as in `keras_mmil.records.Files`.
@@ -46,7 +47,7 @@ class TrainOptions:
     target: str
     task: str | None = None
     tables: list[str] | None = None
-    keys: list[tuple[str, str]] = field(default_factory=list)
+    keys: list[tuple[Columns, Columns]] = field(default_factory=list)
     top: str | None = None
     orphans: str = "raise"
     records: str | None = None
@@ -90,7 +91,7 @@ class TrainSettings:
     target: str
     task: str | None
     tables: list[str] | None
-    keys: list[list[str]]
+    keys: list[list[str | list[str]]]
     top: str | None
     orphans: str
     records: str | None
@@ -117,7 +118,7 @@ class TrainSettings:
         names = {each.name for each in fields(cls)} & {each.name for each in fields(options)}
         given = {name: getattr(options, name) for name in names}
         given |= {"data": str(Path(options.data).absolute()), "choices": {}}
-        given["keys"] = [list(pair) for pair in options.keys]
+        given["keys"] = _plain(options.keys)
         if options.schema is not None:
             given |= _of_schema(options.schema, given)
         files = checksums(options.data, options.tables, given["keys"], given["top"])
@@ -173,13 +174,18 @@ def how_read(run: PathLike) -> dict[str, str | None]:
     return {"records": settings.records, "decimal": settings.decimal}
 
 
+def _plain(keys: Iterable[tuple[Columns, Columns]]) -> list[list[str | list[str]]]:
+    """Keys as JSON knows them."""
+    return [[side if isinstance(side, str) else list(side) for side in pair] for pair in keys]
+
+
 def _of_schema(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a file of a schema has: choices, and how tables are linked."""
     schema = Schema.load(path)
     found: dict[str, Any] = {"choices": schema.choices}
     if schema.links is None:
         return found
-    keys = [list(pair) for pair in schema.links.keys]
+    keys = _plain(schema.links.keys)
     if given["keys"] not in ([], keys) or given["top"] not in (None, schema.links.top):
         raise ValueError(
             f"Expected the keys of the schema in {path}, {keys} from {schema.links.top!r}. "

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from keras_mmil.records import arrow
+from keras_mmil.records.exact import WIDE
 from keras_mmil.records.opening import DAMAGES, TextFile, check_packing, largest_record, unpacked
 
 __all__ = ["columns", "table", "texts", "typed"]
@@ -306,8 +307,9 @@ def _trimmed(column: pa.Array) -> pa.Array:
 def _numbers(cells: pa.Array, decimal: str) -> pa.Array:
     cells = pc.utf8_ltrim(pc.replace_substring(cells, decimal, "."), "+")
     if _all(cells, _INTEGER):
-        try:
-            return cells.cast(pa.int64())
-        except pa.ArrowInvalid:
-            pass  # too large for integers
+        for type_ in (pa.int64(), WIDE):
+            try:
+                return cells.cast(type_)
+            except pa.ArrowInvalid:
+                pass  # too large
     return cells.cast(pa.float64())

@@ -56,11 +56,11 @@ def _links(content: Any) -> Links | None:
     is_right = isinstance(content, dict) and content.keys() == {"top", "keys", "orphans"}
     _expect(is_right and isinstance(content["top"], str), "tables", content)
     keys = content["keys"]
-    are_pairs = isinstance(keys, list) and all(isinstance(x, list) and len(x) == 2 for x in keys)
-    _expect(are_pairs and all(isinstance(x, str) for pair in keys for x in pair), "keys", keys)
-    return Links(
-        content["top"], tuple((child, parent) for child, parent in keys), content["orphans"]
-    )
+    try:
+        pairs = Links.of(content["top"], keys, "raise").keys
+    except (TypeError, ValueError):
+        raise _wrong("keys", keys) from None
+    return Links(content["top"], pairs, content["orphans"])
 
 
 def _expect(is_right: bool, where: str, received: object) -> None:

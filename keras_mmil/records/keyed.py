@@ -88,7 +88,10 @@ def _objects(array: pa.Array, path: str) -> list[Any]:
     for type_, alternative in arrow.alternatives(array, path).items():
         part = arrow.present(alternative, path)
         at = range(len(array)) if part.at is None else part.at
-        for i, value in zip(at, _OBJECTS.get(type_, _values)(part.values, path), strict=True):
+        values = part.values
+        if pa.types.is_decimal(alternative.type) or pa.types.is_uint64(alternative.type):
+            values = alternative.drop_null()  # exact, where the part has floats
+        for i, value in zip(at, _OBJECTS.get(type_, _values)(values, path), strict=True):
             objects[i] = value
     return objects
 

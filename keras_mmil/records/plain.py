@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from keras_mmil.records import arrow
+from keras_mmil.records.exact import WIDE
 from keras_mmil.records.paths import child
 
 __all__ = ["in_batches", "name_of", "records_to_arrow", "to_arrow"]
@@ -22,6 +23,7 @@ __all__ = ["in_batches", "name_of", "records_to_arrow", "to_arrow"]
 _ROWS = 10_000  # records of a batch
 _FIELDS = 1000  # of records that stay records in an array with many cells
 _CELLS = 2**26  # records times different keys at a place, in an array with a column for each key
+_EXACT = 2.0**53  # up to there floats tell integers apart
 _TIMES = datetime.datetime, datetime.date, np.datetime64
 _NUMBERS = Real, Decimal, datetime.timedelta, datetime.time
 _BAGS = list, tuple, set, frozenset, np.ndarray
@@ -184,14 +186,24 @@ def _fields_of(value: Any) -> Mapping[Any, Any] | None:
 
 
 def _numbers(values: list[Any], path: str, is_wide: bool) -> pa.Array:
-    if all(
-        x is None or isinstance(x, int) or (type(x) is float and x.is_integer()) for x in values
-    ):
-        try:
-            return pa.array(values, pa.int64())  # exact, where all are integers
-        except (pa.ArrowException, OverflowError):
-            pass
+    if all(x is None or _is_whole(x) for x in values):  # exact, where all are integers
+        integers = [None if x is None else int(x) for x in values]
+        for type_ in (pa.int64(), WIDE):
+            try:
+                return pa.array(integers, type_)
+            except (pa.ArrowException, OverflowError):
+                pass  # too large
     return pa.array([math.nan if x is None else _number(x) for x in values], from_pandas=True)
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, int):
+        return True
+    if type(value) is float:
+        return value.is_integer() and abs(value) <= _EXACT
+    if isinstance(value, Decimal):
+        return value.is_finite() and value == value.to_integral_value()
+    return isinstance(value, np.integer) and not isinstance(value, np.timedelta64)
 
 
 def _number(value: Any) -> float:

@@ -9,7 +9,7 @@ from keras_mmil._support.types import PathLike
 from keras_mmil.records import encoding
 from keras_mmil.records.choices import applicable
 from keras_mmil.records.fields import Field, scalar_types, tree
-from keras_mmil.records.linking import Links
+from keras_mmil.records.linking import Columns, Links
 from keras_mmil.records.observing import observe
 from keras_mmil.records.parts import Parts
 from keras_mmil.records.reading import Reader, wanted
@@ -108,7 +108,7 @@ class Schema(Parts):
         cls,
         tables: Mapping[str, Any],
         top: str,
-        keys: Iterable[tuple[str, str]],
+        keys: Iterable[tuple[Columns, Columns]],
         orphans: str = "raise",
     ) -> Self:
         """The schema of linked tables, which takes such tables wherever it takes records.

@@ -1,5 +1,6 @@
 """Own data that are read, or refused with the name of what is wrong; nothing is trained here."""
 
+import argparse
 import gzip
 import json
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from keras_mmil.cli.own_data import OwnData
 from keras_mmil.cli.own_files import did_you_mean, new_records
 from keras_mmil.cli.train_options import TrainOptions, TrainSettings, how_read
+from keras_mmil.records import Schema
+from keras_mmil_cli.own_data import add_commands
 
 CUSTOMERS = own_records.customers()
 KEYS = [tuple(key.split("=")) for key in own_records.KEYS]
@@ -273,6 +276,34 @@ def test_choices_of_a_schema(lines, tmp_path):
     other = own_records.write_lines(tmp_path / "x.jsonl", records)
     with pytest.raises(ValueError, match=r"choices about fields .* Received: city"):
         own(other, "left", schema=str(tmp_path / "schema.json"))
+
+
+def test_keys_of_several_columns(tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    lines = [f"{i % 3},{i // 3},{'ab'[i % 2]}" for i in range(30)]
+    (folder / "shop.orders.csv").write_text("\n".join(["shop,number,kind", *lines]))
+    lines = [f"{i % 3},{i // 3},{price}" for i in range(30) for price in range(i % 4)]
+    (folder / "items.csv").write_text("\n".join(["shop,number,price", *lines]))
+    (folder / "shop.csv").write_text("id\n1\n")
+    text = "items.shop,items.number=shop.orders.shop,shop.orders.number"
+    arguments = ["train", str(folder), "--target", "kind", "--key", text]
+    parser = argparse.ArgumentParser()
+    add_commands(parser.add_subparsers())
+    options = TrainOptions.of(parser.parse_args(arguments))
+    settings = TrainSettings.of(options)
+    assert set(settings.files) == {"shop.orders.csv", "items.csv"}
+    assert TrainSettings.from_dict(json.loads(json.dumps(settings.to_dict())), folder) == settings
+    data = OwnData.of(settings)
+    assert [len(record["items"]) for record in data.records.to_pylist()] == [
+        i % 4 for i in range(30)
+    ]
+    data.schema.save(tmp_path / "schema.json")
+    pieces = new_records(Schema.load(tmp_path / "schema.json"), folder)
+    assert pa.concat_arrays([*pieces]).to_pylist() == data.records.to_pylist()
+    for wrong in ("items.shop,items.number=shop.orders.shop", "a=b", "a.b", "a.b=c.d=e.f"):
+        with pytest.raises(SystemExit):
+            parser.parse_args([*arguments[:-1], wrong])
 
 
 def test_keys_that_are_not_those_of_the_schema(tables, tmp_path):
