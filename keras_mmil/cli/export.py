@@ -1,6 +1,7 @@
 """Rules and networks of runs, for other programs."""
 
 import sys
+import warnings
 from pathlib import Path
 
 import keras
@@ -53,6 +54,12 @@ def export(
         model = estimator.model_
     if to == _SAVED_MODEL:
         assert out is not None  # the command line asks for it
+        if isinstance(estimator, NestedRegressor) and estimator.offset_:
+            warnings.warn(
+                f"The outputs of the network are numbers minus {estimator.offset_!r}, as float32 "
+                "would not tell them apart.",
+                stacklevel=2,
+            )
         _save_model(model, Path(out))
         return
     if estimator is not None:

@@ -1,5 +1,6 @@
 """Own records, with what is to be predicted of them, divided for training, validation and test."""
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from keras_mmil._support.types import Array, Bools, Ints
 from keras_mmil.cli.own_files import did_you_mean, read, users_errors
 from keras_mmil.cli.splitting import Split, at_random, by_group, by_time
 from keras_mmil.cli.train_options import TrainSettings
-from keras_mmil.records import Schema
+from keras_mmil.records import Schema, arrow
 from keras_mmil.records.columns import numbers_at, values_at
 from keras_mmil.records.paths import child
 
@@ -25,6 +26,7 @@ __all__ = ["OwnData"]
 _LEAST = 10  # records
 _FEW = 10  # different integers that may well be classes
 _MOST_SHOWN = 8  # classes
+_OF_TYPE = re.compile(r"<\w+>$")  # of a path, where there are values of several types
 _PARTS = ("training", "validation", "test")
 
 
@@ -36,7 +38,7 @@ class OwnData:
         name: of the file or folder that they are from.
         records: all of them, an Arrow array.
         schema: of all of them, with all choices.
-        target: path of what is to be predicted.
+        target: path of what is to be predicted, in `schema_of_training`.
         is_number: whether that is a number, and not one of some classes.
         split: numbers of the records of each part.
         about: what is to be said of target and parts, lines of text.
@@ -134,9 +136,11 @@ class _Reader:
         values = values_at(schema, self.records.take(pa.array(chosen)), settings.target).values
         classes: Ints = np.zeros(len(chosen), np.int64)
         if is_number:
-            about.append(self._about_number(values))
+            about.append(self._about_number(arrow.as_numpy(values)))
         else:
             names, classes = _classes(values)
+            if all(isinstance(name, float) and name.is_integer() for name in names):
+                names = [int(name) for name in names]
             names = list(map(bool, names)) if schema[settings.target].kind == "boolean" else names
             about.append(self._about_classes(names, classes))
         split, how = self._split(chosen, classes, is_number)
@@ -146,7 +150,9 @@ class _Reader:
         split = Split(*(chosen[part] for part in split))
         about.append(f"Parts: {sizes}; {how}")
         name = Path(settings.data).name
-        return make(name, self.records, schema, settings.target, is_number, split, tuple(about))
+        # Those that are left have values of one type there, and so a plain path.
+        target = _OF_TYPE.sub("", settings.target)
+        return make(name, self.records, schema, target, is_number, split, tuple(about))
 
     def _with_paths(self) -> TrainSettings:
         """The settings with the paths of fields that are given by their plain names."""
@@ -195,6 +201,8 @@ class _Reader:
                 f"{hint if part.type == 'text' and part.kind != 'time' else ''}"
             )
         is_number = part.kind == "number" if task is None else task == "regression"
+        if is_number and part.type == "boolean":  # they are 0 and 1
+            return True
         if is_number != (part.kind == "number") and (is_number or part.kind not in _CLASSES):
             try:
                 schema[target] = "number" if is_number else "category"
@@ -230,8 +238,8 @@ class _Reader:
             )
         return is_left, [about]
 
-    def _about_number(self, values: pa.Array) -> str:
-        target, y = self.settings.target, np.asarray(values, np.float64)
+    def _about_number(self, values: Array) -> str:
+        target, y = self.settings.target, values.astype(np.float64)
         if y.min() == y.max():
             raise ValueError(
                 f"Expected different numbers to predict. Received: --target {target}, which is "

@@ -95,7 +95,7 @@ def train(options: TrainOptions) -> Trained:
         f"Training: {len(history)} epochs; the loss on the records for validation was lowest in "
         f"epoch {best['epoch'] + 1:.0f}, {best['val_loss']:.4g}"
     )
-    estimator.save(folder.path)  # now the network is not lost, whatever comes
+    estimator.save(folder.path, overwrite=True)  # now the network is not lost, whatever comes
     metrics = {**run.figures, "train_minutes": sum(epoch["seconds"] for epoch in history) / 60}
     print("Reading the rules …", flush=True)
     try:
@@ -110,7 +110,7 @@ def train(options: TrainOptions) -> Trained:
             "without --explain. To try the rules again, which trains no more, repeat the command "
             "with --resume; where memory was short, on a machine with more."
         ) from error
-    estimator.save(folder.path)
+    estimator.save(folder.path, overwrite=True)
     _write(run, metrics, folder)
     lost = run.doubt is not None and run.doubt.is_lost
     _print_sentences(estimator.rules_.in_words(), "no finding, see the end" if lost else "")

@@ -88,7 +88,7 @@ class TrainedRun:
                 "test_accuracy": estimator.score(test, data.target),
                 "test_accuracy_majority": majority(y),
             }
-        _, known = estimator.schema_.read(data.take(data.split.train), data.target)
+        _, known, _ = estimator.schema_.read_labelled(data.take(data.split.train), data.target)
         predicted = estimator.predict(test)
         mean, median = (np.full(len(y), middle(known)) for middle in (np.mean, np.median))
         return {
@@ -117,7 +117,8 @@ class TrainedRun:
     def _test(self) -> tuple[Any, Array]:
         """The records for test as the network takes them, and their labels."""
         records = self.data.take(self.data.split.test)
-        return self.estimator.schema_.read(records, self.data.target)
+        x, y, _ = self.estimator.schema_.read_labelled(records, self.data.target)
+        return x, y
 
 
 def trained_run(folder: PathLike) -> TrainedRun:
@@ -142,7 +143,13 @@ def trained_run(folder: PathLike) -> TrainedRun:
         )
     estimator = load(folder)
     check_has_rules(estimator, folder)
-    return TrainedRun(estimator, OwnData.of(settings))
+    data = OwnData.of(settings)
+    if (estimator.target_, isinstance(estimator, NestedRegressor)) != (data.target, data.is_number):
+        raise ValueError(
+            f"Expected an estimator of the settings, for {data.target}. Received: {folder}, with a "
+            f"{type(estimator).__name__} for {estimator.target_}"
+        )
+    return TrainedRun(estimator, data)
 
 
 def check_has_rules(estimator: NestedClassifier | NestedRegressor, folder: PathLike) -> None:

@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_mmil._support.labels import check_weights
-from keras_mmil._support.types import Floats
+from keras_mmil._support.types import Array, Bools, Floats
+from keras_mmil.records.targets import warn_of_missing
 
-__all__ = ["Target", "path_of", "weights_of"]
+__all__ = ["Target", "labels_of", "path_of", "weights_of"]
 
 # Labels of the records: an array, or the path of a field in them, or a tuple of several.
 Target: TypeAlias = str | tuple[str, ...] | npt.ArrayLike
@@ -29,3 +30,33 @@ def path_of(y: Any) -> str | list[str] | None:
     if isinstance(y, tuple) and y and all(isinstance(path, str) for path in y):
         return list(y)
     return y if isinstance(y, str) else None
+
+
+def labels_of(given: Any, n: int) -> tuple[Array, Bools]:
+    """Labels of those records that have one, and which do.
+
+    Args:
+        given: labels of the records, of which None and NaN are missing: [records], or
+            [records, labels].
+        n: how many records there are.
+
+    Raises:
+        ValueError: if there are not as many.
+    """
+    labels = np.asarray(given)
+    if labels.ndim == 0 or len(labels) != n:
+        found = f"{len(labels)} labels" if labels.ndim else repr(given)
+        raise ValueError(f"Expected one label for each of {n} records. Received: {found}")
+    if labels.dtype.kind not in "fO":
+        return labels, np.ones(n, bool)
+    missing: Bools = np.array([_is_missing(x) for x in labels.ravel().tolist()], bool)
+    are_there = ~missing.reshape(n, -1).any(axis=1)
+    left = labels[are_there]
+    if labels.dtype.kind == "O" and not are_there.all():
+        left = np.array(left.tolist())  # of numbers, now that all of them are there
+    warn_of_missing(are_there, "y")
+    return left, are_there
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or type(label).__name__ == "NAType" or label != label

@@ -7,6 +7,7 @@ import keras
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from keras_mmil import ragged
 from keras_mmil._support.types import Array, Floats
 from keras_mmil.estimators._given import Target
 from keras_mmil.estimators._kept import Kept
@@ -26,6 +27,7 @@ class Interpreted(BaseEstimator):
     """
 
     explainer: Mapping[str, Any] | None
+    keep_data: bool
     verbose: int
     target_: str | list[str] | None
     schema_: Schema
@@ -57,16 +59,19 @@ class Interpreted(BaseEstimator):
 
         Raises:
             NotFittedError: before `fit`.
-            ValueError: if there is no such label; or if the estimator is from a file, and had not
-                been asked for rules when it was saved.
+            ValueError: if there is no such label; or if the estimator is from a file or a pickle
+                without its training records, and had not been asked for rules before.
         """
         check_is_fitted(self, "model_")
+        label = self._label(label)
         if label not in self._explainers:
             arguments = self._explained(label)
             if self._kept is None:
                 raise ValueError(
-                    "Expected an estimator that had been asked for its rules before it was saved: "
-                    "the training data are not in its files. Received: one without rules"
+                    "Expected an estimator that had been asked for its rules before it was saved, "
+                    "pickled or copied, as the training records are left out then: ask for "
+                    "`rules_` before, or pickle one with keep_data=True. "
+                    "Received: one without rules"
                 )
             arguments |= {"verbose": self.verbose, **(self.explainer or {})}
             x, x_valid = (None if part is None else part.tensors() for part in self._kept)
@@ -84,7 +89,8 @@ class Interpreted(BaseEstimator):
             X: records.
             label: one of several labels; None where there is but one.
         """
-        return self.explainer_of(label).explain(self._read(X))
+        explainer, x = self.explainer_of(label), self._read(X)
+        return explainer.explain(x) if ragged.n_top_bags(x) else []
 
     def report(
         self, X: Any, y: Target | None = None, label: str | None = None, **arguments: Any
@@ -115,6 +121,17 @@ class Interpreted(BaseEstimator):
             label: one of several labels; None where there is but one.
         """
         raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles hold: all but the training records, unless `keep_data`."""
+        state: dict[str, Any] = super().__getstate__()
+        if "_kept" in state and not self.keep_data:
+            state = state | {"_kept": None}
+        return state
+
+    def _label(self, label: Any) -> Any:
+        """A label as it is among `classes_`, where it is of a type of NumPy."""
+        return label
 
     def _labelled(self, X: Any, y: Target) -> tuple[Any, Array, Floats]:
         """Records as the network takes them, their labels as they are given, and weights."""

@@ -20,23 +20,30 @@ from keras_mmil.records import Schema
 
 __all__ = ["STATE", "load", "save"]
 
-_FORMAT = 2
+_FORMAT = 3
 STATE, _MODEL, _SCHEMA, _RULES = "estimator.json", "model.keras", "schema.json", "rules"
 _FILES = re.compile(r"files-[0-9a-f]{16}")
 _PAIRS = "pairs"
+_N_SHOWN = 3
 _NOT_SAVED = ("schema", "random_state")  # the one is beside it as `schema_`
 _ERRORS = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 Estimator = TypeVar("Estimator")
 
 
-def save(estimator: Any, folder: PathLike) -> None:
+def save(estimator: Any, folder: PathLike, *, overwrite: bool = False) -> None:
     """Write a fitted estimator.
+
+    Raises:
+        FileExistsError: if the folder holds something else, and `overwrite` is false.
+        ValueError: if a parameter is nothing that JSON knows.
 
     Its files are in a folder of their own, whose name `estimator.json` says, with their checksums.
     So the folder turns from an old estimator into the new one at once, when that is replaced.
     """
     folder = Path(folder)
+    if not overwrite:
+        _check_is_ours(folder)
     parameters = {
         name: _plain(name, value)
         for name, value in estimator.get_params(deep=False).items()
@@ -71,6 +78,19 @@ def save(estimator: Any, folder: PathLike) -> None:
     remove_abandoned((path for path in others if path != files), folder / STATE)
 
 
+def _check_is_ours(folder: Path) -> None:
+    """Raise FileExistsError if a folder holds something else than an estimator."""
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"Expected a folder to save to. Received: {folder}, a file")
+    others = [] if not folder.exists() else sorted(path.name for path in folder.iterdir())
+    if others and _files_of_saved(folder) is None:
+        shown = ", ".join(others[:_N_SHOWN]) + (", …" if len(others) > _N_SHOWN else "")
+        raise FileExistsError(
+            "Expected a new or empty folder, or that of a saved estimator (or overwrite=True, which "
+            f"leaves other files where they are). Received: {folder} with {shown}"
+        )
+
+
 def load(cls: type[Estimator], folder: PathLike) -> Estimator:
     """Read what `save` wrote.
 
@@ -94,6 +114,8 @@ def load(cls: type[Estimator], folder: PathLike) -> Estimator:
         raise ValueError(f"Expected a {cls.__name__} in {folder}. Received: {error}") from error
     estimator.schema_ = Schema.load(files / _SCHEMA)
     estimator.model_ = load_network(files / _MODEL)
+    if wrong := estimator._unlike_model():
+        raise ValueError(f"Expected a {cls.__name__} in {folder}. Received: {wrong}")
     estimator._kept = None
     estimator._explainers = {
         label: Explainer.load(
@@ -147,7 +169,8 @@ def _wrong(cls: type, content: Any) -> str:
         return f"fitted {sorted(unknown)}"
     if not _FILES.fullmatch(content["folder"]):
         return f"folder={content['folder']!r}"
-    if not all(label is None or isinstance(label, str) for label in content["rules_of"]):
+    labels = content["fitted"].get("classes_", [])
+    if not all(label is None or label in labels for label in content["rules_of"]):
         return f"rules_of={content['rules_of']!r}"
     target = content.get("target")
     paths = target if isinstance(target, list) else [target or ""]

@@ -14,7 +14,7 @@ from keras_mmil import ragged
 from keras_mmil._support.checks import is_int
 from keras_mmil._support.types import Array, Floats, Ints, PathLike
 from keras_mmil.estimators import _storage
-from keras_mmil.estimators._given import Target, path_of, weights_of
+from keras_mmil.estimators._given import Target, labels_of, path_of, weights_of
 from keras_mmil.estimators._kept import Kept
 from keras_mmil.estimators._rules import Interpreted
 from keras_mmil.estimators._training import divided, trained
@@ -50,6 +50,7 @@ class NestedEstimator(Interpreted):
         patience: int | None = 10,
         explainer: Mapping[str, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
+        keep_data: bool = False,
         verbose: int = 0,
     ) -> None:
         self.schema = schema
@@ -69,6 +70,7 @@ class NestedEstimator(Interpreted):
         self.patience = patience
         self.explainer = explainer
         self.random_state = random_state
+        self.keep_data = keep_data
         self.verbose = verbose
 
     def fit(
@@ -91,7 +93,8 @@ class NestedEstimator(Interpreted):
         Args:
             X: records: a list of dicts, a path, a DataFrame, or whatever `Schema.infer` takes.
             y: a label for each record, as an array; or the path of a field of the records, which
-                then is not read as one of their parts; or a tuple of several paths.
+                then is not read as one of their parts; or a tuple of several paths. Records
+                without a label (None, NaN) are left out, with a warning of how many.
             sample_weight: of the records, numbers ≥ 0, [records]; None for equal ones. They weigh
                 the loss, also where training stops by it. Rules are learned of all records alike.
             validation_data: further records to stop by and to choose rules on, `(X, y)` or
@@ -163,16 +166,22 @@ class NestedEstimator(Interpreted):
         """
         return {"prediction": self._decide(outputs)}
 
-    def save(self, folder: PathLike) -> None:
+    def save(self, folder: PathLike, *, overwrite: bool = False) -> None:
         """Write the estimator to a folder: its schema and its parameters as JSON, its network as
-        Keras does, and its rules, if it has been asked for them.
+        Keras does, and its rules, if it has been asked for them. No records are written.
+
+        Args:
+            folder: new, empty, or with a saved estimator, which is replaced.
+            overwrite: whether to write to a folder that holds something else, too. What is there
+                stays, but for files of the same names.
 
         Raises:
             NotFittedError: before `fit`.
+            FileExistsError: if the folder holds something else.
             ValueError: if a parameter is an object that JSON does not know.
         """
         check_is_fitted(self, "model_")
-        _storage.save(self, folder)
+        _storage.save(self, folder, overwrite=overwrite)
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
@@ -196,20 +205,24 @@ class NestedEstimator(Interpreted):
     def _labelled(
         self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None
     ) -> tuple[Any, Array, Floats]:
-        """Records as the network takes them, their labels as they are given, and weights."""
+        """Records as the network takes them, their labels as they are given, and weights.
+
+        Those without a label are left out.
+        """
         if self.target_ is not None:
             if path_of(y) != self.target_:
                 raise ValueError(
                     f"Expected the same path for all records, {self.target_!r}. Received: {y!r}"
                 )
-            x, given = self.schema_.read(X, self.target_)
-            return x, given, weights_of(sample_weight, len(given))
-        x, given = self.schema_.read(X), np.asarray(y)
-        n = ragged.n_top_bags(x)
-        if given.ndim == 0 or len(given) != n:
-            found = f"{len(given)} labels" if given.ndim else repr(y)
-            raise ValueError(f"Expected one label for each of {n} records. Received: {found}")
-        return x, given, weights_of(sample_weight, n)
+            x, given, are_there = self.schema_.read_labelled(X, self.target_)
+        else:
+            x = self.schema_.read(X)
+            given, are_there = labels_of(y, ragged.n_top_bags(x))
+            if not are_there.all():
+                x = ragged.take(x, np.flatnonzero(are_there))
+        if not len(given):
+            raise ValueError(f"Expected labels of some records. Received: none of {len(are_there)}")
+        return x, given, weights_of(sample_weight, len(are_there))[are_there]
 
     def _read(self, X: Any) -> Any:
         """Records as the network takes them."""
@@ -218,17 +231,35 @@ class NestedEstimator(Interpreted):
         return self.schema_.read(X, without=self.target_ or ())
 
     def _predicted(self, X: Any) -> Array:
-        x = self._read(X)
+        return self._outputs(self._read(X))
+
+    def _outputs(self, x: Any) -> Array:
+        """The outputs of the network for records as it takes them; also for none."""
+        if not ragged.n_top_bags(x):
+            return np.zeros((0, self.model_.output_shape[-1]), self.model_.output.dtype)
         return np.asarray(self.model_.predict(x, verbose=0))
 
     def _decide(self, outputs: Array) -> Array:
         """What is predicted, by the outputs of the network."""
         raise NotImplementedError
 
-    def _true_labels(self, X: Any, y: Target) -> Any:
-        """Labels for a score: as given, or as the records hold them at a path."""
-        path = path_of(y)
-        return np.asarray(y) if path is None else self._decode(self.schema_.read(X, path)[1])
+    def _scored(self, X: Any, y: Target, sample_weight: Any) -> tuple[Array, Array, Floats]:
+        """True labels, predicted ones, and weights, of the records that have a label.
+
+        The records are read once: they may be an iterator.
+        """
+        check_is_fitted(self, "model_")
+        if path_of(y) is not None:
+            x, given, weights = self._labelled(X, y, sample_weight)
+            return self._decode(given), self._decide(self._outputs(x)), weights
+        x = self._read(X)
+        given, are_there = labels_of(y, ragged.n_top_bags(x))
+        weights = weights_of(sample_weight, len(are_there))[are_there]
+        return given, self._decide(self._outputs(x))[are_there], weights
+
+    def _unlike_model(self) -> str:
+        """What of a loaded estimator does not go with its network and schema; empty if all does."""
+        return ""
 
     def _build(self, labels: Labels) -> keras.Model:
         schema = self.schema_

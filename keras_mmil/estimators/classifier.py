@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.checks import check_number
 from keras_mmil._support.types import Array, Floats
@@ -40,6 +39,9 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         explainer: dict of arguments of the `Explainer`.
         random_state: int or RandomState that all random numbers follow from; None for other ones
             each time.
+        keep_data: whether copies and pickles hold the records that the estimator was fitted on, as
+            it does itself: rules are learned of them when they are first asked for. Without them,
+            ask for the rules before.
         verbose: as of `keras.Model.fit`, and of the `Explainer`.
 
     Attributes:
@@ -80,6 +82,7 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         patience: int | None = 10,
         explainer: Any = None,
         random_state: Any = None,
+        keep_data: bool = False,
         verbose: int = 0,
     ) -> None:
         super().__init__(
@@ -100,6 +103,7 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
             patience=patience,
             explainer=explainer,
             random_state=random_state,
+            keep_data=keep_data,
             verbose=verbose,
         )
         self.class_weight = class_weight
@@ -145,12 +149,11 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
 
         Args:
             X: records.
-            y: their labels, or where they are, as of `fit`.
+            y: their labels, or where they are, as of `fit`; those without one do not count.
             sample_weight: of the records.
         """
-        check_is_fitted(self, "model_")
-        y_true = self._true_labels(X, y)
-        return float(accuracy_score(y_true, self.predict(X), sample_weight=sample_weight))
+        true, predicted, weights = self._scored(X, y, sample_weight)
+        return float(accuracy_score(true, predicted, sample_weight=weights))
 
     def _probabilities(self, outputs: Array) -> Array:
         if outputs.shape[1] > 1 or self.is_multilabel_:
@@ -162,6 +165,25 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         if self.is_multilabel_:
             return (probabilities > 0.5).astype(np.int64)
         return self.classes_[probabilities.argmax(axis=1)]
+
+    def _unlike_model(self) -> str:
+        names = self.classes_.tolist()
+        n = self.model_.output_shape[-1]
+        n_names = 2 if n == 1 and not self.is_multilabel_ else n
+        of_schema = None if self.target_ is None else [*self.schema_.classes(self.target_)]
+        if len(set(names)) != len(names) or len(names) != n_names:
+            return f"classes {names}, of a network with {n} outputs"
+        if of_schema is None and names != sorted(names):
+            return f"classes {names}, which are not in order"
+        return (
+            "" if of_schema in (None, names) else f"classes {names}, of {of_schema} in the schema"
+        )
+
+    def _label(self, label: Any) -> Any:
+        names = self.classes_.tolist()
+        if self.is_multilabel_ and label in names:
+            return names[names.index(label)]
+        return label
 
     def _choose_kinds(self) -> None:
         if isinstance(self.target_, str):

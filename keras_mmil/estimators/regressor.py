@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.checks import check_int
 from keras_mmil._support.types import Array, Floats, Ints
@@ -17,6 +16,8 @@ from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.zoo.records import Labels
 
 __all__ = ["NestedRegressor"]
+
+_FAR = 1000.0  # standard deviations from 0: float32 has seven digits
 
 
 class NestedRegressor(RegressorMixin, NestedEstimator):
@@ -28,10 +29,13 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
             where many records have the same number; or the numbers between them, increasing.
         schema, units, activation, aggregation, dropout, member_dropout, weight_decay, min_count,
         n_edges, compress, learning_rate, epochs, batch_size, validation_split, patience, explainer,
-        random_state, verbose: as of `NestedClassifier`.
+        random_state, keep_data, verbose: as of `NestedClassifier`.
 
     Attributes:
         edges_: array of the numbers between the bins.
+        offset_: number that `predict` adds to what the network says: 0, but where all numbers are
+            so far from 0, for how little they differ, that float32 would not tell them apart, such
+            as times in seconds since 1970.
         schema_, model_, history_, target_: as of `NestedClassifier`.
 
     Example:
@@ -41,7 +45,7 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
     >>> print(regressor.rules_)
     """
 
-    fitted: ClassVar[tuple[str, ...]] = ("edges_",)
+    fitted: ClassVar[tuple[str, ...]] = ("edges_", "offset_")
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         patience: int | None = 10,
         explainer: Any = None,
         random_state: Any = None,
+        keep_data: bool = False,
         verbose: int = 0,
     ) -> None:
         super().__init__(
@@ -84,6 +89,7 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
             patience=patience,
             explainer=explainer,
             random_state=random_state,
+            keep_data=keep_data,
             verbose=verbose,
         )
         self.bins = bins
@@ -106,30 +112,41 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
 
         Args:
             X: records.
-            y: their numbers, or the path where they are.
+            y: their numbers, or the path where they are; those without one do not count.
             sample_weight: of the records.
         """
-        check_is_fitted(self, "model_")
-        y_true = self._true_labels(X, y)
-        return float(r2_score(y_true, self.predict(X), sample_weight=sample_weight))
+        true, predicted, weights = self._scored(X, y, sample_weight)
+        return float(r2_score(true, predicted, sample_weight=weights))
 
     def _decide(self, outputs: Array) -> Array:
-        return outputs[:, 0]
+        numbers = outputs[:, 0]
+        return numbers.astype(np.float64) + self.offset_ if self.offset_ else numbers
+
+    def _unlike_model(self) -> str:
+        edges, n = self.edges_, self.model_.output_shape[-1]
+        is_right = isinstance(self.offset_, float) and n == 1 and edges.ndim == 1 and len(edges)
+        is_right = is_right and (np.diff(edges) > 0).all()
+        found = f"edges {edges.tolist()}, {self.offset_=}, of a network with {n} outputs"
+        return "" if is_right else found
 
     def _choose_kinds(self) -> None:
-        if isinstance(self.target_, str) and self.schema_[self.target_].kind != "number":
-            self.schema_[self.target_] = "number"
+        if isinstance(self.target_, str):
+            field = self.schema_[self.target_]
+            if field.kind != "number" and field.type != "boolean":  # those are 0 and 1
+                self.schema_[self.target_] = "number"
 
     def _encode(self, y: Array, weights: Floats) -> tuple[Labels, Array]:
-        if y.ndim != 1 or y.dtype.kind not in "iuf" or not np.isfinite(y).all():
+        if y.ndim != 1 or y.dtype.kind not in "biuf" or not np.isfinite(y).all():
             raise ValueError(
                 "Expected one finite number for each record. "
                 f"Received: y of shape {y.shape} and dtype {y.dtype}"
             )
-        y = y.astype(np.float32)
+        y = y.astype(np.float64)
         self.edges_ = _edges(self.bins, y)
         mean, scale = _moments(y, weights)
-        return Labels("numbers", 1, mean=(mean,), scale=(scale,)), y
+        self.offset_ = mean if abs(mean) > _FAR * scale > 0 else 0.0
+        y = (y - self.offset_).astype(np.float32)
+        return Labels("numbers", 1, mean=(mean - self.offset_,), scale=(scale,)), y
 
     def _decode(self, y: Array) -> Array:
         return y
@@ -137,16 +154,26 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
     def _explained(self, label: str | None) -> dict[str, Any]:
         if label is not None:
             raise ValueError(f"Expected no label, for a number. Received: {label=}")
-        texts = [f"{edge:.6g}" for edge in self.edges_]
+        texts = _texts(self.edges_)
         between = [f"{a} to {b}" for a, b in itertools.pairwise(texts)]
         names = [f"below {texts[0]}", *between, f"from {texts[-1]}"]
-        return {"target": functools.partial(_bin_of, self.edges_), "class_names": names}
+        edges = self.edges_ - self.offset_
+        return {"target": functools.partial(_bin_of, edges), "class_names": names}
+
+
+def _texts(edges: Floats) -> list[str]:
+    """Numbers between bins in six digits, or as many more as tell them apart."""
+    for digits in range(6, 17):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(texts):
+            return texts
+    return [repr(float(edge)) for edge in edges]
 
 
 def _moments(y: Floats, weights: Floats) -> tuple[float, float]:
     """Mean and standard deviation of numbers."""
     weights = weights if weights.any() else np.ones_like(weights)  # which is refused later
-    mean = float(np.average(y.astype(np.float64), weights=weights))
+    mean = float(np.average(y, weights=weights))
     return mean, float(np.average((y - mean) ** 2, weights=weights) ** 0.5)
 
 
@@ -158,11 +185,11 @@ def _edges(bins: int | Sequence[float], y: Floats) -> Floats:
             raise ValueError(f"Expected increasing numbers. Received: bins={bins!r}")
         return edges
     n = check_int("bins", bins, least=2)
-    edges = np.unique(np.quantile(y.astype(np.float64), np.arange(1, n) / n))
+    edges = np.unique(np.quantile(y, np.arange(1, n) / n))
     above = edges[edges > y.min()]  # no number is below the lowest
     if len(above):
         return above
-    others = y[y > y.min()].astype(np.float64)
+    others = y[y > y.min()]
     return others.min(keepdims=True) if len(others) else edges[:1]
 
 

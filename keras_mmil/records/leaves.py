@@ -26,18 +26,21 @@ ACCEPTED = {
 }
 
 
-def read(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
+def read(part: Field, found: Mapping[str, Part], n: int, *, exact: bool = False) -> tf.Tensor:
     """The values of a part, one for each of n places.
 
     Args:
         part: of one of the kinds of values.
         found: what is there, by type.
         n: number of places.
+        exact: whether numbers are read as float64.
 
     Returns:
         Tensor [n] of the dtype that `DTYPES` has for the kind: NaN, `MISSING_INT` or `MISSING_TEXT`
         where nothing is.
     """
+    if exact and part.kind == "number":
+        return tf.constant(_filled(found, n, np.float64))
     return _READ[part.kind](part, found, n)
 
 

@@ -76,8 +76,9 @@ class Parts:
             ) from None
 
     def _like(self, path: object) -> list[str]:
-        """Paths that are written alike, or else the first ones."""
-        close = difflib.get_close_matches(str(path), self._by_path, 3)
+        """Paths of one type of values there, or that are written alike, or else the first ones."""
+        by_type = [each for each in self._by_path if each.startswith(f"{path}<")]
+        close = by_type or difflib.get_close_matches(str(path), self._by_path, 3)
         return close or list(self._by_path)[:5]
 
     def _dropped_with(self, path: str) -> str:

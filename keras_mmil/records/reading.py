@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,6 +55,7 @@ class Reader:
 
     Args:
         root: the records at the top of a schema.
+        exact: paths of numbers that are read as float64.
 
     Attributes:
         values: dict from paths to what was read there, a list of tensors.
@@ -64,6 +65,7 @@ class Reader:
     """
 
     root: Field
+    exact: Collection[str] = ()
     values: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     lengths: dict[str, list[Array]] = field(default_factory=dict)
     bags_around: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -156,7 +158,7 @@ class Reader:
             arrays = {
                 type_: arrow.present(each, part.path) for type_, each in found.items() if len(each)
             }
-            piece = leaves.read(part, arrays, levels.n)
+            piece = leaves.read(part, arrays, levels.n, exact=part.path in self.exact)
             if part.kind in _NOT_ALL:
                 n_lost = sum(len(each.values) for each in arrays.values()) - _n_there(piece)
                 if n_lost:

@@ -1,11 +1,13 @@
 """The schema of nested records: which parts they have, and what these are taken for."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Self
 
+import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.types import PathLike
+from keras_mmil import ragged
+from keras_mmil._support.types import Array, Bools, PathLike
 from keras_mmil.records import encoding
 from keras_mmil.records.choices import applicable
 from keras_mmil.records.fields import Field, scalar_types, tree
@@ -16,7 +18,7 @@ from keras_mmil.records.reading import Reader, wanted
 from keras_mmil.records.showing import named
 from keras_mmil.records.sources import batches
 from keras_mmil.records.streaming import streamed
-from keras_mmil.records.targets import Target, TargetPaths
+from keras_mmil.records.targets import Target, TargetPaths, warn_of_missing
 
 __all__ = ["Schema"]
 
@@ -213,13 +215,45 @@ class Schema(Parts):
         Warns:
             UserWarning: if values are of other types than the schema's; they are read as missing.
         """
-        root, expected = self._wanted(without), self._target(target)
-        reader = Reader(root)
+        expected = self._target(target)
+        x = self._tensors(source, self._wanted(without))
+        return x if expected is None else expected.split(x)
+
+    def read_labelled(self, source: Any, target: TargetPaths) -> tuple[Any, Array, Bools]:
+        """As `read` with a target, of those records alone that have one, and numbers in float64.
+
+        Returns:
+            x and y, as `read`, but for y of numbers, float64; and which of the records have a
+            label, or all of several, [records].
+
+        Raises:
+            KeyError, ValueError: as `read`.
+
+        Warns:
+            UserWarning: as `read`; and of how many records have no label.
+        """
+        expected = Target.of(target, self.__getitem__)
+        exact = [part.path for part in expected.parts]
+        x = self._tensors(source, self._wanted(()), exact)
+        are_there = expected.are_there(x)
+        if not are_there.all():
+            x = ragged.take(x, np.flatnonzero(are_there))
+            warn_of_missing(are_there, repr(target))
+        return (*expected.split(x), are_there)
+
+    def _tensors(self, source: Any, root: Field, exact: Collection[str] = ()) -> Any:
+        """Records as tensors: see `read`.
+
+        Args:
+            source: as of `read`.
+            root: the records at the top, without what is not to be read.
+            exact: paths of numbers that are read as float64.
+        """
+        reader = Reader(root, exact)
         types = scalar_types(self.root.parts)
         for batch in batches(self._linked(source), wanted(root.parts), types):
             reader.add(batch)
-        x = reader.result()
-        return x if expected is None else expected.split(x)
+        return reader.result()
 
     def classes(self, target: TargetPaths) -> tuple[Any, ...]:
         """What the labels of a target stand for.

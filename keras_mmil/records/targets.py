@@ -1,5 +1,6 @@
 """What is to be predicted of records."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeAlias
@@ -8,11 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
-from keras_mmil._support.types import Array
+from keras_mmil._support.types import Array, Bools
 from keras_mmil.records.fields import Field
 from keras_mmil.records.statistics import Values
 
-__all__ = ["Target", "TargetPaths"]
+__all__ = ["Target", "TargetPaths", "warn_of_missing"]
 
 # The path of what is to be predicted, or several.
 TargetPaths: TypeAlias = str | Sequence[str]
@@ -107,13 +108,29 @@ class Target:
             return x, columns[0]
         return x, np.stack(columns, axis=1)
 
+    def are_there(self, tensors: Mapping[str, Any]) -> Bools:
+        """Which records have all labels, [records]. In a bag, none is as good as some."""
+        found: list[Bools] = []
+        for leaf in map(_leaf, self.parts):
+            values = tensors[leaf.path]
+            if isinstance(values, tf.RaggedTensor):
+                found.append(np.ones(values.nrows(), bool))
+            elif values.dtype.is_floating:
+                found.append(~np.isnan(values.numpy()))
+            else:
+                missing = MISSING_TEXT if values.dtype == tf.string else MISSING_INT
+                found.append(
+                    values.numpy() != (missing.encode() if isinstance(missing, str) else missing)
+                )
+        return np.logical_and.reduce(found)
+
     def _labels(self, part: Field, values: tf.Tensor | tf.RaggedTensor) -> Array:
         if isinstance(values, tf.RaggedTensor):
             return self._of_bags(part, values)
         if values.dtype.is_floating:
             labels = values.numpy()
             _check(part, labels, ~np.isnan(labels))
-            return labels.astype(self.dtype)
+            return labels if self.kind == "numbers" else labels.astype(self.dtype)
         positions = self._positions(values)
         _check(part, values.numpy(), positions >= 0)
         return positions
@@ -132,6 +149,21 @@ class Target:
         keys = [each.encode() if isinstance(each, str) else each for each in self.classes]
         position = {key: i for i, key in enumerate(keys)} | dict.fromkeys(_NOTHING, _MISSING)
         return np.array([position.get(x, _UNKNOWN) for x in values.numpy().tolist()], self.dtype)
+
+
+def warn_of_missing(are_there: Bools, where: str) -> None:
+    """Warn of how many records are left out as they have no label.
+
+    Args:
+        are_there: which have one, [records].
+        where: where it would be.
+    """
+    n = len(are_there) - int(are_there.sum())
+    if n:
+        warnings.warn(
+            f"{n} of {len(are_there)} records have no label in {where}; they are left out.",
+            stacklevel=4,
+        )
 
 
 def _values(part: Field) -> tuple[Any, ...]:
