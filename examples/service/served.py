@@ -71,7 +71,7 @@ class Served:
         return cls(
             estimator.model_,
             estimator.explainer_,
-            read=lambda records: schema.read(records, without=target or ()),
+            read=lambda records: schema.read(_objects(records), without=target or ()),
             join=ragged.concat,
             about=about,
             blank={},
@@ -145,9 +145,18 @@ class Served:
 
 
 def _texts(records: list[Any]) -> list[str]:
+    return _all_of(str, "a text", records)
+
+
+def _objects(records: list[Any]) -> list[dict[str, Any]]:
+    """Records that are objects: a schema would take a text for the path of a file."""
+    return _all_of(dict, "an object", records)
+
+
+def _all_of(type_: type, expected: str, records: list[Any]) -> list[Any]:
     for number, record in enumerate(records):
-        if not isinstance(record, str):
+        if not isinstance(record, type_):
             raise TypeError(
-                f"Expected a text. Received: {type(record).__name__}, in record {number}"
+                f"Expected {expected}. Received: {type(record).__name__}, in record {number}"
             )
     return records

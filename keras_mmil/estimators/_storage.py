@@ -86,8 +86,8 @@ def _check_is_ours(folder: Path) -> None:
     if others and _files_of_saved(folder) is None:
         shown = ", ".join(others[:_N_SHOWN]) + (", …" if len(others) > _N_SHOWN else "")
         raise FileExistsError(
-            "Expected a new or empty folder, or that of a saved estimator (or overwrite=True, which "
-            f"leaves other files where they are). Received: {folder} with {shown}"
+            "Expected a new or empty folder, or that of a saved estimator (or overwrite=True, "
+            f"which leaves other files where they are). Received: {folder} with {shown}"
         )
 
 

@@ -171,7 +171,7 @@ def small(served):
         ({"records": {}}, "wrong_number", "records"),
         ({"records": [{}, {}, {}]}, "wrong_number", "records"),
         ({"record": {}}, "wrong_envelope", None),
-        ({"records": [{}, 7]}, "wrong_record", None),
+        ({"records": [{}, 7]}, "wrong_record", "records[1]"),
         ({"records": [{}, {"orders": "none"}]}, "wrong_record", "records[1]"),
     ],
 )
