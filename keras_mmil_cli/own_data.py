@@ -49,7 +49,7 @@ def add_commands(commands: Any) -> None:
         "--split-by",
         metavar="FIELD",
         help="no value of it is in two of the parts for training, "
-        "validation and test, which are drawn at random by default",
+        "validation and test, random by default",
     )
     division.add_argument("--time", metavar="FIELD", help="the latest records are for test")
     train.add_argument("--epochs", type=int, default=100, help="at most; %(default)s by default")

@@ -64,7 +64,9 @@ def print_run(
     if explainer is not None:
         clusters = ", ".join(f"{each.n_clusters} of {each.words}" for each in explainer.clusters_)
         fidelity, share = percent(explainer.fidelity_, 2), percent(explainer.majority_, 2)
-        print(f"\n{_shortened(str(explainer.rules_), most_lines)}\n\nClusters: {clusters}")
+        print(f"\n{_shortened(str(explainer.rules_), most_lines)}\n")
+        if clusters:  # flat records have no bags
+            print(f"Clusters: {clusters}")
         print(f"Fidelity on validation data: {fidelity} (most frequent class: {share})\n")
         if explainer.rules_.constant is not None:
             word = explainer.levels_[-1].word

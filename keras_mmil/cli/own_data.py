@@ -281,7 +281,7 @@ class _Reader:
                 how = f"by {path}, validation from {shown[0]} on, test from {shown[1]} on"
             else:
                 split, path = at_random(classes, settings.seed), None
-                how = "drawn at random" + ("" if is_number else ", with equal shares of each class")
+                how = "random" + ("" if is_number else ", stratified by class")
         except ValueError as error:
             flag = _flag("split_by" if settings.split_by else "time")
             raise ValueError(f"{error}, for {flag} {path}") from error

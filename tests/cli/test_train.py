@@ -119,7 +119,7 @@ def test_what_is_printed(run, data, tmp_path, capsys):
     estimator = NestedClassifier.load(out)
     assert str(Schema.load(out / "schema.json")) in printed
     assert "Records: 90 in shop.jsonl; left out are 3 without left\n" in printed
-    assert "Parts: 57 for training, 13 for validation, 17 for test; drawn at random" in printed
+    assert "57 for training, 13 for validation, 17 for test; random, stratified by class" in printed
     assert str(estimator.rules_) in printed
     assert all(f"  {sentence}\n" in printed for sentence in estimator.rules_.in_words())
     for name in ("test_accuracy", "rule_accuracy", "fidelity"):
