@@ -43,6 +43,32 @@ def test_splits_that_change_no_class_are_left_out():
     assert grow(Examples(x, y, np.ones(6))).n_leaves == 1
 
 
+def test_boxes_know_the_splits_of_their_bounds():
+    random = np.random.default_rng(0)
+    bags = random.integers(0, 8, (300, 3)).astype(np.float32)
+    labels = (bags.sum(axis=1) % 3).astype(int)
+    tree = grow(Examples(bags, labels, np.ones(300)), max_depth=6)
+    boxes = iter(zip(tree.boxes().bounds, tree.boxes().depths, tree.boxes().labels, strict=True))
+    found = {}
+
+    def walk(node, depth, low, high):
+        if tree.feature[node] < 0:
+            found[node] = (low, high)
+            return
+        at, feature = tree.threshold[node], tree.feature[node]
+        walk(tree.children[node, 0], depth + 1, low, high | {feature: (at, depth)})
+        walk(tree.children[node, 1], depth + 1, low | {feature: (at, depth)}, high)
+
+    walk(0, 0, {}, {})
+    for leaf in sorted(found):
+        bounds, depths, label = next(boxes)
+        assert label == tree.label[leaf]
+        for side in (0, 1):
+            for feature in range(3):
+                at, depth = found[leaf][side].get(feature, ((-np.inf, np.inf)[side], 0))
+                assert (bounds[side, feature], depths[side, feature]) == (at, depth)
+
+
 def test_trees_are_checked():
     feature, threshold = np.array([0, -1, 1, -1, -1]), np.zeros(5)
     children = np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]])
