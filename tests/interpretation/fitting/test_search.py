@@ -128,6 +128,12 @@ def test_pruned_trees_agree_as_much_but_for_what_each_leaf_may_cost(alpha):
     n_less = before.n_leaves - after.n_leaves
     assert n_less > 0
     assert after.fidelity >= before.fidelity - alpha * n_less - 1e-9
+    for index, tree in enumerate(shorter):  # nothing is left that may be left out
+        for split in np.flatnonzero(tree.sizes() > 1):
+            for option in tree.without(int(split)):
+                trees = [*shorter[:index], option, *shorter[index + 1 :]]
+                cost = alpha * (tree.n_leaves - option.n_leaves)
+                assert rated.point(ks, trees).fidelity < after.fidelity - cost
     for tree, names in zip(shorter, (3, 2, 3, 2), strict=True):
         tree.check(names)
 
