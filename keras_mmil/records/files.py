@@ -28,8 +28,8 @@ class Files:
 
     Args:
         paths: of a file, or of a folder, or a pattern such as `"2024-*.csv"`, or a list of these.
-        records: where the records are in a JSON object: the key of an array of records, or "*" for
-            each value of the object.
+        records: where the records are in a JSON object: the key of an array of records, or of an
+            object whose values are records; "*" for each value of the outermost object.
         decimal: what separates decimals in files of CSV: "." or ","; by default a comma only where
             numbers show that it does, with a warning.
 

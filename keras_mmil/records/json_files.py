@@ -373,8 +373,8 @@ def document(
 
     Args:
         path: of the file.
-        at: the key of the array of records in an object around it, or "*" where the records are the
-            values of an object; None to find out.
+        at: the key of the array of records in an object around it, or of an object whose values are
+            the records; "*" where they are the values of the outermost object; None to find out.
         is_alone: whether there are no other files, so that one object is hardly one record.
 
     Returns:
@@ -583,14 +583,18 @@ class _Text:
             key = self._key()
             if key == at and not is_found:
                 is_found = True
-                self._take("[", f"no array in {at!r}")
-                yield from self._members("]", lambda: None)
+                if self.peek() == "{":
+                    self._take("{", "no object")
+                    yield from self._members("}", self._key)
+                else:
+                    self._take("[", f"no array and no object in {at!r}")
+                    yield from self._members("]", lambda: None)
             else:
                 self._value()
                 others.append(key)
         if not is_found:
             raise ValueError(
-                f"Expected an array of records in {at!r}. Received: {self._where} with "
+                f"Expected an array or object of records in {at!r}. Received: {self._where} with "
                 f"{', '.join(map(repr, others[:12]))}"
             )
 

@@ -261,8 +261,11 @@ def test_records_inside_an_object(content, tmp_path, monkeypatch):
         return
     at = next(iter(content)) if len(content) == 1 else at
     assert_equal(Schema.infer(Files(path, records=at)), Schema.infer(ROWS))
-    with pytest.raises(ValueError, match=r"an array of records in 'no'. Received: .* with '"):
+    with pytest.raises(ValueError, match=r"or object of records in 'no'. Received: .* with '"):
         Schema.infer(Files(path, records="no"))
+    by_key = {f"k{i}": row for i, row in enumerate(ROWS)}
+    path.write_text(json.dumps({"page": {"no": 1}, "items": by_key, "next": []}))
+    assert_equal(Schema.infer(Files(path, records="items")), Schema.infer(ROWS))
 
 
 def test_one_record_stays_one(tmp_path):
