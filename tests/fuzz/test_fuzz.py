@@ -94,13 +94,13 @@ def check_killed(n, names=()):
 
 
 def test_a_killed_writer_leaves_old_or_new():
-    assert len(check_killed(4, ["schema"])) == 1
+    assert len(check_killed(8, ["schema"])) == 1
 
 
 @pytest.mark.slow
 def test_killed_writers_leave_old_or_new():
     names = ["network", "cache-networks", "download", "explainer"]
-    assert len(check_killed(4, names)) == len(names)
+    assert len(check_killed(8, names)) == len(names)
 
 
 @pytest.mark.slow
