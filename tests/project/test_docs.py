@@ -90,11 +90,17 @@ def one_epoch(monkeypatch):
     )
 
 
+def page_marks(page):
+    marks = [] if name_of(page) in FAST else [pytest.mark.slow]
+    # One epoch is short: tracing would take longer.
+    return [*marks, pytest.mark.eager] if name_of(page) in (*LITTLE, *ONE_EPOCH) else marks
+
+
 # So little training may leave a network, and so its rules, with a single class.
 @pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(p, marks=[pytest.mark.slow] * (name_of(p) not in FAST)) for p in PAGES],
+    [pytest.param(page, marks=page_marks(page)) for page in PAGES],
     ids=[name_of(page) for page in PAGES],
 )
 def test_code_of_page_runs(page, request, tmp_path, monkeypatch):
