@@ -15,7 +15,11 @@ UNITS = 2 * len(aggregations.NAMES)
 N = 18
 
 
-@pytest.fixture(params=["mixed_bfloat16", "mixed_float16"])
+BFLOAT16, FLOAT16 = "mixed_bfloat16", "mixed_float16"
+at_night = pytest.mark.nightly
+
+
+@pytest.fixture(params=[BFLOAT16, FLOAT16])
 def policy(request):
     """The policy that models are built with."""
     before = keras.config.dtype_policy()
@@ -75,7 +79,16 @@ def trained(model, x, y):
 
 @pytest.mark.eager
 @pytest.mark.slow
-@pytest.mark.parametrize("build", [on_points, on_ids])
+@pytest.mark.parametrize(
+    ("build", "policy"),
+    [
+        (on_points, BFLOAT16),
+        (on_ids, FLOAT16),
+        pytest.param(on_points, FLOAT16, marks=at_night),
+        pytest.param(on_ids, BFLOAT16, marks=at_night),
+    ],
+    indirect=["policy"],
+)
 def test_networks_train_in_half_precision(build, policy):
     """With all aggregations."""
     x, y = points()
@@ -91,6 +104,7 @@ def test_networks_train_in_half_precision(build, policy):
 
 @pytest.mark.eager
 @pytest.mark.slow
+@pytest.mark.parametrize("policy", [pytest.param(BFLOAT16, marks=at_night), FLOAT16], indirect=True)
 def test_networks_for_records_train_in_half_precision(policy):
     schema = Schema.infer(random_customers(40, seed=1))
     x, y = schema.read(random_customers(N)), np.arange(N) % 2

@@ -33,7 +33,13 @@ def first_top_bags(workload, n=3):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Layer 'max_pooling2d.*mask")
 @pytest.mark.parametrize(
-    "name", ["mnist", "text", "ego", pytest.param("cora", marks=pytest.mark.data)]
+    "name",
+    [
+        "ego",
+        pytest.param("mnist", marks=pytest.mark.nightly),
+        pytest.param("text", marks=pytest.mark.nightly),
+        pytest.param("cora", marks=pytest.mark.data),
+    ],
 )
 def test_all_start_with_the_same_losses(load_benchmark, name):
     """Two steps: the second loss depends on the gradients of the first."""

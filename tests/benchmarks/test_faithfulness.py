@@ -216,6 +216,7 @@ def test_the_twin_differs_in_its_aggregation_only(load_benchmark):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The rules put every:UserWarning")
+@pytest.mark.nightly
 def test_measured_from_folders(load_benchmark, tmp_path):
     faithfulness = load_benchmark("faithfulness")
     options = {"source": "digits", "limit": 20, "epochs": 1, "verbose": 0}

@@ -18,6 +18,7 @@ def test_made_up_reviews_are_alike(load_benchmark, form):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # a process for each measurement
 def test_memory_is_measured(load_benchmark, monkeypatch):
     memory = load_benchmark("io_memory")
     options = ["--reviews", "60", "--scales", "1", "--tasks", "write", "train", "evaluate"]

@@ -110,7 +110,7 @@ def test_files_of_made_up_records_are_alike(load_benchmark, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+@pytest.mark.parametrize("form", ["parquet", pytest.param("jsonl", marks=pytest.mark.nightly)])
 def test_reading_is_timed_and_measured(load_benchmark, form, tmp_path):
     reading = load_benchmark("records_reading")
     path = tmp_path / f"a.{form}"

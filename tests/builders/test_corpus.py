@@ -69,7 +69,9 @@ def assert_vocabulary(corpus, nested, min_count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("min_count", [1, 2, 5, 10_000])
+@pytest.mark.parametrize(
+    "min_count", [1, 5, *(pytest.param(n, marks=pytest.mark.nightly) for n in (2, 10_000))]
+)
 def test_vocabulary(min_count):
     corpus = make(min_count=min_count)
     n_known, n_rare = assert_vocabulary(corpus, NESTED, min_count)

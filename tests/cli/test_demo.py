@@ -33,7 +33,7 @@ def test_demo_of_digits(tmp_path, capsys):
 def test_demo_of_records(tmp_path, capsys):
     """The tables that it writes are what `train` would read, with the command that it prints."""
     out = tmp_path / "demo"
-    short = ["--limit", "60", "--epochs", "2", "--verbose", "0", "--max-clusters", "3"]
+    short = ["--limit", "40", "--epochs", "2", "--verbose", "0", "--max-clusters", "3"]
     assert main(["demo", "--out", str(out), *short]) == 0
     printed = capsys.readouterr().out
     assert (
@@ -52,7 +52,14 @@ def test_demo_of_records(tmp_path, capsys):
     rules = (out / "rules.txt").read_text()
     assert (tmp_path / "own" / "rules.txt").read_text() == rules
     assert "Records: 2,000 rows of customers in shop" in again
-    assert main(["demo", "--out", str(out), *short]) == 0  # it replaces the first
+
+
+@pytest.mark.slow
+@pytest.mark.nightly  # the demo of digits does so, too
+def test_a_second_demo_of_records_replaces_the_first(tmp_path):
+    short = ["--limit", "12", "--epochs", "1", "--verbose", "0", "--max-clusters", "2"]
+    for _ in range(2):
+        assert main(["demo", "--out", str(tmp_path / "demo"), *short]) == 0
 
 
 def test_clusters_by_true_digits():

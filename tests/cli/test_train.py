@@ -307,7 +307,7 @@ def test_the_latest_records_are_for_test(data, tmp_path, capsys):
 @pytest.mark.slow
 def test_a_killed_run_ends_as_if_it_had_not_been(data, tmp_path):
     def command(name):
-        arguments = ["train", str(data), "--target", "left", "--epochs", "80", "--patience", "80"]
+        arguments = ["train", str(data), "--target", "left", "--epochs", "24", "--patience", "24"]
         return [*arguments, "--max-clusters", "2", "--verbose", "0", "--out", str(tmp_path / name)]
 
     start_and_kill(command("killed"), tmp_path / "killed")
@@ -315,7 +315,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been(data, tmp_path):
     assert main(command("whole")) == 0
     histories = [rows_of(tmp_path / name / "history.csv") for name in ("killed", "whole")]
     losses = [[float(row["val_loss"]) for row in history] for history in histories]
-    assert len(losses[0]) == 80
+    assert len(losses[0]) == 24
     np.testing.assert_allclose(*losses, rtol=1e-3)
     killed, whole = (NestedClassifier.load(tmp_path / name) for name in ("killed", "whole"))
     np.testing.assert_allclose(

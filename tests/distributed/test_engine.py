@@ -79,6 +79,13 @@ def explain(saved, rules, out, **arguments):
     )
 
 
+def test_a_job_on_ray_gives_what_this_process_gives(saved, tmp_path):
+    folder = tmp_path / "here"
+    predict(saved, folder)
+    assert predict(saved, tmp_path / "out", actors=1).reports
+    assert_same_tables(tmp_path / "out", folder)
+
+
 @pytest.mark.slow
 def test_predictions_where_an_actor_is_killed(saved, here, tmp_path):
     """SIGKILL in the middle: nothing is lost, and nothing comes twice."""

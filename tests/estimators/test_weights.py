@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from pairs import pairs
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.class_weight import compute_sample_weight
 
@@ -32,7 +33,12 @@ def weights_of(estimator):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("cls", "y"), [(NestedClassifier, LARGE), (NestedClassifier, KINDS), (NestedRegressor, SPENT)]
+    ("cls", "y"),
+    [
+        pytest.param(NestedClassifier, LARGE, marks=pytest.mark.nightly),
+        (NestedClassifier, KINDS),
+        (NestedRegressor, SPENT),
+    ],
 )
 def test_weights_are_repetitions(cls, y):
     def new():
@@ -77,8 +83,7 @@ def held_out_labels(fitted, kept):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("y", [LARGE, KINDS])
-@pytest.mark.parametrize("chosen", ["balanced", "dict"])
+@pytest.mark.parametrize(("y", "chosen"), pairs([LARGE, KINDS], ["balanced", "dict"]))
 def test_weights_of_classes(y, chosen):
     classes = np.unique(y).tolist()
     class_weight = {classes[0]: 2.5} if chosen == "dict" else "balanced"

@@ -31,7 +31,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help="beginnings of names of formats; all by default")
     parser.add_argument("-n", type=int, default=10_000, help="mutations of each format")
-    parser.add_argument("--brief", action="store_true", help="at most as many as in every test run")
+    parser.add_argument("--brief", action="store_true", help="at most as many as take a minute")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="number of a mutation, to try it alone")
     parser.add_argument("--list", action="store_true", help="print the names of the formats")

@@ -46,7 +46,7 @@ class Format:
         name: of the format.
         make: writes small valid files to a folder.
         load: reads them, from the same folder: lists, dicts and numbers, which can be compared.
-        n: how many mutations are tried in every run of the tests.
+        n: how many mutations are tried by `--brief`, at most.
         is_checked: whether a checksum tells the right content from any other.
         is_cache: whether damage is no error: what is damaged is made again, with a warning.
         errors: what may be raised.

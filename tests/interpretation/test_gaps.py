@@ -130,7 +130,7 @@ def use(explainer, x, folder):
 
 def fitted(schema, model, target, train, valid, **arguments):
     explainer = Explainer(
-        **{"max_clusters": 3, "n_init": 1, "verbose": 0, "target": target, "batch_size": 8}
+        **{"max_clusters": 3, "n_init": 1, "verbose": 0, "target": target, "batch_size": 64}
         | arguments
     )
     return explainer.fit(model, schema.read(train), schema.read(valid))
@@ -188,7 +188,7 @@ few = pytest.mark.filterwarnings("ignore:Level .* distinct points", "ignore:The 
 @pytest.mark.parametrize("name", CASES)
 def test_parts_that_some_data_lack(schema, model, target, tmp_path, recwarn, name):
     in_train, in_valid, left_out = CASES[name]
-    train, valid = in_train(records(30, 1)), in_valid(records(15, 2))
+    train, valid = in_train(records(20, 1)), in_valid(records(10, 2))
     explainer = fitted(schema, model, target, train, valid)
     told = [str(w.message) for w in recwarn if "left out of the rules" in str(w.message)]
     text = explainer.rules_.text()
@@ -208,7 +208,7 @@ def test_parts_that_some_data_lack(schema, model, target, tmp_path, recwarn, nam
 @few
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:No training record has")
-@pytest.mark.parametrize("n_empty", [0, 8, 40])
+@pytest.mark.parametrize("n_empty", [8, pytest.param(40, marks=pytest.mark.nightly)])
 def test_streams_that_begin_with_empty_batches(schema, model, target, n_empty):
     """The same rules, figures and classes as of data in memory."""
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pairs import pairs
 from shard_data import (
     FORMATS,
     FORMS,
@@ -24,11 +25,14 @@ import keras_mmil
 from keras_mmil import batches, io, ragged
 
 every_format = pytest.mark.parametrize("format", FORMATS)
+# Both formats give the same batches in the same orders, as others of these tests say.
+one_format = pytest.mark.parametrize(
+    "format", [FORMATS[0], *(pytest.param(f, marks=pytest.mark.nightly) for f in FORMATS[1:])]
+)
 
 
 @pytest.mark.slow
-@every_format
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("format", "form"), pairs(FORMATS, FORMS))
 def test_what_was_written_is_read(form, format, tmp_path):
     check_form(form, format, tmp_path)
 
@@ -67,17 +71,33 @@ PARTS = st.tuples(
 )
 
 
-@pytest.mark.slow
-@every_format
-@settings(max_examples=10)
-@given(
+any_tensors = given(
     parts=st.lists(PARTS, min_size=1, max_size=5),
     n=st.integers(1, 20),
     per_file=st.integers(1, 20),
     batch_size=st.integers(1, 20),
     pieces=st.lists(st.integers(0, 7), max_size=9),
 )
+
+
+@pytest.mark.slow
+@every_format
+@settings(max_examples=4)
+@any_tensors
 def test_any_tensors_are_read(format, parts, n, per_file, batch_size, pieces, tmp_path_factory):
+    check_tensors(format, parts, n, per_file, batch_size, pieces, tmp_path_factory)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@every_format
+@settings(max_examples=30)
+@any_tensors
+def test_many_tensors_are_read(format, parts, n, per_file, batch_size, pieces, tmp_path_factory):
+    check_tensors(format, parts, n, per_file, batch_size, pieces, tmp_path_factory)
+
+
+def check_tensors(format, parts, n, per_file, batch_size, pieces, tmp_path_factory):
     x = {}
     for i, (depth, dtype, inner, seed) in enumerate(parts):
         part = nested(n, max(1, depth), seed, inner, dtype)
@@ -237,7 +257,7 @@ def network():
 
 
 @pytest.mark.slow
-@every_format
+@one_format
 def test_training_from_files_equals_training_in_memory(format, tmp_path):
     x, y, weights = bags(2), labels(), np.linspace(0.5, 1, N)
     written(tmp_path, format, x=x, y=y, sample_weight=weights)
@@ -256,7 +276,7 @@ def test_training_from_files_equals_training_in_memory(format, tmp_path):
 
 
 @pytest.mark.slow
-@every_format
+@one_format
 def test_an_interrupted_training_continues(format, tmp_path):
     written(tmp_path, format, x=bags(2), y=labels())
 

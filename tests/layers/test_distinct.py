@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from pairs import pairs
 
 import keras_mmil
 from keras_mmil import Bags, ragged
@@ -85,7 +86,7 @@ def assert_close_to(expected, found):
         np.testing.assert_allclose(a, b, rtol=0, atol=max(1e-5 * np.abs(b).max(), 1e-8))
 
 
-@pytest.fixture(scope="module", params=AGGREGATIONS)
+@pytest.fixture(scope="module")
 def networks(request, tmp_path_factory):
     """A network, the same from its file, and one without `Distinct` that has its weights."""
     model = build(2, request.param, vocabulary=18)
@@ -98,7 +99,9 @@ def networks(request, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("networks", "case"), pairs(AGGREGATIONS, CASES, each=2), indirect=["networks"]
+)
 def test_each_distinct_row_once_is_the_same_network(networks, case):
     x, (model, loaded, reference) = CASES[case], networks
     expected = outputs_and_gradients(reference, x)
@@ -110,8 +113,7 @@ def test_each_distinct_row_once_is_the_same_network(networks, case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+@pytest.mark.parametrize(("aggregation", "case"), pairs(AGGREGATIONS, CASES))
 def test_concatenations_once_are_the_same_network(aggregation, case):
     ids = CASES[case]
     shifted = [np.roll(ids.flat_values, -shift) for shift in range(3)]

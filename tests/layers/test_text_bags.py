@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from pairs import pairs
 
 import keras_mmil
 from keras_mmil.builders.corpus import Corpus
@@ -64,9 +65,9 @@ def text_model(*args, **kwargs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "at_most"), [(3, 100), (1, None), (5, 4)])
-@pytest.mark.parametrize("depth", [1, 2])
-def test_bags_are_those_of_the_corpus(corpus, depth, size, at_most):
+@pytest.mark.parametrize(("depth", "window"), pairs([1, 2], [(3, 100), (1, None), (5, 4)]))
+def test_bags_are_those_of_the_corpus(corpus, depth, window):
+    size, at_most = window
     layer = TextBags(corpus.vocabulary, depth, size, at_most, splitter="core")
     expected = bags_of(corpus, depth, size, at_most)
     assert_same_bags(layer(tf.constant(TEXTS)), expected)

@@ -16,8 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 
-# With little training; docs/index.md trains the network of evidence.md to the end.
+# With few data and little training; docs/index.md trains the network of evidence.md to the end.
 LITTLE = ("README.md", "evidence.md")
+# With one epoch in every run of the tests, but for what a trained network answers, and as they are
+# at night.
+ONE_EPOCH = ("index.md", "graphs.md", "images.md", "text.md")
 FAST = ("concepts.md",)  # run with the fast tests
 
 # A fenced block whose info string is "python"; with "python no-run" it is only shown.
@@ -25,6 +28,7 @@ CODE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 PUNCTUATION = re.compile(r"[^\w\- ]")
+ANSWER = re.compile(r"\.(evaluate|mean|predict|score)\(")  # of a network that is trained
 OUTPUTS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -32,10 +36,11 @@ def name_of(page):
     return page.relative_to(ROOT).as_posix().removeprefix("docs/")
 
 
-def run_page(text, name):
+def run_page(text, name, is_trained=True):
     """Execute the Python code of a page from top to bottom, as one program.
 
-    A block of `>>>` lines has to print what the page says.
+    A block of `>>>` lines has to print what the page says. Of networks that are hardly trained
+    nothing is asked.
     """
     namespace = {"__name__": name}
     for block in CODE.finditer(text):
@@ -43,6 +48,9 @@ def run_page(text, name):
         line = text.count("\n", 0, block.start()) + 1
         if code.startswith(">>>"):
             test = doctest.DocTestParser().get_doctest(code, namespace, name, name, line)
+            for example in test.examples:
+                is_asked = is_trained or not ANSWER.search(example.source)
+                example.options[doctest.SKIP] = not is_asked
             runner = doctest.DebugRunner(optionflags=OUTPUTS)
             try:
                 runner.run(test, clear_globs=False)
@@ -59,15 +67,21 @@ def run_page(text, name):
 
 
 @pytest.fixture
-def little_training(monkeypatch):
-    """Let a page train on few reviews, and for one epoch."""
-    import keras_mmil
+def few_data(monkeypatch):
+    """Let a page load few customers and reviews."""
     from keras_mmil.datasets import synthetic
 
     few_customers = functools.partial(synthetic.load_churn, 1600)
     few_reviews = functools.partial(synthetic.load_reviews, n_train=60, n_valid=40, n_test=40)
     monkeypatch.setattr(synthetic, "load_churn", lambda *_: few_customers())
     monkeypatch.setattr(synthetic, "load_reviews", few_reviews)
+
+
+@pytest.fixture
+def one_epoch(monkeypatch):
+    """Let a page train for one epoch."""
+    import keras_mmil
+
     fit = keras_mmil.Model.fit
     monkeypatch.setattr(
         keras_mmil.Model,
@@ -76,18 +90,35 @@ def little_training(monkeypatch):
     )
 
 
+def page_marks(page):
+    marks = [] if name_of(page) in FAST else [pytest.mark.slow]
+    # One epoch is short: tracing would take longer.
+    return [*marks, pytest.mark.eager] if name_of(page) in (*LITTLE, *ONE_EPOCH) else marks
+
+
 # So little training may leave a network, and so its rules, with a single class.
 @pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(p, marks=[pytest.mark.slow] * (name_of(p) not in FAST)) for p in PAGES],
+    [pytest.param(page, marks=page_marks(page)) for page in PAGES],
     ids=[name_of(page) for page in PAGES],
 )
 def test_code_of_page_runs(page, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if page.name in LITTLE:
-        request.getfixturevalue("little_training")
-    run_page(page.read_text(encoding="utf-8"), name_of(page))
+    name = name_of(page)
+    if name in LITTLE:
+        request.getfixturevalue("few_data")
+    if name in (*LITTLE, *ONE_EPOCH):
+        request.getfixturevalue("one_epoch")
+    run_page(page.read_text(encoding="utf-8"), name, is_trained=name not in ONE_EPOCH)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ONE_EPOCH)
+def test_trained_networks_of_a_page_answer_what_it_says(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page((ROOT / "docs" / name).read_text(encoding="utf-8"), name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -113,6 +144,7 @@ def test_example_runs(example, tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # all of them run in one process, in every run of the tests
 def test_an_example_runs_in_a_process_of_its_own(tmp_path):
     result = subprocess.run(
         [sys.executable, ROOT / "examples" / "mnist_picture.py", "--quick"],
@@ -162,6 +194,10 @@ def test_a_page_is_one_program():
 def test_other_output_is_found():
     with pytest.raises(AssertionError, match=r"page, line 12: x \+ 1\nprinted 2"):
         run_page(PAGE.format(printed=3, last=""), "page")
+
+
+def test_only_trained_networks_are_asked():
+    run_page(PAGE.format(printed=3, last="").replace("x + 1", "x.mean()"), "page", is_trained=False)
 
 
 def test_an_error_has_its_line():

@@ -15,6 +15,7 @@ STORED = sorted(ROOT.glob("docs/notebooks/*.ipynb"))
 NAMES = ("clouds", "graphs", "images", "own_network", "records", "text")
 MOST_BYTES = 300_000
 LINK = re.compile(r"\]\(([^)#]+)")
+IN_EVERY_RUN = ("clouds",)  # of the tests; the others are executed at night
 every_notebook = pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 
 
@@ -65,7 +66,13 @@ def test_links_lead_somewhere(path, notebooks):
 
 
 @pytest.mark.slow
-@every_notebook
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, id=p.stem, marks=[pytest.mark.nightly] * (p.stem not in IN_EVERY_RUN))
+        for p in STORED
+    ],
+)
 def test_notebook_shows_what_is_stored(path, notebooks):
     stored = notebooks.read(path)
     fresh = notebooks.executed(stored)

@@ -225,7 +225,13 @@ def test_checkout_lists_its_own_experiments(checkout, installed, with_installed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("with_installed", [False, True], ids=["alone", "beside an installed copy"])
+@pytest.mark.parametrize(
+    "with_installed",
+    [
+        pytest.param(False, marks=pytest.mark.nightly, id="alone"),
+        pytest.param(True, id="beside an installed copy"),
+    ],
+)
 def test_checkout_finds_its_own_folders(checkout, installed, with_installed):
     result = run(REPORT, checkout, installed if with_installed else "")
     assert result.returncode == 0, result.stderr

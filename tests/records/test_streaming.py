@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import tensorflow as tf
+from pairs import pairs
 
 from keras_mmil.records import Schema, json_files
 from keras_mmil.records.sources import batches
@@ -57,8 +58,9 @@ def nested(x):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["list", "parquet", "jsonl", "jsonl.gz", "json"])
-@pytest.mark.parametrize("batch_size", [1, 8, 100])
+@pytest.mark.parametrize(
+    ("form", "batch_size"), pairs(["list", "parquet", "jsonl", "jsonl.gz", "json"], [1, 8, 100])
+)
 def test_batches_are_those_of_reading_at_once(form, batch_size, tmp_path, monkeypatch):
     monkeypatch.setattr(json_files, "_BLOCK", 300)
     records = shop(20)

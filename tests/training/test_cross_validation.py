@@ -409,7 +409,7 @@ def test_texts(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The rules put")  # after two epochs
-@pytest.mark.parametrize("format", ["parquet", "tfrecord"])
+@pytest.mark.parametrize("format", ["parquet", pytest.param("tfrecord", marks=pytest.mark.nightly)])
 def test_top_bags_in_files_are_trained_and_tested_on_as_those_in_memory(format, tmp_path):
     """With all of a training part in each batch, so that its order makes no difference."""
     x, y = data()

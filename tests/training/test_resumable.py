@@ -89,7 +89,10 @@ def adversarial(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("wrap", "tolerance"), [(None, 1e-6), (adversarial, 1e-5)])
+@pytest.mark.parametrize(
+    ("wrap", "tolerance"),
+    [pytest.param(None, 1e-6, marks=pytest.mark.nightly), (adversarial, 1e-5)],
+)
 def test_random_numbers_are_those_of_the_seed_and_the_epoch(tmp_path, wrap, tolerance):
     """With dropout, shuffling, and an adversary; several batches in an epoch, one of them short."""
     arguments = {"build": build_with_dropout, "batch_size": 6, "shuffle": True, "wrap": wrap}

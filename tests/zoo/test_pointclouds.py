@@ -8,9 +8,16 @@ from keras_mmil import builders, datasets, zoo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("builder", [zoo.pointcloud_mil, zoo.pointcloud_mmil])
 @pytest.mark.parametrize(
-    "policy", [pytest.param("mixed_float16", marks=pytest.mark.graphs), "mixed_bfloat16"]
+    ("builder", "policy"),
+    [
+        pytest.param(zoo.pointcloud_mil, "mixed_float16", marks=pytest.mark.graphs),
+        (zoo.pointcloud_mmil, "mixed_bfloat16"),
+        pytest.param(
+            *(zoo.pointcloud_mmil, "mixed_float16"), marks=[pytest.mark.graphs, pytest.mark.nightly]
+        ),
+        pytest.param(zoo.pointcloud_mil, "mixed_bfloat16", marks=pytest.mark.nightly),
+    ],
 )
 def test_networks_for_clouds_in_mixed_precision(builder, policy):
     x, y = datasets.synthetic.load_clouds(24, n_points=20, seed=0)

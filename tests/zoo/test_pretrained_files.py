@@ -39,9 +39,9 @@ def test_cards_of_the_package(name, load_benchmark):
         assert f"\n## {section}\n" in card.text
 
 
-# Preparing all reviews and their word vectors takes a quarter of an hour, and the rotations of
-# 1,024 points of each object take gigabytes.
-TAKES_LONG = {name: [NIGHTLY] for name in ("imdb", "modelnet-p100")}
+# Preparing all reviews and their word vectors takes a quarter of an hour, the rotations of 1,024
+# points of each object take gigabytes, and all test images a minute.
+TAKES_LONG = {name: [NIGHTLY] for name in ("imdb", "modelnet-p100", "mnist", "plants")}
 
 
 @pytest.mark.data

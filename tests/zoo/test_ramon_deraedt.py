@@ -44,7 +44,7 @@ def test_output_of_a_smooth_maximum_grows_with_the_bag():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharpness", [1.0, 10.0])
+@pytest.mark.parametrize("sharpness", [1.0, pytest.param(10.0, marks=pytest.mark.nightly)])
 def test_output_level_network_cannot_solve_a_zero_and_no_two(sharpness):
     (x, y, _), _, (x_test, y_test, z_test) = zero_and_no_two()
     model = zoo.output_level_mil(2, sharpness=sharpness)

@@ -218,7 +218,12 @@ def test_the_records_are_of_all_kinds():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("aggregation", "compress"), [("max", True), ("sum", False), (("mean", "max"), True)]
+    ("aggregation", "compress"),
+    [
+        pytest.param("max", True, marks=pytest.mark.nightly),
+        ("sum", False),
+        (("mean", "max"), True),
+    ],
 )
 def test_outputs_are_those_of_a_loop_over_the_records(aggregation, compress):
     model = shaken(
@@ -233,7 +238,10 @@ def test_outputs_are_those_of_a_loop_over_the_records(aggregation, compress):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("aggregation", ["max", "mean", "sum", "max|mean|std"])
+@pytest.mark.parametrize(
+    "aggregation",
+    ["max", "max|mean|std", *(pytest.param(a, marks=NIGHTLY) for a in ("mean", "sum"))],
+)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(i, marks=NIGHTLY) for i in (1, 2))])
 def test_gradients_are_those_of_the_plain_network(aggregation, seed):
     records = make_records(seed=seed)

@@ -47,7 +47,13 @@ def assert_equal_labels(ours, theirs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(form, marks=[pytest.mark.nightly] * (form in ("one level", "dense", "ids")))
+        for form in FORMS
+    ],
+)
 def test_datasets_are_read_as_arrays_are(form):
     make_model, make_data = FORMS[form]
     model, x, x_valid = make_model(), make_data(), make_data(seed=1)

@@ -15,7 +15,7 @@ FLORA = synthetic.load_flora(n_regions=(8, 9), n_species=10, seed=2)
 N = len(FLORA.regions)
 
 
-@pytest.fixture(scope="module", params=["mmil", "mil"])
+@pytest.fixture(scope="module", params=["mmil", pytest.param("mil", marks=pytest.mark.nightly)])
 def fitted(request):
     x = FLORA.similar_regions(5)
     build = zoo.plants_mmil

@@ -222,7 +222,9 @@ def test_an_empty_text():
 # End to end --------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["imdb_mmil", "imdb_mil"])
+@pytest.fixture(
+    scope="module", params=["imdb_mmil", pytest.param("imdb_mil", marks=pytest.mark.nightly)]
+)
 def trained(request, tmp_path_factory):
     """An explainer that reads texts, the same for ids, and the corpus."""
     keras.utils.set_random_seed(0)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from pairs import pairs
 
 from keras_mmil.layers import segments
 from keras_mmil.layers.segments.kernels import count_true
@@ -71,8 +72,13 @@ def test_count_of_true_values(shape, share):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["segment_sum", "segment_mean", "segment_max"])
-@pytest.mark.parametrize("weights", [[1.0, 2.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
+@pytest.mark.parametrize(
+    ("weights", "name"),
+    pairs(
+        [[1.0, 2.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]],
+        ["segment_sum", "segment_mean", "segment_max"],
+    ),
+)
 def test_two_tapes_in_a_graph(name, weights):
     """As in virtual adversarial training, on members with weights: what is learned by an inner
     gradient is constant for the outer one."""

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 from keras_mmil import zoo
 from keras_mmil.datasets import citations
@@ -33,9 +34,9 @@ def test_splits_of_papers(model, split):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("split", ["transductive", "scarce"])
-@pytest.mark.parametrize(("model", "depth"), [("mmil", 2), ("mil", 1)])
-def test_means_of_few_labels_are_over_the_papers_where_walks_end(model, depth, split):
+@pytest.mark.parametrize(("model", "split"), pairs(["mmil", "mil"], ["transductive", "scarce"]))
+def test_means_of_few_labels_are_over_the_papers_where_walks_end(model, split):
+    depth = 2 if model == "mmil" else 1
     data = zoo.registry[f"cora-{model}-mean-{split}"].load(seed=1, source="synthetic")
     network = data.build_arguments["dataset"]
     walk = {"restart": 0.1, "steps": 8, "max_members": 64}
@@ -51,8 +52,7 @@ def test_means_of_few_labels_are_over_the_papers_where_walks_end(model, depth, s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("split", ["transductive", "scarce", "random"])
-@pytest.mark.parametrize("limit", [None, 5])
+@pytest.mark.parametrize(("split", "limit"), pairs(["transductive", "scarce", "random"], [None, 5]))
 def test_papers_without_labels(split, limit):
     """All others where all are known, and none where training papers are all that is known."""
     experiment = zoo.registry[f"cora-mmil-max-{split}"]
@@ -73,7 +73,9 @@ def words_of(bags):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("split", ["random", "transductive", "scarce"])
+@pytest.mark.parametrize(
+    "split", ["random", pytest.param("transductive", marks=pytest.mark.nightly), "scarce"]
+)
 def test_rules_about_papers_are_fitted_to_all_but_test_papers(split):
     """And on ten copies of each that miss neighbours and words."""
     experiment = zoo.registry[f"cora-mmil-max-{split}"]
@@ -82,7 +84,8 @@ def test_rules_about_papers_are_fitted_to_all_but_test_papers(split):
     train, valid, test = network.split(split, seed=1)
     known = np.setdiff1d(np.arange(400), test) if split != "random" else [*train, *valid]
     seen = None if split != "random" else known
-    x, x_valid = data.rule_data().x, data.rule_data().x_valid
+    of_rules = data.rule_data()
+    x, x_valid = of_rules.x, of_rules.x_valid
     n_valid = -(-len(known) // 10)
     n = len(known) - n_valid
     assert (len(x_valid), len(x)) == (n_valid, 11 * n)
