@@ -1,19 +1,17 @@
-"""Whose the folder of a training is: of one process at a time, and of one set of data."""
+"""What the training in a folder is of: its data, its network and its settings."""
 
-import contextlib
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_mmil._support.atomic import write_json
 from keras_mmil._support.digests import add_to_digest
 
-__all__ = ["check_settings", "fingerprint", "locked", "write_settings"]
+__all__ = ["check_settings", "fingerprint", "write_settings"]
 
-_LOCK, _SETTINGS = ".lock", "training.json"
+_SETTINGS = "training.json"
 
 
 def fingerprint(x: Any) -> str:
@@ -21,42 +19,6 @@ def fingerprint(x: Any) -> str:
     digest = hashlib.blake2b(digest_size=16)
     add_to_digest(digest, x)
     return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process. The system releases it when the process ends, killed or not.
-
-    Raises:
-        BlockingIOError: if another training is in the folder, which the message names.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / _LOCK, "a+", encoding="utf-8") as file:
-        try:
-            _lock(file.fileno())
-        except (BlockingIOError, PermissionError) as error:
-            file.seek(0)
-            raise BlockingIOError(
-                "Expected a folder in which no other training runs. "
-                f"Received: {folder}, in use by process {file.read().strip()}"
-            ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
-
-
-def _lock(file: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        # Beyond the text, which stays readable to others.
-        os.lseek(file, 1 << 20, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:

@@ -7,12 +7,13 @@ import sys
 import keras
 import numpy as np
 import pytest
+from other_process import holding
 
 import keras_mmil
 from keras_mmil import ragged
+from keras_mmil._support.locks import locked
 from keras_mmil.layers import BagLayer
 from keras_mmil.training import Checkpoint, VirtualAdversarialModel, fit_resumable
-from keras_mmil.training._folder import locked
 
 pytestmark = pytest.mark.eager
 
@@ -290,10 +291,12 @@ def test_a_folder_is_of_one_training(tmp_path):
     with pytest.raises(ValueError, match=r"other model, seed=1 \(before: 0\)"):
         fit_resumable(build_with_dropout, x, y, seed=1, resume=True, **arguments)
     with (
-        locked(tmp_path),
-        pytest.raises(BlockingIOError, match=f"{tmp_path.name}, in use by process {os.getpid()}"),
+        holding(tmp_path) as other,
+        pytest.raises(BlockingIOError, match=f"{tmp_path.name}, in use by process {other}$"),
     ):
         fit_resumable(build, x, y, **arguments)
+    with locked(tmp_path):  # as the command line holds it around the training
+        fit_resumable(build, x, y, resume=True, **arguments)
     fit_resumable(build, x, y, resume=True, **arguments)
     (tmp_path / "training.json").unlink()
     with pytest.raises(ValueError, match="train anew"):
