@@ -20,8 +20,13 @@ from keras_mmil.functional.graph import seed_generators
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.seeds import seeded
 from keras_mmil.functional.workers import is_chief, of_chief
-from keras_mmil.training._folder import check_settings, fingerprint, write_settings
-from keras_mmil.training._reuse import architecture
+from keras_mmil.training._folder import (
+    check_can_resume,
+    check_settings,
+    fingerprint,
+    fingerprint_of_network,
+    write_settings,
+)
 from keras_mmil.training.checkpoint import Checkpoint, Logs
 
 __all__ = ["fit_resumable"]
@@ -107,19 +112,14 @@ def fit_resumable(
             "validation_data": None
             if validation_data is None
             else fingerprint((InputChecks(model)(validation_data[0]), *validation_data[1:])),
-            "model": _network(model),
+            "model": fingerprint_of_network(model),
             "seed": seed,
             "batch_size": batch_size,
             "shuffle": shuffle,
         }
         restored = checkpoint.restore()
         if restored is not None:
-            if settings["model"] is None:
-                raise ValueError(
-                    "Expected a model that Keras can serialize, to resume its training: of others "
-                    "nobody knows whether they are the same. "
-                    f"Received: {model.name}, of a layer without a configuration"
-                )
+            check_can_resume(model)
             check_settings(checkpoint.folder, settings)
             model = restored
         elif leads:
@@ -153,12 +153,6 @@ def fit_resumable(
             )
         of_chief(strategy, finished)  # waits until it has written its last file
         return load_network(checkpoint.best_path), checkpoint.history
-
-
-def _network(model: keras.Model) -> str | None:
-    """A digest of a model's configuration; None if it has none."""
-    configuration = architecture(model)
-    return None if configuration is None else fingerprint(configuration)
 
 
 def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:

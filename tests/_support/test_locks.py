@@ -1,14 +1,11 @@
 """A folder is one thread's of one process."""
 
-import sys
 import threading
 
 import pytest
 from other_process import can_hold, holding
 
 from keras_mmil._support.locks import locked
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the other process needs fcntl")
 
 
 def test_one_holds_a_folder_until_it_lets_go(tmp_path):

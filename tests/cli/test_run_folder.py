@@ -1,7 +1,6 @@
 """The folder of a run: what is kept in it, and what interrupted runs leave."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -110,7 +109,6 @@ def going_on(tmp_path):
     return tmp_path / "run", ["train", str(data), "--target", "y", "--out", str(tmp_path / "run")]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the other process needs fcntl")
 def test_a_folder_is_of_one_process_from_first_to_last(going_on, monkeypatch, capsys):
     """The other one is refused before it reads data, and leaves all files as they are."""
     folder, command = going_on
@@ -138,7 +136,6 @@ def test_a_folder_is_of_one_process_from_first_to_last(going_on, monkeypatch, ca
     assert seen == [False, False]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the other process needs fcntl")
 @pytest.mark.parametrize("again", [{"resume": True}, {"resume": False, "replace": True}])
 def test_what_is_there_is_looked_at_when_no_other_can_change_it(tmp_path, again):
     """A run that another process began and ended while this one read its data."""

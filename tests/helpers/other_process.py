@@ -4,6 +4,8 @@ import contextlib
 import subprocess
 import sys
 
+import pytest
+
 HOLD = """
 import fcntl, os, sys
 file = open(sys.argv[1], "a+")
@@ -19,6 +21,7 @@ sys.stdin.read()
 @contextlib.contextmanager
 def holding(folder):
     """A process that trains in a folder, as far as others can see: its number."""
+    pytest.importorskip("fcntl")  # which Windows lacks
     command = [sys.executable, "-I", "-S", "-c", HOLD, str(folder / ".lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"held\n"
@@ -28,5 +31,6 @@ def holding(folder):
 
 def can_hold(folder):
     """Whether another process may train in a folder now."""
+    pytest.importorskip("fcntl")
     command = [sys.executable, "-I", "-S", "-c", HOLD, str(folder / ".lock")]
     return subprocess.run(command, input=b"", capture_output=True).returncode == 0
