@@ -213,7 +213,8 @@ class _Run:
             batch_size=experiment.batch_size,
             seed=self.settings.seed,
             resume=self.options.resume,
-            patience=experiment.patience,
+            # The best epoch's network also where the training does not end early.
+            patience=(experiment.patience or epochs) if experiment.keeps_best else None,
             wrap=self._adversarial() if self.settings.adversarial else None,
             callbacks=[keras.callbacks.LearningRateScheduler(schedule)] if schedule else [],
             verbose=self.options.verbose,

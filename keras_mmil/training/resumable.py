@@ -71,14 +71,16 @@ def fit_resumable(
         resume: whether to continue from the checkpoints in the folder, if there are any; otherwise
             they are removed.
         patience: number of consecutive epochs without a lower validation loss after which the
-            training ends; None for never. It counts across interruptions.
+            training ends and the best epoch's model is returned; it counts across interruptions.
+            With as many as `epochs`, the training does not end early. None for all epochs, and the
+            model of the last one.
         wrap: function from the model to the one that is fitted in its place, such as a
             `VirtualAdversarialModel`; None for the model itself.
         fit_arguments: further arguments of `keras.Model.fit`.
 
     Returns:
-        The model of the epoch with the lowest validation loss, or of the last epoch where there are
-        no validation data; and the history: a list of dicts, one for each epoch.
+        The model of the epoch with the lowest validation loss, or of the last epoch where there is
+        no patience; and the history: a list of dicts, one for each epoch.
 
     Raises:
         BlockingIOError: if another process trains in the folder.
@@ -152,7 +154,8 @@ def fit_resumable(
                 f"so train anew with a lower learning rate. Received: {checkpoint.folder}"
             )
         of_chief(strategy, finished)  # waits until it has written its last file
-        return load_network(checkpoint.best_path), checkpoint.history
+        path = checkpoint.newest_path if patience is None else checkpoint.best_path
+        return load_network(path), checkpoint.history
 
 
 def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:

@@ -172,7 +172,7 @@ def test_resume_after_the_end_trains_no_more(tmp_path):
 
 
 def test_keeps_the_newest_state_and_the_best_model(tmp_path):
-    model, history = fit(tmp_path)
+    model, history = fit(tmp_path, patience=5)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         ".lock",
         "best.keras",
@@ -235,6 +235,26 @@ def test_patience(tmp_path):
         folder = tmp_path / str(patience)
         _, history = fit(folder, epochs=6, patience=patience, callbacks=[Losses(losses)])
         assert len(history) == n_epochs
+
+
+def test_without_patience_the_last_model_is_kept(tmp_path):
+    """As without a folder; and whichever of both a resumed training asks for."""
+    losses = Losses([3.0, 1.0, 2.0, 2.5])
+    after = []
+
+    class Look(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            after.append(self.model.get_weights())
+
+    arguments = {"epochs": 4, "callbacks": [losses, Look()]}
+    last, _ = fit(tmp_path, **arguments)
+    best, _ = fit(tmp_path, **arguments, patience=4, resume=True)
+    again, _ = fit(tmp_path, **arguments, resume=True)
+    assert len(after) == 4
+    for model, epoch in ((last, 3), (best, 1), (again, 3)):
+        for found, expected in zip(model.get_weights(), after[epoch], strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert np.abs(after[3][0] - after[1][0]).max() > 1e-4
 
 
 @pytest.mark.slow
