@@ -197,6 +197,7 @@ def judged(experiment, lever, data, seed, options):
             epochs=options.epochs,
             batch_size=experiment.batch_size,
             seed=seed,
+            patience=options.epochs if experiment.keeps_best else None,  # the best epoch's network
             callbacks=[keras.callbacks.LearningRateScheduler(schedule)],
             verbose=options.verbose,
         )

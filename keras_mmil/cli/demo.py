@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from keras_mmil._support.atomic import replacing
+from keras_mmil._support.locks import locked
 from keras_mmil.cli.options import RunOptions
 from keras_mmil.cli.train import train
 from keras_mmil.cli.train_options import TrainOptions
@@ -30,6 +31,11 @@ def demo(options: RunOptions) -> None:
     print("order was paid late. The network is only told who has churned, and the rules that are")
     print("read from it should say why. This takes about a minute and a half on two cores.\n")
     out = Path(options.out or "runs/demo")
+    with locked(out):  # the tables are the run's, too
+        _demo(options, out)
+
+
+def _demo(options: RunOptions, out: Path) -> None:
     tables, _, keys = churn.load_churn(_CUSTOMERS, options.seed)
     folder = out / "shop"
     folder.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import keras
@@ -92,6 +93,7 @@ def run(experiment: Experiment, options: RunOptions) -> RunResult:
         options: `RunOptions`.
 
     Raises:
+        BlockingIOError: if another process trains in the folder.
         FileExistsError: if there is a run already, and it is not to be resumed.
         FileNotFoundError: if there is no place for records, and the figures are to be recorded.
     """
@@ -105,30 +107,9 @@ def run(experiment: Experiment, options: RunOptions) -> RunResult:
         source=settings.source,
         unlabelled=settings.adversarial or bool(experiment.teacher),
     )
-    folder.create()  # not before: without data there is no run to resume
     one = _Run(experiment, options, settings, data, folder)
-    paper = _papers_figures(experiment, options)
-    if settings.folds:
-        result = one.cross_validate()
-        figures, variant = figures_of_folds(result)
-        metrics = {metric: statistics.mean(values.values()) for metric, values in figures.items()}
-        print_figures(metrics, paper)
-        if results:
-            rounds = len(result.seconds)
-            record(results, experiment, settings, figures, rounds=rounds, more=variant)
-        if not options.rules:
-            return RunResult(None, data.test, metrics)
-        paper = {}  # its figure is not of the network that comes now
-    model, metrics = one.train()
-    explainer = one.extract_rules(model, metrics) if options.rules else None
-    if explainer is None:
-        folder.write_json("metrics.json", metrics)
-    print_run(explainer, metrics, paper, folder.path)
-    if results:
-        by_seed = {metric: {settings.seed: figure} for metric, figure in metrics.items()}
-        variant = "eight tenths" if settings.folds else ""
-        record(results, experiment, settings, by_seed, more=variant)
-    return RunResult(explainer, data.test, metrics)
+    with folder.held():  # not before: without data there is no run to resume
+        return one.result(results)
 
 
 def _name(experiment: Experiment, settings: Settings) -> str:
@@ -150,6 +131,35 @@ class _Run:
     settings: Settings
     data: Data
     folder: RunFolder
+
+    def result(self, results: Path | None) -> RunResult:
+        """Take all steps, and add the figures to the records in a folder, if one is given."""
+        experiment, options, settings = self.experiment, self.options, self.settings
+        data, folder = self.data, self.folder
+        paper = _papers_figures(experiment, options)
+        if settings.folds:
+            result = self.cross_validate()
+            figures, variant = figures_of_folds(result)
+            metrics = {
+                metric: statistics.mean(values.values()) for metric, values in figures.items()
+            }
+            print_figures(metrics, paper)
+            if results:
+                rounds = len(result.seconds)
+                record(results, experiment, settings, figures, rounds=rounds, more=variant)
+            if not options.rules:
+                return RunResult(None, data.test, metrics)
+            paper = {}  # its figure is not of the network that comes now
+        model, metrics = self.train()
+        explainer = self.extract_rules(model, metrics) if options.rules else None
+        if explainer is None:
+            folder.write_json("metrics.json", metrics)
+        print_run(explainer, metrics, paper, folder.path)
+        if results:
+            by_seed = {metric: {settings.seed: figure} for metric, figure in metrics.items()}
+            variant = "eight tenths" if settings.folds else ""
+            record(results, experiment, settings, by_seed, more=variant)
+        return RunResult(explainer, data.test, metrics)
 
     def cross_validate(self) -> CrossValidation:
         experiment, options, settings = self.experiment, self.options, self.settings
@@ -203,7 +213,8 @@ class _Run:
             batch_size=experiment.batch_size,
             seed=self.settings.seed,
             resume=self.options.resume,
-            patience=experiment.patience,
+            # The best epoch's network also where the training does not end early.
+            patience=(experiment.patience or epochs) if experiment.keeps_best else None,
             wrap=self._adversarial() if self.settings.adversarial else None,
             callbacks=[keras.callbacks.LearningRateScheduler(schedule)] if schedule else [],
             verbose=self.options.verbose,

@@ -1,11 +1,13 @@
 """The folder of one run."""
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_mmil._support.atomic import remove_parts, write_json
+from keras_mmil._support.locks import locked
 from keras_mmil._support.types import PathLike
 from keras_mmil.training.checkpoint import Checkpoint
 
@@ -25,6 +27,8 @@ _RESULTS = (
     _ESTIMATOR,
     "schema.json",
 )
+# By which a run counts as finished.
+_FINISHED = (_ESTIMATOR, "trained_on.npy", "metrics.json")
 _ABOUT = {"experiment", "target"}  # of which the settings of a run have one
 
 
@@ -32,12 +36,13 @@ class RunFolder:
     """The folder in which a run keeps its settings, checkpoints and results.
 
     Args:
-        path: the folder, which `create` makes.
+        path: the folder, which `held` makes.
         settings: dict, JSON: what decides the outcome of the run.
         resume: whether to continue a run of the same settings.
         replace: whether to replace a run that is there, if it is not resumed.
 
     Raises:
+        BlockingIOError: if the run there goes on, in another process.
         FileExistsError: if another run is there, and is neither resumed nor replaced; or if
             there are results without the settings of their run.
         ValueError: if the run there has other settings, or its settings cannot be read.
@@ -53,38 +58,58 @@ class RunFolder:
     ) -> None:
         self.path = Path(path)
         self.settings = settings
-        found = read_settings(path) if (self.path / SETTINGS).exists() else None
-        if found is not None and not (resume or replace):
-            raise FileExistsError(
-                "Expected a new folder, or --resume to continue the run in it. "
-                f"Received: --out {self.path}"
-            )
-        if found is not None and resume and found != settings:
-            raise ValueError(
-                f"Expected the settings of the run in {self.path}, {found}, for --resume. "
-                f"Received: {settings}"
-            )
-        if found is None and (results := self._results()):
-            raise FileExistsError(
-                f"Expected a new folder, or that of a run, with {SETTINGS}. "
-                f"Received: --out {self.path}, with {', '.join(results)}"
-            )
-        self._resumes = found is not None and resume
-        self._replaces = found is not None and not resume
+        self._resume, self._replace = resume, replace
+        if (self.path / SETTINGS).exists() and read_settings(self.path):
+            with locked(self.path):  # before data are read for nothing
+                pass
+        self._holds_run()
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
-    def create(self) -> None:
-        """Make the folder, if it is missing, write the settings, and remove half-written files."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        if self._resumes or self._replaces:  # a folder is for one run at a time: the other is gone
-            for folder in (self.path, self.path / "rules"):
-                remove_parts(folder)
-        if self._replaces:  # before the new settings are there, which these are not of
-            Checkpoint(self.path).clear()
-            (self.path / _ESTIMATOR).unlink(missing_ok=True)
-        self.write_json(SETTINGS, self.settings)
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes out until the run ends, and prepare the folder.
+
+        Makes it, if it is missing, removes half-written files and what is to be replaced, and
+        writes the settings.
+
+        Raises:
+            BlockingIOError, FileExistsError, ValueError: as the class does, as other processes may
+                have been in the folder since.
+        """
+        with locked(self.path):
+            if self._holds_run():
+                for folder in (self.path, self.path / "rules"):
+                    remove_parts(folder)
+                if not self._resume:  # before the new settings are there, which these are not of
+                    Checkpoint(self.path).clear()
+                    for name in _FINISHED:
+                        (self.path / name).unlink(missing_ok=True)
+            self.write_json(SETTINGS, self.settings)
+            yield
+
+    def _holds_run(self) -> bool:
+        """Whether there is a run, to be resumed or replaced. Raises what the class does."""
+        found = read_settings(self.path) if (self.path / SETTINGS).exists() else None
+        if found is None:
+            if results := self._results():
+                raise FileExistsError(
+                    f"Expected a new folder, or that of a run, with {SETTINGS}. "
+                    f"Received: --out {self.path}, with {', '.join(results)}"
+                )
+            return False
+        if not (self._resume or self._replace):
+            raise FileExistsError(
+                "Expected a new folder, or --resume to continue the run in it. "
+                f"Received: --out {self.path}"
+            )
+        if self._resume and found != self.settings:
+            raise ValueError(
+                f"Expected the settings of the run in {self.path}, {found}, for --resume. "
+                f"Received: {self.settings}"
+            )
+        return True
 
     def _results(self) -> list[str]:
         """The results of a run that are there."""

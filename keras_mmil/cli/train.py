@@ -65,6 +65,7 @@ def train(options: TrainOptions) -> Trained:
 
     Raises:
         UnfinishedError: if the rules cannot be read.
+        BlockingIOError: if another process trains in the folder.
         FileExistsError: if there is a run already, and it is not to be resumed.
         FileNotFoundError: if there are no data.
         ValueError: as `TrainSettings.of` and `OwnData.of`.
@@ -79,7 +80,18 @@ def train(options: TrainOptions) -> Trained:
     data = OwnData.of(settings)
     schema = data.schema_of_training()
     estimator = _estimator(settings, data, schema, options)
-    folder.create()  # not before: without data there is no run to resume
+    with folder.held():  # not before: without data there is no run to resume
+        return _train(estimator, data, schema, folder, settings, options)
+
+
+def _train(
+    estimator: NestedClassifier | NestedRegressor,
+    data: OwnData,
+    schema: Schema,
+    folder: RunFolder,
+    settings: TrainSettings,
+    options: TrainOptions,
+) -> Trained:
     schema.save(folder / _SCHEMA)
     _write_split(folder / _SPLIT, data)
     print(schema)

@@ -1,19 +1,27 @@
-"""Whose the folder of a training is: of one process at a time, and of one set of data."""
+"""What the training in a folder is of: its data, its network and its settings."""
 
-import contextlib
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from keras_mmil._support.atomic import write_json
 from keras_mmil._support.digests import add_to_digest
+from keras_mmil.training._reuse import architecture
 
-__all__ = ["check_settings", "fingerprint", "locked", "write_settings"]
+__all__ = [
+    "check_can_resume",
+    "check_settings",
+    "differences",
+    "fingerprint",
+    "fingerprint_of_network",
+    "write_settings",
+]
 
-_LOCK, _SETTINGS = ".lock", "training.json"
+_SETTINGS = "training.json"
 
 
 def fingerprint(x: Any) -> str:
@@ -21,42 +29,6 @@ def fingerprint(x: Any) -> str:
     digest = hashlib.blake2b(digest_size=16)
     add_to_digest(digest, x)
     return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process. The system releases it when the process ends, killed or not.
-
-    Raises:
-        BlockingIOError: if another training is in the folder, which the message names.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / _LOCK, "a+", encoding="utf-8") as file:
-        try:
-            _lock(file.fileno())
-        except (BlockingIOError, PermissionError) as error:
-            file.seek(0)
-            raise BlockingIOError(
-                "Expected a folder in which no other training runs. "
-                f"Received: {folder}, in use by process {file.read().strip()}"
-            ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
-
-
-def _lock(file: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        # Beyond the text, which stays readable to others.
-        os.lseek(file, 1 << 20, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
@@ -80,16 +52,40 @@ def check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
             f"Expected a training with its settings, to resume it; train anew, with resume=False "
             f"or in another folder. Received: {path} ({error!r})"
         ) from error
-    names = sorted(theirs.keys() | settings.keys())
-    others = [name for name in names if theirs.get(name) != settings.get(name)]
-    if others:
-        told = ", ".join(
-            f"{name}={settings.get(name)!r:.40} (before: {theirs.get(name)!r:.40})"
-            if not isinstance(settings.get(name), str)
-            else f"other {name}"
-            for name in others
-        )
+    if others := differences(theirs, settings):
         raise ValueError(
             f"Expected the same data and settings as in the training in {folder}, to resume it. "
-            f"Received: {told}"
+            f"Received: {others}"
+        )
+
+
+def differences(before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """What settings differ in from those of before; empty if in nothing. Digests are not shown."""
+    names = sorted(before.keys() | settings.keys())
+    return ", ".join(
+        f"other {name}"
+        if isinstance(settings.get(name, before.get(name)), str)
+        else f"{name}={settings.get(name)!r:.40} (before: {before.get(name)!r:.40})"
+        for name in names
+        if before.get(name) != settings.get(name)
+    )
+
+
+def fingerprint_of_network(model: keras.Model) -> str | None:
+    """A digest of a model's configuration; None if it has none."""
+    configuration = architecture(model)
+    return None if configuration is None else fingerprint(configuration)
+
+
+def check_can_resume(model: keras.Model) -> None:
+    """Refuse a model of which nobody can tell whether it is that of before.
+
+    Raises:
+        ValueError: if it has no configuration.
+    """
+    if architecture(model) is None:
+        raise ValueError(
+            "Expected a model that Keras can serialize, to resume its training: of others nobody "
+            f"knows whether they are the same. Received: {model.name}, of a layer without a "
+            "configuration"
         )

@@ -63,6 +63,11 @@ class Checkpoint(keras.callbacks.Callback):
         return self.folder / "best.keras"
 
     @property
+    def newest_path(self) -> Path:
+        """Path of the model of the last epoch, once that is saved."""
+        return self._path_of(len(self.history))
+
+    @property
     def has_best(self) -> bool:
         """Whether what is monitored was a number in some epoch."""
         return self.monitor is None or any(not np.isnan(e[self.monitor]) for e in self.history)

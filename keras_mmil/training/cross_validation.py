@@ -1,9 +1,11 @@
 """Cross-validation that continues after an interruption."""
 
+import contextlib
 import hashlib
 import inspect
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -14,8 +16,10 @@ from sklearn.model_selection import StratifiedKFold
 
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.checks import check_int, positive_int
+from keras_mmil._support.locks import locked
 from keras_mmil._support.types import Ints, PathLike, Tensors
 from keras_mmil.bags import Bags
+from keras_mmil.training._folder import check_can_resume, fingerprint_of_network
 from keras_mmil.training._reuse import forget
 from keras_mmil.training.fold_data import fold_data
 from keras_mmil.training.fold_training import Fold, FoldTraining, run_in_processes
@@ -82,11 +86,12 @@ def cross_validate(
         `CrossValidation`.
 
     Raises:
+        BlockingIOError: if another process trains in the folder.
         FileNotFoundError: if `x` is a path, and there are no files of top-bags.
         TypeError: if `x` is a stream, such as a `tf.data.Dataset`, or `explainer` not an Explainer.
         ValueError: if an argument is out of range, `build` needs others than those arguments, a
-            class has fewer members than there are folds, or what is to be resumed had other data or
-            settings.
+            class has fewer members than there are folds, or what is to be resumed had other data,
+            settings or another network, or one that Keras cannot serialize.
 
     Example:
 
@@ -119,15 +124,7 @@ def cross_validate(
         rates = np.array([schedule(epoch) for epoch in range(epochs)])
         settings["rates"] = hashlib.sha256(rates.tobytes()).hexdigest()[:12]
     if explainer is not None:
-        settings["explainer"] = _checked_parameters(explainer)
-    log = FoldLog(
-        folder,
-        {**settings, "data": data.digest},
-        rounds=rounds,
-        folds=folds,
-        resume=resume,
-        verbose=verbose,
-    )
+        settings |= _checked_parameters(explainer)
     training = FoldTraining(
         build=build,
         takes_data=_takes_data(build),
@@ -137,18 +134,31 @@ def cross_validate(
         explainer=explainer,
         key=uuid.uuid4().hex,
     )
-    todo = [
-        fold
-        for r in range(rounds)
-        for fold in _partition(classes, n_folds=folds, seed=seed, r=r)
-        if fold.place not in log.done
+    all_folds = [
+        fold for r in range(rounds) for fold in _partition(classes, n_folds=folds, seed=seed, r=r)
     ]
-    if effective_n_jobs(n_jobs) == 1:
-        for fold in todo:
-            log.add(fold.place, training.run(fold, data, verbose=2 if verbose > 1 else 0))
-    else:
-        for place, result in run_in_processes(training, todo, data, n_jobs):
-            log.add(place, result)
+    with contextlib.ExitStack() as held:
+        if folder is not None:
+            held.enter_context(locked(Path(folder)))
+            network = training.new_network(all_folds[0], data)
+            settings["model"] = fingerprint_of_network(network)
+        log = FoldLog(
+            folder,
+            {**settings, "data": data.digest},
+            rounds=rounds,
+            folds=folds,
+            resume=resume,
+            verbose=verbose,
+        )
+        if log.done:
+            check_can_resume(network)
+        todo = [fold for fold in all_folds if fold.place not in log.done]
+        if effective_n_jobs(n_jobs) == 1:
+            for fold in todo:
+                log.add(fold.place, training.run(fold, data, verbose=2 if verbose > 1 else 0))
+        else:
+            for place, result in run_in_processes(training, todo, data, n_jobs):
+                log.add(place, result)
     forget()
     return log.result(majority(classes))
 
@@ -192,7 +202,7 @@ def _checked_parameters(explainer: Any) -> dict[str, str]:
         raise TypeError(f"Expected an Explainer. Received: explainer={explainer!r}")
     parameters = explainer.get_params().items()
     return {
-        name: getattr(x, "__qualname__", repr(x))
+        f"explainer.{name}": getattr(x, "__qualname__", repr(x))
         for name, x in parameters
         if name not in ("n_jobs", "verbose")
     }

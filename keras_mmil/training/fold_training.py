@@ -72,6 +72,14 @@ class FoldTraining:
                 found |= _rules(explainer.evaluate(*test.labelled()), str(explainer.rules_))
         return found
 
+    def new_network(self, fold: Fold, data: FoldData) -> keras.Model:
+        """The network of a fold before its training."""
+        with seeded(fold.seed):
+            if not self.takes_data:
+                return self.build()
+            train = data.part(fold.train, self.batch_size)
+            return self.build(train.x, train.labels)
+
     def _new_model(self, train: Part) -> keras.Model:
         if self.takes_data:
             return self.build(train.x, train.labels)

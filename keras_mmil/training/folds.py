@@ -12,6 +12,7 @@ import numpy.typing as npt
 from keras_mmil._support.atomic import write_json
 from keras_mmil._support.checks import check_int
 from keras_mmil._support.types import PathLike
+from keras_mmil.training._folder import differences
 
 __all__ = ["CrossValidation", "FoldLog", "FoldResult", "Place"]
 
@@ -141,7 +142,7 @@ def _read(path: Path, settings: dict[str, Any], folds: int) -> dict[Place, FoldR
     """The finished folds in a file, which must be of these settings."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        theirs, entries = found["settings"], found["folds"]
+        theirs, entries = dict(found["settings"]), found["folds"]
         done = dict(_decoded(entry, folds) for entry in entries)
         if len(done) < len(entries) or len({frozenset(each) for each in done.values()}) > 1:
             raise ValueError("a fold twice, or folds of different scores")
@@ -149,10 +150,10 @@ def _read(path: Path, settings: dict[str, Any], folds: int) -> dict[Place, FoldR
         raise ValueError(
             f"Expected finished folds of a cross-validation. Received: {path}, {error!r}"
         ) from error
-    if theirs != settings:
+    if others := differences(theirs, settings):
         raise ValueError(
-            f"Expected the data and settings of the cross-validation in {path}, "
-            f"{theirs}, for resume=True. Received: {settings}"
+            f"Expected the data and settings of the cross-validation in {path}, for resume=True. "
+            f"Received: {others}"
         )
     return done
 

@@ -12,6 +12,7 @@ from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.labels import check_labels, check_weights
+from keras_mmil._support.locks import locked
 from keras_mmil._support.types import Labels, PathLike, Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.functional.feeding import feed_replicas
@@ -19,8 +20,13 @@ from keras_mmil.functional.graph import seed_generators
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.seeds import seeded
 from keras_mmil.functional.workers import is_chief, of_chief
-from keras_mmil.training._folder import check_settings, fingerprint, locked, write_settings
-from keras_mmil.training._reuse import architecture
+from keras_mmil.training._folder import (
+    check_can_resume,
+    check_settings,
+    fingerprint,
+    fingerprint_of_network,
+    write_settings,
+)
 from keras_mmil.training.checkpoint import Checkpoint, Logs
 
 __all__ = ["fit_resumable"]
@@ -65,14 +71,16 @@ def fit_resumable(
         resume: whether to continue from the checkpoints in the folder, if there are any; otherwise
             they are removed.
         patience: number of consecutive epochs without a lower validation loss after which the
-            training ends; None for never. It counts across interruptions.
+            training ends and the best epoch's model is returned; it counts across interruptions.
+            With as many as `epochs`, the training does not end early. None for all epochs, and the
+            model of the last one.
         wrap: function from the model to the one that is fitted in its place, such as a
             `VirtualAdversarialModel`; None for the model itself.
         fit_arguments: further arguments of `keras.Model.fit`.
 
     Returns:
-        The model of the epoch with the lowest validation loss, or of the last epoch where there are
-        no validation data; and the history: a list of dicts, one for each epoch.
+        The model of the epoch with the lowest validation loss, or of the last epoch where there is
+        no patience; and the history: a list of dicts, one for each epoch.
 
     Raises:
         BlockingIOError: if another process trains in the folder.
@@ -106,19 +114,14 @@ def fit_resumable(
             "validation_data": None
             if validation_data is None
             else fingerprint((InputChecks(model)(validation_data[0]), *validation_data[1:])),
-            "model": _network(model),
+            "model": fingerprint_of_network(model),
             "seed": seed,
             "batch_size": batch_size,
             "shuffle": shuffle,
         }
         restored = checkpoint.restore()
         if restored is not None:
-            if settings["model"] is None:
-                raise ValueError(
-                    "Expected a model that Keras can serialize, to resume its training: of others "
-                    "nobody knows whether they are the same. "
-                    f"Received: {model.name}, of a layer without a configuration"
-                )
+            check_can_resume(model)
             check_settings(checkpoint.folder, settings)
             model = restored
         elif leads:
@@ -151,13 +154,8 @@ def fit_resumable(
                 f"so train anew with a lower learning rate. Received: {checkpoint.folder}"
             )
         of_chief(strategy, finished)  # waits until it has written its last file
-        return load_network(checkpoint.best_path), checkpoint.history
-
-
-def _network(model: keras.Model) -> str | None:
-    """A digest of a model's configuration; None if it has none."""
-    configuration = architecture(model)
-    return None if configuration is None else fingerprint(configuration)
+        path = checkpoint.newest_path if patience is None else checkpoint.best_path
+        return load_network(path), checkpoint.history
 
 
 def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:

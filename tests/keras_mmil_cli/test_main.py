@@ -41,7 +41,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
     def may_not(*arguments, **options):
         raise PermissionError(13, "Permission denied", "/closed/run")
 
-    monkeypatch.setattr("keras_mmil.cli.run_folder.RunFolder.create", may_not)
+    monkeypatch.setattr("keras_mmil.cli.run_folder.RunFolder.held", may_not)
     assert main(["run", "mnist", *TINY, "--out", "/closed/run"]) == 2
     assert "Permission denied: '/closed/run'" in capsys.readouterr().err
 

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from other_process import holding
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
@@ -173,7 +174,7 @@ def test_continues_after_an_interruption(whole, tmp_path, capsys):
 
     def build_until_killed():
         calls.append(0)
-        if len(calls) == 5:
+        if len(calls) == 1 + 5:  # one to tell it from other networks
             raise Killed
         return build()
 
@@ -203,6 +204,53 @@ def test_only_the_same_is_resumed(tmp_path, changed):
         cross_validate(build, x, y, **{**settings, **changed}, resume=True)
     with pytest.raises(ValueError, match="data and settings"):
         cross_validate(build, x, y[::-1].copy(), **settings, resume=True)
+
+
+def test_a_folder_is_of_one_network(tmp_path):
+    """Also where what it learned of the data is in its configuration; and of one process."""
+    x, y = data()
+    settings = {**SETTINGS, "rounds": 1, "epochs": 1, "folds": 2}
+
+    def build_wider():
+        bags = keras.Input((None, 2), ragged=True)
+        return compiled(bags, BagLayer(5)(bags))
+
+    def build_by_data(x, y):
+        assert len(y) == 15  # the training part
+        return build()
+
+    class Plain(keras.layers.Layer):
+        def call(self, x):
+            return x
+
+        def get_config(self):
+            raise NotImplementedError
+
+    def build_plain():
+        bags = keras.Input((None, 2), ragged=True)
+        return compiled(bags, Plain()(BagLayer(4)(bags)))
+
+    log = tmp_path / "a" / "cross_validation.json"
+    first = cross_validate(build, x, y, **settings, folder=tmp_path / "a")
+    written = log.read_bytes()
+    with pytest.raises(ValueError, match=r"cross_validation.json, .*Received: other model$"):
+        cross_validate(build_wider, x, y, **settings, folder=tmp_path / "a", resume=True)
+    changed = {**settings, "epochs": 2, "seed": 9, "folder": tmp_path / "a", "resume": True}
+    told = r"Received: epochs=2 \(before: 1\), other model, seed=9 \(before: 5\)$"
+    with pytest.raises(ValueError, match=told):
+        cross_validate(build_wider, x, y, **changed)
+    for same in (build, build_by_data):
+        again = cross_validate(same, x, y, **settings, folder=tmp_path / "a", resume=True)
+        np.testing.assert_array_equal(again.scores["loss"], first.scores["loss"])
+    cross_validate(build_plain, x, y, **settings, folder=tmp_path / "b", resume=True)
+    with pytest.raises(ValueError, match="Keras can serialize"):
+        cross_validate(build_plain, x, y, **settings, folder=tmp_path / "b", resume=True)
+    with (
+        holding(tmp_path / "a") as process,
+        pytest.raises(BlockingIOError, match=f"in use by process {process}$"),
+    ):
+        cross_validate(build, x, y, **settings, folder=tmp_path / "a")
+    assert log.read_bytes() == written
 
 
 def test_damaged_file(tmp_path):
@@ -341,7 +389,7 @@ def test_rules_of_each_fold(tmp_path):
 
     def build_until_killed():
         calls.append(0)
-        if len(calls) == 2:
+        if len(calls) == 1 + 2:
             raise Killed
         return build()
 

@@ -7,12 +7,13 @@ import sys
 import keras
 import numpy as np
 import pytest
+from other_process import holding
 
 import keras_mmil
 from keras_mmil import ragged
+from keras_mmil._support.locks import locked
 from keras_mmil.layers import BagLayer
 from keras_mmil.training import Checkpoint, VirtualAdversarialModel, fit_resumable
-from keras_mmil.training._folder import locked
 
 pytestmark = pytest.mark.eager
 
@@ -174,7 +175,7 @@ def test_resume_after_the_end_trains_no_more(tmp_path):
 
 
 def test_keeps_the_newest_state_and_the_best_model(tmp_path):
-    model, history = fit(tmp_path)
+    model, history = fit(tmp_path, patience=5)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         ".lock",
         "best.keras",
@@ -239,6 +240,26 @@ def test_patience(tmp_path):
         assert len(history) == n_epochs
 
 
+def test_without_patience_the_last_model_is_kept(tmp_path):
+    """As without a folder; and whichever of both a resumed training asks for."""
+    losses = Losses([3.0, 1.0, 2.0, 2.5])
+    after = []
+
+    class Look(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            after.append(self.model.get_weights())
+
+    arguments = {"epochs": 4, "callbacks": [losses, Look()]}
+    last, _ = fit(tmp_path, **arguments)
+    best, _ = fit(tmp_path, **arguments, patience=4, resume=True)
+    again, _ = fit(tmp_path, **arguments, resume=True)
+    assert len(after) == 4
+    for model, epoch in ((last, 3), (best, 1), (again, 3)):
+        for found, expected in zip(model.get_weights(), after[epoch], strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert np.abs(after[3][0] - after[1][0]).max() > 1e-4
+
+
 @pytest.mark.slow
 def test_patience_counts_across_interruptions(tmp_path):
     losses = [3.0, 2.0, 2.5, 2.5, 2.5, 1.0]
@@ -293,10 +314,12 @@ def test_a_folder_is_of_one_training(tmp_path):
     with pytest.raises(ValueError, match=r"other model, seed=1 \(before: 0\)"):
         fit_resumable(build_with_dropout, x, y, seed=1, resume=True, **arguments)
     with (
-        locked(tmp_path),
-        pytest.raises(BlockingIOError, match=f"{tmp_path.name}, in use by process {os.getpid()}"),
+        holding(tmp_path) as other,
+        pytest.raises(BlockingIOError, match=f"{tmp_path.name}, in use by process {other}$"),
     ):
         fit_resumable(build, x, y, **arguments)
+    with locked(tmp_path):  # as the command line holds it around the training
+        fit_resumable(build, x, y, resume=True, **arguments)
     fit_resumable(build, x, y, resume=True, **arguments)
     (tmp_path / "training.json").unlink()
     with pytest.raises(ValueError, match="train anew"):
