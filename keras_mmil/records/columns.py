@@ -102,14 +102,14 @@ def numbers_at(schema: Parts, records: pa.Array, path: str) -> Floats:
     """
     part, found = schema[path], values_at(schema, records, path)
     n = len(records)
-    if part.type not in ("number", "time") and part.kind != "time":
+    if part.type not in ("number", "time") and part.kind not in ("number", "time"):
         raise ValueError(
             f"Expected times, or numbers. Received: {path!r}, which is {part.kind}: {part.why}"
         )
     if part.type == "text":
-        return np.asarray(leaves.read(part, {"text": found}, n))
+        return np.asarray(leaves.read(part, {"text": found}, n, exact=True))
     numbers = np.full(n, np.nan)
-    numbers[slice(None) if found.at is None else found.at] = arrow.as_numpy(found.values)
+    numbers[slice(None) if found.at is None else found.at] = arrow.as_floats(found.values)
     return numbers
 
 
