@@ -15,6 +15,7 @@ import pyarrow.json
 
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.records import arrow
+from keras_mmil.records.exact import beyond_int64
 from keras_mmil.records.opening import (
     DAMAGES,
     LIMIT,
@@ -42,7 +43,6 @@ _BEHIND_OBJECTS = np.frombuffer(b"\n,]}", np.uint8)
 _BLANKS = np.frombuffer(_BLANK.encode(), np.uint8)
 _BLANK_TEXT = re.compile(f"[{_BLANK}]*+")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-_BEYOND_INT64 = re.compile(rb"(?<![0-9.])(?:[0-9]{20}|9[2-9][0-9]{17})")
 _NEAR = 64  # characters before the end of a text within which it may be cut
 _ENVELOPES = ("data", "records", "results", "rows")
 
@@ -181,13 +181,13 @@ def _n_keys(block: bytes) -> int:
 def _by_arrow(block: bytes, known: pa.Schema) -> tuple[pa.Array, pa.Schema] | None:
     """The records of some lines, and what is now known of columns of texts that look like times.
 
-    None if Arrow cannot read them.
+    None if Arrow cannot read them, or has made floats of integers.
     """
     for types in (known, pa.schema([])) if len(known) else (known,):
         try:
             table, found = _read_block(block, types)
-            if table.num_columns:
-                return _struct_of(table), found
+            if table.num_columns and not beyond_int64(records := _struct_of(table)):
+                return records, found
         except pa.ArrowMemoryError:
             raise
         except pa.ArrowException:
@@ -202,17 +202,14 @@ def _is_for_arrow(block: bytes) -> bool:
 
     It crashes where it finds only nulls, or very many levels, and takes several objects in a line.
     So it gets only lines that begin as objects, of which nothing else follows in the line, and only
-    short ones, or such that are not nested deeply. Integers beyond int64 it makes floats.
+    short ones, or such that are not nested deeply.
     """
     try:
         block.decode()  # it does not check this, either
     except UnicodeDecodeError:
         return False
     x = np.frombuffer(block, np.uint8)
-    if _has_long_numbers(x) and _BEYOND_INT64.search(block):
-        return False
-    ends = np.flatnonzero(x == _NEWLINE)
-    starts = np.concatenate([[0], ends + 1])
+    starts = np.concatenate([[0], np.flatnonzero(x == _NEWLINE) + 1])
     if not (x[starts[starts < len(x)]] == _OPEN).all():
         return False
     closed = np.flatnonzero(x[:-1] == _CLOSE)
@@ -221,15 +218,6 @@ def _is_for_arrow(block: bytes) -> bool:
     lengths = np.diff(np.append(starts, len(x)))
     long = np.flatnonzero(lengths > _LONG)
     return all(_depth(x[starts[i] :][: lengths[i]]) < _LONG // 2 for i in long)
-
-
-def _has_long_numbers(x: Array) -> bool:
-    """Whether there may be 19 digits in a row: of each three bytes the first is one, six times."""
-    is_digit = x[::3] - np.uint8(ord("0")) < 10
-    if len(is_digit) < 6:
-        return False
-    in_a_row = [is_digit[i : len(is_digit) - 5 + i] for i in range(6)]
-    return bool(np.logical_and.reduce(in_a_row).any())
 
 
 def _depth(line: Array) -> int:

@@ -302,7 +302,7 @@ def _number(looked: _Looked) -> Decision:
         return Decision("category", f"by its name: {n} different integers", form)
     why = "integers" if is_integer else "numbers"
     if seen.n_wide:
-        why += f", of which {seen.n_wide:,} lose digits as floats"
+        why += f"; {seen.n_wide:,} of {seen.count:,} have more digits than floats"
     return Decision("number", why)
 
 
