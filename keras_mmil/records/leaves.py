@@ -24,6 +24,7 @@ __all__ = [
     "lost",
     "of_texts",
     "read",
+    "values",
 ]
 
 UNKNOWN_INT = MISSING_INT + 1  # a number that is no integer, where categories are integers
@@ -54,6 +55,21 @@ def read(part: Field, found: Mapping[str, Part], n: int, *, exact: bool = False)
     if exact and part.kind == "number":
         return tf.constant(_filled(part, found, n, np.float64))
     return _READ[part.kind](part, found, n)
+
+
+def values(part: Field, found: Mapping[str, Part], n: int) -> Part:
+    """The values of a part that are there, where texts or integers are read in some form.
+
+    Args:
+        part, found, n: as of `read`.
+    """
+    if part.form == DIGITS:
+        each = found[part.type]
+        return Part(_digits(each.values), each.at)
+    x = _filled(part, found, n, np.float64)
+    at = np.flatnonzero(~np.isnan(x))
+    read = pa.array(x[at])
+    return Part(read.cast(pa.bool_()) if part.kind == "boolean" else read, at)
 
 
 def lost(part: Field, found: Mapping[str, Part], values: tf.Tensor) -> tuple[int, str]:
