@@ -40,7 +40,7 @@ class Field:
         is_keyed: whether it is a bag of which the data hold records, with a key for each member.
         chosen_at: the path at which its kind is chosen: `bag[]` of records in a bag, else its own.
         form: the form in which its texts are read, as numbers, booleans or times, or `kinds.DIGITS`
-            of integers that are read as texts; else empty: see `kinds.Decision`.
+            or one of `kinds.EPOCHS`, of integers; else empty: see `kinds.Decision`.
         texts: statistics of the texts that are there besides, and read as values of the type.
     """
 
@@ -66,6 +66,8 @@ class Field:
             counts = self.seen.counts
             as_texts = None if counts is None else {str(x): n for x, n in counts.items()}
             return replace(self.seen, counts=as_texts)
+        if self.form in kinds.EPOCHS:
+            return _as_seconds(self.seen, kinds.EPOCHS[self.form])
         read = [self.seen] if self.type != "text" or not self.form else []
         texts = self.texts or self.seen
         if self.form in texts.as_forms:
@@ -110,9 +112,23 @@ class Field:
         if self.seen.counts is not None:
             order = sorted(self.seen.counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
             values = [value for value, _ in order[:_N_SHOWN]]
-        if self.type == "time":
-            values = [_as_time(value) for value in values]
+        if self.type == "time" or self.form in kinds.EPOCHS:
+            values = [_as_time(value / kinds.EPOCHS.get(self.form, 1)) for value in values]
         return ", ".join(map(_shown, values))
+
+
+def _as_seconds(seen: Values, per_second: float) -> Values:
+    """The statistics of times that are integers, in seconds."""
+    counts = seen.counts
+    return replace(
+        seen,
+        counts=None if counts is None else {x / per_second: n for x, n in counts.items()},
+        smallest=tuple(x / per_second for x in seen.smallest),
+        largest=seen.largest / per_second,
+        mean=seen.mean / per_second,
+        squares=seen.squares / per_second**2,
+        n_integers=0,
+    )
 
 
 def tree(observed: Observed, choices: Mapping[str, str]) -> Field:

@@ -19,6 +19,7 @@ from keras_mmil.records.statistics import (
 
 __all__ = [
     "DIGITS",
+    "EPOCHS",
     "KINDS",
     "LEFT_OUT",
     "OF_TEXTS",
@@ -37,6 +38,7 @@ OF_TEXTS = ("number", "boolean", "time")  # what texts may be read as
 KINDS = (*SCALARS, "record", "vector", "bag")
 LEFT_OUT = ("constant", "identifier", "dropped", "empty")
 DIGITS = "digits"  # the form of categories that are the digits of whole numbers
+EPOCHS = {"seconds": 1.0, "milliseconds": 1e3}  # since 1970: forms of times that are integers
 
 _MANY = 100  # distinct values of a category, unless they come again and again
 _FEW_KEYS = 8  # keys that a record may have without being looked at as a bag by key
@@ -49,6 +51,8 @@ _IDS = {"id", "key", "uuid"}
 _CODES = {"type", "code", "class", "kind", "category", "status", "group", "zip", "zipcode"}
 _CODES |= {"postcode"}
 _MEASURES = {"size", "sizeof", "length", "n", "num", "number", "count", "total", "mean", "sum"}
+_MOMENTS = {"timestamp", "datetime", "date", "at", "ts", "epoch"}
+_RECENT = 1e9, 4.2e9  # seconds since 1970: the years 2001 to 2103
 _FEW_EACH = 5  # records, in the median, of an identifier's values
 _SOME_IDS, _MANY_IDS = 10, 50  # distinct values of what may be an identifier though they repeat
 _WIDE = 2**62  # integers from which on categories are texts of their digits
@@ -69,7 +73,7 @@ class Decision(NamedTuple):
         kind: one of `KINDS` or `LEFT_OUT`.
         why: a few words.
         form: the form in which its texts are read, of `forms.FORMS`; or `DIGITS`, of categories
-            that are whole numbers; else empty.
+            that are whole numbers, or one of `EPOCHS`, of times that are; else empty.
     """
 
     kind: str
@@ -146,6 +150,8 @@ def form_chosen(kind: str, type_: str, seen: Values, texts: Values | None = None
     """The form in which texts are read, or whole numbers, whose kind was chosen: see `Decision`."""
     if texts is not None or type_ == "text":
         return form_of(kind, seen) if texts is None else type_
+    if (kind, type_) == ("time", "number"):
+        return _epoch(seen)
     return DIGITS if (kind, type_) == ("category", "number") and _needs_digits(seen) else ""
 
 
@@ -158,6 +164,8 @@ def possible(type_: str, seen: Values, texts: Values | None = None) -> tuple[str
             kinds.append("category")
         if seen.counts is not None and seen.counts.keys() <= {0, 1}:
             kinds.append("boolean")
+        if texts is None and _epoch(seen):
+            kinds.append("time")
     elif type_ == "boolean":
         kinds = ["boolean"]
     elif type_ == "text":
@@ -294,6 +302,8 @@ def _number(looked: _Looked) -> Decision:
         return Decision("identifier", "by its name, and no value comes twice")
     if is_integer and _is_of_few_each(looked):
         return Decision("identifier", _of_few_each(looked))
+    if (form := _epoch(seen)) and _is_moment(looked.name, form):
+        return Decision("time", f"by its name: integers as {form} since 1970", form)
     if is_integer and 2 * seen.n_wide > seen.count:
         return _of_digits(looked)
     is_code = _are_integers(seen) and _is_code(looked.name)
@@ -304,6 +314,23 @@ def _number(looked: _Looked) -> Decision:
     if seen.n_wide:
         why += f"; {seen.n_wide:,} of {seen.count:,} have more digits than floats"
     return Decision("number", why)
+
+
+def _epoch(seen: Values) -> str:
+    """The form in which all of some integers are times of our days; "" if there is none."""
+    for form, per_second in EPOCHS.items():
+        first, last = (each * per_second for each in _RECENT)
+        if seen.n_integers == seen.count and first <= seen.smallest[0] <= seen.largest < last:
+            return form
+    return ""
+
+
+def _is_moment(name: str, form: str) -> bool:
+    """Whether a name is that of moments; "time" may also be how long something takes."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return bool(words) and (
+        words[-1] in _MOMENTS or (words[-1] == "time" and form == "milliseconds")
+    )
 
 
 def _of_digits(looked: _Looked) -> Decision:

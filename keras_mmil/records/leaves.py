@@ -13,7 +13,7 @@ from keras_mmil._support.types import Array, Floats, Ints
 from keras_mmil.records import forms
 from keras_mmil.records.arrow import Part, as_floats, as_numpy
 from keras_mmil.records.fields import Field
-from keras_mmil.records.kinds import DIGITS
+from keras_mmil.records.kinds import DIGITS, EPOCHS
 
 __all__ = [
     "ACCEPTED",
@@ -79,7 +79,8 @@ def lost(part: Field, found: Mapping[str, Part], values: tf.Tensor) -> tuple[int
         part, found: as of `read`.
         values: what it gave.
     """
-    doubtful = [type_ for type_ in found if type_ not in _ALL_TAKEN.get(part.kind, {type_})]
+    taken = {*_ALL_TAKEN.get(part.kind, found), *([part.type] if part.form in EPOCHS else [])}
+    doubtful = [type_ for type_ in found if type_ not in taken]
     if not doubtful:
         return 0, ""
     n = sum(len(each.values) for each in found.values())
@@ -153,12 +154,13 @@ def _filled(part: Field, found: Mapping[str, Part], n: int, dtype: npt.DTypeLike
     x: Array = np.full(n, np.nan, dtype)
     for type_, each in found.items():
         if type_ == "text":
-            values = of_texts(each.values, part.form or part.kind)
+            values = of_texts(each.values, part.form if part.form in forms.FORMS else part.kind)
             is_there = ~np.isnan(values)  # elsewhere may be values of another type
             at = np.arange(n) if each.at is None else each.at
             x[at[is_there]] = values[is_there]
         else:
-            values = as_floats(each.values)
+            per_second = EPOCHS.get(part.form, 1) if type_ == part.type else 1
+            values = as_floats(each.values) / per_second
             x[_at(each)] = np.where(np.abs(values) <= _LARGEST, values, np.nan)
     return x
 

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from keras_mmil.records import Schema, statistics
+from keras_mmil.records import Files, Schema, statistics
 from keras_mmil.zoo import _record_fields
 
 N = 3000
@@ -185,3 +185,36 @@ def test_statistics_do_not_depend_on_batches(monkeypatch, tmp_path):
         with pytest.raises(ValueError, match=rf"fields\.x\.text\.number\.{name}"):
             Schema.load(tmp_path / "wrong.json")
         reading[name] = kept
+
+
+@pytest.mark.parametrize("per_second", [1, 1000])
+def test_integers_since_1970(per_second, tmp_path):
+    values = [per_second * (1_577_836_800 + 86_400 * (i % 40)) + i % 2 for i in range(100)]
+    for name in ("created_at", "createdAt", "timestamp", "order date"):
+        (part,) = Schema.infer(of(values, name))
+        assert (part.kind, part.why[:12]) == ("time", "by its name:")
+    schema = Schema.infer(of(values))
+    assert schema["x"].kind == "number"
+    schema["x"] = "time"
+    seconds = np.array(values) / per_second
+    x, warned = read(schema, [*of(values), *of([None, "2020-01-01", "soon"])])
+    np.testing.assert_array_equal(x, [*seconds, math.nan, 1_577_836_800, math.nan])
+    assert warned == ["'x' is time in the schema; 1 texts there are read as missing."]
+    assert schema["x"].examples.startswith("2020-01")
+    assert _record_fields.moments(schema["x"]) == pytest.approx((seconds.mean(), seconds.var()))
+    schema.save(tmp_path / "schema.json")
+    assert Schema.load(tmp_path / "schema.json") == schema
+    (part,) = Schema.infer(of([*values, 0], "created_at"))
+    assert part.kind == "number"  # 1970 would be no time of our days
+    (part,) = Schema.infer(of([1.5e9 + i for i in range(9)], "run_time"))
+    assert part.kind == "number"
+
+
+def test_commas_that_separate_thousands_in_csv(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('x\n"4,762"\n512\n"1,024"\n')
+    with pytest.raises(ValueError, match="separate thousands"):
+        Schema.infer(str(path))
+    files = Files(str(path), decimal=".")
+    schema = Schema.infer(files)
+    assert (schema["x"].kind, read(schema, files)[0].tolist()) == ("number", [4762, 512, 1024])
