@@ -13,7 +13,8 @@ from keras_mmil.layers import (
     TimeEncoder,
 )
 from keras_mmil.records.fields import Field
-from keras_mmil.records.leaves import DTYPES, seconds
+from keras_mmil.records.kinds import DIGITS
+from keras_mmil.records.leaves import DTYPES
 from keras_mmil.records.statistics import Bags, Records, Values
 
 __all__ = ["dtype_of", "encoder_of", "mean_size", "moments", "n_distinct"]
@@ -24,7 +25,7 @@ _ONE_HOT = 64  # categories, at most, of one-hot vectors
 def dtype_of(field: Field) -> str:
     """The dtype that the values of a field are read as."""
     if field.kind == "category":
-        return "string" if field.type == "text" else "int64"
+        return "string" if field.type == "text" or field.form == DIGITS else "int64"
     return DTYPES[field.kind]
 
 
@@ -56,12 +57,8 @@ def encoder_of(
 
 
 def moments(field: Field) -> tuple[float, float]:
-    """Mean and variance of numbers or times; of texts that are times, of the different ones."""
+    """Mean and variance of numbers or times, as they are read."""
     seen = _values(field)
-    if field.kind == "time" and field.type == "text":
-        some = [*seen.smallest, seen.largest]
-        x = np.array([seconds(text) for text in seen.counts or some])
-        return float(x.mean()), float(x.var())
     return seen.mean, seen.squares / seen.count
 
 
@@ -81,9 +78,9 @@ def n_distinct(field: Field) -> float:
 
 
 def _values(field: Field) -> Values:
-    if not isinstance(field.seen, Values):
+    if field.values is None:
         raise TypeError(f"Expected a field of values. Received: {field.path!r}, a {field.kind}")
-    return field.seen
+    return field.values
 
 
 def _quantiles(seen: Values, n_edges: int) -> list[float]:

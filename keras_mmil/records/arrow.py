@@ -9,15 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from keras_mmil._support.arrow_lists import as_numpy
-from keras_mmil._support.types import Array
+from keras_mmil._support.types import Array, Bools, Floats
 
 __all__ = [
     "KEY",
     "MAX_DEPTH",
     "Part",
     "alternatives",
+    "as_floats",
     "as_numpy",
     "check_depth",
+    "digits_lost",
     "holds_mixed",
     "mixed",
     "no_records",
@@ -35,6 +37,7 @@ _MIXED = {b"keras_mmil": b"values of one type"}
 # In the metadata of the field of a key: "to customers.id", or "of customers".
 KEY = b"keras_mmil key"
 _LARGEST = float(np.finfo(np.float32).max)
+_EXACT = 2.0**53  # floats below it tell integers apart
 _BYTES_OF_UUID = 16
 _SECONDS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
@@ -44,9 +47,10 @@ class Part:
     """What is there of one type.
 
     Attributes:
-        values: without nulls. Of numbers an array of integers or float64, all finite as float32;
-            of booleans; of strings, or a dictionary of such; of times in seconds since 1970 (UTC),
-            float64; of structs or maps; of lists.
+        values: without nulls. Of numbers an array of integers, of float64, all finite as float32,
+            or of decimals, where some have more digits than float64 holds; of booleans; of strings,
+            or a dictionary of such; of times in seconds since 1970 (UTC), float64; of structs or
+            maps; of lists.
         at: position of each in the array that they are from, int64; None where all are there.
     """
 
@@ -222,9 +226,11 @@ def _conversion(type_: pa.DataType, path: str) -> tuple[str, Callable[[pa.Array]
     is_ = pa.types
     if is_.is_boolean(type_):
         return "boolean", _same
-    if is_.is_integer(type_) and not is_.is_uint64(type_):
+    if is_.is_integer(type_):
         return "number", _same
-    if is_.is_integer(type_) or is_.is_floating(type_) or is_.is_decimal(type_):
+    if is_.is_decimal(type_):
+        return "number", _exact
+    if is_.is_floating(type_):
         return "number", lambda x: x.cast(pa.float64(), safe=False)
     if is_.is_string(type_) or is_.is_large_string(type_) or is_.is_dictionary(type_):
         return "text", _same
@@ -269,8 +275,38 @@ def _texts_of_uuids(array: pa.Array) -> pa.Array:
     return pa.array(shown, pa.large_string())
 
 
+def as_floats(numbers: pa.Array) -> Floats:
+    """Numbers as the nearest float64: see `Part`."""
+    if pa.types.is_decimal(numbers.type):
+        numbers = numbers.cast(pa.float64(), safe=False)
+    return as_numpy(numbers).astype(np.float64)
+
+
+def digits_lost(decimals: pa.Array) -> tuple[Bools, Bools]:
+    """Which decimals have more digits than float64 holds, and which are whole numbers."""
+    x, scale = as_floats(decimals), decimals.type.scale
+    is_wide = np.abs(x) >= _EXACT
+    if scale <= 0:
+        return is_wide, np.ones(len(x), bool)
+    is_whole = as_numpy(pc.equal(decimals, pc.floor(decimals)))
+    may_be = np.flatnonzero(~is_whole & (np.abs(x) * 10.0**scale >= _EXACT))
+    there = decimals.take(pa.array(may_be)).to_pylist()
+    is_wide[may_be] = [
+        f"{one:.{scale}f}" != format(two, "f")
+        for one, two in zip(x[may_be].tolist(), there, strict=True)
+    ]
+    return is_wide, is_whole
+
+
 def _same(array: pa.Array) -> pa.Array:
     return array
+
+
+def _exact(decimals: pa.Array) -> pa.Array:
+    """Decimals as floats, if these have all of their digits, or as they are."""
+    if len(decimals) and digits_lost(decimals)[0].any():
+        return decimals
+    return decimals.cast(pa.float64(), safe=False)
 
 
 def _seconds(array: pa.Array, per_second: float) -> pa.Array:

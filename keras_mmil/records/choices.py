@@ -72,7 +72,7 @@ def _types_at(path: str, parts: Mapping[str, Field]) -> list[str]:
 def _allowed(field: Field) -> tuple[str, ...]:
     """The kinds that may be chosen for a part."""
     if isinstance(field.seen, Values):
-        return (*kinds.possible(field.type, field.seen), "dropped")
+        return (*kinds.possible(field.type, field.seen, field.texts), "dropped")
     if isinstance(field.seen, Records):
         return ("bag", *(["record"] if field.seen.by_key is None else []), "dropped")
     if isinstance(field.seen, Bags):

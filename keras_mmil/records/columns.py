@@ -57,6 +57,8 @@ def columns_of_lists(lists: pa.Array, vector: Field) -> tuple[dict[str, pa.Array
 def values_at(schema: Parts, records: pa.Array, path: str) -> arrow.Part:
     """The values at a path, also of identifiers and other parts that are not read.
 
+    Texts that stand for numbers, booleans or times are such.
+
     Args:
         schema: of the records.
         records: structs or maps, as of `whole.whole`.
@@ -74,15 +76,23 @@ def values_at(schema: Parts, records: pa.Array, path: str) -> arrow.Part:
     if route is None:
         raise ValueError(f"Expected a field that is in no bag. Received: {path!r}")
     array, around = records, schema.root
+    found: dict[str, pa.Array] = {}
     for each in route:
         (array,) = arrow.alternatives(array, path).values() or [pa.nulls(len(records))]
         columns = columns_of(array, [each.name]) if around.has_fields else {}
         if around.kind == "vector":
             columns, _ = columns_of_lists(array, around)
         array, around = columns.get(each.name, pa.nulls(len(records))), each
-        array = arrow.alternatives(array, path).get(each.type, pa.nulls(len(records)))
+        found = arrow.alternatives(array, path)
+        array = found.get(each.type, pa.nulls(len(records)))
     if part.type in ("record", "bag"):
         raise ValueError(f"Expected a field with values. Received: {path!r}, which is {part.kind}")
+    if part.form and part.type in found:
+        accepted = {part.type, *leaves.ACCEPTED.get(part.kind, ())}
+        found = {type_: x for type_, x in found.items() if type_ in accepted}
+        return leaves.values(
+            part, {type_: arrow.present(x, path) for type_, x in found.items()}, len(records)
+        )
     if pa.types.is_null(array.type):
         return arrow.Part(pa.array([], pa.string()), np.empty(0, np.int64))
     return arrow.present(array, path)
@@ -102,14 +112,12 @@ def numbers_at(schema: Parts, records: pa.Array, path: str) -> Floats:
     """
     part, found = schema[path], values_at(schema, records, path)
     n = len(records)
-    if part.type not in ("number", "time") and part.kind != "time":
+    if part.type not in ("number", "time") and part.kind not in ("number", "time"):
         raise ValueError(
             f"Expected times, or numbers. Received: {path!r}, which is {part.kind}: {part.why}"
         )
-    if part.type == "text":
-        return np.asarray(leaves.read(part, {"text": found}, n))
     numbers = np.full(n, np.nan)
-    numbers[slice(None) if found.at is None else found.at] = arrow.as_numpy(found.values)
+    numbers[slice(None) if found.at is None else found.at] = arrow.as_floats(found.values)
     return numbers
 
 

@@ -235,7 +235,7 @@ def _decimal(columns: Mapping[str, pa.Array], paths: Sequence[Path]) -> str:
     if not is_sure:
         raise ValueError(
             "Expected to be told whether commas are decimal points: give decimal=',' or "
-            f"decimal='.' (then they are texts), see `keras_mmil.records.Files`. "
+            f"decimal='.' (then they separate thousands), see `keras_mmil.records.Files`. "
             f"Received: {with_commas} of {where}"
         )
     warnings.warn(

@@ -9,15 +9,15 @@ from typing import Any
 
 from keras_mmil._support.atomic import write_json
 from keras_mmil._support.types import PathLike
-from keras_mmil.records import statistics
+from keras_mmil.records import forms, statistics
 from keras_mmil.records.linking import Links
-from keras_mmil.records.statistics import Bags, ByKey, Observed, Records, Seen, Values
+from keras_mmil.records.statistics import Bags, ByKey, Observed, Reading, Records, Seen, Values
 
 __all__ = ["read", "write"]
 
-_FORMAT = 2
+_FORMAT = 3
 _MOMENTS = ("mean", "squares")
-_COUNTS = ("n_integers", "n_times", "n_words")
+_COUNTS = ("n_integers", "n_wide", "n_words")
 
 
 def write(
@@ -39,8 +39,9 @@ def read(path: PathLike) -> tuple[Observed, dict[str, str], Links | None]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         _expect(isinstance(content, dict), "format", content)
-        if content.get("format") == 1:
-            raise ValueError("format=1, of an older version: infer the schema again")
+        if content.get("format") in (1, 2):
+            older = f"format={content['format']}, of an older version: infer the schema again"
+            raise ValueError(older)
         _expect(content.get("format") == _FORMAT, "format", content.get("format"))
         choices = content.get("choices")
         are_texts = isinstance(choices, dict) and all(isinstance(x, str) for x in choices.values())
@@ -98,9 +99,16 @@ def _encoded(type_: str, seen: Seen) -> dict[str, Any]:
     content = {"count": seen.count}
     content |= {name: getattr(seen, name) for name in (*_MOMENTS, *_COUNTS) if getattr(seen, name)}
     if seen.counts is None:
-        return content | {"smallest": list(seen.smallest), "largest": seen.largest}
+        content |= {"smallest": list(seen.smallest), "largest": seen.largest}
+        return content | {form: _encoded_reading(form, x) for form, x in seen.readings.items()}
     # Pairs, for keys of JSON are texts.
     return content | {"values": [[value, n] for value, n in seen.counts.items()]}
+
+
+def _encoded_reading(form: str, reading: Reading) -> dict[str, Any]:
+    content = {"values": _encoded(forms.FORMS[form], reading.values), "example": reading.example}
+    others = reading.others
+    return content if others is None else content | {"others": [[x, n] for x, n in others.items()]}
 
 
 def _decode(content: Any, where: str) -> Observed:
@@ -175,18 +183,43 @@ def _values(type_: str, content: Any, where: str, least: int = 1) -> Values:
         _expect(are_some, f"{where}.smallest", smallest)
         _expect(all(_is_value(type_, x) for x in smallest), f"{where}.smallest", smallest)
         _expect(_is_value(type_, largest), f"{where}.largest", largest)
-        return Values(count, None, tuple(smallest), largest, **figures)
-    pairs = content["values"]
-    _expect(isinstance(pairs, list), f"{where}.values", pairs)
-    for pair in pairs:
-        is_pair = isinstance(pair, list) and len(pair) == 2 and _is_value(type_, pair[0])
-        _expect(is_pair and type(pair[1]) is int and pair[1] > 0, f"{where}.values", pair)
-    counts = dict(pairs)
-    _expect(len(counts) == len(pairs) <= statistics.MAX_VALUES, f"{where}.values", "repeated ones")
+        readings = {
+            form: _reading(form, content[form], count, f"{where}.{form}")
+            for form in forms.FORMS
+            if form in content and type_ == "text"
+        }
+        return Values(count, None, tuple(smallest), largest, **figures, readings=readings)
+    counts = _counts(type_, content["values"], f"{where}.values")
+    _expect(len(counts) <= statistics.MAX_VALUES, f"{where}.values", f"{len(counts)} values")
     _expect(sum(counts.values()) == count, f"{where}.count", count)
     in_order = sorted(counts)
     smallest = tuple(in_order[: statistics.N_SMALLEST])
     return Values(count, counts, smallest, in_order[-1] if in_order else None, **figures)
+
+
+def _counts(type_: str, pairs: Any, where: str) -> dict[Any, int]:
+    """Values and how often each was seen, from pairs of both."""
+    _expect(isinstance(pairs, list), where, pairs)
+    for pair in pairs:
+        is_pair = isinstance(pair, list) and len(pair) == 2 and _is_value(type_, pair[0])
+        _expect(is_pair and type(pair[1]) is int and pair[1] > 0, where, pair)
+    counts = dict(pairs)
+    _expect(len(counts) == len(pairs), where, "repeated ones")
+    return counts
+
+
+def _reading(form: str, content: Any, count: int, where: str) -> Reading:
+    _expect(isinstance(content, dict), where, content)
+    values = _values(forms.FORMS[form], content.get("values"), f"{where}.values")
+    example, others = content.get("example"), None
+    _expect(isinstance(example, str), f"{where}.example", example)
+    _expect(values.count <= count, f"{where}.values.count", values.count)
+    if "others" in content:
+        others = _counts("text", content["others"], f"{where}.others")
+        _expect(len(others) <= statistics.MAX_OTHERS, f"{where}.others", f"{len(others)} texts")
+        _expect(values.count + sum(others.values()) == count, f"{where}.others", others)
+        _expect(example == min(others, default=""), f"{where}.example", example)
+    return Reading(values, others, example)
 
 
 def _is_value(type_: str, value: object) -> bool:

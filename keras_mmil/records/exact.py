@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from keras_mmil.records import arrow
 
-__all__ = ["WIDE", "comparable"]
+__all__ = ["WIDE", "beyond_int64", "comparable"]
 
 WIDE = pa.decimal256(76, 0)  # the widest integers
 _WHOLE = 2.0**53  # up to there floats tell integers apart
@@ -50,6 +50,21 @@ def comparable(one: pa.Array, two: pa.Array, where: str) -> tuple[pa.Array, pa.A
         for given, array in zip((one, two), arrays, strict=True)
     )
     return one, two
+
+
+def beyond_int64(array: pa.Array) -> bool:
+    """Whether there are floats at some place that may have been integers beyond int64.
+
+    Args:
+        array: from Arrow's parser of JSON, which makes floats of such integers.
+    """
+    if pa.types.is_struct(array.type):
+        return any(map(beyond_int64, array.flatten()))
+    if pa.types.is_list(array.type):
+        return beyond_int64(array.flatten())
+    if not pa.types.is_floating(array.type):
+        return False
+    return bool(pc.any(pc.greater_equal(pc.abs(array), 2.0**63), min_count=0).as_py())
 
 
 def _differ(types: list[str], where: str, detail: str = "") -> TypeError:

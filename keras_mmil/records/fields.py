@@ -1,7 +1,8 @@
 """The parts of records with what they are taken for: a tree, made of what was seen."""
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +39,9 @@ class Field:
             has the keys as a further one, and the values.
         is_keyed: whether it is a bag of which the data hold records, with a key for each member.
         chosen_at: the path at which its kind is chosen: `bag[]` of records in a bag, else its own.
+        form: the form in which its texts are read, as numbers, booleans or times, or `kinds.DIGITS`
+            or one of `kinds.EPOCHS`, of integers; else empty: see `kinds.Decision`.
+        texts: statistics of the texts that are there besides, and read as values of the type.
     """
 
     path: str
@@ -50,6 +54,25 @@ class Field:
     parts: tuple["Field", ...] = ()
     is_keyed: bool = False
     chosen_at: str = ""
+    form: str = ""
+    texts: Values | None = None
+
+    @property
+    def values(self) -> Values | None:
+        """Statistics of the values as they are read, such as of numbers where they are texts."""
+        if not isinstance(self.seen, Values):
+            return None
+        if self.form == kinds.DIGITS:
+            counts = self.seen.counts
+            as_texts = None if counts is None else {str(x): n for x, n in counts.items()}
+            return replace(self.seen, counts=as_texts)
+        if self.form in kinds.EPOCHS:
+            return _as_seconds(self.seen, kinds.EPOCHS[self.form])
+        read = [self.seen] if self.type != "text" or not self.form else []
+        texts = self.texts or self.seen
+        if self.form in texts.as_forms:
+            read.append(texts.as_forms[self.form].values)
+        return functools.reduce(Values.merged, read, Values())
 
     @property
     def is_left_out(self) -> bool:
@@ -89,9 +112,23 @@ class Field:
         if self.seen.counts is not None:
             order = sorted(self.seen.counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
             values = [value for value, _ in order[:_N_SHOWN]]
-        if self.type == "time":
-            values = [_as_time(value) for value in values]
+        if self.type == "time" or self.form in kinds.EPOCHS:
+            values = [_as_time(value / kinds.EPOCHS.get(self.form, 1)) for value in values]
         return ", ".join(map(_shown, values))
+
+
+def _as_seconds(seen: Values, per_second: float) -> Values:
+    """The statistics of times that are integers, in seconds."""
+    counts = seen.counts
+    return replace(
+        seen,
+        counts=None if counts is None else {x / per_second: n for x, n in counts.items()},
+        smallest=tuple(x / per_second for x in seen.smallest),
+        largest=seen.largest / per_second,
+        mean=seen.mean / per_second,
+        squares=seen.squares / per_second**2,
+        n_integers=0,
+    )
 
 
 def tree(observed: Observed, choices: Mapping[str, str]) -> Field:
@@ -134,22 +171,56 @@ def _place(
     if not observed.by_type:
         kind, why = choices.get(path, "empty"), "nothing was ever there"
         yield Field(path, name, kind, why, "", 1.0, None, chosen_at=path)
+    together = _together(observed, path, name, choices)
+    if together is not None:
+        yield together
+        return
     for type_, seen in observed.by_type.items():
         is_only = len(observed.by_type) == 1
         here = path if is_only else alternative(path, type_)
         inner = here if path_of_records is None else path_of_records
         decision, parts, is_keyed = _decided(observed, seen, here, type_, name, choices, inner)
-        kind, why = decision
+        kind, why, form = decision
         if observed.key:
-            kind, why = "identifier", f"key {observed.key}"
+            kind, why, form = "identifier", f"key {observed.key}", ""
         elif not is_only:
             why += f"; {seen.count / observed.n_present * 100:.0f} % of what is there are {type_}s"
         chosen = choices.get(here, "dropped" if choices.get(path) == "dropped" else None)
         if chosen:
             kind, why = chosen, "chosen"
-        missing = 1 - seen.count / observed.count
+            form = kinds.form_chosen(kind, type_, seen) if isinstance(seen, Values) else ""
         shown = inner if type_ == "record" and not is_keyed else here
-        yield Field(shown, name, kind, why, type_, missing, seen, parts, is_keyed, here)
+        field = Field(shown, name, kind, why, type_, 0.0, seen, parts, is_keyed, here, form)
+        yield _with_missing(field, observed)
+
+
+def _together(observed: Observed, path: str, name: str, choices: Mapping[str, str]) -> Field | None:
+    """Values of a type with texts that are read as such; None where they are parts of their own."""
+    texts = observed.by_type.get("text")
+    types = [type_ for type_ in observed.by_type if type_ != "text"]
+    if not isinstance(texts, Values) or len(types) != 1 or observed.key:
+        return None
+    (type_,) = types
+    seen, chosen = observed.by_type[type_], choices.get(path)
+    is_apart = any(alternative(path, each) in choices for each in observed.by_type)
+    if not isinstance(seen, Values) or is_apart:
+        return None
+    decision = kinds.with_texts(name, type_, seen, texts)
+    if chosen in kinds.OF_TEXTS or (chosen and decision):
+        form = kinds.form_chosen(chosen, type_, seen, texts)
+        decision = Decision(chosen, "chosen", form)
+    if decision is None:
+        return None
+    kind, why, form = decision
+    field = Field(path, name, kind, why, type_, 0.0, seen, chosen_at=path, form=form, texts=texts)
+    return _with_missing(field, observed)
+
+
+def _with_missing(field: Field, observed: Observed) -> Field:
+    """A part at a place, with the share of what is missing there."""
+    seen = field.values or field.seen
+    count = 0 if seen is None else seen.count
+    return replace(field, share_missing=1 - count / observed.count)
 
 
 def _decided(

@@ -15,6 +15,7 @@ import pyarrow.json
 
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.records import arrow
+from keras_mmil.records.exact import beyond_int64
 from keras_mmil.records.opening import (
     DAMAGES,
     LIMIT,
@@ -180,13 +181,13 @@ def _n_keys(block: bytes) -> int:
 def _by_arrow(block: bytes, known: pa.Schema) -> tuple[pa.Array, pa.Schema] | None:
     """The records of some lines, and what is now known of columns of texts that look like times.
 
-    None if Arrow cannot read them.
+    None if Arrow cannot read them, or has made floats of integers.
     """
     for types in (known, pa.schema([])) if len(known) else (known,):
         try:
             table, found = _read_block(block, types)
-            if table.num_columns:
-                return _struct_of(table), found
+            if table.num_columns and not beyond_int64(records := _struct_of(table)):
+                return records, found
         except pa.ArrowMemoryError:
             raise
         except pa.ArrowException:
@@ -208,8 +209,7 @@ def _is_for_arrow(block: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     x = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(x == _NEWLINE)
-    starts = np.concatenate([[0], ends + 1])
+    starts = np.concatenate([[0], np.flatnonzero(x == _NEWLINE) + 1])
     if not (x[starts[starts < len(x)]] == _OPEN).all():
         return False
     closed = np.flatnonzero(x[:-1] == _CLOSE)

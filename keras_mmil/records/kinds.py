@@ -6,20 +6,39 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from keras_mmil.records import forms
 from keras_mmil.records.statistics import (
     MAX_POSITIONS,
     Bags,
     Observed,
+    Reading,
     Records,
     Scalar,
     Values,
 )
 
-__all__ = ["KINDS", "LEFT_OUT", "SCALARS", "Decision", "decide", "is_keyed", "of_lists", "possible"]
+__all__ = [
+    "DIGITS",
+    "EPOCHS",
+    "KINDS",
+    "LEFT_OUT",
+    "OF_TEXTS",
+    "SCALARS",
+    "Decision",
+    "decide",
+    "form_chosen",
+    "is_keyed",
+    "of_lists",
+    "possible",
+    "with_texts",
+]
 
 SCALARS = ("number", "category", "boolean", "text", "time")
+OF_TEXTS = ("number", "boolean", "time")  # what texts may be read as
 KINDS = (*SCALARS, "record", "vector", "bag")
 LEFT_OUT = ("constant", "identifier", "dropped", "empty")
+DIGITS = "digits"  # the form of categories that are the digits of whole numbers
+EPOCHS = {"seconds": 1.0, "milliseconds": 1e3}  # since 1970: forms of times that are integers
 
 _MANY = 100  # distinct values of a category, unless they come again and again
 _FEW_KEYS = 8  # keys that a record may have without being looked at as a bag by key
@@ -27,10 +46,23 @@ _OFTEN = 0.5  # of the records have a key, on average, or a field
 _SELDOM = 0.1  # of the records have a key whose values may be of a type of its own
 _NAMES_OF_FIELDS = ("id", "name")
 _IS_ID = re.compile(r"(?i:(^|[_.\- ])(u?u?id|guid|key|hash|nr|number)$)|[a-z]I[dD]$")
-_IS_CODE = re.compile(r"(type|code|class|kind|category|status|group|zip|postcode)$", re.IGNORECASE)
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # in names, also of camelCase
+_IDS = {"id", "key", "uuid"}
+_CODES = {"type", "code", "class", "kind", "category", "status", "group", "zip", "zipcode"}
+_CODES |= {"postcode"}
+_MEASURES = {"size", "sizeof", "length", "n", "num", "number", "count", "total", "mean", "sum"}
+_MOMENTS = {"timestamp", "datetime", "date", "at", "ts", "epoch"}
+_RECENT = 1e9, 4.2e9  # seconds since 1970: the years 2001 to 2103
+_FEW_EACH = 5  # records, in the median, of an identifier's values
+_SOME_IDS, _MANY_IDS = 10, 50  # distinct values of what may be an identifier though they repeat
+_WIDE = 2**62  # integers from which on categories are texts of their digits
+_NEARLY_ALL, _MOST = 0.99, 0.95  # of the texts, which are read in a form, or could be
+_FEW_OTHERS = 10  # distinct texts that are none of a form in which the others are read
+_DIGITS_OF_IDS = 7  # in all of some whole numbers that are written as texts
 _IN_NAMES = 1.5  # words, on average, of what may be an identifier, at most
 _LISTS = 10  # of one length, from which on the length is no accident
 _MOSTLY = 0.9  # of the lists, whose length is worth a word where others have another
+_SHOWN = 3  # texts that are shown
 _IN_TEXTS = 3  # words, on average, of what is no category where there are many
 
 
@@ -40,10 +72,13 @@ class Decision(NamedTuple):
     Attributes:
         kind: one of `KINDS` or `LEFT_OUT`.
         why: a few words.
+        form: the form in which its texts are read, of `forms.FORMS`; or `DIGITS`, of categories
+            that are whole numbers, or one of `EPOCHS`, of times that are; else empty.
     """
 
     kind: str
     why: str
+    form: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,20 +114,63 @@ def decide(name: str, type_: str, seen: Values, is_always_there: bool) -> Decisi
     return _DECIDE[type_](looked)
 
 
-def possible(type_: str, seen: Values) -> tuple[str, ...]:
-    """The kinds that a user may choose for values of a type."""
+def with_texts(name: str, type_: str, seen: Values, texts: Values) -> Decision | None:
+    """What values are taken for with texts beside them, if nearly all of these are such values.
+
+    Args:
+        name: of their field.
+        type_: "number", "boolean" or "time".
+        seen: the statistics of the values that are no texts.
+        texts: those of the texts.
+    """
+    reading = texts.as_forms.get(type_) or texts.none_read()
+    if not _is_nearly_all(reading, seen.count + texts.count):
+        return None
+    decision = decide(name, type_, seen.merged(reading.values), is_always_there=False)
+    if decision.kind not in OF_TEXTS:
+        return None
+    why = decision.why + _strangers(reading, seen.count + texts.count, decision.kind)
+    return Decision(decision.kind, why, type_)
+
+
+def form_of(kind: str, texts: Values) -> str:
+    """The form in which most of some texts are of a kind; "" if none is, or two are as many."""
+    found = {
+        form: reading.values.count
+        for form, reading in texts.as_forms.items()
+        if forms.FORMS[form] == kind
+    }
+    most = [form for form, n in found.items() if n == max(found.values())]
+    if len(most) == 2 and kind == "time":  # of dates, day and month cannot be told apart
+        return ""
+    return most[0] if most else ""
+
+
+def form_chosen(kind: str, type_: str, seen: Values, texts: Values | None = None) -> str:
+    """The form in which texts are read, or whole numbers, whose kind was chosen: see `Decision`."""
+    if texts is not None or type_ == "text":
+        return form_of(kind, seen) if texts is None else type_
+    if (kind, type_) == ("time", "number"):
+        return _epoch(seen)
+    return DIGITS if (kind, type_) == ("category", "number") and _needs_digits(seen) else ""
+
+
+def possible(type_: str, seen: Values, texts: Values | None = None) -> tuple[str, ...]:
+    """The kinds that a user may choose for values of a type, and texts that are beside them."""
     kinds: list[str] = []
     if type_ == "number":
         kinds = ["number"]
-        if seen.counts is not None and _are_integers(seen):
+        if seen.counts is not None and _are_integers(seen) and texts is None:
             kinds.append("category")
         if seen.counts is not None and seen.counts.keys() <= {0, 1}:
             kinds.append("boolean")
+        if texts is None and _epoch(seen):
+            kinds.append("time")
     elif type_ == "boolean":
         kinds = ["boolean"]
     elif type_ == "text":
         kinds = ["text"] + ["category"] * (seen.counts is not None)
-        kinds += ["time"] * (seen.n_times == seen.count)
+        kinds += [kind for kind in OF_TEXTS if form_of(kind, seen)]
     elif type_ == "time":
         kinds = ["time"]
     return tuple(kinds)
@@ -174,11 +252,19 @@ def of_lists(seen: Bags) -> Decision:
 
 
 def _scalar_types(seen: Observed) -> tuple[str, ...]:
-    """The types of values, texts of ISO 8601 being times."""
+    """The types of values, texts that are all times or numbers being such."""
     return tuple(
-        "time" if isinstance(x, Values) and type_ == "text" and x.n_times == x.count else type_
+        _type_of_texts(x) if isinstance(x, Values) and type_ == "text" else type_
         for type_, x in seen.by_type.items()
     )
+
+
+def _type_of_texts(seen: Values) -> str:
+    for type_ in ("time", "number"):
+        form = form_of(type_, seen)
+        if form and seen.as_forms[form].values.count == seen.count:
+            return type_
+    return "text"
 
 
 def _members_in_words(types: list[tuple[str, ...]]) -> str:
@@ -214,10 +300,72 @@ def _number(looked: _Looked) -> Decision:
     is_distinct = n is None or 1 < n == seen.count
     if is_integer and is_distinct and looked.is_always_there and _IS_ID.search(looked.name):
         return Decision("identifier", "by its name, and no value comes twice")
-    is_code = _are_integers(seen) and _IS_CODE.search(looked.name)
+    if is_integer and _is_of_few_each(looked):
+        return Decision("identifier", _of_few_each(looked))
+    if (form := _epoch(seen)) and _is_moment(looked.name, form):
+        return Decision("time", f"by its name: integers as {form} since 1970", form)
+    if is_integer and 2 * seen.n_wide > seen.count:
+        return _of_digits(looked)
+    is_code = _are_integers(seen) and _is_code(looked.name)
     if is_code and n is not None and n <= _MANY:
-        return Decision("category", f"by its name: {n} different integers")
-    return Decision("number", "integers" if is_integer else "numbers")
+        form = DIGITS if _needs_digits(seen) else ""
+        return Decision("category", f"by its name: {n} different integers", form)
+    why = "integers" if is_integer else "numbers"
+    if seen.n_wide:
+        why += f"; {seen.n_wide:,} of {seen.count:,} have more digits than floats"
+    return Decision("number", why)
+
+
+def _epoch(seen: Values) -> str:
+    """The form in which all of some integers are times of our days; "" if there is none."""
+    for form, per_second in EPOCHS.items():
+        first, last = (each * per_second for each in _RECENT)
+        if seen.n_integers == seen.count and first <= seen.smallest[0] <= seen.largest < last:
+            return form
+    return ""
+
+
+def _is_moment(name: str, form: str) -> bool:
+    """Whether a name is that of moments; "time" may also be how long something takes."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return bool(words) and (
+        words[-1] in _MOMENTS or (words[-1] == "time" and form == "milliseconds")
+    )
+
+
+def _of_digits(looked: _Looked) -> Decision:
+    """Whole numbers that floats would make equal: nobody measures with so many digits."""
+    n = looked.n_distinct
+    if n is not None and looked.comes_again >= 2:
+        why = f"{n} different integers above 2^53, each {looked.comes_again:.0f} times"
+        return Decision("category", why, DIGITS if _needs_digits(looked.seen) else "")
+    return Decision("identifier", "integers above 2^53, which hardly come twice")
+
+
+def _needs_digits(seen: Values) -> bool:
+    """Whether integers are too large to be categories as int64, in which two are set aside."""
+    return any(abs(x) >= _WIDE for x in seen.counts or ())
+
+
+def _is_code(name: str) -> bool:
+    """Whether a name is that of codes: its last word says so, and no word speaks of a measure."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return bool(words) and words[-1] in _CODES and _MEASURES.isdisjoint(words)
+
+
+def _is_of_few_each(looked: _Looked) -> bool:
+    """Whether values have the name of identifiers, and each of them comes in few records."""
+    counts, words = looked.seen.counts, _WORDS.findall(looked.name)
+    if not counts or not words or words[-1].lower() not in _IDS:
+        return False
+    n, in_order = len(counts), sorted(counts.values())
+    if n > _MANY_IDS and in_order[n // 2] <= _FEW_EACH:
+        return True
+    return n > _SOME_IDS and 3 * n > looked.seen.count
+
+
+def _of_few_each(looked: _Looked) -> str:
+    return f"by its name: {looked.n_distinct} values, each {looked.comes_again:.1f} times"
 
 
 def _boolean(looked: _Looked) -> Decision:
@@ -229,15 +377,90 @@ def _time(looked: _Looked) -> Decision:
 
 
 def _text(looked: _Looked) -> Decision:
+    note = ""
+    for type_ in ("time", "boolean", "number"):
+        form = form_of(type_, looked.seen)
+        if form and not (type_ == "number" and _are_codes(looked)):
+            reading = looked.seen.as_forms[form]
+            decision = _read_in(form, reading, looked)
+            if decision is not None:
+                return decision
+            if reading.values.count >= _MOST * looked.seen.count:
+                note = _strangers(reading, looked.seen.count, type_)
+        elif type_ == "time" and _are_open_dates(looked.seen):
+            note = "; dates, but none tells whether the day or the month is first"
+    kind, why, _ = _of_words(looked)
+    if note and kind == "identifier" and not _IS_ID.search(looked.name):
+        kind = "text"
+    return Decision(kind, why + note)
+
+
+def _read_in(form: str, reading: Reading, looked: _Looked) -> Decision | None:
+    """The decision to read texts in a form; None where too few are of it."""
+    type_ = forms.FORMS[form]
+    if not _is_nearly_all(reading, looked.seen.count):
+        return None
+    if type_ == "boolean" and reading.values.n_distinct != 2:
+        return None
+    kind, why = type_, _IN_FORM.get(form, "")
+    if type_ == "number":
+        kind, why, _ = decide(looked.name, "number", reading.values, is_always_there=False)
+        if kind not in ("number", "boolean"):
+            return None
+        why = f"texts of {why}" + (", with commas between thousands" if form == "thousands" else "")
+    return Decision(kind, why + _strangers(reading, looked.seen.count, kind), form)
+
+
+def _are_open_dates(seen: Values) -> bool:
+    """Whether texts are dates such as 1/2/2020, of which none has a day above 12."""
+    reading = seen.as_forms.get("month first")
+    return reading is not None and reading.values.count >= _NEARLY_ALL * seen.count
+
+
+def _is_nearly_all(reading: Reading, count: int) -> bool:
+    """Whether values are of a form, but for few others, and such as stand for nothing."""
+    others = reading.others
+    if others is None:
+        return False
+    strangers = {text: n for text, n in others.items() if text.strip() not in forms.MISSING}
+    n_strangers = sum(strangers.values())
+    is_few = n_strangers <= (1 - _NEARLY_ALL) * (count - sum(others.values()) + n_strangers)
+    return is_few and len(strangers) <= _FEW_OTHERS and not any(map(forms.is_code, strangers))
+
+
+def _strangers(reading: Reading, count: int, kind: str) -> str:
+    """What is said of texts that are not of the form in which the others are read."""
+    n = count - reading.values.count if reading.others is None else sum(reading.others.values())
+    if not n:
+        return ""
+    others = reading.others or {reading.example: n}
+    shown = sorted(others, key=lambda text: (-others[text], text))[:_SHOWN]
+    each = ", ".join(f"'{text}'" for text in shown) + (", …" if len(others) > _SHOWN else "")
+    return f"; {n:,} of {count:,} {'is' if n == 1 else 'are'} no {kind}: {each}"
+
+
+def _are_codes(looked: _Looked) -> bool:
+    """Whether texts are whole numbers that nobody counts with: ids, codes, telephone numbers."""
+    values = looked.seen.as_forms[form_of("number", looked.seen)].values
+    if values.n_integers < values.count:
+        return False
+    if _IS_ID.search(looked.name) or _is_code(looked.name):
+        return True
+    least, most = str(int(values.smallest[0])), str(int(values.largest))
+    is_once = values.n_distinct in (None, values.count)
+    return is_once and values.count > 1 and len(least) == len(most) >= _DIGITS_OF_IDS
+
+
+def _of_words(looked: _Looked) -> Decision:
     seen, n = looked.seen, looked.n_distinct
     n_words = seen.n_words / seen.count
-    if seen.n_times == seen.count:
-        return Decision("time", "dates and times of ISO 8601")
     if n_words < _IN_NAMES and looked.is_always_there:
         if n is None and _IS_ID.search(looked.name):
             return Decision("identifier", "by its name, and there are very many values")
         if n is not None and 1 < n == seen.count and (n > _MANY or _IS_ID.search(looked.name)):
             return Decision("identifier", "single words, of which none comes twice")
+    if n_words < _IN_NAMES and _is_of_few_each(looked):
+        return Decision("identifier", _of_few_each(looked))
     if n is not None and looked.comes_again >= 2 and (n <= _MANY or n_words < _IN_TEXTS):
         return Decision("category", f"{n} different texts, each {looked.comes_again:.0f} times")
     if n == 1:
@@ -245,6 +468,12 @@ def _text(looked: _Looked) -> Decision:
     return Decision("text", f"{n or 'many'} different texts of {n_words:.1f} words")
 
 
+_IN_FORM = {
+    "boolean": "texts such as 'true' and 'no'",
+    "time": "dates and times of ISO 8601",
+    "month first": "dates with the month first",
+    "day first": "dates with the day first",
+}
 _DECIDE: dict[str, Callable[[_Looked], Decision]] = {
     "number": _number,
     "boolean": _boolean,
@@ -262,11 +491,6 @@ def _are_integers(seen: Values) -> bool:
     return seen.n_integers == seen.count and not any(
         isinstance(x, float) for x in seen.counts or ()
     )
-
-
-def _form(seen: Observed) -> tuple[str, ...]:
-    """What is alike in values of the same form: their types."""
-    return tuple(seen.by_type)
 
 
 def _shown(value: Scalar) -> str:

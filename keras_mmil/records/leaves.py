@@ -1,6 +1,5 @@
 """Values of records as tensors without holes: each kind has a value that stands for missing."""
 
-import datetime
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -10,20 +9,34 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
-from keras_mmil._support.types import Array, Ints
-from keras_mmil.records.arrow import Part, as_numpy
+from keras_mmil._support.types import Array, Floats, Ints
+from keras_mmil.records import forms
+from keras_mmil.records.arrow import Part, as_floats, as_numpy
 from keras_mmil.records.fields import Field
+from keras_mmil.records.kinds import DIGITS, EPOCHS
 
-__all__ = ["ACCEPTED", "DTYPES", "MISSING_INT", "MISSING_TEXT", "UNKNOWN_INT", "read", "seconds"]
+__all__ = [
+    "ACCEPTED",
+    "DTYPES",
+    "MISSING_INT",
+    "MISSING_TEXT",
+    "UNKNOWN_INT",
+    "lost",
+    "of_texts",
+    "read",
+    "values",
+]
 
 UNKNOWN_INT = MISSING_INT + 1  # a number that is no integer, where categories are integers
 
 # What is taken at a place of each kind besides values of the type that was seen there.
 ACCEPTED = {
-    "number": {"boolean"},
-    "boolean": {"boolean", "number"},
+    "number": {"number", "boolean", "text"},
+    "boolean": {"boolean", "number", "text"},
     "time": {"time", "text"},
 }
+_ALL_TAKEN = {"number": {"number", "boolean"}, "boolean": {"boolean"}, "time": {"time"}}
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def read(part: Field, found: Mapping[str, Part], n: int, *, exact: bool = False) -> tf.Tensor:
@@ -40,44 +53,89 @@ def read(part: Field, found: Mapping[str, Part], n: int, *, exact: bool = False)
         where nothing is.
     """
     if exact and part.kind == "number":
-        return tf.constant(_filled(found, n, np.float64))
+        return tf.constant(_filled(part, found, n, np.float64))
     return _READ[part.kind](part, found, n)
 
 
+def values(part: Field, found: Mapping[str, Part], n: int) -> Part:
+    """The values of a part that are there, where texts or integers are read in some form.
+
+    Args:
+        part, found, n: as of `read`.
+    """
+    if part.form == DIGITS:
+        each = found[part.type]
+        return Part(_digits(each.values), each.at)
+    x = _filled(part, found, n, np.float64)
+    at = np.flatnonzero(~np.isnan(x))
+    read = pa.array(x[at])
+    return Part(read.cast(pa.bool_()) if part.kind == "boolean" else read, at)
+
+
+def lost(part: Field, found: Mapping[str, Part], values: tf.Tensor) -> tuple[int, str]:
+    """How many values are read as missing although something is there, and of which types.
+
+    Args:
+        part, found: as of `read`.
+        values: what it gave.
+    """
+    taken = {*_ALL_TAKEN.get(part.kind, found), *([part.type] if part.form in EPOCHS else [])}
+    doubtful = [type_ for type_ in found if type_ not in taken]
+    if not doubtful:
+        return 0, ""
+    n = sum(len(each.values) for each in found.values())
+    if "text" in found:  # of which some stand for nothing
+        stripped = pc.utf8_trim_whitespace(found["text"].values.cast(pa.large_string()))
+        nothing = pa.array(sorted(forms.MISSING), stripped.type)
+        n -= pc.sum(pc.is_in(stripped, nothing), min_count=0).as_py()
+    return n - int(np.count_nonzero(~np.isnan(values))), " or ".join(f"{x}s" for x in doubtful)
+
+
+def of_texts(texts: pa.Array, form: str) -> Floats:
+    """Texts as numbers, booleans or times: see `forms.parsed`."""
+    encoded = _encoded(texts)
+    x = forms.parsed(encoded.dictionary.cast(pa.large_string()), form)
+    return x[as_numpy(encoded.indices)]
+
+
 def _numbers(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
-    return tf.constant(_filled(found, n, np.float32))
+    return tf.constant(_filled(part, found, n, np.float32))
 
 
 def _booleans(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
-    x = _filled(found, n, np.float32)
+    x = _filled(part, found, n, np.float32)
     x[(x != 0) & (x != 1)] = np.nan
     return tf.constant(x)
 
 
 def _times(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
-    as_times = {}
-    for type_, each in found.items():
-        if type_ != "text":
-            as_times[type_] = each
-            continue
-        seconds = _parsed(each.values)
-        is_time = np.isfinite(seconds)
-        at = np.arange(n) if each.at is None else each.at
-        as_times[type_] = Part(pa.array(seconds[is_time]), at[is_time])
-    return tf.constant(_filled(as_times, n, np.float64))
+    return tf.constant(_filled(part, found, n, np.float64))
 
 
 def _categories(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
-    if part.type == "text":
+    if part.form == DIGITS:
+        found = {type_: Part(_digits(each.values), each.at) for type_, each in found.items()}
+    if part.type == "text" or part.form == DIGITS:
         return _texts(part, found, n)
     x: Ints = np.full(n, MISSING_INT, np.int64)
     for each in found.values():
-        values = each.values.to_numpy()
-        is_int = (values > -(2**62)) & (values < 2**62)
+        values = as_numpy(each.values)
+        if values.dtype == object:  # decimals
+            is_int = np.array([value == int(value) and abs(value) < 2**62 for value in values])
+        else:
+            is_int = (values > -(2**62)) & (values < 2**62)
         if values.dtype.kind == "f":
             is_int &= values == np.floor(values)
         x[_at(each)] = np.where(is_int, np.where(is_int, values, 0).astype(np.int64), UNKNOWN_INT)
     return tf.constant(x)
+
+
+def _digits(numbers: pa.Array) -> pa.Array:
+    """Numbers as texts, of all digits of whole ones."""
+    encoded = pc.dictionary_encode(numbers)
+    distinct = encoded.dictionary.to_pylist()
+    shown = pa.array([str(int(x) if x == int(x) else x) for x in distinct], pa.large_string())
+    return shown.take(encoded.indices)
 
 
 def _texts(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
@@ -92,10 +150,18 @@ def _texts(part: Field, found: Mapping[str, Part], n: int) -> tf.Tensor:
     return tf.gather(distinct, index)
 
 
-def _filled(found: Mapping[str, Part], n: int, dtype: npt.DTypeLike) -> Array:
+def _filled(part: Field, found: Mapping[str, Part], n: int, dtype: npt.DTypeLike) -> Array:
     x: Array = np.full(n, np.nan, dtype)
-    for each in found.values():
-        x[_at(each)] = as_numpy(each.values)
+    for type_, each in found.items():
+        if type_ == "text":
+            values = of_texts(each.values, part.form if part.form in forms.FORMS else part.kind)
+            is_there = ~np.isnan(values)  # elsewhere may be values of another type
+            at = np.arange(n) if each.at is None else each.at
+            x[at[is_there]] = values[is_there]
+        else:
+            per_second = EPOCHS.get(part.form, 1) if type_ == part.type else 1
+            values = as_floats(each.values) / per_second
+            x[_at(each)] = np.where(np.abs(values) <= _LARGEST, values, np.nan)
     return x
 
 
@@ -108,22 +174,6 @@ def _encoded(texts: pa.Array) -> pa.DictionaryArray:
     if pa.types.is_dictionary(texts.type) and len(texts.dictionary) > len(texts):
         texts = texts.cast(pa.large_string())  # a slice, and the dictionary of all
     return pc.dictionary_encode(texts)
-
-
-def _parsed(texts: pa.Array) -> Array:
-    """Texts of ISO 8601 as seconds since 1970 (UTC); NaN for others."""
-    encoded = _encoded(texts)
-    times = np.array([seconds(text) for text in encoded.dictionary.to_pylist()], np.float64)
-    return times[encoded.indices.to_numpy()]
-
-
-def seconds(text: str) -> float:
-    """A time in the form of ISO 8601 in seconds since 1970 (UTC); NaN for other texts."""
-    try:
-        time = datetime.datetime.fromisoformat(text)
-        return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()
-    except (OverflowError, ValueError):
-        return np.nan
 
 
 _READ: dict[str, Callable[[Field, Mapping[str, Part], int], tf.Tensor]] = {

@@ -1,6 +1,7 @@
 """What is at the places of nested Arrow arrays: see `statistics`."""
 
 from collections.abc import Callable
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from keras_mmil.records.statistics import (
     Bags,
     ByKey,
     Observed,
+    Reading,
     Records,
     Scalar,
     Seen,
@@ -23,7 +25,6 @@ from keras_mmil.records.statistics import (
 
 __all__ = ["observe"]
 
-_TIME = f"^({statistics.TIME})$"
 _EXACT = 2.0**53  # floats below it tell integers apart
 
 
@@ -82,11 +83,16 @@ def _bags(values: pa.Array, path: str) -> Bags:
 
 
 def _numbers(values: pa.Array, path: str) -> Values:
-    x = values.to_numpy()
-    n_integers = len(x)
-    if x.dtype.kind == "f":
-        n_integers = int((x == np.floor(x)).sum())
-    return _measured(values, x.astype(np.float64), n_integers)
+    x = arrow.as_floats(values)
+    is_whole = x == np.floor(x)
+    seen = _measured(values, x, int(is_whole.sum()))
+    if pa.types.is_integer(values.type):
+        seen.n_integers = len(x)
+        seen.n_wide = int(np.count_nonzero(np.abs(x) >= _EXACT))
+    elif pa.types.is_decimal(values.type):
+        is_wide, is_whole = arrow.digits_lost(values)
+        seen.n_integers, seen.n_wide = int(is_whole.sum()), int(is_wide.sum())
+    return seen
 
 
 def _times(values: pa.Array, path: str) -> Values:
@@ -113,22 +119,35 @@ def _texts(values: pa.Array, path: str) -> Values:
     if counts is None:
         values = values.cast(pa.large_string())
         shown = pc.utf8_slice_codeunits(values, 0, statistics.LONGEST)
-        n_times = pc.sum(pc.match_substring_regex(values, _TIME), min_count=0).as_py()
         n_words = pc.sum(pc.count_substring_regex(values, statistics.WORD), min_count=0).as_py()
         smallest, largest = _ends(shown, None)
+        readings = _readings(values)
     else:  # each distinct text once
         distinct, n = pa.array(list(counts), pa.large_string()), list(counts.values())
-        n_times = np.dot(arrow.as_numpy(pc.match_substring_regex(distinct, _TIME)), n)
         n_words = np.dot(arrow.as_numpy(pc.count_substring_regex(distinct, statistics.WORD)), n)
         smallest, largest = _ends(values, counts)
+        readings = {}
     return Values(
         count=len(values),
         counts=counts,
         smallest=smallest,
         largest=largest,
-        n_times=int(n_times),
         n_words=int(n_words),
+        readings=readings,
     )
+
+
+def _readings(values: pa.Array) -> dict[str, Reading]:
+    """Texts that are not counted in each form that some of them have."""
+    is_short = pc.less_equal(pc.utf8_length(values), statistics.LONGEST)
+    distinct, n = pc.value_counts(values.filter(is_short)).flatten()
+    longer = values.filter(pc.invert(is_short))
+    found = statistics.readings(distinct.to_pylist(), n.to_pylist(), is_whole=not len(longer))
+    if len(longer):
+        first = pc.min(longer).as_py()[: statistics.LONGEST]
+        for each in found.values():
+            each.example = min(each.example or first, first)
+    return found
 
 
 _SEEN: dict[str, Callable[[pa.Array, str], Seen]] = {
@@ -146,7 +165,9 @@ def _counts(values: pa.Array) -> dict[Scalar, int] | None:
     if pa.types.is_integer(values.type):
         least, most = (bound.as_py() for bound in pc.min_max(values).values())
         if most - least < statistics.MAX_VALUES:  # faster than hashing
-            n_of = np.bincount(values.to_numpy().astype(np.int64) - least).tolist()
+            x = values.to_numpy()
+            wide = x if x.dtype == np.uint64 else x.astype(np.int64)
+            n_of = np.bincount((wide - wide.dtype.type(least)).astype(np.int64)).tolist()
             return {least + i: n for i, n in enumerate(n_of) if n}
     look = 2 * statistics.MAX_VALUES  # in so many values first, where there are many more
     if len(values) > 5 * look and len(pc.unique(values[:look])) > statistics.MAX_VALUES:
@@ -156,10 +177,18 @@ def _counts(values: pa.Array) -> dict[Scalar, int] | None:
     if len(found) <= 2 * statistics.MAX_VALUES:  # 0.0 and -0.0 are two there, and here one
         distinct, n = found.flatten()
         for value, n_equal in zip(distinct.to_pylist(), n.to_pylist(), strict=True):
-            if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
-                value = int(value)
+            value = _plain(value)
             counts[value] = counts.get(value, 0) + n_equal
     return counts if 0 < len(counts) <= statistics.MAX_VALUES else None
+
+
+def _plain(value: Scalar) -> Scalar:
+    """A value without decimals, and whole numbers that floats tell apart as integers."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    return value
 
 
 def _ends(
@@ -173,13 +202,13 @@ def _ends(
         x = values.to_numpy()
         return _smallest(x), x.max().item()
     least, most = pc.min_max(values).values()
-    smallest, left = [least.as_py()], values
+    smallest, left = [least], values
     while len(smallest) < statistics.N_SMALLEST:
         left = left.filter(pc.greater(left, smallest[-1]))
         if not len(left):
             break
-        smallest.append(pc.min(left).as_py())
-    return tuple(smallest), most.as_py()
+        smallest.append(pc.min(left))
+    return tuple(_plain(each.as_py()) for each in smallest), _plain(most.as_py())
 
 
 def _smallest(x: Array) -> tuple[Scalar, ...]:

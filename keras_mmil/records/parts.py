@@ -97,9 +97,11 @@ class Parts:
             KeyError: if there is no such path.
             ValueError: if what was seen there cannot be of that kind.
         """
-        field = self[path]
-        if field.kind == "bag" and kind in kinds.SCALARS and item(path) in self:
-            path = item(path)
+        choices = self._choices | {path: kind}
+        if path not in by_choice(tree(self._observed, choices)):  # texts beside numbers become so
+            self[path]  # raises
+        elif path in self and self[path].kind == "bag" and kind in kinds.SCALARS:
+            path = item(path) if item(path) in self else path
         self._take(self._observed, self._choices | {path: kind})
 
     def __delitem__(self, path: str) -> None:

@@ -20,8 +20,6 @@ from keras_mmil.records.sources import Batch
 __all__ = ["Reader", "wanted"]
 
 _SCALARS = ("number", "boolean", "text", "time")
-# Kinds that take only some values of a type: numbers that are 0 or 1, texts of ISO 8601.
-_NOT_ALL = {"boolean": "numbers", "time": "texts"}
 
 
 @dataclass
@@ -159,10 +157,9 @@ class Reader:
                 type_: arrow.present(each, part.path) for type_, each in found.items() if len(each)
             }
             piece = leaves.read(part, arrays, levels.n, exact=part.path in self.exact)
-            if part.kind in _NOT_ALL:
-                n_lost = sum(len(each.values) for each in arrays.values()) - _n_there(piece)
-                if n_lost:
-                    self.of_other_types[part.path, part.kind, _NOT_ALL[part.kind]] += n_lost
+            n_lost, types = leaves.lost(part, arrays, piece)
+            if n_lost:
+                self.of_other_types[part.path, part.kind, types] += n_lost
             self.values.setdefault(part.path, []).append(piece)
             self.bags_around[part.path] = levels.paths
 
@@ -204,11 +201,6 @@ class Reader:
         raise ValueError(
             f"Expected {wanted} at {fields[0].path!r}. Received: a {type_} there, in {where}"
         )
-
-
-def _n_there(x: tf.Tensor) -> int:
-    """How many numbers are not missing."""
-    return int(np.count_nonzero(~np.isnan(x.numpy())))
 
 
 def wanted(fields: Iterable[Field]) -> Wanted:

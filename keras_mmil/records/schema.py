@@ -30,18 +30,19 @@ class Schema(Parts):
 
     | kind | values | read as |
     | --- | --- | --- |
-    | number | numbers | float32 |
-    | boolean | true and false, or only 0 and 1 | float32, 0 or 1 |
+    | number | numbers, also as texts | float32 |
+    | boolean | true and false, also as texts, or only 0 and 1 | float32, 0 or 1 |
     | category | one of some texts or integers | string, or int64 |
     | text | strings of words | string |
-    | time | dates and times, also as texts of ISO 8601 | float64, seconds since 1970 (UTC) |
+    | time | dates and times, also as texts | float64, seconds since 1970 (UTC) |
     | record | parts with names | its parts |
     | vector | lists of one length, whose members have a meaning by their position | its positions |
     | bag | members: values, records or bags; also a dict whose keys are data | its members |
 
     Constants, identifiers and what was never there are left out. What is null, absent, NaN or
-    infinite is missing, which is a state and no error. Where values of several types were seen at
-    one place, each of them is a part of its own: `volume<number>`, `volume<text>`.
+    infinite is missing, which is a state and no error. Texts of which nearly all are numbers,
+    booleans or times are such, and the others are missing. Where values of several types were seen
+    at one place, each of them is a part of its own: `volume<number>`, `volume<text>`.
 
     Every decision is in the table that `print(schema)` shows, and can be changed.
 

@@ -6,43 +6,48 @@ statistics of two parts, merged, are those of the whole (moments up to rounding)
 
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from keras_mmil._support.types import Floats, Ints
+from keras_mmil.records import forms
 
 __all__ = [
     "LONGEST",
     "MAX_COUNTED",
     "MAX_FIELDS",
+    "MAX_OTHERS",
     "MAX_POSITIONS",
     "MAX_VALUES",
     "N_SMALLEST",
-    "TIME",
     "TYPES",
     "WORD",
     "Bags",
     "ByKey",
     "Observed",
+    "Reading",
     "Records",
     "Scalar",
     "Seen",
     "Values",
+    "readings",
 ]
 
 MAX_VALUES = 10_000  # distinct values of a place that are counted
 MAX_FIELDS = 10_000  # distinct keys of the records at a place that are told apart
 MAX_COUNTED = 10_000_000  # distinct values, at most, of all fields of the records at a place
 MAX_POSITIONS = 1_000  # members of lists of one length that are told apart by their positions
+MAX_OTHERS = 20  # distinct texts beside those of a form that are counted
 LONGEST = 200  # characters of a text that is counted as a value
 N_SMALLEST = 3
 TYPES = ("number", "boolean", "text", "time", "record", "bag")
 
-# The same in Python's regular expressions and in Arrow's.
-WORD = r"[^ \t\n\v\f\r]+"
-TIME = (  # ISO 8601
-    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-    r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?"
-    r"(Z|[+-][0-9]{2}(:?[0-5][0-9])?)?)?"
-)
+WORD = r"[^ \t\n\v\f\r]+"  # the same in Python's regular expressions and in Arrow's
+_EXACT = 2.0**53  # floats below it tell integers apart
 
 # bool, int, float or str. The values of one place and type can be ordered.
 Scalar: TypeAlias = Any
@@ -61,8 +66,10 @@ class Values:
         mean, squares: mean, and sum of the squared distances from it; of numbers and times (in
             seconds since 1970), else 0.
         n_integers: how many of the numbers are integers.
-        n_times: how many of the texts are dates or times in the form of ISO 8601.
+        n_wide: how many of the numbers have more digits than float64 holds: integers above 2⁵³,
+            and decimals.
         n_words: words in all texts.
+        readings: of texts that are not counted, how they can be read otherwise: see `as_forms`.
     """
 
     count: int = 0
@@ -72,13 +79,30 @@ class Values:
     mean: float = 0.0
     squares: float = 0.0
     n_integers: int = 0
-    n_times: int = 0
+    n_wide: int = 0
     n_words: int = 0
+    readings: "dict[str, Reading]" = field(default_factory=dict)
 
     @property
     def n_distinct(self) -> int | None:
         """Number of distinct values, None if they are not counted."""
         return None if self.counts is None else len(self.counts)
+
+    @functools.cached_property
+    def as_forms(self) -> "dict[str, Reading]":
+        """What the texts are, read as numbers, booleans or times, in each form that some have."""
+        if self.counts is None or not isinstance(self.largest, str):
+            return self.readings
+        return readings(list(self.counts), list(self.counts.values()))
+
+    def none_read(self) -> "Reading":
+        """What there is of a form that none of the texts have."""
+        few = None if self.counts is None else _few(self.counts)
+        return Reading(Values(), few, self.smallest[0])
+
+    def uncounted(self) -> Self:
+        """The same, where distinct values are not counted."""
+        return replace(self, counts=None, readings=self.as_forms)
 
     def merged(self, other: Self) -> Self:
         """The statistics of both."""
@@ -86,17 +110,116 @@ class Values:
         if not (self.count and other.count):
             return self if self.count else other
         distance = other.mean - self.mean
+        counts = _merged_counts(self.counts, other.counts)
         return type(self)(
             count=count,
-            counts=_merged_counts(self.counts, other.counts),
+            counts=counts,
             smallest=tuple(sorted({*self.smallest, *other.smallest})[:N_SMALLEST]),
             largest=max(self.largest, other.largest),
             mean=self.mean + distance * other.count / count,
             squares=self.squares + other.squares + distance**2 * (self.count * other.count / count),
             n_integers=self.n_integers + other.n_integers,
-            n_times=self.n_times + other.n_times,
+            n_wide=self.n_wide + other.n_wide,
             n_words=self.n_words + other.n_words,
+            readings=_merged_readings(self, other) if counts is None else {},
         )
+
+
+@dataclass
+class Reading:
+    """Texts, read in one of `forms.FORMS`.
+
+    Attributes:
+        values: those of the form: statistics of numbers, booleans or times.
+        others: the texts that are not of the form, and how often each was seen; None if there are
+            over `MAX_OTHERS` distinct ones, or some are longer than `LONGEST`.
+        example: the first of them in sorted order, cut at `LONGEST`; empty if there are none.
+    """
+
+    values: Values
+    others: dict[str, int] | None = field(default_factory=dict)
+    example: str = ""
+
+    def merged(self, other: Self) -> Self:
+        """The statistics of both."""
+        examples = [each.example for each in (self, other) if each.others != {}]
+        return type(self)(
+            self.values.merged(other.values),
+            _few(_merged_counts(self.others, other.others)),
+            min(examples, default=""),
+        )
+
+
+def readings(
+    texts: Sequence[str], counts: Sequence[int], is_whole: bool = True
+) -> dict[str, Reading]:
+    """Distinct texts in each form that some of them have.
+
+    Args:
+        texts: distinct ones, of at most `LONGEST` characters.
+        counts: how often each was seen.
+        is_whole: whether there were no others, which are longer.
+    """
+    array, n = pa.array(texts, pa.large_string()), np.asarray(counts, np.int64)
+    found: dict[str, Reading] = {}
+    for form, type_ in forms.FORMS.items():
+        x = forms.parsed(array, form)
+        is_read = ~np.isnan(x)
+        if is_read.any():
+            at = np.flatnonzero(~is_read).tolist()
+            others = {texts[i]: counts[i] for i in at} if is_whole else None
+            example = min((texts[i] for i in at), default="")
+            found[form] = Reading(_values_of(type_, x[is_read], n[is_read]), _few(others), example)
+    return found
+
+
+def _few(texts: dict[str, int] | None) -> dict[str, int] | None:
+    return texts if texts is not None and len(texts) <= MAX_OTHERS else None
+
+
+def _values_of(type_: str, x: Floats, n: Ints) -> Values:
+    """The statistics of numbers, booleans or times.
+
+    Args:
+        x: finite floats.
+        n: how often each was seen.
+    """
+    distinct, place = np.unique(x, return_inverse=True)
+    n = np.bincount(place, n).astype(np.int64)
+    is_whole = distinct == np.floor(distinct)
+    values = [
+        bool(value)
+        if type_ == "boolean"
+        else int(value)
+        if whole and abs(value) < _EXACT
+        else value
+        for value, whole in zip(distinct.tolist(), is_whole.tolist(), strict=True)
+    ]
+    count = int(n.sum())
+    mean = 0.0 if type_ == "boolean" else float(np.dot(distinct, n) / count)
+    squares = 0.0 if type_ == "boolean" else float(np.dot(np.square(distinct - mean), n))
+    return Values(
+        count=count,
+        counts=dict(zip(values, n.tolist(), strict=True)) if len(values) <= MAX_VALUES else None,
+        smallest=tuple(values[:N_SMALLEST]),
+        largest=values[-1],
+        mean=mean,
+        squares=squares,
+        n_integers=int(n[is_whole].sum()) if type_ == "number" else 0,
+    )
+
+
+def _merged_readings(one: Values, two: Values) -> dict[str, Reading]:
+    """The readings of texts that are not counted."""
+    found: dict[str, Reading] = {}
+    for form in forms.FORMS:
+        parts = [each.as_forms.get(form) for each in (one, two)]
+        if any(parts):
+            first, second = (
+                part or each.none_read() for part, each in zip(parts, (one, two), strict=True)
+            )
+            found[form] = first.merged(second)
+    return found
 
 
 @dataclass
@@ -235,7 +358,7 @@ class Observed:
     def counted(self, limit: int) -> Self:
         """The same, where more distinct values than the limit are not counted."""
         by_type = {
-            type_: replace(seen, counts=None)
+            type_: seen.uncounted()
             if isinstance(seen, Values) and (seen.n_distinct or 0) > limit
             else seen
             for type_, seen in self.by_type.items()
@@ -277,7 +400,6 @@ def _of_key(key: str, count: int) -> Values:
         counts={key: count} if len(key) <= LONGEST else None,
         smallest=(shown,),
         largest=shown,
-        n_times=count if re.fullmatch(TIME, key) else 0,
         n_words=count * len(re.findall(WORD, key)),
     )
 

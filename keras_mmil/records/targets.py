@@ -11,7 +11,6 @@ import tensorflow as tf
 from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
 from keras_mmil._support.types import Array, Bools
 from keras_mmil.records.fields import Field
-from keras_mmil.records.statistics import Values
 
 __all__ = ["Target", "TargetPaths", "warn_of_missing"]
 
@@ -167,7 +166,7 @@ def warn_of_missing(are_there: Bools, where: str) -> None:
 
 
 def _values(part: Field) -> tuple[Any, ...]:
-    return tuple(sorted(part.seen.counts or ())) if isinstance(part.seen, Values) else ()
+    return () if part.values is None else tuple(sorted(part.values.counts or ()))
 
 
 def _leaf(part: Field) -> Field:

@@ -16,7 +16,7 @@ DAY = datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 NUMBERS = [1, None, 0, 5]
 ARRAYS = {
     "int8": ("number", pa.array(NUMBERS, pa.int8()), NUMBERS),
-    "uint64": ("number", pa.array([2**64 - 1, None], pa.uint64()), [2.0**64, None]),
+    "uint64": ("number", pa.array([2**64 - 1, None], pa.uint64()), [2**64 - 1, None]),
     "half": ("number", pa.array(np.array([1.5, math.nan, math.inf], "float16")), [1.5, None, None]),
     "double": ("number", pa.array([1.5, None, math.nan, 1e39]), [1.5, None, None, None]),
     "decimal": ("number", pa.array([decimal.Decimal("1.25"), None]), [1.25, None]),

@@ -35,6 +35,7 @@ def test_parts_by_path():
         {"in": "bag", "bag": "dropped"},
         {"bag": "dropped", "bag.a": "category"},
         {"mixed": "dropped"},
+        {"mixed": "number"},
         {"mixed<text>": "text", "mixed<number>": "dropped"},
         {"none": "dropped"},
     ],
@@ -50,7 +51,8 @@ def test_what_may_be_chosen(choices):
         ({"bag": "record"}, "a kind that 'bag' can be of: bag, dropped. Received: 'record'"),
         ({"in": "number"}, "a kind that 'in' can be of: bag, record, dropped. Received: 'number'"),
         ({"none": "number"}, "a kind that 'none' can be of: dropped. Received: 'number'"),
-        ({"mixed": "number"}, "number at 'mixed', as was chosen. Received: number and text values"),
+        ({"mixed": "text"}, "text at 'mixed', as was chosen. Received: number and text values"),
+        ({"mixed": "time"}, "a kind that 'mixed' can be of: number, dropped. Received: 'time'"),
         ({"gone": "number"}, "number at 'gone', as was chosen. Received: nothing there"),
     ],
 )

@@ -18,6 +18,10 @@ RECORDS = [
         "bags": [{"n": i}],
         "a.b": i / 2 if i % 3 else None,
         "big": 2**53 - i,
+        "wide": 2**64 - 1 - i % 3,
+        "late": ["yes", "No", "?"][i % 3],
+        "price": "PL" if i == 5 else f"{i}.25",
+        "paid": "NA" if i == 7 else i,
     }
     for i in range(12)
 ]
@@ -46,6 +50,16 @@ def test_values():
     )
     assert found('"a.b"') == expected(lambda r: r["a.b"])
     assert found("big") == expected(lambda r: r["big"])  # which no float32 holds
+
+
+def test_values_are_as_they_are_read():
+    assert SCHEMA["paid"].kind == "number"
+    assert found("paid") == {i: i for i in range(12) if i != 7}
+    assert found("late") == {i: i % 3 == 0 for i in range(12) if i % 3 < 2}
+    assert found("wide") == {i: str(2**64 - 1 - i % 3) for i in range(12)}
+    SCHEMA["price"] = "number"
+    assert found("price") == {i: i + 0.25 for i in range(12) if i != 5}
+    assert np.isnan(numbers_at(SCHEMA, ARRAY, "price")).tolist() == [i == 5 for i in range(12)]
 
 
 def test_numbers_and_times():

@@ -112,7 +112,7 @@ def test_types_are_those_of_the_schema(tmp_path):
     assert {name: str(t) for name, t in batch.items()} == {name: str(t) for name, t in x.items()}
     schema.update(new)  # as if all rows had been there from the start
     assert [part.path for part in schema] == ["sku", "n", "late", "day", "mixed"]
-    odd = write(tmp_path / "c.csv", "sku,n,late,day,mixed", "1,many,yes,soon,1", "2,3,true,,2")
+    odd = write(tmp_path / "c.csv", "sku,n,late,day,mixed", "1,many,perhaps,soon,1", "2,3,true,,2")
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         x = schema.read(odd)

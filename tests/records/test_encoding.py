@@ -64,6 +64,7 @@ NUMBER = (*FIELDS, "n", "number")
     ("path", "to", "place"),
     [
         (("format",), 1, "format=1, of an older version"),
+        (("format",), 2, "format=2, of an older version"),
         (("choices",), {"word": 5}, "choices="),
         (("choices",), {"no": "text"}, "Expected text at 'no', as was chosen. Received: nothing"),
         (("choices",), {"word": "number"}, "'word' can be of: text, category, dropped"),

@@ -1,7 +1,11 @@
 """What values are taken for."""
 
 import datetime
+import json
+from decimal import Decimal
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from keras_mmil.records import Schema
@@ -40,6 +44,24 @@ DAYS = [f"2020-01-{i:02}" for i in range(1, 31)]
         ("atom_type", [3, 7, 22], "category"),
         ("zip", [2**60, 5, 7], "category"),
         ("zip", [1.5, 5, 7], "number"),
+        ("zipCode", [3, 7, 22], "category"),
+        ("ZIP_CODE", [3, 7, 22], "category"),
+        ("atom type", [3, 7, 22], "category"),
+        ("class", [3, 7, 22], "category"),
+        ("decode", [3, 7, 22], "number"),
+        ("prototype", [3, 7, 22], "number"),
+        ("sizeof_code", [3, 7, 22], "number"),
+        ("SizeOfCode", [3, 7, 22], "number"),
+        ("n_class", [3, 7, 22], "number"),
+        ("customer_id", [i // 2 for i in range(676)], "identifier"),
+        ("customer_id", [i // 2 or None for i in range(676)], "identifier"),
+        ("customerId", [f"c{i // 2}" for i in range(676)], "identifier"),
+        ("uuid", [i // 2 for i in range(30)], "identifier"),
+        ("customer_id", [i % 60 for i in range(600)], "number"),  # each of them often
+        ("shop_id", [f"s{i % 40}" for i in range(400)], "category"),
+        ("bid", [i // 2 for i in range(676)], "number"),
+        ("age", [i // 2 for i in range(676)], "number"),
+        ("price_id", [i / 2 for i in range(676)], "number"),
         ("t", DAYS, "time"),
         ("t", ["2020-01-01T10:00", "2020-01-01 10:00:00.5Z", "2020-01-01T10:00:00+02:00"], "time"),
         ("t", [*DAYS, "soon"], "text"),
@@ -136,3 +158,57 @@ def test_kinds_that_may_be_chosen(values, kinds):
 def test_objects_whose_keys_are_data(records, kind):
     schema = Schema.infer([{"x": record} for record in records])
     assert schema["x"].kind == kind
+
+
+WIDE = [2**64 - 1 - i for i in range(40)]  # all equal as floats
+
+
+def stored(values, source, tmp_path):
+    """Values of `x` as a source of records."""
+    if source == "objects":
+        return [{"x": value} for value in values]
+    if source == "arrow":
+        return pa.table({"x": pa.array(values, pa.uint64())})
+    if source == "decimals":
+        return pa.table({"x": pa.array(map(Decimal, values), pa.decimal128(38, 2))})
+    path = tmp_path / f"x.{source}"
+    lines = map(str, values) if source == "csv" else (json.dumps({"x": x}) for x in values)
+    path.write_text("\n".join(["x"] * (source == "csv") + [*lines]) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("source", ["objects", "arrow", "decimals", "csv", "jsonl"])
+def test_integers_that_floats_do_not_tell_apart_are_no_numbers(source, tmp_path):
+    (part,) = Schema.infer(stored(WIDE, source, tmp_path))
+    assert (part.kind, part.n_distinct) == ("identifier", 40)
+    again = [WIDE[i] for i in (0, 1, 2, 0, 1, 2, 0)]
+    schema = Schema.infer(stored(again, source, tmp_path))
+    assert (schema["x"].kind, schema["x"].n_distinct) == ("category", 3)
+    assert "above 2^53" in schema["x"].why
+    new = stored([*again, WIDE[9], 5], source, tmp_path)
+    x = schema.read(new)["x"].numpy().tolist()
+    assert x == [str(value).encode() for value in [*again, WIDE[9], 5]]
+    schema.save(tmp_path / "schema.json")
+    assert Schema.load(tmp_path / "schema.json") == schema
+    assert schema.classes("x") == tuple(sorted(map(str, set(again))))
+    _, y = schema.read(stored(again, source, tmp_path), target="x")
+    assert y.tolist() == [2, 1, 0, 2, 1, 0, 2]
+    below = [2**60 + i % 3 for i in range(9)]
+    schema = Schema.infer(stored(below, source, tmp_path))
+    assert schema["x"].kind == "category"
+    assert schema.read(stored(below, source, tmp_path))["x"].numpy().tolist() == below
+
+
+def test_digits_that_are_lost_are_told():
+    few = [*range(50), 2**53 + 1]
+    (part,) = Schema.infer([{"x": value} for value in few])
+    assert (part.kind, part.why) == ("number", "integers; 1 of 51 have more digits than floats")
+    long = [Decimal(f"1234567890123456789.{i:02}") for i in range(20)]
+    schema = Schema.infer([{"x": value} for value in long])
+    assert schema["x"].kind == "number"
+    assert schema["x"].why == "numbers; 20 of 20 have more digits than floats"
+    short = [Decimal(f"{i}.25") for i in range(20)]
+    (part,) = Schema.infer(pa.table({"x": pa.array(short, pa.decimal128(38, 18))}))
+    assert (part.kind, part.why) == ("number", "numbers")
+    schema = Schema.infer([{"x": value} for value in (10**45, 1.5, -(10**45))])
+    assert np.isnan(schema.read([{"x": 10**45}])["x"]).all()  # infinite as float32

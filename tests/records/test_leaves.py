@@ -10,7 +10,7 @@ import pytest
 from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
 from keras_mmil.records.arrow import Part
 from keras_mmil.records.fields import Field
-from keras_mmil.records.leaves import DTYPES, UNKNOWN_INT, read, seconds
+from keras_mmil.records.leaves import DTYPES, UNKNOWN_INT, of_texts, read
 
 
 def part(values, at=None, type_=None):
@@ -90,9 +90,9 @@ def test_texts_where_they_are(kind, type_):
     ],
 )
 def test_times(text, expected):
-    assert seconds(text) == expected
+    assert of_texts(pa.array([text]), "time").tolist() == [expected]
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2023-02-29", "1970-01-01T25:00", "12:30"])
 def test_other_texts_are_no_times(text):
-    assert math.isnan(seconds(text))
+    assert math.isnan(of_texts(pa.array([text]), "time")[0])

@@ -224,7 +224,7 @@ def test_values_of_other_types_are_missing_with_a_warning():
     ("kind", "good", "odd", "message"),
     [
         ("boolean", [True, False], [7, 0.5, -1, 2], "'x' is boolean in the schema; 4 numbers"),
-        ("time", ["2024-01-01", "2024-01-02T03:04"], ["", "soon"], "'x' is time .*; 2 texts"),
+        ("time", ["2024-01-01", "2024-01-02T03:04"], ["later", "soon"], "'x' is time .*; 2 texts"),
     ],
 )
 def test_values_that_a_kind_does_not_take_are_missing_with_a_warning(kind, good, odd, message):

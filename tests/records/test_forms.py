@@ -1,0 +1,128 @@
+"""Texts that hold numbers, booleans and times, compared with Python's own readers."""
+
+import datetime
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from keras_mmil.records.forms import FORMS, is_code, parsed
+
+ROOT = Path(__file__).resolve().parents[2]
+UTC = datetime.UTC
+NUMBERS = ["0", "12.50", "-3", "+4", " 7 ", ".5", "5.", "1e3", "-1.5E-3", "9007199254740991"]
+NO_NUMBERS = ["", "PL", "\\N", "007", "-01", "4,762", "1_000", "0x10", "nan", "inf", "1e39", "1 2"]
+NO_NUMBERS += ["9007199254740992", "9007199254740993", "12.5.1", "1" * 65, "٣"]
+
+
+def one(text, form):
+    (value,) = parsed(pa.array([text], pa.large_string()), form)
+    return value
+
+
+def test_numbers_are_those_of_python():
+    found = parsed(pa.array([*NUMBERS, *NO_NUMBERS], pa.large_string()), "number")
+    assert found[: len(NUMBERS)].tolist() == [float(text) for text in NUMBERS]
+    assert np.isnan(found[len(NUMBERS) :]).all()
+
+
+def test_thousands_have_three_digits_each():
+    values = [0, 5, 512, 4_762, 1_024_000, -12_345.25]
+    texts = [f"{value:,}" for value in values]
+    assert parsed(pa.array(texts, pa.large_string()), "thousands").tolist() == values
+    for text in ("4762", "4,76", "47,62", "0,250", "1,2345", ",123", "01,234", "1,234,5"):
+        assert math.isnan(one(text, "thousands")), text
+
+
+def test_booleans_in_any_case():
+    of_words = dict.fromkeys(["true", "yes", "y", "t", "1"], 1)
+    of_words |= dict.fromkeys(["false", "no", "n", "f", "0"], 0)
+    for word, value in of_words.items():
+        found = {one(text, "boolean") for text in (word, word.upper(), word.title(), f" {word} ")}
+        assert found == {value}
+    for text in ("", "on", "truth", "2", "null"):
+        assert math.isnan(one(text, "boolean")), text
+
+
+def test_times_of_iso_8601():
+    for text in ("2020-07-31", "2020-07-31T05:06", "2020-07-31 05:06:07.5", "1969-12-31T23:00Z"):
+        expected = datetime.datetime.fromisoformat(text)
+        assert one(text, "time") == expected.replace(tzinfo=UTC).timestamp()
+    zone = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
+    expected = datetime.datetime(2020, 7, 31, 5, tzinfo=zone).timestamp()
+    assert one("2020-07-31T05:00+05:30", "time") == expected
+    assert one("2020-07", "time") == datetime.datetime(2020, 7, 1, tzinfo=UTC).timestamp()
+    for text in ("2020", "2020-13", "2020-02-30", "2019-20", "20:15", "soon", "20200101"):
+        assert math.isnan(one(text, "time")), text
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "written"),
+    [
+        ("month first", "12/31/2020", "%m/%d/%Y"),
+        ("month first", "1/2/2020 13:05", "%m/%d/%Y %H:%M"),
+        ("month first", "01/02/2020 12:05:09 AM", "%m/%d/%Y %I:%M:%S %p"),
+        ("month first", "01/02/2020 11:59 pm", "%m/%d/%Y %I:%M %p"),
+        ("day first", "31/12/2020", "%d/%m/%Y"),
+        ("day first", "31.12.2020 7:08", "%d.%m.%Y %H:%M"),
+    ],
+)
+def test_other_dates(form, text, written):
+    expected = datetime.datetime.strptime(text, written).replace(tzinfo=UTC)
+    assert one(text, form) == expected.timestamp()
+    other = {"month first": "day first", "day first": "month first"}[form]
+    for text in ("2/30/2020", "30/2/2020", "1/2/20", "1/2/2020 13:05 PM"):
+        assert math.isnan(one(text, form)), text
+    if "31" in text:
+        assert math.isnan(one(text, other))
+
+
+def test_codes_are_whole_numbers_that_nobody_counts_with():
+    assert all(map(is_code, ["007", "01234", " 00 ", "9007199254740993", "1" * 40]))
+    assert not any(map(is_code, ["0", "7", "0.5", "PL", "", "-", "4,762"]))
+
+
+def test_nothing_is_read_of_no_texts():
+    for form in FORMS:
+        assert parsed(pa.array([], pa.large_string()), form).tolist() == []
+
+
+TIMES = """
+import pyarrow as pa, datetime
+from keras_mmil.records.forms import parsed
+from keras_mmil.records.observing import observe
+texts = ["2020-07-01", "2020-07-01T05:06", "2020-07", "2020-07-01T05:00Z"]
+found = parsed(pa.array(texts, pa.large_string()), "time").tolist()
+found += parsed(pa.array(["7/1/2020 5:06", "7/31/2020"], pa.large_string()), "month first").tolist()
+found += parsed(pa.array(["31/7/2020"], pa.large_string()), "day first").tolist()
+from keras_mmil.records.plain import to_arrow
+for value in (datetime.datetime(2020, 7, 1, 5, 6), datetime.date(2020, 7, 1)):
+    found.append(observe(to_arrow([value])).by_type["time"].largest)
+print(found)
+"""
+
+
+@pytest.mark.slow
+def test_times_without_a_zone_are_utc_wherever_they_are_read():
+    def read(zone):
+        run = subprocess.run(
+            [sys.executable, "-c", TIMES],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "TZ": zone, "PYTHONPATH": str(ROOT)},
+            check=True,
+        )
+        return json.loads(run.stdout)
+
+    july = datetime.datetime(2020, 7, 1, tzinfo=UTC).timestamp()
+    minutes, days = 60, 86_400
+    expected = [july, july + 306 * minutes, july, july + 300 * minutes]
+    expected += [july + 306 * minutes, july + 30 * days, july + 30 * days]
+    expected += [july + 306 * minutes, july]
+    assert read("Asia/Kolkata") == read("America/New_York") == expected
