@@ -20,7 +20,6 @@ UNKNOWN_INT = MISSING_INT + 1  # a number that is no integer, where categories a
 
 # What is taken at a place of each kind besides values of the type that was seen there.
 ACCEPTED = {
-    "number": {"boolean"},
     "boolean": {"boolean", "number"},
     "time": {"time", "text"},
 }
