@@ -129,7 +129,7 @@ class Reader:
         n_around: int,
     ) -> None:
         for name, alternatives in places.items():
-            if not all(each.is_left_out for each in alternatives):
+            if any(each.is_read for each in alternatives):
                 self._place(alternatives, columns.get(name), levels, n_around)
 
     def _place(
@@ -156,8 +156,7 @@ class Reader:
             claimed |= accepted
         for type_ in found.keys() - claimed:
             n_there += self._unseen(fields, type_, found[type_], levels)
-        if any(each.is_read for each in fields):
-            self.noticed.count(fields, n_around, n_there)
+        self.noticed.count(fields, n_around, n_there)
 
     def _read(self, part: Field, found: dict[str, pa.Array], levels: _Levels) -> int:
         """Read what is of one field; how many values are there."""
@@ -198,9 +197,9 @@ class Reader:
         self.lengths.setdefault(part.path, []).append(lengths)
         of_keys = [each for each in part.parts if each.name]
         of_members = [each for each in part.parts if not each.name]
-        if of_keys and not of_keys[0].is_left_out:
+        if any(each.is_read for each in of_keys):
             self._place(of_keys, keys, inner, inner.n)
-        if not all(each.is_left_out for each in of_members):
+        if any(each.is_read for each in of_members):
             self._place(of_members, members, inner, inner.n)
         if not any(each.is_read for each in part.parts):  # only its size
             self.values.setdefault(part.path, []).append(tf.ones([inner.n]))
