@@ -1,6 +1,7 @@
 """A trained network with its rules, from the files that it was saved to."""
 
 import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,9 @@ class Served:
         return cls(
             estimator.model_,
             estimator.explainer_,
-            read=lambda records: schema.read(_objects(records), without=target or ()),
+            read=lambda records: schema.read(
+                _objects(records), without=target or (), unseen="error"
+            ),
             join=ragged.concat,
             about=about,
             blank={},
@@ -92,8 +95,10 @@ class Served:
         Raises:
             ValueError: if the outputs of the network are no probabilities of the rules' classes.
         """
-        for n in (1, 2):  # the second time for any number
-            self.answers([self.read([self.blank] * n)], [n])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # as nothing is there
+            for n in (1, 2):  # the second time for any number
+                self.answers([self.read([self.blank] * n)], [n])
 
     def read_records(self, records: list[Any], is_batch: bool) -> Any:
         """Records as the network takes them.
@@ -105,7 +110,7 @@ class Served:
             return self.read(records)
         except (TypeError, ValueError, UserWarning) as error:
             message, _, number = str(error).rpartition(", in record ")
-            message = (message or number).removesuffix(" are read as missing.")
+            message = (message or number).removesuffix(", and are read as missing.")
             where = f"records[{number}]" if is_batch and message != number else None
             raise Problem(422, "wrong_record", message, where) from None
 

@@ -1,7 +1,6 @@
 """Own records, with what is to be predicted of them, divided for training, validation and test."""
 
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from keras_mmil.cli.splitting import Split, at_random, by_group, by_time
 from keras_mmil.cli.train_options import TrainSettings
 from keras_mmil.records import Schema, arrow
 from keras_mmil.records.columns import numbers_at, values_at
-from keras_mmil.records.paths import child
+from keras_mmil.records.paths import alternative, child
 
 __all__ = ["OwnData"]
 
@@ -87,16 +86,13 @@ class OwnData:
         return self.records.take(pa.array(chosen))
 
     def schema_of_training(self) -> Schema:
-        """The schema of the records to train on, which knows nothing of the others.
-
-        Raises:
-            ValueError: if others are of another structure.
-        """
+        """The schema of the records to train on, which knows nothing of the others."""
         train = self.take(self.split.train)
         schema = Schema.infer(train, self.schema.choices, self.schema.links)
-        with users_errors(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # which come when it is read for good
-            schema.read(self.records)
+        for path, kind in self.schema.choices.items():
+            plain = _OF_TYPE.sub("", path)
+            if plain != path and plain in schema and path == alternative(plain, schema[plain].type):
+                schema[plain] = kind  # as values of the other types are in other parts alone
         return schema
 
     def parts(self) -> Array:

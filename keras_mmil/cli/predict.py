@@ -1,10 +1,10 @@
 """Predictions of own records, and why, in the words of the data."""
 
 import csv
+import itertools
 import json
 import math
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
@@ -105,10 +105,12 @@ def _rows(
     fields = _Fields(estimator.schema_, estimator.target_ or (), data, keep)
     how = how_read(run)
     first = 0
-    for records in new_records(estimator.schema_, data, **how):
+    pieces, to_read = itertools.tee(new_records(estimator.schema_, data, **how))
+    tensors = estimator.schema_.read_in_turn(to_read, without=estimator.target_ or ())
+    for records in pieces:
         kept = fields.kept(records)
         with users_errors():
-            x = estimator.schema_.read(records, without=estimator.target_ or ())
+            x = next(tensors)
         found = estimator.predictions_of(np.asarray(estimator.model_.predict(x, verbose=0)))
         predictions = list(_predictions(estimator, found))
         reasons: Iterator[Row] = iter([{}] * len(records))
@@ -117,7 +119,7 @@ def _rows(
         for i, (prediction, reason) in enumerate(zip(predictions, reasons, strict=True)):
             yield {"record": first + i, **kept[i], **prediction, **reason}
         first += len(records)
-    fields.warn()
+    next(tensors, None)  # warns of what was not read
 
 
 def _predictions(estimator: Estimator, found: Mapping[str, Any]) -> Iterator[Row]:
@@ -161,14 +163,13 @@ def _reasons(explainer: Explainer) -> Callable[[Explanation], str]:
 
 
 class _Fields:
-    """The fields of new records: those that are passed on, and those that the network misses."""
+    """The fields of new records: those that are passed on, beside some that the network reads."""
 
     def __init__(
         self, schema: Schema, target: str | Sequence[str], data: PathLike, keep: Sequence[str]
     ) -> None:
         self._wanted = schema.columns(without=target)
         self._data, self._keep = data, list(dict.fromkeys(keep))
-        self._seen: set[str] = set()
 
     def kept(self, records: pa.Array) -> list[Row]:
         """The fields to keep of some records.
@@ -182,7 +183,6 @@ class _Fields:
                 f"Expected records with the fields {', '.join(self._wanted)}. "
                 f"Received: {self._data} with {', '.join(columns)}"
             )
-        self._seen |= columns.keys() & set(self._wanted)
         for name in self._keep:
             if name in _OWN:
                 raise ValueError(
@@ -195,16 +195,6 @@ class _Fields:
                 )
         kept = {name: columns[name].to_pylist() for name in self._keep}
         return [{name: kept[name][i] for name in self._keep} for i in range(len(records))]
-
-    def warn(self) -> None:
-        """Say which fields no record has had."""
-        missing = [name for name in self._wanted if name not in self._seen]
-        if missing and self._seen:
-            warnings.warn(
-                f"No record in {self._data} has {', '.join(missing)}, which the network reads; "
-                "taken as missing.",
-                stacklevel=2,
-            )
 
 
 def _write_json(file: TextIO, rows: Iterator[Row]) -> int:

@@ -31,11 +31,17 @@ UNKNOWN_INT = MISSING_INT + 1  # a number that is no integer, where categories a
 
 # What is taken at a place of each kind besides values of the type that was seen there.
 ACCEPTED = {
-    "number": {"number", "boolean", "text"},
+    "number": {"number", "text"},
     "boolean": {"boolean", "number", "text"},
     "time": {"time", "text"},
 }
 _ALL_TAKEN = {"number": {"number", "boolean"}, "boolean": {"boolean"}, "time": {"time"}}
+_LOST = {
+    ("boolean", "number"): "numbers other than 0 and 1",
+    ("boolean", "text"): "texts that are neither true nor false",
+    ("number", "text"): "texts that are no numbers",
+    ("time", "text"): "texts that are no times",
+}
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -73,7 +79,7 @@ def values(part: Field, found: Mapping[str, Part], n: int) -> Part:
 
 
 def lost(part: Field, found: Mapping[str, Part], values: tf.Tensor) -> tuple[int, str]:
-    """How many values are read as missing although something is there, and of which types.
+    """How many values are read as missing although something is there, and what they are.
 
     Args:
         part, found: as of `read`.
@@ -88,7 +94,9 @@ def lost(part: Field, found: Mapping[str, Part], values: tf.Tensor) -> tuple[int
         stripped = pc.utf8_trim_whitespace(found["text"].values.cast(pa.large_string()))
         nothing = pa.array(sorted(forms.MISSING), stripped.type)
         n -= pc.sum(pc.is_in(stripped, nothing), min_count=0).as_py()
-    return n - int(np.count_nonzero(~np.isnan(values))), " or ".join(f"{x}s" for x in doubtful)
+    return n - int(np.count_nonzero(~np.isnan(values))), " or ".join(
+        _LOST.get((part.kind, type_), f"{type_}s") for type_ in doubtful
+    )
 
 
 def of_texts(texts: pa.Array, form: str) -> Floats:

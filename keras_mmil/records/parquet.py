@@ -185,10 +185,17 @@ def _columns(file: pyarrow.parquet.ParquetFile, wanted: Wanted) -> list[str]:
 
 
 def _of_struct(fields: pa.Schema | pa.StructType, wanted: Wanted | bool) -> Iterator[bool]:
-    """Whether each leaf in some fields is wanted, in the order of the columns of a file."""
+    """Whether each leaf in some fields is wanted, in the order of the columns of a file.
+
+    Of a field that is wanted one is in any case, if only to say that there is something: it may be
+    of another structure than what is wanted.
+    """
     for field in fields:
         inner = wanted if isinstance(wanted, bool) else wanted.get(field.name, False)
-        yield from _of_type(field.type, inner)
+        leaves = list(_of_type(field.type, inner))
+        if inner and not any(leaves):
+            leaves[:1] = [True]
+        yield from leaves
 
 
 def _of_type(type_: pa.DataType, wanted: Wanted | bool) -> Iterator[bool]:

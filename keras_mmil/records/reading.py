@@ -1,7 +1,5 @@
 """Nested records as tensors, one for each part of a schema."""
 
-import warnings
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,12 +12,13 @@ from keras_mmil._support.types import Array
 from keras_mmil.records import arrow, keyed, leaves
 from keras_mmil.records.columns import columns_of, columns_of_lists
 from keras_mmil.records.fields import Field
+from keras_mmil.records.noticing import Noticed, place_of
 from keras_mmil.records.parquet import Wanted
 from keras_mmil.records.sources import Batch
 
-__all__ = ["Reader", "wanted"]
+__all__ = ["UNSEEN", "Reader", "wanted"]
 
-_SCALARS = ("number", "boolean", "text", "time")
+UNSEEN = ("missing", "error")  # what becomes of values of types that the schema has not seen
 
 
 @dataclass
@@ -54,42 +53,41 @@ class Reader:
     Args:
         root: the records at the top of a schema.
         exact: paths of numbers that are read as float64.
+        unseen: "missing" or "error": whether values of types that the schema has not seen at their
+            place are missing, and counted, or end in an error.
+        noticed: what is to be said of the records, of which others may have been read before.
 
     Attributes:
         values: dict from paths to what was read there, a list of tensors.
         lengths: dict from paths of bags to the numbers of their members, a list of arrays.
         bags_around: dict from paths to those of the bags around them, outermost first.
-        of_other_types: how many values were read as missing, by path, type wanted and type found.
     """
 
     root: Field
     exact: Collection[str] = ()
+    unseen: str = "missing"
+    noticed: Noticed = field(default_factory=Noticed)
     values: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     lengths: dict[str, list[Array]] = field(default_factory=dict)
     bags_around: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    of_other_types: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     _batch: Batch | None = None
 
     def add(self, batch: Batch) -> None:
         """Read further records.
 
         Raises:
-            ValueError: if a record is of another structure than the schema's: it names the path and
-                the record's number.
+            ValueError: with `unseen="error"`, if there is a value of a type that the schema has not
+                seen there: it names the path and the record's number.
         """
         self._batch = batch
+        self.noticed.n_records += len(batch.records)
         (records,) = arrow.alternatives(batch.records, "").values() or [pa.array([], pa.struct([]))]
         self._record(self.root.parts, records, _Levels(len(records)))
 
     def result(self) -> dict[str, tf.Tensor | tf.RaggedTensor]:
-        """All that was read so far, by path; warn of values of other types than the schema's."""
+        """All that was read so far, by path."""
         if not self.values:
             self.add(Batch(range(0), pa.array([], pa.struct([]))))
-        for (path, wanted, found), n in self.of_other_types.items():
-            warnings.warn(
-                f"{path!r} is {wanted} in the schema; {n} {found} there are read as missing.",
-                stacklevel=3,
-            )
         splits = {
             bag: tf.constant(np.concatenate([[0], *lengths]).cumsum())
             for bag, lengths in self.lengths.items()
@@ -108,43 +106,66 @@ class Reader:
         places: dict[str, list[Field]] = {}
         for each in fields:
             places.setdefault(each.name, []).append(each)
-        self._columns(places, columns_of(records, places), levels)
+        n_there = len(records) - records.null_count
+        self._columns(places, columns_of(records, places), levels, n_there)
 
     def _vector(self, part: Field, lists: pa.Array | None, levels: _Levels) -> None:
         """The positions of vectors."""
         columns, n_others = ({}, 0) if lists is None else columns_of_lists(lists, part)
         if n_others:
-            self.of_other_types[part.path, part.kind, "lists of other lengths"] += n_others
+            self.noticed.unseen[place_of([part]), part.kind, "lists of other lengths"] += n_others
         places: dict[str, list[Field]] = {}
         for each in part.parts:
             places.setdefault(each.name, []).append(each)
-        self._columns(places, columns, levels)
+        self._columns(places, columns, levels, 0)
 
     def _columns(
         self,
         places: Mapping[str, Sequence[Field]],
         columns: Mapping[str, pa.Array],
         levels: _Levels,
+        n_around: int,
     ) -> None:
         for name, alternatives in places.items():
-            if not all(each.is_left_out for each in alternatives):
-                self._place(alternatives, columns.get(name), levels)
+            if any(each.is_read for each in alternatives):
+                self._place(alternatives, columns.get(name), levels, n_around)
 
-    def _place(self, fields: Sequence[Field], array: pa.Array | None, levels: _Levels) -> None:
-        """What is at one place, of several types perhaps."""
+    def _place(
+        self, fields: Sequence[Field], array: pa.Array | None, levels: _Levels, n_around: int
+    ) -> None:
+        """What is at one place, of several types perhaps.
+
+        Args:
+            fields: of the place, one for each type.
+            array: what is there; None for nothing.
+            levels: the bags around it.
+            n_around: how many of the records or bags around it are there.
+        """
         found = {} if array is None else arrow.alternatives(array, fields[0].path)
         claimed = {each.type for each in fields}
+        n_there = 0
         for each in fields:
-            accepted = {each.type, *(leaves.ACCEPTED.get(each.kind, set()) - claimed)}
+            accepted = {each.type, *(self._accepted(each) - claimed)}
             here = {type_: found[type_] for type_ in accepted & found.keys()}
-            if not each.is_left_out:
-                self._read(each, here, levels)
+            if each.is_left_out:
+                n_there += sum(len(x) - x.null_count for x in here.values())
+            else:
+                n_there += self._read(each, here, levels)
             claimed |= accepted
         for type_ in found.keys() - claimed:
-            self._refuse(fields, type_, found[type_], levels)
+            n_there += self._unseen(fields, type_, found[type_], levels)
+        self.noticed.count(fields, n_around, n_there)
 
-    def _read(self, part: Field, found: dict[str, pa.Array], levels: _Levels) -> None:
+    def _accepted(self, part: Field) -> set[str]:
+        """The types of values that are taken at a place of a field, besides its own."""
+        types = leaves.ACCEPTED.get(part.kind, set())
+        has_texts = part.kind == "time" or part.type == "text" or part.texts is not None
+        return types if has_texts or self.unseen == "missing" else types - {"text"}
+
+    def _read(self, part: Field, found: dict[str, pa.Array], levels: _Levels) -> int:
+        """Read what is of one field; how many values are there."""
         array = found.get(part.type)
+        n_there = 0 if array is None else len(array) - array.null_count
         if part.kind == "record":
             missing = pa.nulls(levels.n, pa.struct([]))
             self._record(part.parts, missing if array is None else array, levels)
@@ -156,12 +177,14 @@ class Reader:
             arrays = {
                 type_: arrow.present(each, part.path) for type_, each in found.items() if len(each)
             }
+            n_there = sum(len(each.values) for each in arrays.values())
             piece = leaves.read(part, arrays, levels.n, exact=part.path in self.exact)
-            n_lost, types = leaves.lost(part, arrays, piece)
+            n_lost, what = leaves.lost(part, arrays, piece)
             if n_lost:
-                self.of_other_types[part.path, part.kind, types] += n_lost
+                self.noticed.unseen[place_of([part]), part.kind, what] += n_lost
             self.values.setdefault(part.path, []).append(piece)
             self.bags_around[part.path] = levels.paths
+        return n_there
 
     def _bag(self, part: Field, array: pa.Array | None, levels: _Levels) -> None:
         lengths = np.zeros(levels.n, np.int64)
@@ -177,30 +200,34 @@ class Reader:
         self.lengths.setdefault(part.path, []).append(lengths)
         of_keys = [each for each in part.parts if each.name]
         of_members = [each for each in part.parts if not each.name]
-        if of_keys and not of_keys[0].is_left_out:
-            self._place(of_keys, keys, inner)
-        if not all(each.is_left_out for each in of_members):
-            self._place(of_members, members, inner)
+        if any(each.is_read for each in of_keys):
+            self._place(of_keys, keys, inner, inner.n)
+        if any(each.is_read for each in of_members):
+            self._place(of_members, members, inner, inner.n)
         if not any(each.is_read for each in part.parts):  # only its size
             self.values.setdefault(part.path, []).append(tf.ones([inner.n]))
             self.bags_around[part.path] = inner.paths
 
-    def _refuse(
-        self, fields: Sequence[Field], type_: str, array: pa.Array, levels: _Levels
-    ) -> None:
-        """Count values of a type that the schema has not there, or raise for other structures."""
-        part = arrow.present(array, fields[0].path)
-        if not len(part.values) or any(each.kind in ("empty", "dropped") for each in fields):
-            return
-        wanted = " or ".join(each.kind for each in fields)
-        if type_ in _SCALARS and any(each.type in _SCALARS for each in fields):
-            self.of_other_types[fields[0].path, wanted, f"{type_}s"] += len(part.values)
-            return
-        first = 0 if part.at is None else int(part.at[0])
-        where = "" if self._batch is None else self._batch.named(levels.record_of(first))
-        raise ValueError(
-            f"Expected {wanted} at {fields[0].path!r}. Received: a {type_} there, in {where}"
-        )
+    def _unseen(self, fields: Sequence[Field], type_: str, array: pa.Array, levels: _Levels) -> int:
+        """Count values of a type that the schema has not seen there, or refuse them."""
+        if type_ == "number":  # without NaN and the like; other values need not even be readable
+            part = arrow.present(array, fields[0].path)
+            at = np.arange(len(array)) if part.at is None else part.at
+        else:
+            at = np.flatnonzero(arrow.as_numpy(array.is_valid()))
+        if not len(at):
+            return 0
+        place, expected = place_of(fields), " or ".join(map(_in_words, fields))
+        if self.unseen == "missing":
+            self.noticed.unseen[place, expected, f"{type_}s"] += len(at)
+            return len(at)
+        where = "" if self._batch is None else self._batch.named(levels.record_of(int(at[0])))
+        raise ValueError(f"Expected {expected} at {place!r}. Received: a {type_} there, in {where}")
+
+
+def _in_words(part: Field) -> str:
+    """What a field is, so that it differs from all else that may be there."""
+    return "bag by key" if part.is_keyed else part.kind
 
 
 def wanted(fields: Iterable[Field]) -> Wanted:

@@ -12,9 +12,10 @@ from keras_mmil.records import encoding
 from keras_mmil.records.choices import applicable
 from keras_mmil.records.fields import Field, scalar_types, tree
 from keras_mmil.records.linking import Columns, Links
+from keras_mmil.records.noticing import Noticed
 from keras_mmil.records.observing import observe
 from keras_mmil.records.parts import Parts
-from keras_mmil.records.reading import Reader, wanted
+from keras_mmil.records.reading import UNSEEN, Reader, wanted
 from keras_mmil.records.showing import named
 from keras_mmil.records.sources import batches
 from keras_mmil.records.streaming import streamed
@@ -186,7 +187,11 @@ class Schema(Parts):
     __hash__ = None  # type: ignore[assignment] # it changes; typeshed: python/mypy#4266
 
     def read(
-        self, source: Any, target: TargetPaths | None = None, without: TargetPaths = ()
+        self,
+        source: Any,
+        target: TargetPaths | None = None,
+        without: TargetPaths = (),
+        unseen: str = "missing",
     ) -> Any:
         """Records as tensors, one for each part that is not left out.
 
@@ -196,6 +201,9 @@ class Schema(Parts):
                 categories, that is in no bag; or several paths, of booleans or of numbers.
             without: path of what is not to be read, or several: of the target, where it is to be
                 predicted.
+            unseen: what becomes of values of a type that the schema has not seen at their place,
+                such as a text where numbers were, or a list where records were: "missing", with a
+                warning that counts them; or "error".
 
         Returns:
             x, or with a target `(x, y)`.
@@ -210,14 +218,16 @@ class Schema(Parts):
 
         Raises:
             KeyError: if there is no such part.
-            ValueError: if a record is of another structure, such as a text where the schema has a
-                bag; it names the path and the number of the record.
+            ValueError: with `unseen="error"`, if there is such a value; it names the path and the
+                number of the record.
 
         Warns:
-            UserWarning: if values are of other types than the schema's; they are read as missing.
+            UserWarning: of how many values are read as missing, as they are of a type that the
+                schema has not seen there, or no such values as it has; and of parts that are in
+                none of the records, where that is hardly by chance.
         """
         expected = self._target(target)
-        x = self._tensors(source, self._wanted(without))
+        x = self._tensors(source, self._wanted(without), unseen=unseen, target=expected)
         return x if expected is None else expected.split(x)
 
     def read_labelled(self, source: Any, target: TargetPaths) -> tuple[Any, Array, Bools]:
@@ -235,24 +245,57 @@ class Schema(Parts):
         """
         expected = Target.of(target, self.__getitem__)
         exact = [part.path for part in expected.parts]
-        x = self._tensors(source, self._wanted(()), exact)
+        x = self._tensors(source, self._wanted(()), exact, target=expected)
         are_there = expected.are_there(x)
         if not are_there.all():
             x = ragged.take(x, np.flatnonzero(are_there))
             warn_of_missing(are_there, repr(target))
         return (*expected.split(x), are_there)
 
-    def _tensors(self, source: Any, root: Field, exact: Collection[str] = ()) -> Any:
+    def read_in_turn(
+        self, sources: Iterable[Any], without: TargetPaths = (), unseen: str = "missing"
+    ) -> Iterator[Any]:
+        """As `read`, the tensors of each of several sources, with one warning for all at the end.
+
+        Args:
+            sources: parts of records that are too many to be read at once, each as of `read`.
+            without, unseen: as of `read`.
+
+        Raises:
+            KeyError, ValueError: as `read`.
+
+        Warns:
+            UserWarning: as `read`.
+        """
+        root, noticed = self._wanted(without), Noticed()
+        for source in sources:
+            yield self._read_from(source, Reader(root, unseen=_checked(unseen), noticed=noticed))
+        noticed.warn()
+
+    def _tensors(
+        self,
+        source: Any,
+        root: Field,
+        exact: Collection[str] = (),
+        unseen: str = "missing",
+        target: Target | None = None,
+    ) -> Any:
         """Records as tensors: see `read`.
 
         Args:
-            source: as of `read`.
+            source, unseen: as of `read`.
             root: the records at the top, without what is not to be read.
             exact: paths of numbers that are read as float64.
+            target: what is to be predicted, which may be missing in all records.
         """
-        reader = Reader(root, exact)
+        noticed = Noticed(() if target is None else [part.path for part in target.parts])
+        x = self._read_from(source, Reader(root, exact, _checked(unseen), noticed))
+        noticed.warn(stacklevel=4)
+        return x
+
+    def _read_from(self, source: Any, reader: Reader) -> Any:
         types = scalar_types(self.root.parts)
-        for batch in batches(self._linked(source), wanted(root.parts), types):
+        for batch in batches(self._linked(source), wanted(reader.root.parts), types):
             reader.add(batch)
         return reader.result()
 
@@ -279,6 +322,7 @@ class Schema(Parts):
         seed: int | None = None,
         target: TargetPaths | None = None,
         without: TargetPaths = (),
+        unseen: str = "missing",
     ) -> tf.data.Dataset:
         """What `read` gives, in batches that are streamed from the source.
 
@@ -287,11 +331,11 @@ class Schema(Parts):
             batch_size: records in a batch; the last one may have fewer.
             shuffle: so many records are held and mixed, anew in each epoch; 0 leaves them in order.
             seed: of the shuffling.
-            target, without: as of `read`.
+            target, without, unseen: as of `read`.
 
         Returns:
             Dataset of x, or of `(x, y)`. Errors of `read` are `tf.errors.InvalidArgumentError`
-            here, with the same message.
+            here, with the same message. Its warnings come at the end of each epoch.
 
         Raises:
             KeyError, TypeError, ValueError: if `source` or `target` are not of these, or
@@ -310,6 +354,7 @@ class Schema(Parts):
             shuffle=shuffle,
             seed=seed,
             target=self._target(target),
+            unseen=_checked(unseen),
         )
 
     def columns(self, without: TargetPaths = ()) -> list[str]:
@@ -359,3 +404,9 @@ class Schema(Parts):
         if self._links is None or not isinstance(source, Mapping):
             return source
         return self._links.link(source, self.root)
+
+
+def _checked(unseen: str) -> str:
+    if unseen not in UNSEEN:
+        raise ValueError(f"Expected {' or '.join(map(repr, UNSEEN))}. Received: unseen={unseen!r}")
+    return unseen

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from keras_mmil._support.regrouped import regrouped
 from keras_mmil.records.fields import Field
-from keras_mmil.records.reading import Reader
+from keras_mmil.records.noticing import Noticed
+from keras_mmil.records.reading import UNSEEN, Reader
 from keras_mmil.records.sources import Batch
 from keras_mmil.records.targets import Target
 
@@ -24,6 +25,7 @@ def streamed(
     shuffle: int,
     seed: int | None,
     target: Target | None,
+    unseen: str,
 ) -> tf.data.Dataset:
     """Batches of tensors, made anew in each epoch from what `open_source` gives."""
     if batch_size < 1 or shuffle < 0:
@@ -38,16 +40,30 @@ def streamed(
         if shuffle:
             random = np.random.default_rng(None if seed is None else (seed, next(epochs)))
             found = _shuffled(found, max(shuffle, batch_size), batch_size, random)
-        for pieces in _rebatched(found, batch_size):
-            yield _read(root, pieces, target)
+        noticed = _noticed(target)
+        try:
+            for pieces in _rebatched(found, batch_size):
+                yield _read(root, pieces, target, unseen, noticed)
+        finally:  # also where no more batches are wanted
+            noticed.warn()
 
     dataset = tf.data.Dataset.from_generator(tensors, output_signature=_signature(root, target))
     # Otherwise tf.data appends a buffer that grows whenever the reader is slower than its user.
     return dataset.prefetch(1)
 
 
-def _read(root: Field, pieces: Iterable[Batch], target: Target | None) -> Any:
-    reader = Reader(root)
+def _noticed(target: Target | None) -> Noticed:
+    return Noticed(() if target is None else [part.path for part in target.parts])
+
+
+def _read(
+    root: Field,
+    pieces: Iterable[Batch],
+    target: Target | None,
+    unseen: str,
+    noticed: Noticed,
+) -> Any:
+    reader = Reader(root, unseen=unseen, noticed=noticed)
     for piece in pieces:
         reader.add(piece)
     x = reader.result()
@@ -56,8 +72,10 @@ def _read(root: Field, pieces: Iterable[Batch], target: Target | None) -> Any:
 
 def _signature(root: Field, target: Target | None) -> Any:
     if target is None:
-        return {path: _spec(each) for path, each in _read(root, (), None).items()}
-    x, _ = _read(root, (), target)
+        return {
+            path: _spec(each) for path, each in _read(root, (), None, UNSEEN[0], Noticed()).items()
+        }
+    x, _ = _read(root, (), target, UNSEEN[0], Noticed())
     return {path: _spec(each) for path, each in x.items()}, tf.TensorSpec(
         [None, *target.shape], target.dtype
     )

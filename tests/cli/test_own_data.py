@@ -113,6 +113,40 @@ def test_the_schema_is_that_of_the_training(lines):
     assert len(set.union(*cities)) == sum(map(len, cities))
 
 
+def test_types_that_are_not_in_the_training_part_are_missing(tmp_path):
+    """Lists and records that are in some records alone stop no training, however it is split."""
+    records = [
+        {"y": i % 2 == 0, "day": i, "url": f"a{i % 5}", "size": i / 2, "in": [{"t": "ab"[i % 2]}]}
+        for i in range(60)
+    ]
+    for i in range(40, 60):
+        records[i] |= {"url": [f"a{i}"], "in": {"t": "a"}, "size": "large"}
+    data = own_records.write_lines(tmp_path / "odd.jsonl", records)
+    path = tmp_path / "schema.json"
+    chosen = Schema.infer(records)
+    chosen.drop("size<number>")
+    chosen.save(path)
+    found = own(data, "y", time="day", schema=str(path))
+    assert found.split.train.max() < 40
+    schema = found.schema_of_training()
+    assert (schema["url"].kind, schema["size"].kind) == ("category", "dropped")
+    train, *others = found.split
+    assert schema.read_labelled(found.take(train), "y")[0]["url"].shape == [len(train)]
+    for part in others:
+        n_odd = int((part >= 40).sum())
+        with pytest.warns(UserWarning, match="are read as missing") as seen:
+            x, *_ = schema.read_labelled(found.take(part), "y")
+        n = len(part)
+        assert [str(each.message).partition(", and are read")[0] for each in seen] == [
+            f"'url' is category in the schema; {n_odd} of {n} values there are bags",
+            f"'in' is bag in the schema; {n_odd} of {n} values there are records",
+        ]
+        url = [records[i]["url"].encode() if i < 40 else b"\0" for i in part]
+        assert x["url"].numpy().tolist() == url
+        sizes = x["in.t"].row_lengths().numpy().tolist()
+        assert sizes == [int(i < 40) for i in part]
+
+
 def test_numbers_that_may_be_classes(tmp_path):
     records = [{"x": i, "stars": i % 3 + 1} for i in range(30)]
     path = own_records.write_lines(tmp_path / "x.jsonl", records)

@@ -102,10 +102,10 @@ def test_errors_name_the_file_and_the_place_in_it(tmp_path):
     with open(tmp_path / "1.jsonl", "a") as file:
         file.write('{"t": ["list"]}\n')
     with pytest.raises(ValueError, match=r"a bag there, in line 13 of .*1\.jsonl$"):
-        schema.read(sorted(tmp_path.glob("*.jsonl")))
+        schema.read(sorted(tmp_path.glob("*.jsonl")), unseen="error")
     write(tmp_path / "json" / "1.json", [*RECORDS, {"t": {}}])
     with pytest.raises(ValueError, match=r"a record there, in record 12 of .*1\.json$"):
-        schema.read(tmp_path / "json")
+        schema.read(tmp_path / "json", unseen="error")
     (tmp_path / "json" / "2.json").write_text('[{"t": "a"}, 5]')
     with pytest.raises(TypeError, match=r"Received: number as record 1 of .*2\.json$"):
         Schema.infer(tmp_path / "json")

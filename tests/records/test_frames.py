@@ -86,6 +86,20 @@ def test_polars():
         pl.col("t").cast(pl.Categorical), pl.struct(pl.col("t").cast(pl.Categorical)).alias("c")
     )
     assert Schema.infer(categorical)["c.t"].seen.counts == {"a": 3, "b": 3}
+    for type_ in (pl.Categorical, pl.Enum(["a", "b"])):  # inside lists and structs
+        inside = pl.DataFrame(
+            {"tags": [["a", "b"], None, ["b"]], "in": [{"o": [{"t": "a"}]}, {"o": []}, None]},
+            schema={
+                "tags": pl.List(type_),
+                "in": pl.Struct({"o": pl.List(pl.Struct({"t": type_}))}),
+            },
+        )
+        expected = [
+            {"tags": ["a", "b"], "in": {"o": [{"t": "a"}]}},
+            {"tags": None, "in": {"o": []}},
+            {"tags": ["b"], "in": None},
+        ]
+        check(inside, expected)
     with pytest.raises(TypeError, match=r"Expected records\. Received: a Series of others"):
         whole(frame["n"])
 

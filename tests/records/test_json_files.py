@@ -182,6 +182,21 @@ def test_a_form_that_changes_behind_the_first_megabyte(first, tmp_path):
         assert_equal(Schema.infer(path), Schema.infer(records))
 
 
+@pytest.mark.parametrize("first", [None, []])
+@pytest.mark.parametrize("then", [{"x": 1}, [{"x": [{"y": "a"}]}]], ids=["record", "bag"])
+def test_nothing_in_the_first_megabyte_and_records_behind_it(first, then, tmp_path):
+    """Which Arrow's parser has no code for: a cast of nulls to a struct."""
+    start = [{"filler": "x" * 9000, "f": first, "in": {"g": [{"h": first}]}}] * 130
+    records = [*start, {"filler": "y", "f": then, "in": {"g": [{"h": then}, {"h": first}]}}]
+    path = tmp_path / "records.jsonl"
+    path.write_text(lines(records))
+    assert path.stat().st_size > 2**20
+    schema = Schema.infer(path)
+    assert_equal(schema, Schema.infer(records))
+    found, expected = schema.read(path), schema.read(records)
+    assert {k: str(v) for k, v in found.items()} == {k: str(v) for k, v in expected.items()}
+
+
 def test_lines_are_named_by_their_own_numbers(tmp_path, monkeypatch):
     path = tmp_path / "records.jsonl"
     good = [{"a": [i], "filler": "x" * 50} for i in range(2000)]
@@ -197,7 +212,7 @@ def test_lines_are_named_by_their_own_numbers(tmp_path, monkeypatch):
         # An empty line, which Arrow does not read, is a line, too.
         path.write_text(f"\n{lines(good[:1499])}{bad}\n{lines(good[1500:])}")
         with pytest.raises((TypeError, ValueError), match=message):
-            schema.read(path)
+            schema.read(path, unseen="error")
 
 
 def test_empty_lines_are_counted(tmp_path):

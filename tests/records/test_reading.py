@@ -2,9 +2,12 @@
 
 import datetime
 import math
+import re
 import warnings
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
@@ -135,16 +138,18 @@ def test_records_are_read_as_by_a_loop(records, data):
 def test_other_records_are_read_or_refused_with_their_place(records, others):
     schema = Schema.infer(records)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*are read as missing")
+        warnings.simplefilter("ignore")
+        assert_equal(schema.read(others), expected_of(schema, others))
         try:
-            found = schema.read(others)
+            found = schema.read(others, unseen="error")
         except ValueError as error:
             message = str(error)
-            path = next(f.path for f in schema if repr(f.path) in message)
+            assert any(repr(path) in message for f in schema for path in (f.path, f.chosen_at)) or (
+                any(repr(f.path.rpartition("<")[0]) in message for f in schema)
+            )
             number = int(message.rsplit("in record ", 1)[1])
             with pytest.raises(ValueError, match="in record 0"):
-                schema.read([others[number]])
-            assert path in schema
+                schema.read([others[number]], unseen="error")
             return
     assert_equal(found, expected_of(schema, others))
 
@@ -195,7 +200,9 @@ def test_dtypes_of_kinds(name):
 
 def test_times_are_seconds():
     schema = Schema.infer([{"t": text} for text in TYPED["time"]])
-    with pytest.warns(UserWarning, match="'t' is time in the schema; 1 texts"):
+    with pytest.warns(
+        UserWarning, match="'t' is time in the schema; 1 of 3 values there are texts "
+    ):
         x = schema.read([{"t": text} for text in [*TYPED["time"], "2020-02-30"]])
     seconds = x["t"].numpy()
     with_zone = datetime.datetime(2021, 6, 1, 10, 30, tzinfo=datetime.UTC)
@@ -215,16 +222,25 @@ def test_integers_of_categories():
 def test_values_of_other_types_are_missing_with_a_warning():
     records = [{"orders": [{"price": 1.5}, {"price": 2.5}]}]
     schema = Schema.infer(records)
-    with pytest.warns(UserWarning, match=r"'orders.price' is number in the schema; 2 texts there"):
-        x = schema.read([{"orders": [{"price": "a"}, {"price": 3}, {"price": "b"}]}])
-    assert same(x["orders.price"].to_list(), [[math.nan, 3.0, math.nan]])
+    with pytest.warns(UserWarning, match=r"^'orders.price' is number in the schema; 3 of 4 val"):
+        schema.read(
+            [
+                {"orders": [{"price": "a"}, {"price": 3}, {"price": "b"}]},
+                {"orders": [{"price": "c"}, {"price": None}]},
+            ]
+        )
 
 
 @pytest.mark.parametrize(
     ("kind", "good", "odd", "message"),
     [
-        ("boolean", [True, False], [7, 0.5, -1, 2], "'x' is boolean in the schema; 4 numbers"),
-        ("time", ["2024-01-01", "2024-01-02T03:04"], ["later", "soon"], "'x' is time .*; 2 texts"),
+        ("boolean", [True, False], [7, 0.5, -1, 2], r"'x' is boolean .*; 4 of 6 .* numbers other"),
+        (
+            "time",
+            ["2024-01-01", "2024-01-02T03:04"],
+            ["later", "soon"],
+            "'x' is time .*; 2 of 4 values there are texts that are no times",
+        ),
     ],
 )
 def test_values_that_a_kind_does_not_take_are_missing_with_a_warning(kind, good, odd, message):
@@ -243,24 +259,120 @@ NESTED = [{"a": [{"b": [{"c": 1.5}]}, {"b": []}]}, {"a": []}, {"a": [{"b": [{"c"
 
 
 @pytest.mark.parametrize(
-    ("record", "message"),
+    ("record", "read_as", "expected", "found"),
     [
-        ({"a": 5}, r"Expected bag at 'a'\. Received: a number there, in record {}"),
-        ({"a": {"b": 5}}, r"Expected bag at 'a'\. Received: a record there, in record {}"),
-        ({"a": [5]}, r"Expected record at 'a'\. Received: a number there, in record {}"),
-        ({"a": [{}, {"b": "x"}]}, r"Expected bag at 'a\.b'\. Received: a text there, in record {}"),
+        ({"a": 5}, {}, "bag at 'a'", "number"),
+        ({"a": {"b": 5}}, {}, "bag at 'a'", "record"),
+        ({"a": [5]}, {"a": [None]}, "record at 'a[]'", "number"),
+        ({"a": [{}, {"b": "x"}]}, {"a": [{}, {}]}, "bag at 'a.b'", "text"),
         (
             {"a": [{"b": [{"c": 1}, {"c": [1]}]}]},
-            r"Expected number at 'a\.b\.c'\. Received: a bag there, in record {}",
+            {"a": [{"b": [{"c": 1}, {}]}]},
+            "number at 'a.b.c'",
+            "bag",
+        ),
+        (
+            {"a": [{"b": [{"c": 1}, {"c": True}]}]},  # which is no 1
+            {"a": [{"b": [{"c": 1}, {}]}]},
+            "number at 'a.b.c'",
+            "boolean",
         ),
     ],
 )
 @pytest.mark.parametrize("n_before", [0, 3, 10_002])
-def test_a_wrong_structure_is_refused(record, message, n_before):
+def test_a_structure_that_was_not_seen_is_missing_or_an_error(
+    record, read_as, expected, found, n_before
+):
     schema = Schema.infer(NESTED)
-    records = [*(NESTED * 4000)[:n_before], record, *NESTED]
-    with pytest.raises(ValueError, match=message.format(n_before) + "$"):
-        schema.read(records)
+    before = (NESTED * 4000)[:n_before]
+    records = [*before, record, *NESTED]
+    kind, place = expected.split(" at ")
+    place = re.escape(place)
+    message = f"^{place} is {kind} in the schema; 1 of [0-9,]+ values there are {found}s, and are"
+    with pytest.warns(UserWarning, match=message) as seen:
+        x = schema.read(records)
+    assert len(seen) == 1
+    read = schema.read([*before, read_as, *NESTED])
+    for one, two in zip(x["a.b.c"].nested_row_splits, read["a.b.c"].nested_row_splits, strict=True):
+        np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(x["a.b.c"].flat_values, read["a.b.c"].flat_values)
+    message = f"Expected {expected}. Received: a {found} there, in record {n_before}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        schema.read(records, unseen="error")
+
+
+def test_unseen_is_one_of_two():
+    schema = Schema.infer(NESTED)
+    for call in (schema.read, lambda *a, **k: schema.dataset(*a, 2, **k)):
+        with pytest.raises(ValueError, match=r"'missing' or 'error'\. Received: unseen='drop'"):
+            call(NESTED, unseen="drop")
+
+
+SHOP = [
+    {"age": i, "in": {"city": "ab"[i % 2], "note": "x" if i % 4 else None}, "x": [{"p": i / 2}]}
+    for i in range(400)
+]
+
+
+def test_parts_that_are_nowhere_are_named(tmp_path):
+    schema = Schema.infer([*SHOP, {}])
+    some = SHOP[:60]
+    renamed = [{**r, "in": {"town": r["in"]["city"], "note": "x"}} for r in some]
+    message = r"^All 60 records have nothing at 'in.city' \(expected in 99.* %\)\. [^']*$"
+    with pytest.warns(UserWarning, match=message) as seen:
+        schema.read(renamed)
+    assert len(seen) == 1
+    message = r"^All 60 records have nothing at 'in' \([^,]*\), 'x' [^']*$"
+    with pytest.warns(UserWarning, match=message):  # the outermost parts alone
+        schema.read([{"age": 3}] * 60)
+    with pytest.warns(UserWarning, match="^The record has nothing at 'age'"):  # never missing
+        schema.read([{"in": {"city": "a"}, "x": [{"p": 1}]}])
+    empty_inside = [{"age": 3, "in": {}, "x": [{}, None]}]
+    with pytest.warns(UserWarning, match=r"nothing at 'in\.city' \(.*\), 'x\.p' \([^,]*\)\. "):
+        schema.read(empty_inside)
+    # Nothing is said of what may well be so by chance, is in some records, or is not to be read.
+    schema.read([{"age": 3, "in": {"city": "a"}, "x": []}])
+    schema.read([*renamed, SHOP[1]])
+    schema.read(renamed, without="in.city")
+
+    def in_batches():
+        assert len(list(schema.dataset(renamed, 7))) == 9
+        assert len(list(schema.read_in_turn([renamed[:30], renamed[30:]]))) == 2
+
+    with pytest.warns(UserWarning, match="^All 60 records") as seen:
+        in_batches()
+    shown = [str(each.message)[:40] for each in seen if "records" in str(each.message)]
+    assert shown == ["All 60 records have nothing at 'in.city'"] * 2
+    list(schema.dataset([*renamed, SHOP[1]], 7))
+    path = tmp_path / "renamed.parquet"
+    pq.write_table(pa.Table.from_pylist([{**r, "in": {"town": "a"}} for r in renamed]), path)
+    with pytest.warns(UserWarning, match="^All 60 records have nothing at 'in.city'"):
+        schema.read(path)
+
+
+def test_counts_are_of_all_batches(tmp_path):
+    """Also of columns of Parquet with other fields than the schema's in them."""
+    records = [{"t": ["a"] if i % 10 == 9 else "b", "o": [{"p": 1.5}]} for i in range(100)]
+    schema = Schema.infer([{"t": "ab"[i % 2], "o": [{"p": i / 2}]} for i in range(100)])
+    message = "'t' is category in the schema; 10 of 100 values there are bags, and are"
+    with pytest.warns(UserWarning, match=message) as seen:
+        batches = list(schema.dataset(records, 8, shuffle=20, seed=1))
+    assert sum("are read as missing" in str(each.message) for each in seen) == 1
+    found = np.concatenate([batch["t"].numpy() for batch in batches])
+    assert sorted(found.tolist()) == [b"\0"] * 10 + [b"b"] * 90
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a bag there, in record 9"):
+        list(schema.dataset(records, 8, unseen="error"))
+    with pytest.warns(UserWarning, match="'o' is bag in the schema; 1 of 1 values there are texts"):
+        schema.read(pa.table({"t": ["a"], "o": [b"\xff"]}))  # no text, but not to be read either
+    path = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"t": [{"q": 1}] * 3, "o": [{"q": 1}, None, {"q": 2}]}), path)
+    with pytest.warns(UserWarning, match="'[to]' is (category|bag) in the schema") as seen:
+        x = schema.read(path)
+    assert [str(each.message).partition(" values")[0] for each in seen] == [
+        "'t' is category in the schema; 3 of 3",
+        "'o' is bag in the schema; 2 of 2",
+    ]
+    assert (x["t"].numpy().tolist(), x["o.p"].to_list()) == ([b"\0"] * 3, [[], [], []])
 
 
 def test_bags_share_their_row_splits():

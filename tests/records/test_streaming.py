@@ -116,7 +116,7 @@ def test_targets():
     with pytest.raises(
         ValueError, match=r"a known value of 'c' in each record.*b'd', nothing in 2 of 3"
     ):
-        schema.read([{"c": "a"}, {"c": "d"}, {}], target="c")
+        schema.read([{"c": "a", "n": 1}, {"c": "d"}, {}], target="c")
     with pytest.raises(ValueError, match="nothing in 1 of 1"):
         schema.read([{}], target="n")
     with pytest.raises(KeyError, match="Received: 'm'"):
@@ -143,7 +143,7 @@ def test_a_wrong_record_is_named_also_where_records_are_shuffled():
     records[23] = {"orders": 5}
     for shuffle in (0, 40):
         with pytest.raises(tf.errors.InvalidArgumentError, match="in record 23"):
-            list(schema.dataset(records, 8, shuffle=shuffle))
+            list(schema.dataset(records, 8, shuffle=shuffle, unseen="error"))
 
 
 def test_what_cannot_be_streamed_is_refused():

@@ -23,6 +23,21 @@ def of(values, name="x"):
     return [{name: value} for value in values]
 
 
+LOST = {
+    "number": "texts that are no numbers",
+    "boolean": "texts that are neither true nor false",
+    "time": "texts that are no times",
+}
+
+
+def lost(kind, n, path="x"):
+    """What is said of texts that are not read."""
+    return (
+        f"{path!r} is {kind} in the schema; {n} values there are {LOST[kind]}, "
+        "and are read as missing."
+    )
+
+
 def read(schema, records):
     """What is read of the records, and the warnings."""
     with warnings.catch_warnings(record=True) as seen:
@@ -56,8 +71,9 @@ def test_one_stranger_among_many_numbers(odd, source, tmp_path):
     expected = np.array(NUMBERS, np.float32)
     expected[70] = math.nan
     np.testing.assert_array_equal(x, expected)
-    lost = "'x' is number in the schema; 1 texts there are read as missing."
-    assert warned == ([] if odd == "\\N" else [lost])  # which stands for nothing
+    assert warned == (
+        [] if odd == "\\N" else [lost("number", "1 of 3,000")]
+    )  # which stands for nothing
     schema.save(tmp_path / "schema.json")
     assert Schema.load(tmp_path / "schema.json") == schema
 
@@ -111,7 +127,7 @@ def test_values_of_several_types_stay_apart_where_there_are_many():
     assert [(part.path, part.kind) for part in schema] == [("x", "number")]
     x, warned = read(schema, of([1, "7", "a", "2.5"]))
     np.testing.assert_array_equal(x, [1, 7, math.nan, 2.5])
-    assert warned == ["'x' is number in the schema; 1 texts there are read as missing."]
+    assert warned == [lost("number", "1 of 4")]
     del schema["x"]
     assert [part.path for part in schema] == ["x<number>", "x<text>"]
     apart = Schema.infer(of([*NUMBERS[1:], "PL"]), choices={"x<text>": "category"})
@@ -133,7 +149,7 @@ def test_a_kind_may_be_chosen_where_some_texts_can_be_read_so(kind, values, expe
     assert schema["x"].share_missing == 0.5
     x, warned = read(schema, of(values))
     np.testing.assert_array_equal(x, expected)
-    assert warned == [f"'x' is {kind} in the schema; 2 texts there are read as missing."]
+    assert warned == [lost(kind, "2 of 4")]
     (batch,) = schema.dataset(of(values[:1]), batch_size=1)
     assert batch["x"].dtype == ("float64" if kind == "time" else "float32")
     with pytest.raises(ValueError, match="a kind that 'x' can be of: text, category, dropped"):
@@ -143,8 +159,11 @@ def test_a_kind_may_be_chosen_where_some_texts_can_be_read_so(kind, values, expe
 def test_numbers_in_texts_are_read_where_numbers_were():
     schema = Schema.infer(of([1.5, 2.5]))
     x, warned = read(schema, of(["12.5", 3, "a", None, "007", True]))
-    np.testing.assert_array_equal(x, [12.5, 3, math.nan, math.nan, math.nan, 1])
-    assert warned == ["'x' is number in the schema; 2 texts there are read as missing."]
+    np.testing.assert_array_equal(x, [12.5, 3, *[math.nan] * 4])
+    others = lost("number", "1 of 5").replace("texts that are no numbers", "booleans")
+    assert sorted(warned) == [others, lost("number", "2 of 5")]
+    with pytest.raises(ValueError, match=r"number at 'x'. Received: a text there, in record 0"):
+        schema.read(of(["12.5"]), unseen="error")
 
 
 def test_statistics_do_not_depend_on_batches(monkeypatch, tmp_path):
@@ -199,7 +218,7 @@ def test_integers_since_1970(per_second, tmp_path):
     seconds = np.array(values) / per_second
     x, warned = read(schema, [*of(values), *of([None, "2020-01-01", "soon"])])
     np.testing.assert_array_equal(x, [*seconds, math.nan, 1_577_836_800, math.nan])
-    assert warned == ["'x' is time in the schema; 1 texts there are read as missing."]
+    assert warned == [lost("time", "1 of 102")]
     assert schema["x"].examples.startswith("2020-01")
     assert _record_fields.moments(schema["x"]) == pytest.approx((seconds.mean(), seconds.var()))
     schema.save(tmp_path / "schema.json")

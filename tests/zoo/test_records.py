@@ -436,7 +436,7 @@ def test_values_that_the_schema_has_not_seen():
     unknown = [{"city": city} for city in ("Paris", "London", "")]
     found = model.predict(SCHEMA.read(unknown, without="churned"), verbose=0)
     assert np.ptp(found) == 0
-    with pytest.warns(UserWarning, match="'city' is category in the schema; 1 numbers"):
+    with pytest.warns(UserWarning, match="'city' is category in the schema; 1 of 1 values"):
         x = SCHEMA.read([{"city": 5}, {}], without="churned")
     found = model.predict(x, verbose=0)
     assert found[0] == found[1]
