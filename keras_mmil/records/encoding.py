@@ -171,7 +171,7 @@ _PYTHON = {"number": (int, float), "time": (int, float), "text": (str,), "boolea
 def _values(type_: str, content: Any, where: str, least: int = 1) -> Values:
     _expect(isinstance(content, dict), where, content)
     count = _count(content, where, least=least)
-    figures = {
+    figures: dict[str, Any] = {
         name: _count(content | {name: content.get(name, 0)}, where, name) for name in _COUNTS
     }
     for name in _MOMENTS:

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from keras_mmil._support.types import Array, Floats
+from keras_mmil._support.types import Array, Floats, Ints
 
-__all__ = ["FORMS", "MISSING", "is_code", "parsed"]
+__all__ = ["FORMS", "MISSING", "candidates", "is_code", "parsed"]
 
 # What each form is of.
 FORMS = {
@@ -32,6 +32,7 @@ MISSING = frozenset(
 _LONGEST = 64  # characters of what may be a number or a time
 _LARGEST = float(np.finfo(np.float32).max)
 _EXACT = 2.0**53  # up to there floats tell integers apart
+_BEGIN = "^([0-9+.-]|(?i:true|false|yes|no|[tfyn])$)"
 _INTEGER = "^[+-]?[0-9]+$"
 _NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _THOUSANDS = r"^[+-]?(0|[1-9][0-9]{0,2}(,[0-9]{3})*)(\.[0-9]+)?$"
@@ -64,6 +65,17 @@ def parsed(texts: pa.Array, form: str) -> Floats:
     if len(at):
         x[at] = _PARSED[form](pc.utf8_trim_whitespace(texts.take(pa.array(at))))
     return x
+
+
+def candidates(texts: pa.Array) -> Ints:
+    """The positions of texts that may be of some form, by their lengths and first characters.
+
+    Args:
+        texts: large strings, without nulls.
+    """
+    at = np.flatnonzero(_as_numpy(pc.less_equal(pc.utf8_length(texts), _LONGEST)))
+    some = texts if len(at) == len(texts) else texts.take(pa.array(at))
+    return at[_as_numpy(pc.match_substring_regex(pc.utf8_trim_whitespace(some), _BEGIN))]
 
 
 def is_code(text: str) -> bool:

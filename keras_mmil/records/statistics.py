@@ -12,6 +12,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from keras_mmil._support.types import Floats, Ints
 from keras_mmil.records import forms
@@ -161,15 +162,22 @@ def readings(
         is_whole: whether there were no others, which are longer.
     """
     array, n = pa.array(texts, pa.large_string()), np.asarray(counts, np.int64)
+    may_be = forms.candidates(array)
+    some = array.take(pa.array(may_be))
     found: dict[str, Reading] = {}
-    for form, type_ in forms.FORMS.items():
-        x = forms.parsed(array, form)
+    for form, type_ in forms.FORMS.items() if len(may_be) else ():
+        x = forms.parsed(some, form)
         is_read = ~np.isnan(x)
         if is_read.any():
-            at = np.flatnonzero(~is_read).tolist()
-            others = {texts[i]: counts[i] for i in at} if is_whole else None
-            example = min((texts[i] for i in at), default="")
-            found[form] = Reading(_values_of(type_, x[is_read], n[is_read]), _few(others), example)
+            is_other = np.ones(len(array), bool)
+            is_other[may_be[is_read]] = False
+            at = np.flatnonzero(is_other)
+            is_few = is_whole and len(at) <= MAX_OTHERS
+            others = {texts[i]: counts[i] for i in at.tolist()} if is_few else None
+            example = pc.min(array.take(pa.array(at))).as_py() or ""
+            found[form] = Reading(
+                _values_of(type_, x[is_read], n[may_be[is_read]]), others, example
+            )
     return found
 
 
