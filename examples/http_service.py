@@ -39,8 +39,10 @@ def main():
     options = parse()
     limits = Limits.of(options)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
-    # Values of other types than the network has learned would be read as missing, with a warning.
+    # Values that the network has not learned to read would be missing, with a warning.
     warnings.filterwarnings("error", ".* are read as missing", UserWarning)
+    # All parts of a record may be missing.
+    warnings.filterwarnings("ignore", ".* (has|have) nothing at ", UserWarning)
     with tempfile.TemporaryDirectory() as folder:
         if options.model is None:
             print("Training the demo …", flush=True)

@@ -1,7 +1,6 @@
 """A trained network with its rules, from the files that it was saved to."""
 
 import itertools
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,10 +94,8 @@ class Served:
         Raises:
             ValueError: if the outputs of the network are no probabilities of the rules' classes.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # as nothing is there
-            for n in (1, 2):  # the second time for any number
-                self.answers([self.read([self.blank] * n)], [n])
+        for n in (1, 2):  # the second time for any number
+            self.answers([self.read([self.blank] * n)], [n])
 
     def read_records(self, records: list[Any], is_batch: bool) -> Any:
         """Records as the network takes them.

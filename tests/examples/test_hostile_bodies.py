@@ -15,7 +15,10 @@ from service_client import Client
 from service.demo import CUSTOMER
 from service.limits import Limits
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.* (has|have) nothing at :UserWarning"),  # as in the service
+]
 
 LIMITS = Limits(body_bytes=20_000, values=500, records=20)
 SLOWEST = 20  # seconds for an answer on a busy machine, where it takes a tenth of one

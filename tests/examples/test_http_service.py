@@ -17,7 +17,10 @@ from service.demo import CUSTOMER
 from service.limits import Limits
 from service.served import Served
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.* (has|have) nothing at :UserWarning"),  # as in the service
+]
 
 LATE = {"orders": [{"paid_late": True, "items": [{"category": "electronics", "returned": True}]}]}
 RECORDS = [CUSTOMER, LATE, {}, {"age": None, "orders": []}, {"city": "Nowhere", "shoe": 44}]

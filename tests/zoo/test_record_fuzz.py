@@ -110,7 +110,7 @@ def check(schema, model, documents):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*are read as missing")
+@pytest.mark.filterwarnings("ignore:.*(are read as missing|nothing at)")
 @settings(max_examples=10)
 @given(DOCUMENTS)
 def test_any_documents(schema, model, documents):
@@ -119,7 +119,7 @@ def test_any_documents(schema, model, documents):
 
 @pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore:.*are read as missing")
+@pytest.mark.filterwarnings("ignore:.*(are read as missing|nothing at)")
 @settings(max_examples=100)
 @given(DOCUMENTS)
 def test_two_thousand_documents(schema, model, documents):
