@@ -25,7 +25,11 @@ def dataset(x):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("block_size", "extra"),
-    [(BATCH, {}), (3 * BATCH, {"max_rows": 40}), (1000, {"metric": "sensitivity"})],
+    [
+        pytest.param(BATCH, {}, marks=pytest.mark.nightly),
+        (3 * BATCH, {"max_rows": 40}),
+        (1000, {"metric": "sensitivity"}),
+    ],
 )
 def test_rules_of_files_are_those_of_a_dataset(saved, tmp_path, block_size, extra):
     arguments = saved.arguments | extra

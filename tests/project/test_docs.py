@@ -93,7 +93,7 @@ def one_epoch(monkeypatch):
 def page_marks(page):
     marks = [] if name_of(page) in FAST else [pytest.mark.slow]
     # One epoch is short: tracing would take longer.
-    return [*marks, pytest.mark.eager] if name_of(page) in (*LITTLE, *ONE_EPOCH) else marks
+    return [*marks, pytest.mark.eager] if name_of(page) in ONE_EPOCH else marks
 
 
 # So little training may leave a network, and so its rules, with a single class.
