@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 import os
 import re
 import secrets
@@ -10,6 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from keras_mmil._support.json_text import to_json
 from keras_mmil._support.types import PathLike
 
 __all__ = [
@@ -73,9 +73,9 @@ def replacing_folder(path: PathLike) -> Iterator[Path]:
 
 
 def write_json(path: PathLike, content: object) -> None:
-    """Write a JSON file that people can read, too."""
+    """Write a JSON file that people can read, too. NaN and infinity are null in it."""
     with replacing(path) as part:
-        part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        part.write_text(to_json(content, indent=1) + "\n", encoding="utf-8")
 
 
 def part_of(path: PathLike) -> str | None:

@@ -1,8 +1,8 @@
 """SHA-256 of files and of what JSON holds, hexadecimal."""
 
 import hashlib
-import json
 
+from keras_mmil._support.json_text import to_json
 from keras_mmil._support.types import PathLike
 
 __all__ = ["checksum_of_file", "checksum_of_json"]
@@ -15,5 +15,5 @@ def checksum_of_file(path: PathLike) -> str:
 
 
 def checksum_of_json(content: object) -> str:
-    """That of what JSON knows, whatever the order of its keys."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    """That of what JSON knows, whatever the order of its keys: the same before and after a file."""
+    return hashlib.sha256(to_json(content, sort_keys=True).encode()).hexdigest()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import tensorflow as tf
 
 from keras_mmil._support.atomic import replacing
 from keras_mmil.cli.doubts import advice
@@ -30,6 +31,8 @@ from keras_mmil.zoo.experiments.report import Report
 __all__ = ["Trained", "UnfinishedError", "train"]
 
 _SCHEMA, _SPLIT = "schema.json", "split.csv"
+# What data and machines, but no faults of the program, make of the reading of rules.
+_FAIL = (MemoryError, OSError, ValueError, tf.errors.OpError)
 _MOST_SENTENCES, _MOST_LINES = 12, 40  # that are printed
 
 
@@ -109,11 +112,11 @@ def _train(
     )
     estimator.save(folder.path, overwrite=True)  # now the network is not lost, whatever comes
     metrics = {**run.figures, "train_minutes": sum(epoch["seconds"] for epoch in history) / 60}
+    folder.write_json("metrics.json", metrics)
     print("Reading the rules …", flush=True)
     try:
         metrics |= _figures(run)
-    except Exception as error:
-        folder.write_json("metrics.json", metrics)
+    except _FAIL as error:
         place = shlex.quote(str(folder.path))
         raise UnfinishedError(
             f"the network is trained, but its rules cannot be read: "

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -163,6 +164,8 @@ def _decoded(entry: dict[str, Any], folds: int) -> tuple[Place, FoldResult]:
         check_int("round", entry.pop("round"), 0),
         check_int("fold", entry.pop("fold"), 0, folds - 1),
     )
+    # JSON has no NaN.
+    entry |= {n: math.nan for n, x in entry.items() if x is None and n not in _NO_SCORES}
     are_right = all(isinstance(x, str if name == "rules" else float) for name, x in entry.items())
     if not are_right or "seconds" not in entry:
         raise ValueError(f"scores {entry!r:.200}")

@@ -1,15 +1,24 @@
 """Files that are there whole or not at all."""
 
 import errno
+import json
 import os
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from keras_mmil._support.atomic import part_of, remove_parts, replacing, replacing_folder
+from keras_mmil._support.atomic import (
+    part_of,
+    remove_parts,
+    replacing,
+    replacing_folder,
+    write_json,
+)
+from keras_mmil._support.checksums import checksum_of_json
 
 HOUR = 60 * 60
 
@@ -199,3 +208,16 @@ def test_a_failure_leaves_the_folder_as_it_was(tmp_path):
         fail()
     assert [each.name for each in path.iterdir()] == ["old.txt"]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_json_has_no_numbers_that_others_cannot_read(tmp_path):
+    def no_constants(name):
+        raise ValueError(name)
+
+    content = {"a": [np.nan, 0.5, np.float64("inf")], "b": ({"c": -np.inf, "d": "NaN"}, 1, None)}
+    write_json(tmp_path / "a.json", content)
+    text = (tmp_path / "a.json").read_text()
+    found = json.loads(text, parse_constant=no_constants)
+    assert found == {"a": [None, 0.5, None], "b": [{"c": None, "d": "NaN"}, 1, None]}
+    assert checksum_of_json(found) == checksum_of_json(content)
+    assert np.isnan(content["a"][0])  # what was given is as it was

@@ -123,11 +123,17 @@ def _copy(out, copies, kind, moment):
 
 
 def phase(folder):
-    """What a run was at, by the files in its folder."""
+    """What a run was at, by the files in its folder.
+
+    The network is saved, by `run` as `model.keras` and by `train` as an estimator, before its rules
+    are read, and the rules then: beside it, or as an estimator again.
+    """
     names = {path.name for path in Path(folder).iterdir()}
-    if "rules" in names:
+    estimator = Path(folder) / "estimator.json"
+    has_rules = estimator.exists() and json.loads(estimator.read_text())["rules_of"]
+    if "rules" in names or has_rules:
         return "saving"
-    if "model.keras" in names:
+    if "model.keras" in names or estimator.exists():
         return "reading"
     if any(name.startswith("epoch-") for name in names):
         return "training"
@@ -165,12 +171,15 @@ def resumed(arguments, copy, out):
     """A run that is resumed from a copy: a dict of what became of it."""
     shutil.copytree(copy, out)
     code = run([*arguments, "--resume"], out)
-    return {"out": out, "phase": phase(copy), "code": code}
+    # With the seconds of each epoch, which no two trainings have in common.
+    before, after = (Path(folder, "history.csv") for folder in (copy, out))
+    trained_no_more = before.exists() and before.read_bytes() == after.read_bytes()
+    return {"out": out, "phase": phase(copy), "trained_no_more": trained_no_more, "code": code}
 
 
 def kill(folder, seed, n, arguments):
     """All of it, see above."""
-    for part in ("Explainer", "zoo", "datasets"):
+    for part in ("Explainer", "NestedClassifier", "zoo", "datasets"):
         getattr(keras_mmil, part)  # imported now, and not in every child
     copies = f"{folder}/copies"
     os.mkdir(copies)

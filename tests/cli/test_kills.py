@@ -12,6 +12,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import own_records
 import pytest
 
 PROGRAM = [sys.executable, str(Path(__file__).with_name("kills.py"))]
@@ -47,6 +48,9 @@ def content(path):
     """What a file of a run says, without what differs from run to run."""
     if path.suffix == ".keras":
         return weights(path)
+    if path.name == "estimator.json":  # the files that it names are compared themselves
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {name: x for name, x in found.items() if name not in ("folder", "files", "sha256")}
     if path.suffix == ".json":
         return without_times(json.loads(path.read_text(encoding="utf-8")))
     if path.suffix == ".csv":
@@ -58,12 +62,20 @@ def content(path):
 
 
 def outcome(folder):
-    """All files of a run, by their names, but those that a killed process was writing."""
-    files = (path for path in Path(folder).rglob("*") if path.is_file())
+    """All files of a run, by their names, but those that a killed process was writing.
+
+    The files of an estimator are those in the folder that it names; another such folder is of a
+    save that was killed.
+    """
+    folder = Path(folder)
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    if "estimator.json" in files:
+        own = json.loads(files["estimator.json"].read_text())["folder"]
+        files = {re.sub(f"^{own}/", "files/", name): path for name, path in files.items()}
     return {
-        str(path.relative_to(folder)): content(path)
-        for path in files
-        if not path.name.startswith("part-")
+        name: content(path)
+        for name, path in files.items()
+        if path.is_file() and not re.search(r"(^|/)part-|^files-|^\.lock$", name)
     }
 
 
@@ -80,13 +92,21 @@ def outcome(folder):
             {"start", "cross-validation", "training", "reading", "saving"},
         ),
         ("mnist --source digits --limit 12", {"start", "training", "reading", "saving"}),
-        ("imdb --source opinions --limit 20 --vat", {"start", "training", "reading", "saving"}),
+        (
+            "imdb --source opinions --limit 20 --vat",
+            {"start", "training", "reading", "saving"},
+        ),
+        ("own data", {"start", "training", "reading", "saving"}),
     ],
     ids=lambda value: value.partition(" ")[0] if isinstance(value, str) else "",
 )
 def test_killed_runs_end_as_if_they_had_not_been(command, phases, n_moments, tmp_path):
     seed = 20 + n_moments  # other moments
-    arguments = ["run", *command.split(), "--epochs", "3", "--max-clusters", "2"]
+    arguments = ["run", *command.split()]
+    if command == "own data":
+        data = own_records.write_lines(tmp_path / "shop.jsonl", own_records.customers()[:60])
+        arguments = ["train", str(data), "--target", "left", "--learning-rate", "0.01"]
+    arguments += ["--epochs", "3", "--max-clusters", "2"]
     done = subprocess.run(
         [*PROGRAM, str(tmp_path), str(seed), str(n_moments), *arguments],
         env={**os.environ, **ONE_THREAD, "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -97,7 +117,9 @@ def test_killed_runs_end_as_if_they_had_not_been(command, phases, n_moments, tmp
     whole, *runs = map(json.loads, done.stdout.splitlines())
     assert whole["code"] == 0, Path(f"{whole['out']}.log").read_text()
     expected = outcome(whole["out"])
-    assert {"settings.json", "model.keras", "rules/manifest.json", "metrics.json"} < expected.keys()
+    assert {"settings.json", "metrics.json", "report.html"} < expected.keys()
+    assert {"model.keras", "files/model.keras"} & expected.keys()
+    assert {"rules/manifest.json", "files/rules/0/manifest.json"} & expected.keys()
     assert sum(len(run["moments"]) for run in runs) == n_moments
     for run in runs:
         moment = f"seed {seed}: {run}"
@@ -106,6 +128,8 @@ def test_killed_runs_end_as_if_they_had_not_been(command, phases, n_moments, tmp
         assert found.keys() == expected.keys(), moment
         different = [name for name in expected if found[name] != expected[name]]
         assert not different, moment
+        # What is saved before its rules are read is not trained anew.
+        assert run["trained_no_more"] or run["phase"] not in ("reading", "saving"), moment
     assert {run["phase"] for run in runs} == phases
 
 

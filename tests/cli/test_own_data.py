@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from keras_mmil.cli.own_data import OwnData
-from keras_mmil.cli.own_files import did_you_mean, new_records
+from keras_mmil.cli.own_files import did_you_mean, new_records, users_errors
 from keras_mmil.cli.train_options import TrainOptions, TrainSettings, how_read
 from keras_mmil.records import Schema
 from keras_mmil_cli.own_data import add_commands
@@ -364,3 +364,16 @@ def test_names_that_are_meant():
     assert did_you_mean("prise", ["price", "a.b", "size"]).startswith(" (did you mean 'price'")
     assert did_you_mean("b", ["price", "a.b", "bb"]) == " (did you mean 'a.b'?)"
     assert did_you_mean("q", "abc") == " (there are a, b, c)"
+
+
+def test_only_errors_about_data_are_told_as_such():
+    """Or a fault of the program would be taken for one."""
+    for error in (KeyError("typo"), TypeError("no len()"), ValueError("shapes")):
+        with pytest.raises(type(error)) as raised, users_errors():
+            raise error
+        assert raised.value is error
+    with (
+        pytest.raises(ValueError, match=r"^Expected texts\. Received: --records 'a'$"),
+        users_errors(),
+    ):
+        raise KeyError("Expected texts. Received: records='a'")

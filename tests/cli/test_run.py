@@ -24,8 +24,17 @@ SHORT = [*ONLY_TRAIN, "--max-clusters", "2"]
 
 
 @pytest.mark.slow
-def test_run_writes_all_it_says(tmp_path, capsys):
+def test_run_writes_all_it_says(tmp_path, capsys, monkeypatch):
     out = tmp_path / "run"
+
+    def fit(*arguments, callbacks, **options):
+        class FirstIsBest(keras.callbacks.Callback):
+            def on_epoch_end(self, epoch, logs):
+                logs["val_loss"] = 1.0 + epoch
+
+        return fit_resumable(*arguments, callbacks=[*callbacks, FirstIsBest()], **options)
+
+    monkeypatch.setattr("keras_mmil.cli.run.fit_resumable", fit)
     command = ["--debug", "run", "mnist", "--source", "digits", "--out", str(out), *SHORT]
     assert main(command) == 0
     printed = capsys.readouterr().out
@@ -34,7 +43,14 @@ def test_run_writes_all_it_says(tmp_path, capsys):
     assert "(paper:" not in printed  # which did not speak of these digits
     for name in ("fidelity.png", "clusters.png", "rules.txt", "history.csv", "settings.json"):
         assert (out / name).stat().st_size > 0
-    model = keras.models.load_model(out / "model.keras")
+    model, best, last = (
+        keras.models.load_model(each)
+        for each in (out / "model.keras", out / "best.keras", *out.glob("epoch-*.keras"))
+    )
+    is_kept = [
+        np.array_equal(other.get_weights()[0], model.get_weights()[0]) for other in (best, last)
+    ]
+    assert is_kept == [True, False]  # this experiment keeps the best epoch
     explainer = Explainer.load(out / "rules", model)
     x, y, _ = zoo.registry["mnist"].load(seed=0, limit=12, source="digits").test
     np.testing.assert_allclose(explainer.score(x, y), metrics["rule_accuracy"])

@@ -344,9 +344,18 @@ def test_a_network_outlives_rules_that_fail(data, tmp_path, capsys, monkeypatch)
     def fails(*_, **__):
         raise MemoryError("Unable to allocate 9 GiB")
 
+    def is_wrong(*_, **__):
+        raise AttributeError("no attribute 'typo'")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Explainer, "fit", is_wrong)
+        assert main(command) == 1
+    error = capsys.readouterr().err
+    assert "internal error: AttributeError: no attribute 'typo'" in error
+    assert "cannot be read" not in error
     with monkeypatch.context() as patched:
         patched.setattr(Explainer, "fit", fails)
-        assert main(command) == 1
+        assert main([*command, "--resume"]) == 1
     error = capsys.readouterr().err
     assert "rules cannot be read: MemoryError: Unable to allocate 9 GiB" in error
     assert str(out) in error

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_mmil.training import CrossValidation
-from keras_mmil.training.folds import FoldLog
+from keras_mmil.training.folds import FoldLog, Place
 
 
 def test_mean_and_standard_deviation():
@@ -37,4 +37,23 @@ def test_folds_that_are_none(tmp_path, folds):
     path = tmp_path / "cross_validation.json"
     path.write_text(json.dumps({"settings": {}, "folds": folds}))
     with pytest.raises(ValueError, match=r"finished folds.*cross_validation\.json"):
+        FoldLog(tmp_path, {}, rounds=1, folds=2, resume=True)
+
+
+def test_a_score_that_is_no_number_is_null_on_disk(tmp_path):
+    def no_constants(name):
+        raise ValueError(name)
+
+    log = FoldLog(tmp_path, {}, rounds=1, folds=2, verbose=0)
+    for fold, loss in enumerate([np.nan, 0.5]):
+        log.add(Place(0, fold), {"seconds": 1.0, "loss": loss, "accuracy": 1.0})
+    text = (tmp_path / "cross_validation.json").read_text()
+    found = json.loads(text, parse_constant=no_constants)["folds"]
+    assert [each["loss"] for each in found] == [None, 0.5]
+    again = FoldLog(tmp_path, {}, rounds=1, folds=2, resume=True, verbose=0)
+    np.testing.assert_array_equal(again.result(0.5).scores["loss"], [[np.nan, 0.5]])
+    (tmp_path / "cross_validation.json").write_text(
+        text.replace('"seconds": 1.0', '"seconds": null')
+    )
+    with pytest.raises(ValueError, match="finished folds"):
         FoldLog(tmp_path, {}, rounds=1, folds=2, resume=True)
