@@ -142,12 +142,8 @@ def _readings(values: pa.Array) -> dict[str, Reading]:
     is_short = pc.less_equal(pc.utf8_length(values), statistics.LONGEST)
     distinct, n = pc.value_counts(values.filter(is_short)).flatten()
     longer = values.filter(pc.invert(is_short))
-    found = statistics.readings(distinct.to_pylist(), n.to_pylist(), is_whole=not len(longer))
-    if len(longer):
-        first = pc.min(longer).as_py()[: statistics.LONGEST]
-        for each in found.values():
-            each.example = min(each.example or first, first)
-    return found
+    first = pc.min(longer).as_py()[: statistics.LONGEST] if len(longer) else None
+    return statistics.readings(distinct.to_pylist(), n.to_pylist(), first)
 
 
 _SEEN: dict[str, Callable[[pa.Array, str], Seen]] = {

@@ -146,20 +146,21 @@ class Reading:
         examples = [each.example for each in (self, other) if each.others != {}]
         return type(self)(
             self.values.merged(other.values),
-            _few(_merged_counts(self.others, other.others)),
+            _few(_summed(self.others, other.others)),
             min(examples, default=""),
         )
 
 
 def readings(
-    texts: Sequence[str], counts: Sequence[int], is_whole: bool = True
+    texts: Sequence[str], counts: Sequence[int], longer: str | None = None
 ) -> dict[str, Reading]:
     """Distinct texts in each form that some of them have.
 
     Args:
         texts: distinct ones, of at most `LONGEST` characters.
         counts: how often each was seen.
-        is_whole: whether there were no others, which are longer.
+        longer: the first in sorted order of others, which are longer, cut at `LONGEST`; None if
+            there are none.
     """
     array, n = pa.array(texts, pa.large_string()), np.asarray(counts, np.int64)
     may_be = forms.candidates(array)
@@ -172,9 +173,10 @@ def readings(
             is_other = np.ones(len(array), bool)
             is_other[may_be[is_read]] = False
             at = np.flatnonzero(is_other)
-            is_few = is_whole and len(at) <= MAX_OTHERS
+            is_few = longer is None and len(at) <= MAX_OTHERS
             others = {texts[i]: counts[i] for i in at.tolist()} if is_few else None
-            example = pc.min(array.take(pa.array(at))).as_py() or ""
+            first = pc.min(array.take(pa.array(at))).as_py()
+            example = min((text for text in (first, longer) if text is not None), default="")
             found[form] = Reading(
                 _values_of(type_, x[is_read], n[may_be[is_read]]), others, example
             )
@@ -415,9 +417,16 @@ def _of_key(key: str, count: int) -> Values:
 def _merged_counts(
     one: dict[Scalar, int] | None, two: dict[Scalar, int] | None
 ) -> dict[Scalar, int] | None:
+    merged = _summed(one, two)
+    return merged if merged is not None and len(merged) <= MAX_VALUES else None
+
+
+def _summed(
+    one: dict[Scalar, int] | None, two: dict[Scalar, int] | None
+) -> dict[Scalar, int] | None:
     if one is None or two is None:
         return None
     merged = dict(one)
     for value, n in two.items():
         merged[value] = merged.get(value, 0) + n
-    return merged if len(merged) <= MAX_VALUES else None
+    return merged
