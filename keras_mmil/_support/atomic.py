@@ -3,12 +3,14 @@
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from keras_mmil._support.types import PathLike
 
@@ -18,6 +20,7 @@ __all__ = [
     "remove_parts",
     "replacing",
     "replacing_folder",
+    "without_nan",
     "write_json",
 ]
 
@@ -73,9 +76,25 @@ def replacing_folder(path: PathLike) -> Iterator[Path]:
 
 
 def write_json(path: PathLike, content: object) -> None:
-    """Write a JSON file that people can read, too."""
+    """Write a JSON file that people can read, too.
+
+    Raises:
+        ValueError: if a number is not finite, which JSON does not know: see `without_nan`.
+    """
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     with replacing(path) as part:
-        part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
+
+
+def without_nan(content: Any) -> Any:
+    """Dicts, lists and tuples with None in place of numbers that are not finite."""
+    if isinstance(content, dict):
+        return {name: without_nan(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [without_nan(value) for value in content]
+    if isinstance(content, tuple):
+        return tuple(without_nan(value) for value in content)
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def part_of(path: PathLike) -> str | None:

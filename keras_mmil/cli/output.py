@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from keras_mmil._support.atomic import write_json
+from keras_mmil._support.atomic import without_nan, write_json
 from keras_mmil._support.percent import percent
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.plots import plot_correspondence, plot_grid
@@ -36,7 +36,7 @@ def write_shown(report: Report, metrics: Mapping[str, float], description: Descr
     """
     explainer = report.explainer
     report.write("rules.txt", f"{explainer.rules_.text(all=True)}\n\n{description}\n")
-    write_json(report.folder / "metrics.json", metrics)
+    write_json(report.folder / "metrics.json", without_nan(dict(metrics)))
     if not explainer.n_clusters_:
         return  # of records without bags
     report.draw("fidelity.png", plot_grid, explainer)

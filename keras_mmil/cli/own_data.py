@@ -283,6 +283,8 @@ class _Reader:
                 split, path = at_random(classes, settings.seed), None
                 how = "drawn at random" + ("" if is_number else ", with equal shares of each class")
         except ValueError as error:
+            if path is None:
+                raise
             flag = _flag("split_by" if settings.split_by else "time")
             raise ValueError(f"{error}, for {flag} {path}") from error
         if empty := [n for n, part in zip(_PARTS, split, strict=True) if not len(part)]:

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 import statistics
 import subprocess
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from keras_mmil._checkout import is_checkout
-from keras_mmil._support.atomic import write_json
+from keras_mmil._support.atomic import without_nan, write_json
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.options import Settings
 from keras_mmil.training import CrossValidation
@@ -121,14 +122,15 @@ def record(
     }
     for metric, new in figures.items():
         key = (experiment.name, experiment.model_name, variant, metric, epochs)
-        before = by_key.get(key, {}).get("values", {})
+        values = by_key.get(key, {}).get("values", {})
+        before = {run: math.nan if figure is None else figure for run, figure in values.items()}
         by_key[key] = {
             **dict(zip(_KEY, key, strict=True)),
             **summary({**{int(run): figure for run, figure in before.items()}, **new}),
             "paper": experiment.paper.get(metric) if source == experiment.sources[0] else None,
             **about,
         }
-    write_json(path, list(by_key.values()))
+    write_json(path, without_nan(list(by_key.values())))
 
 
 def summary(figures: Mapping[int, float]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import keras
@@ -92,6 +93,7 @@ def run(experiment: Experiment, options: RunOptions) -> RunResult:
         options: `RunOptions`.
 
     Raises:
+        BlockingIOError: if another run is in the folder.
         FileExistsError: if there is a run already, and it is not to be resumed.
         FileNotFoundError: if there is no place for records, and the figures are to be recorded.
     """
@@ -105,8 +107,14 @@ def run(experiment: Experiment, options: RunOptions) -> RunResult:
         source=settings.source,
         unlabelled=settings.adversarial or bool(experiment.teacher),
     )
-    folder.create()  # not before: without data there is no run to resume
-    one = _Run(experiment, options, settings, data, folder)
+    with folder.held():  # not before: without data there is no run to resume
+        return _run(_Run(experiment, options, settings, data, folder), results)
+
+
+def _run(one: "_Run", results: Path | None) -> RunResult:
+    """A run in its folder: see `run`."""
+    experiment, options, settings = one.experiment, one.options, one.settings
+    data, folder = one.data, one.folder
     paper = _papers_figures(experiment, options)
     if settings.folds:
         result = one.cross_validate()

@@ -1,12 +1,14 @@
 """The folder of one run."""
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_mmil._support.atomic import remove_parts, write_json
+from keras_mmil._support.atomic import remove_parts, without_nan, write_json
 from keras_mmil._support.types import PathLike
+from keras_mmil.training._folder import locked
 from keras_mmil.training.checkpoint import Checkpoint
 
 __all__ = ["SETTINGS", "RunFolder", "holds_own_data", "read_settings"]
@@ -32,7 +34,7 @@ class RunFolder:
     """The folder in which a run keeps its settings, checkpoints and results.
 
     Args:
-        path: the folder, which `create` makes.
+        path: the folder, which `held` makes.
         settings: dict, JSON: what decides the outcome of the run.
         resume: whether to continue a run of the same settings.
         replace: whether to replace a run that is there, if it is not resumed.
@@ -53,8 +55,17 @@ class RunFolder:
     ) -> None:
         self.path = Path(path)
         self.settings = settings
-        found = read_settings(path) if (self.path / SETTINGS).exists() else None
-        if found is not None and not (resume or replace):
+        self._resume, self._replace = resume, replace
+        self._check()
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def _check(self) -> bool:
+        """Whether a run is there. Raises what the class does."""
+        resume, settings = self._resume, self.settings
+        found = read_settings(self.path) if (self.path / SETTINGS).exists() else None
+        if found is not None and not (resume or self._replace):
             raise FileExistsError(
                 "Expected a new folder, or --resume to continue the run in it. "
                 f"Received: --out {self.path}"
@@ -69,22 +80,28 @@ class RunFolder:
                 f"Expected a new folder, or that of a run, with {SETTINGS}. "
                 f"Received: --out {self.path}, with {', '.join(results)}"
             )
-        self._resumes = found is not None and resume
-        self._replaces = found is not None and not resume
+        return found is not None
 
-    def __truediv__(self, name: str) -> Path:
-        return self.path / name
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder for one run, which is to be in the block: no other can begin in it.
 
-    def create(self) -> None:
-        """Make the folder, if it is missing, write the settings, and remove half-written files."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        if self._resumes or self._replaces:  # a folder is for one run at a time: the other is gone
-            for folder in (self.path, self.path / "rules"):
-                remove_parts(folder)
-        if self._replaces:  # before the new settings are there, which these are not of
-            Checkpoint(self.path).clear()
-            (self.path / _ESTIMATOR).unlink(missing_ok=True)
-        self.write_json(SETTINGS, self.settings)
+        Makes the folder, if it is missing, writes the settings, and removes half-written files; of
+        a run that is replaced also its checkpoints.
+
+        Raises:
+            BlockingIOError: if another run is in the folder.
+            FileExistsError, ValueError: as the class, if one has been there in the meantime.
+        """
+        with locked(self.path):
+            if self._check():
+                for folder in (self.path, self.path / "rules"):
+                    remove_parts(folder)
+                if not self._resume:  # before the new settings are there, which these are not of
+                    Checkpoint(self.path).clear()
+                    (self.path / _ESTIMATOR).unlink(missing_ok=True)
+            self.write_json(SETTINGS, self.settings)
+            yield
 
     def _results(self) -> list[str]:
         """The results of a run that are there."""
@@ -92,8 +109,8 @@ class RunFolder:
         return sorted(str(path.relative_to(self.path)) for path in found)
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a JSON file, atomically."""
-        write_json(self.path / name, content)
+        """Write a JSON file, atomically; numbers that are not finite are null."""
+        write_json(self.path / name, without_nan(dict(content)))
 
 
 def holds_own_data(folder: PathLike) -> bool:

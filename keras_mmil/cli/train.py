@@ -65,6 +65,7 @@ def train(options: TrainOptions) -> Trained:
 
     Raises:
         UnfinishedError: if the rules cannot be read.
+        BlockingIOError: if another run is in the folder.
         FileExistsError: if there is a run already, and it is not to be resumed.
         FileNotFoundError: if there are no data.
         ValueError: as `TrainSettings.of` and `OwnData.of`.
@@ -79,7 +80,19 @@ def train(options: TrainOptions) -> Trained:
     data = OwnData.of(settings)
     schema = data.schema_of_training()
     estimator = _estimator(settings, data, schema, options)
-    folder.create()  # not before: without data there is no run to resume
+    with folder.held():  # not before: without data there is no run to resume
+        return _train(settings, data, schema, estimator, options, folder)
+
+
+def _train(
+    settings: TrainSettings,
+    data: OwnData,
+    schema: Schema,
+    estimator: NestedClassifier | NestedRegressor,
+    options: TrainOptions,
+    folder: RunFolder,
+) -> Trained:
+    """The run in its folder: see `train`."""
     schema.save(folder / _SCHEMA)
     _write_split(folder / _SPLIT, data)
     print(schema)

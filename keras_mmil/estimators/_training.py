@@ -88,7 +88,15 @@ def trained(
     }
     if folder is not None:
         model, rows = fit_resumable(
-            build, x, y, folder=folder, seed=seed, resume=resume, patience=patience, **arguments
+            build,
+            x,
+            y,
+            folder=folder,
+            seed=seed,
+            resume=resume,
+            patience=patience,
+            keeps_best=patience is not None,
+            **arguments,
         )
         names = [name for name in rows[0] if name not in _NOT_LOGS]
         return model, {name: [row[name] for row in rows] for name in names}

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from keras_mmil._support.digests import add_to_digest
 __all__ = ["check_settings", "fingerprint", "locked", "write_settings"]
 
 _LOCK, _SETTINGS = ".lock", "training.json"
+_held = threading.local()  # `folders`: those that this thread holds
 
 
 def fingerprint(x: Any) -> str:
@@ -25,13 +27,20 @@ def fingerprint(x: Any) -> str:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process. The system releases it when the process ends, killed or not.
+    """Hold a folder for this thread. The system releases it when the process ends, killed or not.
+
+    Where the thread holds it already, that goes on.
 
     Raises:
         BlockingIOError: if another training is in the folder, which the message names.
     """
+    held: set[Path] = _held.__dict__.setdefault("folders", set())
+    place = folder.resolve()
+    if place in held:
+        yield
+        return
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / _LOCK, "a+", encoding="utf-8") as file:
+    with contextlib.ExitStack() as stack, open(folder / _LOCK, "a+", encoding="utf-8") as file:
         try:
             _lock(file.fileno())
         except (BlockingIOError, PermissionError) as error:
@@ -43,6 +52,8 @@ def locked(folder: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
+        held.add(place)
+        stack.callback(held.remove, place)
         yield
 
 

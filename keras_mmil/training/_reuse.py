@@ -7,8 +7,9 @@ from collections.abc import Callable
 import keras
 
 from keras_mmil.functional.graph import all_layers, seed_generators
+from keras_mmil.training._folder import fingerprint
 
-__all__ = ["architecture", "forget", "new_model"]
+__all__ = ["fingerprint_of", "forget", "new_model"]
 
 # The model of this process, one at most, by the key of the trainings that it is for.
 _model_of: dict[str, keras.Model] = {}
@@ -46,11 +47,11 @@ def _are_alike(model: keras.Model, used: keras.Model) -> bool:
     """Whether what was compiled for one model holds for another, whatever their weights."""
     if any(hasattr(layer, "adapt") for layer in all_layers(model)):
         return False  # what such layers learned may be constants, which no configuration tells
-    configuration = architecture(model)
-    return configuration is not None and configuration == architecture(used)
+    configuration = _architecture(model)
+    return configuration is not None and configuration == _architecture(used)
 
 
-def architecture(model: keras.Model) -> str | None:
+def _architecture(model: keras.Model) -> str | None:
     """A model's configuration; None if it has none.
 
     Neither the numbers in automatic names nor the addresses of shared objects are in it, which are
@@ -68,6 +69,12 @@ def architecture(model: keras.Model) -> str | None:
         lambda match: numbers.setdefault(match[0], str(len(numbers))),
         found,
     )
+
+
+def fingerprint_of(model: keras.Model) -> str | None:
+    """A digest of a model's configuration; None if it has none."""
+    configuration = _architecture(model)
+    return None if configuration is None else fingerprint(configuration)
 
 
 def _states(model: keras.Model) -> list[keras.Variable]:

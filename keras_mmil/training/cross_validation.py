@@ -1,9 +1,11 @@
 """Cross-validation that continues after an interruption."""
 
+import contextlib
 import hashlib
 import inspect
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -16,6 +18,7 @@ from keras_mmil._support.agreement import majority
 from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.types import Ints, PathLike, Tensors
 from keras_mmil.bags import Bags
+from keras_mmil.training._folder import locked
 from keras_mmil.training._reuse import forget
 from keras_mmil.training.fold_data import fold_data
 from keras_mmil.training.fold_training import Fold, FoldTraining, run_in_processes
@@ -82,11 +85,12 @@ def cross_validate(
         `CrossValidation`.
 
     Raises:
+        BlockingIOError: if another training is in the folder.
         FileNotFoundError: if `x` is a path, and there are no files of top-bags.
         TypeError: if `x` is a stream, such as a `tf.data.Dataset`, or `explainer` not an Explainer.
         ValueError: if an argument is out of range, `build` needs others than those arguments, a
             class has fewer members than there are folds, or what is to be resumed had other data or
-            settings.
+            settings, or another network, which Keras must be able to serialize.
 
     Example:
 
@@ -120,14 +124,6 @@ def cross_validate(
         settings["rates"] = hashlib.sha256(rates.tobytes()).hexdigest()[:12]
     if explainer is not None:
         settings["explainer"] = _checked_parameters(explainer)
-    log = FoldLog(
-        folder,
-        {**settings, "data": data.digest},
-        rounds=rounds,
-        folds=folds,
-        resume=resume,
-        verbose=verbose,
-    )
     training = FoldTraining(
         build=build,
         takes_data=_takes_data(build),
@@ -137,20 +133,33 @@ def cross_validate(
         explainer=explainer,
         key=uuid.uuid4().hex,
     )
-    todo = [
-        fold
-        for r in range(rounds)
-        for fold in _partition(classes, n_folds=folds, seed=seed, r=r)
-        if fold.place not in log.done
-    ]
-    if effective_n_jobs(n_jobs) == 1:
-        for fold in todo:
-            log.add(fold.place, training.run(fold, data, verbose=2 if verbose > 1 else 0))
-    else:
-        for place, result in run_in_processes(training, todo, data, n_jobs):
-            log.add(place, result)
-    forget()
-    return log.result(majority(classes))
+    settings["data"] = data.digest
+    if folder is not None:
+        first = next(_partition(classes, n_folds=folds, seed=seed, r=0))
+        settings["network"] = training.fingerprint(first, data)
+    with contextlib.nullcontext() if folder is None else locked(Path(folder)):
+        log = FoldLog(
+            folder,
+            settings,
+            rounds=rounds,
+            folds=folds,
+            resume=resume,
+            verbose=verbose,
+        )
+        todo = [
+            fold
+            for r in range(rounds)
+            for fold in _partition(classes, n_folds=folds, seed=seed, r=r)
+            if fold.place not in log.done
+        ]
+        if effective_n_jobs(n_jobs) == 1:
+            for fold in todo:
+                log.add(fold.place, training.run(fold, data, verbose=2 if verbose > 1 else 0))
+        else:
+            for place, result in run_in_processes(training, todo, data, n_jobs):
+                log.add(place, result)
+        forget()
+        return log.result(majority(classes))
 
 
 def _partition(y: Ints, *, n_folds: int, seed: int, r: int) -> Iterator[Fold]:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from keras_mmil._support.types import Ints
 from keras_mmil.functional.seeds import seeded
-from keras_mmil.training._reuse import new_model
+from keras_mmil.training._reuse import fingerprint_of, new_model
 from keras_mmil.training.fold_data import FoldData, Part
 from keras_mmil.training.folds import FoldResult, Place
 from keras_mmil.training.schedules import Schedule
@@ -71,6 +71,14 @@ class FoldTraining:
                 explainer.fit(model, *train.for_rules(*aside))
                 found |= _rules(explainer.evaluate(*test.labelled()), str(explainer.rules_))
         return found
+
+    def fingerprint(self, fold: Fold, data: FoldData) -> str | None:
+        """A digest of the configuration of a fold's network; None if it has none."""
+        with seeded(fold.seed):
+            if not self.takes_data:
+                return fingerprint_of(self.build())
+            train = data.part(fold.train, self.batch_size)
+            return fingerprint_of(self.build(train.x, train.labels))
 
     def _new_model(self, train: Part) -> keras.Model:
         if self.takes_data:

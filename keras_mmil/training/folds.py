@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil._support.atomic import write_json
+from keras_mmil._support.atomic import without_nan, write_json
 from keras_mmil._support.checks import check_int
 from keras_mmil._support.types import PathLike
 
@@ -109,7 +110,7 @@ class FoldLog:
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             entries = [
-                {"round": r, "fold": fold, **values}
+                without_nan({"round": r, "fold": fold, **values})
                 for (r, fold), values in sorted(self.done.items())
             ]
             write_json(self.path, {"settings": self.settings, "folds": entries})
@@ -149,6 +150,11 @@ def _read(path: Path, settings: dict[str, Any], folds: int) -> dict[Place, FoldR
         raise ValueError(
             f"Expected finished folds of a cross-validation. Received: {path}, {error!r}"
         ) from error
+    if done and settings.get("network", "") is None:
+        raise ValueError(
+            "Expected a network that Keras can serialize, to resume its cross-validation: of "
+            f"others nobody knows whether they are the same. Received: {path}, of such a one"
+        )
     if theirs != settings:
         raise ValueError(
             f"Expected the data and settings of the cross-validation in {path}, "
@@ -162,6 +168,7 @@ def _decoded(entry: dict[str, Any], folds: int) -> tuple[Place, FoldResult]:
         check_int("round", entry.pop("round"), 0),
         check_int("fold", entry.pop("fold"), 0, folds - 1),
     )
+    entry = {name: math.nan if x is None else x for name, x in entry.items()}
     are_right = all(isinstance(x, str if name == "rules" else float) for name, x in entry.items())
     if not are_right or "seconds" not in entry:
         raise ValueError(f"scores {entry!r:.200}")

@@ -20,7 +20,7 @@ from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.seeds import seeded
 from keras_mmil.functional.workers import is_chief, of_chief
 from keras_mmil.training._folder import check_settings, fingerprint, locked, write_settings
-from keras_mmil.training._reuse import architecture
+from keras_mmil.training._reuse import fingerprint_of
 from keras_mmil.training.checkpoint import Checkpoint, Logs
 
 __all__ = ["fit_resumable"]
@@ -40,6 +40,7 @@ def fit_resumable(
     seed: int = 0,
     resume: bool = False,
     patience: int | None = None,
+    keeps_best: bool = True,
     wrap: Callable[[keras.Model], keras.Model] | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     verbose: int = 2,
@@ -66,27 +67,32 @@ def fit_resumable(
             they are removed.
         patience: number of consecutive epochs without a lower validation loss after which the
             training ends; None for never. It counts across interruptions.
+        keeps_best: whether the model that is returned is that of the epoch with the lowest
+            validation loss, where there are validation data, and not that of the last one.
         wrap: function from the model to the one that is fitted in its place, such as a
             `VirtualAdversarialModel`; None for the model itself.
         fit_arguments: further arguments of `keras.Model.fit`.
 
     Returns:
-        The model of the epoch with the lowest validation loss, or of the last epoch where there are
-        no validation data; and the history: a list of dicts, one for each epoch.
+        The model of the epoch with the lowest validation loss, or of the last epoch (see
+        `keeps_best`); and the history: a list of dicts, one for each epoch.
 
     Raises:
         BlockingIOError: if another process trains in the folder.
         ValueError: if the data, the model, `seed`, `batch_size` or `shuffle` are others than those
             of the training that is resumed; if the validation loss is NaN in all epochs;
-            if there is a patience, but no validation data; if a count is no int of at least
+            if there is a patience, but no best epoch; if a count is no int of at least
             1; or if the data do not fit the model.
     """
-    if validation_data is None and patience is not None:
-        raise ValueError(f"Expected validation data for a patience. Received: {patience=}")
+    keeps_best = keeps_best and validation_data is not None
+    if patience is not None and not keeps_best:
+        raise ValueError(
+            f"Expected validation data, and keeps_best=True, for a patience. Received: {patience=}"
+        )
     epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
     patience = positive_int("patience", patience, optional=True)
     strategy = tf.distribute.get_strategy()
-    checkpoint = Checkpoint(folder, monitor=None if validation_data is None else "val_loss")
+    checkpoint = Checkpoint(folder, monitor="val_loss" if keeps_best else None)
     with contextlib.ExitStack() as held:
         leads = is_chief(strategy)
         if leads:
@@ -106,10 +112,11 @@ def fit_resumable(
             "validation_data": None
             if validation_data is None
             else fingerprint((InputChecks(model)(validation_data[0]), *validation_data[1:])),
-            "model": _network(model),
+            "model": fingerprint_of(model),
             "seed": seed,
             "batch_size": batch_size,
             "shuffle": shuffle,
+            "keeps_best": keeps_best,
         }
         restored = checkpoint.restore()
         if restored is not None:
@@ -152,12 +159,6 @@ def fit_resumable(
             )
         of_chief(strategy, finished)  # waits until it has written its last file
         return load_network(checkpoint.best_path), checkpoint.history
-
-
-def _network(model: keras.Model) -> str | None:
-    """A digest of a model's configuration; None if it has none."""
-    configuration = architecture(model)
-    return None if configuration is None else fingerprint(configuration)
 
 
 def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:

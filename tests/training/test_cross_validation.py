@@ -173,7 +173,7 @@ def test_continues_after_an_interruption(whole, tmp_path, capsys):
 
     def build_until_killed():
         calls.append(0)
-        if len(calls) == 5:
+        if len(calls) == 6:  # the first is for the settings
             raise Killed
         return build()
 
@@ -193,6 +193,16 @@ def test_continues_after_an_interruption(whole, tmp_path, capsys):
     np.testing.assert_allclose(again.scores["loss"], whole.scores["loss"][:1], rtol=1e-5)
 
 
+def build_larger():
+    bags = keras.Input((None, 2), ragged=True)
+    return compiled(bags, BagLayer(5)(bags))
+
+
+def build_faster(x, y):
+    bags = keras.Input((None, 2), ragged=True)
+    return compiled(bags, BagLayer(4)(bags), learning_rate=0.1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"epochs": 3}, {"seed": 1}, {"batch_size": 4}])
 def test_only_the_same_is_resumed(tmp_path, changed):
@@ -203,6 +213,9 @@ def test_only_the_same_is_resumed(tmp_path, changed):
         cross_validate(build, x, y, **{**settings, **changed}, resume=True)
     with pytest.raises(ValueError, match="data and settings"):
         cross_validate(build, x, y[::-1].copy(), **settings, resume=True)
+    for another in (build_larger, build_faster):  # as if it were the network that was trained
+        with pytest.raises(ValueError, match="'network': '"):
+            cross_validate(another, x, y, **settings, resume=True)
 
 
 def test_damaged_file(tmp_path):

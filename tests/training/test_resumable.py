@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -289,11 +290,11 @@ def test_a_folder_is_of_one_training(tmp_path):
         fit_resumable(build, x, 1 - y, resume=True, **arguments)
     with pytest.raises(ValueError, match=r"other model, seed=1 \(before: 0\)"):
         fit_resumable(build_with_dropout, x, y, seed=1, resume=True, **arguments)
-    with (
-        locked(tmp_path),
-        pytest.raises(BlockingIOError, match=f"{tmp_path.name}, in use by process {os.getpid()}"),
-    ):
-        fit_resumable(build, x, y, **arguments)
+    in_use = f"{tmp_path.name}, in use by process {os.getpid()}"
+    with locked(tmp_path), ThreadPoolExecutor(1) as pool:
+        with pytest.raises(BlockingIOError, match=in_use):
+            pool.submit(fit_resumable, build, x, y, **arguments).result()
+        fit_resumable(build, x, y, resume=True, **arguments)  # in the thread that holds it
     fit_resumable(build, x, y, resume=True, **arguments)
     (tmp_path / "training.json").unlink()
     with pytest.raises(ValueError, match="train anew"):
