@@ -168,7 +168,9 @@ def _decoded(entry: dict[str, Any], folds: int) -> tuple[Place, FoldResult]:
         check_int("round", entry.pop("round"), 0),
         check_int("fold", entry.pop("fold"), 0, folds - 1),
     )
-    entry = {name: math.nan if x is None else x for name, x in entry.items()}
+    entry = {
+        name: math.nan if x is None and name not in _NO_SCORES else x for name, x in entry.items()
+    }
     are_right = all(isinstance(x, str if name == "rules" else float) for name, x in entry.items())
     if not are_right or "seconds" not in entry:
         raise ValueError(f"scores {entry!r:.200}")

@@ -1,6 +1,7 @@
 """Files that are there whole or not at all."""
 
 import errno
+import json
 import os
 import stat
 import threading
@@ -9,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from keras_mmil._support.atomic import part_of, remove_parts, replacing, replacing_folder
+from keras_mmil._support.atomic import (
+    part_of,
+    remove_parts,
+    replacing,
+    replacing_folder,
+    without_nan,
+    write_json,
+)
 
 HOUR = 60 * 60
 
@@ -199,3 +207,15 @@ def test_a_failure_leaves_the_folder_as_it_was(tmp_path):
         fail()
     assert [each.name for each in path.iterdir()] == ["old.txt"]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_json_is_what_every_program_reads(tmp_path):
+    nan, inf = float("nan"), float("inf")
+    found = {"loss": nan, "rows": [1.5, (inf, "NaN")], "by": {"r2": -inf, "n": 3}}
+    write_json(tmp_path / "x.json", {"loss": 1.0})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "x.json", found)
+    assert json.loads((tmp_path / "x.json").read_text()) == {"loss": 1.0}
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+    expected = {"loss": None, "rows": [1.5, (None, "NaN")], "by": {"r2": None, "n": 3}}
+    assert without_nan(found) == expected

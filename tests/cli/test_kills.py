@@ -58,8 +58,11 @@ def content(path):
 
 
 def outcome(folder):
-    """All files of a run, by their names, but those that a killed process was writing."""
-    files = (path for path in Path(folder).rglob("*") if path.is_file())
+    """All files of a run, by their names, but those that a killed process was writing.
+
+    And but the lock, which holds the number of the process.
+    """
+    files = (path for path in Path(folder).rglob("*") if path.is_file() and path.name != ".lock")
     return {
         str(path.relative_to(folder)): content(path)
         for path in files

@@ -129,3 +129,8 @@ def test_a_run_that_came_in_the_meantime_is_seen(tmp_path):
     with pytest.raises(FileExistsError, match="--resume"), late.held():
         pass
     assert read_settings(tmp_path)["seed"] == 1
+
+
+def test_figures_that_are_no_numbers_are_null(tmp_path):
+    RunFolder(tmp_path, SETTINGS, resume=False).write_json("metrics.json", {"r2": float("nan")})
+    assert (tmp_path / "metrics.json").read_text() == '{\n "r2": null\n}\n'

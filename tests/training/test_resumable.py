@@ -198,6 +198,8 @@ def test_without_validation_data_the_last_model_is_kept(tmp_path):
 def test_a_patience_needs_validation_data(tmp_path):
     with pytest.raises(ValueError, match="patience=3"):
         fit(tmp_path, epochs=2, validation_data=None, patience=3)
+    with pytest.raises(ValueError, match=r"keeps_best=True, for a patience\. Received: patience=3"):
+        fit(tmp_path, epochs=2, keeps_best=False, patience=3)
 
 
 @pytest.mark.slow
