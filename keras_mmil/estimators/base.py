@@ -232,9 +232,9 @@ class NestedEstimator(Interpreted):
         return self.schema_.read(X, without=self.target_ or ())
 
     def _predicted(self, X: Any) -> Array:
-        return self._outputs(self._read(X))
+        return self._computed(self._read(X))
 
-    def _outputs(self, x: Any) -> Array:
+    def _computed(self, x: Any) -> Array:
         """The outputs of the network for records as it takes them; also for none."""
         if not ragged.n_top_bags(x):
             return np.zeros((0, self.model_.output_shape[-1]), self.model_.output.dtype)
@@ -255,7 +255,7 @@ class NestedEstimator(Interpreted):
         else:
             x, given, weights = self._labelled(X, y, sample_weight)
             true = self._decode(given)
-        return true, self._decide(self._outputs(x)), weights
+        return true, self._decide(self._computed(x)), weights
 
     def _unlike_model(self) -> str:
         """What of a loaded estimator does not go with its network and schema; empty if all does."""
