@@ -51,7 +51,7 @@ def labels_of(given: Any, n: int) -> tuple[Array, Bools]:
     if labels.dtype.kind not in "fO":
         return labels, np.ones(n, bool)
     missing: Bools = np.array([_is_missing(x) for x in labels.ravel().tolist()], bool)
-    are_there = ~missing.reshape(n, -1).any(axis=1) if n else np.ones(0, bool)
+    are_there: Bools = np.array(~missing.reshape(n, missing.size // max(n, 1)).any(axis=1))
     left = labels[are_there]
     warn_of_missing(are_there, "y")
     # Those that are left are of one type.

@@ -130,14 +130,14 @@ class Interpreted(BaseEstimator):
     def __copy__(self) -> Self:
         """A copy in this process, with the training records."""
         new = type(self).__new__(type(self))
-        vars(new).update(vars(self))
+        new.__dict__.update(self.__dict__)
         return new
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A deep copy, which shares the training records: nothing changes them."""
         new = memo[id(self)] = copy.copy(self)
         others = {name: value for name, value in vars(self).items() if name != "_kept"}
-        vars(new).update(copy.deepcopy(others, memo))
+        new.__dict__.update(copy.deepcopy(others, memo))
         return new
 
     def _labelled(self, X: Any, y: Target) -> tuple[Any, Array, Floats]:
