@@ -4,17 +4,18 @@ import json
 import math
 from typing import Any
 
-__all__ = ["to_json"]
+__all__ = ["finite", "to_json"]
 
 
 def to_json(content: object, *, indent: int | None = None, sort_keys: bool = False) -> str:
     """Content as JSON, in which NaN and infinity are null, as JSON has no such numbers."""
-    return json.dumps(_finite(content), indent=indent, sort_keys=sort_keys, allow_nan=False)
+    return json.dumps(finite(content), indent=indent, sort_keys=sort_keys, allow_nan=False)
 
 
-def _finite(content: Any) -> Any:
+def finite(content: Any) -> Any:
+    """Content for JSON, None in place of NaN and infinity. Tuples are lists in it."""
     if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
+        return {key: finite(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
+        return [finite(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content

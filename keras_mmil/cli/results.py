@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 import statistics
 import subprocess
 from collections.abc import Mapping
@@ -121,7 +122,8 @@ def record(
     }
     for metric, new in figures.items():
         key = (experiment.name, experiment.model_name, variant, metric, epochs)
-        before = by_key.get(key, {}).get("values", {})
+        values = by_key.get(key, {}).get("values", {})
+        before = {run: math.nan if figure is None else figure for run, figure in values.items()}
         by_key[key] = {
             **dict(zip(_KEY, key, strict=True)),
             **summary({**{int(run): figure for run, figure in before.items()}, **new}),

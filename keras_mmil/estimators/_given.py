@@ -43,20 +43,21 @@ def labels_of(given: Any, n: int) -> tuple[Array, Bools]:
     Raises:
         ValueError: if there are not as many.
     """
-    labels = np.asarray(given)
+    # Of a list as it is: NumPy would make texts of None and NaN among texts.
+    labels = np.asarray(given) if hasattr(given, "__array__") else np.array(given, object)
     if labels.ndim == 0 or len(labels) != n:
         found = f"{len(labels)} labels" if labels.ndim else repr(given)
         raise ValueError(f"Expected one label for each of {n} records. Received: {found}")
     if labels.dtype.kind not in "fO":
         return labels, np.ones(n, bool)
     missing: Bools = np.array([_is_missing(x) for x in labels.ravel().tolist()], bool)
-    are_there = ~missing.reshape(n, -1).any(axis=1)
+    are_there: Bools = np.array(~missing.reshape(n, missing.size // max(n, 1)).any(axis=1))
     left = labels[are_there]
-    if labels.dtype.kind == "O" and not are_there.all():
-        left = np.array(left.tolist())  # of numbers, now that all of them are there
     warn_of_missing(are_there, "y")
-    return left, are_there
+    # Those that are left are of one type.
+    return np.array(left.tolist()) if labels.dtype.kind == "O" else left, are_there
 
 
 def _is_missing(label: Any) -> bool:
+    # The NA of pandas, which need not be installed, is neither equal to itself nor unequal.
     return label is None or type(label).__name__ == "NAType" or label != label

@@ -1,7 +1,8 @@
 """The rules of an estimator, and what they say of records."""
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import keras
 from sklearn.base import BaseEstimator
@@ -63,15 +64,14 @@ class Interpreted(BaseEstimator):
                 without its training records, and had not been asked for rules before.
         """
         check_is_fitted(self, "model_")
-        label = self._label(label)
         if label not in self._explainers:
             arguments = self._explained(label)
             if self._kept is None:
                 raise ValueError(
-                    "Expected an estimator that had been asked for its rules before it was saved, "
-                    "pickled or copied, as the training records are left out then: ask for "
-                    "`rules_` before, or pickle one with keep_data=True. "
-                    "Received: one without rules"
+                    "Expected an estimator that had been asked for its rules before it was saved "
+                    "or pickled (as it is on its way from another process), which leaves the "
+                    "training records out: ask for `rules_` before, or pickle one with "
+                    "keep_data=True. Received: one without rules"
                 )
             arguments |= {"verbose": self.verbose, **(self.explainer or {})}
             x, x_valid = (None if part is None else part.tensors() for part in self._kept)
@@ -123,15 +123,22 @@ class Interpreted(BaseEstimator):
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
-        """What copies and pickles hold: all but the training records, unless `keep_data`."""
+        """What a pickle holds: all but the training records, unless `keep_data`."""
         state: dict[str, Any] = super().__getstate__()
-        if "_kept" in state and not self.keep_data:
-            state = state | {"_kept": None}
-        return state
+        return state | {"_kept": None} if "_kept" in state and not self.keep_data else state
 
-    def _label(self, label: Any) -> Any:
-        """A label as it is among `classes_`, where it is of a type of NumPy."""
-        return label
+    def __copy__(self) -> Self:
+        """A copy in this process, with the training records."""
+        new = type(self).__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        return new
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A deep copy, which shares the training records: nothing changes them."""
+        new = memo[id(self)] = copy.copy(self)
+        others = {name: value for name, value in vars(self).items() if name != "_kept"}
+        new.__dict__.update(copy.deepcopy(others, memo))
+        return new
 
     def _labelled(self, X: Any, y: Target) -> tuple[Any, Array, Floats]:
         """Records as the network takes them, their labels as they are given, and weights."""

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 import re
 import secrets
 import shutil
@@ -55,16 +56,15 @@ def save(estimator: Any, folder: PathLike, *, overwrite: bool = False) -> None:
     with replacing(files / _MODEL) as part:
         estimator.model_.save(part)
     estimator.schema_.save(files / _SCHEMA)
-    labels = list(estimator._explainers)
-    for i, label in enumerate(labels):
-        estimator._explainers[label].save(files / _RULES / str(i))
+    for i, explainer in enumerate(estimator._explainers.values()):
+        explainer.save(files / _RULES / str(i))
     content = {
         "class": type(estimator).__name__,
         "parameters": parameters,
         "target": estimator.target_,
         "history": estimator.history_,
         "fitted": fitted,
-        "rules_of": labels,
+        "rules_of": [_plain("label", label) for label in estimator._explainers],
         "folder": files.name,
         "files": _checksums(files),
     }
@@ -82,7 +82,10 @@ def _check_is_ours(folder: Path) -> None:
     """Raise FileExistsError if a folder holds something else than an estimator."""
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"Expected a folder to save to. Received: {folder}, a file")
-    others = [] if not folder.exists() else sorted(path.name for path in folder.iterdir())
+    names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    others = [
+        name for name in names if not _FILES.fullmatch(name)
+    ]  # but for a save that was killed
     if others and _files_of_saved(folder) is None:
         shown = ", ".join(others[:_N_SHOWN]) + (", …" if len(others) > _N_SHOWN else "")
         raise FileExistsError(
@@ -104,7 +107,11 @@ def load(cls: type[Estimator], folder: PathLike) -> Estimator:
         if wrong := _wrong(cls, content):
             raise ValueError(wrong)
         estimator: Any = cls(**{k: _tuples(v) for k, v in content["parameters"].items()})
-        estimator.target_, estimator.history_ = content["target"], content["history"]
+        estimator.target_ = content["target"]
+        estimator.history_ = {
+            name: [math.nan if value is None else float(value) for value in values]
+            for name, values in content["history"].items()
+        }
         for name, value in content["fitted"].items():
             setattr(estimator, name, np.array(value) if isinstance(value, list) else value)
         files = folder / content["folder"]
@@ -114,7 +121,11 @@ def load(cls: type[Estimator], folder: PathLike) -> Estimator:
         raise ValueError(f"Expected a {cls.__name__} in {folder}. Received: {error}") from error
     estimator.schema_ = Schema.load(files / _SCHEMA)
     estimator.model_ = load_network(files / _MODEL)
-    if wrong := estimator._unlike_model():
+    try:
+        wrong = estimator._unlike_model()
+    except (KeyError, TypeError) as error:  # a target that is not in the schema, classes of lists
+        wrong = str(error)
+    if wrong:
         raise ValueError(f"Expected a {cls.__name__} in {folder}. Received: {wrong}")
     estimator._kept = None
     estimator._explainers = {
@@ -183,8 +194,8 @@ def _plain(name: str, value: Any) -> Any:
         return {_PAIRS: [[_plain(name, x) for x in pair] for pair in value.items()]}
     value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     try:
-        json.dumps(value)
-    except TypeError:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
         raise ValueError(
             f"Expected parameters that JSON knows, such as names. Received: {name}={value!r}"
         ) from None

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import is_int
-from keras_mmil._support.types import Array, Floats, Ints, PathLike
+from keras_mmil._support.types import Array, Bools, Floats, Ints, PathLike
 from keras_mmil.estimators import _storage
 from keras_mmil.estimators._given import Target, labels_of, path_of, weights_of
 from keras_mmil.estimators._kept import Kept
@@ -120,6 +120,7 @@ class NestedEstimator(Interpreted):
         self.schema_ = Schema.infer(X) if self.schema is None else copy.deepcopy(self.schema)
         if self.target_ is not None:
             self._choose_kinds()
+            self._drop_other_types()
         records = self._labelled(X, y, sample_weight)
         n_given = len(records[1])
         if validation_data is not None:
@@ -215,14 +216,14 @@ class NestedEstimator(Interpreted):
                     f"Expected the same path for all records, {self.target_!r}. Received: {y!r}"
                 )
             x, given, are_there = self.schema_.read_labelled(X, self.target_)
-        else:
-            x = self.schema_.read(X)
-            given, are_there = labels_of(y, ragged.n_top_bags(x))
-            if not are_there.all():
-                x = ragged.take(x, np.flatnonzero(are_there))
-        if not len(given):
-            raise ValueError(f"Expected labels of some records. Received: none of {len(are_there)}")
-        return x, given, weights_of(sample_weight, len(are_there))[are_there]
+            return x, given, _weights_of_some(sample_weight, are_there)
+        return self._with_labels(self.schema_.read(X), y, sample_weight)
+
+    def _with_labels(self, x: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Floats]:
+        """Those of the records that have a label, with an array of labels: see `_labelled`."""
+        given, are_there = labels_of(y, ragged.n_top_bags(x))
+        weights = _weights_of_some(sample_weight, are_there)
+        return ragged.take(x, np.flatnonzero(are_there)), given, weights
 
     def _read(self, X: Any) -> Any:
         """Records as the network takes them."""
@@ -231,9 +232,9 @@ class NestedEstimator(Interpreted):
         return self.schema_.read(X, without=self.target_ or ())
 
     def _predicted(self, X: Any) -> Array:
-        return self._outputs(self._read(X))
+        return self._computed(self._read(X))
 
-    def _outputs(self, x: Any) -> Array:
+    def _computed(self, x: Any) -> Array:
         """The outputs of the network for records as it takes them; also for none."""
         if not ragged.n_top_bags(x):
             return np.zeros((0, self.model_.output_shape[-1]), self.model_.output.dtype)
@@ -249,13 +250,12 @@ class NestedEstimator(Interpreted):
         The records are read once: they may be an iterator.
         """
         check_is_fitted(self, "model_")
-        if path_of(y) is not None:
+        if path_of(y) is None:
+            x, true, weights = self._with_labels(self._read(X), y, sample_weight)
+        else:
             x, given, weights = self._labelled(X, y, sample_weight)
-            return self._decode(given), self._decide(self._outputs(x)), weights
-        x = self._read(X)
-        given, are_there = labels_of(y, ragged.n_top_bags(x))
-        weights = weights_of(sample_weight, len(are_there))[are_there]
-        return given, self._decide(self._outputs(x))[are_there], weights
+            true = self._decode(given)
+        return true, self._decide(self._computed(x)), weights
 
     def _unlike_model(self) -> str:
         """What of a loaded estimator does not go with its network and schema; empty if all does."""
@@ -276,6 +276,15 @@ class NestedEstimator(Interpreted):
         """Have the fields that are the target taken for what can be predicted."""
         raise NotImplementedError
 
+    def _drop_other_types(self) -> None:
+        """Drop the values of other types that are where a target of one type is."""
+        for target in [self.target_] if isinstance(self.target_, str) else self.target_ or []:
+            place, _, type_ = target.rpartition("<")
+            if type_.endswith(">"):
+                others = [each.path for each in self.schema_ if each.path.startswith(f"{place}<")]
+                for path in set(others) - {target}:
+                    self.schema_.drop(path)
+
     def _encode(self, y: Array, weights: Floats) -> tuple[Labels, Array]:
         """What is to be predicted, and the labels as the network takes them."""
         raise NotImplementedError
@@ -287,3 +296,14 @@ class NestedEstimator(Interpreted):
     def _decode(self, y: Array) -> Array:
         """Labels that were read from records, as `predict` gives them."""
         raise NotImplementedError
+
+
+def _weights_of_some(sample_weight: Any, are_there: Bools) -> Floats:
+    """The weights of those records that have a label.
+
+    Raises:
+        ValueError: if none has.
+    """
+    if not are_there.any():
+        raise ValueError(f"Expected labels of some records. Received: none of {len(are_there)}")
+    return weights_of(sample_weight, len(are_there))[are_there]

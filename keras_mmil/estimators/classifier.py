@@ -35,13 +35,13 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         validation_split: share of the records that is held out, by which training stops and rules
             are chosen; 0 for none.
         patience: epochs in which the loss on them may fail to fall; the weights of the best epoch
-            are then restored. None to train all epochs.
+            are then restored. None to train all epochs, and to keep the weights of the last one.
         explainer: dict of arguments of the `Explainer`.
         random_state: int or RandomState that all random numbers follow from; None for other ones
             each time.
-        keep_data: whether copies and pickles hold the records that the estimator was fitted on, as
-            it does itself: rules are learned of them when they are first asked for. Without them,
-            ask for the rules before.
+        keep_data: whether a pickle holds the records that the estimator was fitted on, as it does
+            itself: rules are learned from them when they are first asked for. Of a pickle without
+            them, only those rules can be had that were asked for before.
         verbose: as of `keras.Model.fit`, and of the `Explainer`.
 
     Attributes:
@@ -167,23 +167,12 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         return self.classes_[probabilities.argmax(axis=1)]
 
     def _unlike_model(self) -> str:
-        names = self.classes_.tolist()
-        n = self.model_.output_shape[-1]
-        n_names = 2 if n == 1 and not self.is_multilabel_ else n
-        of_schema = None if self.target_ is None else [*self.schema_.classes(self.target_)]
-        if len(set(names)) != len(names) or len(names) != n_names:
+        names, n = self.classes_.tolist(), self.model_.output_shape[-1]
+        if len(names) != (2 if n == 1 and not self.is_multilabel_ else n):
             return f"classes {names}, of a network with {n} outputs"
-        if of_schema is None and names != sorted(names):
-            return f"classes {names}, which are not in order"
-        return (
-            "" if of_schema in (None, names) else f"classes {names}, of {of_schema} in the schema"
-        )
-
-    def _label(self, label: Any) -> Any:
-        names = self.classes_.tolist()
-        if self.is_multilabel_ and label in names:
-            return names[names.index(label)]
-        return label
+        # As `fit` has them: those of the schema, or of an array without two equal ones, sorted.
+        known = sorted(set(names)) if self.target_ is None else self.schema_.classes(self.target_)
+        return "" if names == list(known) else f"classes {names}, and not {list(known)}"
 
     def _choose_kinds(self) -> None:
         if isinstance(self.target_, str):

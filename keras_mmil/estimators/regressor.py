@@ -124,10 +124,11 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
 
     def _unlike_model(self) -> str:
         edges, n = self.edges_, self.model_.output_shape[-1]
-        is_right = isinstance(self.offset_, float) and n == 1 and edges.ndim == 1 and len(edges)
-        is_right = is_right and (np.diff(edges) > 0).all()
-        found = f"edges {edges.tolist()}, {self.offset_=}, of a network with {n} outputs"
-        return "" if is_right else found
+        if n != 1:
+            return f"a network with {n} outputs"
+        if edges.ndim != 1 or not len(edges) or not (np.diff(edges) > 0).all():
+            return f"edges_={edges.tolist()}"
+        return "" if isinstance(self.offset_, float) else f"offset_={self.offset_!r}"
 
     def _choose_kinds(self) -> None:
         if isinstance(self.target_, str):
@@ -145,8 +146,13 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         self.edges_ = _edges(self.bins, y)
         mean, scale = _moments(y, weights)
         self.offset_ = mean if abs(mean) > _FAR * scale > 0 else 0.0
-        y = (y - self.offset_).astype(np.float32)
-        return Labels("numbers", 1, mean=(mean - self.offset_,), scale=(scale,)), y
+        y -= self.offset_
+        if np.abs(y).max() > np.finfo(np.float32).max:
+            raise ValueError(
+                f"Expected numbers that float32 can hold. Received: {y[np.abs(y).argmax()]} in y"
+            )
+        labels = Labels("numbers", 1, mean=(mean - self.offset_,), scale=(scale,))
+        return labels, y.astype(np.float32)
 
     def _decode(self, y: Array) -> Array:
         return y
@@ -181,7 +187,7 @@ def _edges(bins: int | Sequence[float], y: Floats) -> Floats:
     """The numbers between bins."""
     if isinstance(bins, Sequence | np.ndarray):
         edges = np.asarray(bins, np.float64)
-        if not len(edges) or (np.diff(edges) <= 0).any():
+        if not len(edges) or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
             raise ValueError(f"Expected increasing numbers. Received: bins={bins!r}")
         return edges
     n = check_int("bins", bins, least=2)

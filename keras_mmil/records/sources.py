@@ -20,6 +20,7 @@ _ROWS = 2**16
 _EXPECTED = (
     "Expected a list of dicts, a path or several, a dict of columns, a DataFrame or an Arrow table"
 )
+_HINT = "; [record] is a list of one record"
 
 
 class Batch(NamedTuple):
@@ -216,16 +217,18 @@ def _of_columns(columns: Mapping[Any, Any]) -> Iterator[pa.Array]:
     for name, column in columns.items():
         if isinstance(column, str | bytes | Mapping) or not hasattr(column, "__len__"):
             raise TypeError(
-                f"{_EXPECTED}. Received: a dict with a {type(column).__name__} for "
-                f"{name!r}; [record] is a list of one record"
+                f"{_EXPECTED}. Received: a dict with a {type(column).__name__} for {name!r}{_HINT}"
             )
         sizes[str(name)] = len(column)
     if len(set(sizes.values())) != 1 or len(sizes) < len(columns):
         shown = ", ".join(f"{name!r} of {n}" for name, n in list(sizes.items())[:12])
-        raise TypeError(f"{_EXPECTED}. Received: a dict, whose columns are {shown or 'none'}")
+        raise TypeError(
+            f"{_EXPECTED}. Received: a dict, whose columns are {shown or 'none'}{_HINT}"
+        )
     if all(_holds_records(column) for column in columns.values()):
         raise TypeError(
             f"{_EXPECTED}. Received: a dict of lists of records; `Schema.infer_tables` takes tables"
+            f"{_HINT}"
         )
     arrays = [_column(column, str(name)) for name, column in columns.items()]
     return iter([pa.StructArray.from_arrays(arrays, list(sizes))])

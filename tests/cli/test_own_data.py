@@ -163,6 +163,37 @@ def test_numbers_that_may_be_classes(tmp_path):
         own(own_records.write_lines(path, [{"x": i, "y": 1} for i in range(30)]), "y")
 
 
+def test_one_of_several_types_of_values(tmp_path):
+    """Some have rated with a word: each type is a target of its own, without the others."""
+    records = [{"x": i, "rating": "good" if i % 4 == 0 else i % 3} for i in range(40)]
+    path = own_records.write_lines(tmp_path / "x.jsonl", records)
+    with pytest.raises(ValueError, match="rating<number>"):
+        own(path, "rating")
+    numbers = [i for i in range(40) if i % 4]
+    for task in (None, "regression", "classification"):
+        found = own(path, "rating<number>", task=task)
+        assert found.is_number == (task != "classification")
+        assert sorted(np.concatenate(found.split).tolist()) == numbers
+        assert "left out are 10 without rating<number>" in found.about[0]
+        schema = found.schema_of_training()
+        train = found.take(found.split.train)
+        _, y, _ = schema.read_labelled(train, found.target)
+        true = [records[i]["rating"] for i in found.split.train]
+        names = schema.classes(found.target) if task == "classification" else None
+        assert [names[i] if names else i for i in y.tolist()] == true
+        assert not any("text" in part.path for part in schema)
+    with pytest.raises(ValueError, match=r"text.*for --task regression"):
+        own(path, "rating<text>", task="regression")
+
+
+def test_booleans_are_numbers_where_they_are_to_be(tmp_path):
+    records = [{"x": i, "paid": i % 3 == 0} for i in range(30)]
+    path = own_records.write_lines(tmp_path / "x.jsonl", records)
+    found = own(path, "paid", task="regression")
+    assert found.is_number
+    assert "0 to 1, 0.333333 on average" in found.about[1]
+
+
 def test_rare_classes_are_for_training(tmp_path):
     records = [{"x": i, "y": "ab"[i % 2] if i else "rare"} for i in range(40)]
     found = own(own_records.write_lines(tmp_path / "x.jsonl", records), "y")

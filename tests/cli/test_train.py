@@ -241,6 +241,33 @@ def test_numbers_of_a_parquet_file(tmp_path, capsys):
     assert main(["report", str(out)]) == 0
 
 
+@pytest.mark.slow
+def test_times_that_some_have_written_as_words(tmp_path, capsys):
+    """Values of several types, some missing, far from 0 for how little they differ."""
+    path, out = tmp_path / "x.jsonl", tmp_path / "run"
+    seconds = [1_700_000_000 + 60 * len(r["orders"]) for r in CUSTOMERS]
+    odd = {3: "yesterday", 4: "soon", 5: None}
+    rows = [{"orders": r["orders"], "at": odd.get(i, seconds[i])} for i, r in enumerate(CUSTOMERS)]
+    own_records.write_lines(path, rows)
+    command = ["train", str(path), "--target", "at<number>", "--task", "regression"]
+    assert main([*command, "--out", str(out), *SHORT]) == 0
+    assert "left out are 3 without at<number>" in capsys.readouterr().out
+    estimator = NestedRegressor.load(out)
+    assert estimator.target_ == "at"
+    parts, found = parts_of(out), predictions(out, path, tmp_path, "--explain")
+    numbers = np.array([row["prediction"] for row in found])
+    assert len(set(numbers.tolist())) > 10  # which float32 knows in steps of 128
+    assert np.abs(numbers - np.mean(seconds)).max() < 3600
+    y = [seconds[i] for i in parts["test"]]
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["test_r2"] == pytest.approx(r2_score(y, numbers[parts["test"]]), rel=1e-4)
+    assert {row["rules"] for row in found} <= set(estimator.explainer_.classes_)
+    assert len(set(estimator.explainer_.classes_)) == len(estimator.edges_) + 1
+    served = ["export", str(out), "--to", "savedmodel", "--out", str(tmp_path / "served")]
+    with pytest.warns(UserWarning, match=f"numbers minus {re.escape(repr(estimator.offset_))}"):
+        assert main(served) == 0
+
+
 def test_tables_of_csv(tmp_path, capsys):
     """Classes of a column of one of three tables; and new customers, whose class is not known."""
     folder, out = own_records.write_tables(tmp_path / "shop", CUSTOMERS), tmp_path / "run"

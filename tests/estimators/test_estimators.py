@@ -291,11 +291,19 @@ def test_what_is_no_number():
     with pytest.raises(ValueError, match="one finite number"):
         NestedRegressor(**QUICK).fit(PLAIN, ["a"] * 40)
     with pytest.raises(ValueError, match="one finite number"):
+        NestedRegressor(**QUICK).fit(PLAIN, [np.inf] * 40)
+    with pytest.raises(ValueError, match=r"float32 can hold. Received: 1e\+39 in y"):
+        NestedRegressor(**QUICK).fit(PLAIN, [1e39, *range(39)])
+    with (
+        pytest.warns(UserWarning, match="40 of 40 records have no label in y"),
+        pytest.raises(ValueError, match=r"labels of some records. Received: none of 40"),
+    ):
         NestedRegressor(**QUICK).fit(PLAIN, [np.nan] * 40)
+    for bins in ([3, 2], [1, np.inf], [np.nan, 1]):
+        with pytest.raises(ValueError, match=r"increasing numbers. Received: bins="):
+            NestedRegressor(**QUICK, bins=bins).fit(PLAIN, SPENT)
     with pytest.raises(ValueError, match="Received: bins=1"):
         NestedRegressor(**QUICK, bins=1).fit(PLAIN, SPENT)
-    with pytest.raises(ValueError, match=r"increasing numbers. Received: bins=\[3, 2\]"):
-        NestedRegressor(**QUICK, bins=[3, 2]).fit(PLAIN, SPENT)
     with pytest.raises(KeyError, match="Received: 'none'"):
         NestedClassifier(**QUICK).fit(PLAIN, "none")
 

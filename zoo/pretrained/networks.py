@@ -150,4 +150,4 @@ def write(
 
 
 def _compact(content: Any) -> str:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_mmil._support.json_text import finite
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.network.nesting import expand
@@ -126,8 +127,9 @@ class Description:
         return self.levels[level]
 
     def to_dict(self) -> Config:
-        """As JSON knows it: a list of clusters for each level."""
-        return {level.title: list(level.records()) for level in self.levels}
+        """As JSON knows it: a list of clusters for each level; None for what is not finite."""
+        found: Config = finite({level.title: list(level.records()) for level in self.levels})
+        return found
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.levels))

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_mmil._support.checks import check_int
 from keras_mmil._support.html import preformatted
+from keras_mmil._support.json_text import finite
 from keras_mmil._support.types import Array, Bools, Config
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.part import (
@@ -74,13 +75,16 @@ class Explanation:
         return [part for part, _ in found]
 
     def to_dict(self) -> Config:
-        """As JSON knows it."""
-        return {
-            "network": self.network,
-            "network_name": self.network_name,
-            "agrees": self.agrees,
-            "top_bag": self.top_bag.to_dict(),
-        }
+        """As JSON knows it: numbers that are not finite are None."""
+        found: Config = finite(
+            {
+                "network": self.network,
+                "network_name": self.network_name,
+                "agrees": self.agrees,
+                "top_bag": self.top_bag.to_dict(),
+            }
+        )
+        return found
 
     def _repr_html_(self) -> str:
         """For notebooks."""

@@ -1,6 +1,7 @@
 """Why a top-bag got its class."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 from digit_networks import compressed_model, explainer, random_ids, vectors
@@ -34,6 +35,8 @@ def test_explanation_names_what_decided(digit_model, digit_explainer):
     data = json.loads(json.dumps(positive.to_dict()))
     assert data["top_bag"]["children"][0]["role"] == "decides"
     assert data["agrees"] is True
+    odd = replace(positive, top_bag=replace(positive.top_bag, weight=float("nan")))
+    assert json.loads(json.dumps(odd.to_dict(), allow_nan=False))["top_bag"]["weight"] is None
 
 
 def test_explanation_shows_what_the_user_wants_to_see(digit_explainer):
