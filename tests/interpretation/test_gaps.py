@@ -236,7 +236,7 @@ def test_streams_that_begin_with_empty_batches(schema, model, target, n_empty):
 )
 def test_all_ways_of_clustering(schema, model, target, arguments):
     train, valid = emptied(records(30, 1), ITEMS), alike(records(15, 2))
-    explainer = fitted(schema, model, target, train, valid, **arguments)
+    explainer = fitted(schema, model, target, train, valid, batch_size=8, **arguments)
     x = schema.read(records(10, 3))
     classes = [explainer.classes_[i] for i in explainer.predict(x)]
     assert by_sql(explainer, x) == by_python(explainer, x) == classes
