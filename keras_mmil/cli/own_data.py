@@ -199,6 +199,9 @@ class _Reader:
         is_number = part.kind == "number" if task is None else task == "regression"
         if is_number and part.type == "boolean":  # they are 0 and 1
             return True
+        if part.is_two_words and not is_number:  # classes have the names that they have in the data
+            schema[target] = "category"
+            return False
         if is_number != (part.kind == "number") and (is_number or part.kind not in _CLASSES):
             try:
                 schema[target] = "number" if is_number else "category"

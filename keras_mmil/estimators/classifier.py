@@ -177,7 +177,8 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
     def _choose_kinds(self) -> None:
         if isinstance(self.target_, str):
             field = self.schema_[self.target_]
-            if field.kind in ("number", "text", "identifier"):
+            # Classes have the names that they have in the data.
+            if field.kind in ("number", "text", "identifier") or field.is_two_words:
                 self.schema_[self.target_] = "category"
 
     def _encode(self, y: Array, weights: Floats) -> tuple[Labels, Array]:

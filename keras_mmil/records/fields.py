@@ -75,6 +75,12 @@ class Field:
         return functools.reduce(Values.merged, read, Values())
 
     @property
+    def is_two_words(self) -> bool:
+        """Whether it is read as booleans, of two texts such as 'yes' and 'no'."""
+        is_read = isinstance(self.seen, Values) and self.type == "text" and self.texts is None
+        return is_read and self.kind == "boolean" and self.seen.n_distinct == 2
+
+    @property
     def is_left_out(self) -> bool:
         """Whether it is not read."""
         return self.kind in kinds.LEFT_OUT

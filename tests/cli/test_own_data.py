@@ -194,6 +194,18 @@ def test_booleans_are_numbers_where_they_are_to_be(tmp_path):
     assert "0 to 1, 0.333333 on average" in found.about[1]
 
 
+def test_classes_have_the_names_of_the_data(tmp_path):
+    """Also where they could be read as booleans; as fields they are."""
+    records = [
+        {"left": "yes" if i % 3 else "no", "paid": "no" if i % 2 else "yes"} for i in range(30)
+    ]
+    path = own_records.write_lines(tmp_path / "x.jsonl", records)
+    found = own(path, "left")
+    assert (found.schema["left"].kind, found.schema["paid"].kind) == ("category", "boolean")
+    assert "2 classes: yes 66.7 %, no 33.3 %" in found.about[1]
+    assert found.schema_of_training().classes("left") == ("no", "yes")
+
+
 def test_rare_classes_are_for_training(tmp_path):
     records = [{"x": i, "y": "ab"[i % 2] if i else "rare"} for i in range(40)]
     found = own(own_records.write_lines(tmp_path / "x.jsonl", records), "y")
