@@ -1,8 +1,8 @@
 """An interrupted training, continued, is the one that was not interrupted."""
 
-import os
 import subprocess
 import sys
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -343,15 +343,17 @@ def test_another_process_resumes(tmp_path):
     fit_resumable(build_with_shared, x, y, folder=tmp_path / "a", epochs=1, verbose=0)
     _, expected = fit_resumable(build_with_shared, x, y, folder=tmp_path / "b", epochs=2, verbose=0)
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import sys; sys.path[:0] = sys.argv[2:]\n"
         "import test_resumable as t\n"
         "x, y = t.data()\n"
-        "_, found = t.fit_resumable(t.build_with_shared, x, list(y), folder=sys.argv[2], epochs=2, "
-        "resume=True, verbose=0)\n"
+        "_, found = t.fit_resumable(t.build_with_shared, x, list(y), folder=sys.argv[1], "
+        "epochs=2, resume=True, verbose=0)\n"
         "print([epoch['loss'] for epoch in found])"
     )
+    here = Path(__file__).parent
+    of_tests = [str(here), str(here.parent / "helpers")]
     found = subprocess.run(
-        [sys.executable, "-c", program, os.path.dirname(__file__), str(tmp_path / "a")],
+        [sys.executable, "-c", program, str(tmp_path / "a"), *of_tests],
         check=True,
         capture_output=True,
         text=True,
