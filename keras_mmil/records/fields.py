@@ -77,8 +77,9 @@ class Field:
     @property
     def is_two_words(self) -> bool:
         """Whether it is read as booleans, of two texts such as 'yes' and 'no'."""
-        is_read = isinstance(self.seen, Values) and self.type == "text" and self.texts is None
-        return is_read and self.kind == "boolean" and self.seen.n_distinct == 2
+        if not isinstance(self.seen, Values) or self.type != "text" or self.texts is not None:
+            return False
+        return self.kind == "boolean" and self.seen.n_distinct == 2
 
     @property
     def is_left_out(self) -> bool:
@@ -114,9 +115,13 @@ class Field:
         """Some values: the most frequent ones, where they are counted."""
         if not isinstance(self.seen, Values):
             return ""
-        values = list(self.seen.smallest)
-        if self.seen.counts is not None:
-            order = sorted(self.seen.counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
+        values, counts = list(self.seen.smallest), self.seen.counts
+        if self.type == "number" and self.seen.n_integers < self.seen.count:
+            # Large integers are floats, too, where they are read together with others.
+            values = list(map(float, values))
+            counts = None if counts is None else {float(x): n for x, n in counts.items()}
+        if counts is not None:
+            order = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
             values = [value for value, _ in order[:_N_SHOWN]]
         if self.type == "time" or self.form in kinds.EPOCHS:
             values = [_as_time(value / kinds.EPOCHS.get(self.form, 1)) for value in values]

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -390,13 +390,11 @@ def document(
     with TextFile(path) as file:
         text = _Text(file, path)
         first = text.peek()
-        if first == "[" and at is None:
-            yield from _numbered(text.arrays(text.elements()))
-            return
         if not first:
             return
-        if at is not None:
-            yield from _numbered(text.arrays(text.inside(at)))
+        if first == "[" or at is not None:
+            found = text.elements() if at is None else text.inside(at)
+            yield from _numbered(text.arrays(found))
             return
         one = text.one()
     if one is None:
@@ -542,20 +540,22 @@ class _Text:
 
     def elements(self) -> Iterator[tuple[int, Any, int]]:
         """The elements of an array, to its end and that of the file."""
-        self._take("[", "no array")
-        yield from self._members("]", lambda: None)
+        yield from self._members("no array")
         if self.peek():
             raise ValueError(
                 f"Expected the end of the file behind the last record. Received: {self._where}"
             )
 
-    def _members(self, end: str, before: Callable[[], object]) -> Iterator[tuple[int, Any, int]]:
-        """The values in brackets of which the first one has been read."""
+    def _members(self, wrong: str, opening: str = "[") -> Iterator[tuple[int, Any, int]]:
+        """The values of an array or an object; `wrong` says what is wrong if it is none."""
+        self._take(opening, wrong)
+        end = "}" if opening == "{" else "]"
         if self.peek() == end:
             self._at += 1
             return
         while True:
-            before()
+            if opening == "{":
+                self._key()
             value, size = self._value()
             yield self._number, value, size
             self._number += 1
@@ -571,10 +571,10 @@ class _Text:
 
     def inside(self, at: str) -> Iterator[tuple[int, Any, int]]:
         """The records in an object: see `document`."""
-        self._take("{", "no object")
         if at == EACH:
-            yield from self._members("}", self._key)
+            yield from self._members("no object", "{")
             return
+        self._take("{", "no object")
         is_found = False
         others: list[Any] = []
         while self.peek() != "}":
@@ -583,12 +583,8 @@ class _Text:
             key = self._key()
             if key == at and not is_found:
                 is_found = True
-                if self.peek() == "{":
-                    self._take("{", "no object")
-                    yield from self._members("}", self._key)
-                else:
-                    self._take("[", f"no array and no object in {at!r}")
-                    yield from self._members("]", lambda: None)
+                opening = "{" if self.peek() == "{" else "["
+                yield from self._members(f"no array and no object in {at!r}", opening)
             else:
                 self._value()
                 others.append(key)

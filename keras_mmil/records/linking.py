@@ -271,10 +271,8 @@ class _Nest:
             [_at(self.tables[table], names) for names in columns]
             for table, columns in ((key.child, key.columns), (key.parent, key.ids))
         )
-        references, referred = (
-            np.zeros(len(referring[0]), np.int64),
-            np.zeros(len(ids[0]), np.int64),
-        )
+        references: Ints = np.zeros(len(referring[0]), np.int64)
+        referred: Ints = np.zeros(len(ids[0]), np.int64)
         refers = np.ones(len(references), bool)
         for column, id_, one, two in zip(referring, ids, key.columns, key.ids, strict=True):
             where = f"{_listed(key.child, [one])} -> {_listed(key.parent, [two])}"
@@ -407,7 +405,8 @@ def _numbered(
         for before, place in zip((references, referred), places, strict=True)
     ]
     _, numbers = np.unique(np.concatenate([[-1], *together]), return_inverse=True)  # from 0 again
-    return tuple(np.split(numbers[1:] - 1, [len(references)]))
+    numbers = numbers[1:] - 1
+    return numbers[: len(references)], numbers[len(references) :]
 
 
 def columns_of_table(

@@ -10,7 +10,7 @@ import warnings
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from keras_mmil.records import Files, Schema, json_files, plain
@@ -24,6 +24,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=6,
 )
+WIDE, FLOATS = (str(2**63), str(2**70)), ("0.5", "-0.0", "1e+300", "NaN")
 RECORDS = st.lists(st.dictionaries(KEYS, VALUES, max_size=3), min_size=1, max_size=8)
 
 
@@ -51,6 +52,9 @@ def test_files_hold_what_python_reads_in_them(ending, tmp_path, monkeypatch):
     def check(records):
         text = json.dumps(records, indent=1) if ending.startswith("json.") else lines(records)
         text = json.dumps(records) if ending == "json" else text
+        # Integers beyond int64 become floats beside floats, and stay exact in batches without.
+        is_wide, is_float = (any(x in text for x in some) for some in (WIDE, FLOATS))
+        assume(not (is_wide and is_float))
         with (gzip.open if ending.endswith("gz") else open)(path, "wb") as file:
             file.write(text.encode())
         assert_equal(Schema.infer(path), Schema.infer(json.loads(json.dumps(records))))
