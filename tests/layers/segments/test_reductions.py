@@ -79,7 +79,7 @@ def test_half_precision_mean_does_not_overflow():
 def test_weights_count_as_repetitions_also_in_the_gradient(name):
     """A bag {a: 2, b: 1} has the value and gradient of {a, a, b}."""
     values, weights, row_ids = example([3, 0, 2, 4])
-    values[-1] = values[-2]  # a tie, in every unit
+    values[-1], weights[-2:] = values[-2], (1, 3)  # a tie, in every unit
     times = weights.astype(int)
     compressed, upstream = (
         tf.Variable(values),
