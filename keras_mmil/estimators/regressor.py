@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from keras_mmil._support.checks import check_int
+from keras_mmil._support.numbers import number_text
 from keras_mmil._support.types import Array, Floats, Ints
 from keras_mmil.estimators._given import Target
 from keras_mmil.estimators.base import NestedEstimator
@@ -168,12 +169,13 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
 
 
 def _texts(edges: Floats) -> list[str]:
-    """Numbers between bins in six digits, or as many more as tell them apart."""
-    for digits in range(6, 17):
-        texts = [f"{edge:.{digits}g}" for edge in edges]
+    """Numbers between bins: whole ones, and others in six digits or as many as tell them apart."""
+    values = edges.tolist()
+    for digits in range(6, 18):
+        texts = [number_text(x if x.is_integer() else float(f"{x:.{digits}g}")) for x in values]
         if len(set(texts)) == len(texts):
-            return texts
-    return [repr(float(edge)) for edge in edges]
+            break
+    return texts
 
 
 def _moments(y: Floats, weights: Floats) -> tuple[float, float]:
