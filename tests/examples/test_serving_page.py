@@ -10,7 +10,10 @@ import pytest
 from service.demo import CUSTOMER
 from service.limits import Limits
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.* (has|have) nothing at :UserWarning"),  # as in the service
+]
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
 

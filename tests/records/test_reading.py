@@ -96,8 +96,8 @@ def leaf_by_loop(field, value):
         except ValueError:
             return math.nan
         return time.replace(tzinfo=time.tzinfo or datetime.UTC).timestamp()
-    if field.kind == "boolean" and value not in (0, 1):
-        return math.nan
+    if isinstance(value, str) or (field.kind == "boolean" and value not in (0, 1)):
+        return math.nan  # none of the texts here is a number, or a boolean
     return math.nan if value is None else float(np.float32(value))
 
 

@@ -421,6 +421,7 @@ def test_nothing_to_predict_from():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* nothing at :UserWarning")
 def test_values_that_the_schema_has_not_seen():
     model = shaken(records_model(SCHEMA, "churned", **SMALL))
     odd = [
