@@ -71,33 +71,25 @@ PARTS = st.tuples(
 )
 
 
-any_tensors = given(
-    parts=st.lists(PARTS, min_size=1, max_size=5),
-    n=st.integers(1, 20),
-    per_file=st.integers(1, 20),
-    batch_size=st.integers(1, 20),
-    pieces=st.lists(st.integers(0, 7), max_size=9),
-)
-
-
 @pytest.mark.slow
 @every_format
-@settings(max_examples=4)
-@any_tensors
-def test_any_tensors_are_read(format, parts, n, per_file, batch_size, pieces, tmp_path_factory):
-    check_tensors(format, parts, n, per_file, batch_size, pieces, tmp_path_factory)
+@pytest.mark.parametrize("n_examples", [4, pytest.param(30, marks=pytest.mark.nightly)])
+def test_any_tensors_are_read(format, n_examples, tmp_path_factory):
+    @settings(max_examples=n_examples)
+    @given(
+        parts=st.lists(PARTS, min_size=1, max_size=5),
+        n=st.integers(1, 20),
+        per_file=st.integers(1, 20),
+        batch_size=st.integers(1, 20),
+        pieces=st.lists(st.integers(0, 7), max_size=9),
+    )
+    def check(**drawn):
+        check_tensors(format, tmp_path_factory, **drawn)
+
+    check()
 
 
-@pytest.mark.slow
-@pytest.mark.nightly
-@every_format
-@settings(max_examples=30)
-@any_tensors
-def test_many_tensors_are_read(format, parts, n, per_file, batch_size, pieces, tmp_path_factory):
-    check_tensors(format, parts, n, per_file, batch_size, pieces, tmp_path_factory)
-
-
-def check_tensors(format, parts, n, per_file, batch_size, pieces, tmp_path_factory):
+def check_tensors(format, tmp_path_factory, parts, n, per_file, batch_size, pieces):
     x = {}
     for i, (depth, dtype, inner, seed) in enumerate(parts):
         part = nested(n, max(1, depth), seed, inner, dtype)
