@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from keras_mmil._support.types import Array, Floats, Ints
+from keras_mmil._support.arrow_lists import as_numpy
+from keras_mmil._support.types import Floats, Ints
 
 __all__ = ["FORMS", "MISSING", "candidates", "is_code", "parsed"]
 
@@ -61,7 +62,7 @@ def parsed(texts: pa.Array, form: str) -> Floats:
         one that is infinite as float32.
     """
     x = np.full(len(texts), math.nan)
-    at = np.flatnonzero(_as_numpy(pc.less_equal(pc.utf8_length(texts), _LONGEST)))
+    at = np.flatnonzero(as_numpy(pc.less_equal(pc.utf8_length(texts), _LONGEST)))
     if len(at):
         x[at] = _PARSED[form](pc.utf8_trim_whitespace(texts.take(pa.array(at))))
     return x
@@ -73,9 +74,9 @@ def candidates(texts: pa.Array) -> Ints:
     Args:
         texts: large strings, without nulls.
     """
-    at = np.flatnonzero(_as_numpy(pc.less_equal(pc.utf8_length(texts), _LONGEST)))
+    at = np.flatnonzero(as_numpy(pc.less_equal(pc.utf8_length(texts), _LONGEST)))
     some = texts if len(at) == len(texts) else texts.take(pa.array(at))
-    return at[_as_numpy(pc.match_substring_regex(pc.utf8_trim_whitespace(some), _BEGIN))]
+    return at[as_numpy(pc.match_substring_regex(pc.utf8_trim_whitespace(some), _BEGIN))]
 
 
 def is_code(text: str) -> bool:
@@ -90,7 +91,7 @@ def _numbers(texts: pa.Array, pattern: str) -> Floats:
     plain = pc.utf8_ltrim(pc.replace_substring(texts, ",", ""), "+")
     found = pc.if_else(is_number, plain, pa.scalar(None, plain.type)).cast(pa.float64())
     x = np.array(found.fill_null(math.nan))
-    is_whole = _as_numpy(pc.match_substring_regex(plain, _INTEGER))
+    is_whole = as_numpy(pc.match_substring_regex(plain, _INTEGER))
     x[(np.abs(x) > _LARGEST) | (is_whole & (np.abs(x) >= _EXACT))] = math.nan
     return x
 
@@ -98,12 +99,12 @@ def _numbers(texts: pa.Array, pattern: str) -> Floats:
 def _booleans(texts: pa.Array) -> Floats:
     index = pc.index_in(pc.utf8_lower(texts), pa.array(list(_WORDS), texts.type))
     values = np.array([*_WORDS.values(), math.nan])
-    return values[_as_numpy(index.fill_null(-1))]
+    return values[as_numpy(index.fill_null(-1))]
 
 
 def _times(texts: pa.Array, pattern: str, read: Callable[[str], float]) -> Floats:
     x = np.full(len(texts), math.nan)
-    at = np.flatnonzero(_as_numpy(pc.match_substring_regex(texts, pattern)))
+    at = np.flatnonzero(as_numpy(pc.match_substring_regex(texts, pattern)))
     x[at] = [read(text) for text in texts.take(pa.array(at)).to_pylist()]
     return x
 
@@ -135,10 +136,6 @@ def _of_parts(text: str, pattern: re.Pattern[str], is_month_first: bool) -> floa
         ).timestamp()
     except (OverflowError, ValueError):
         return math.nan
-
-
-def _as_numpy(array: pa.Array) -> Array:
-    return array.to_numpy(zero_copy_only=False)
 
 
 def _dates(pattern: str, is_month_first: bool) -> Callable[[pa.Array], Floats]:
