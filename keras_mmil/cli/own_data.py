@@ -1,6 +1,5 @@
 """Own records, with what is to be predicted of them, divided for training, validation and test."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,14 +17,13 @@ from keras_mmil.cli.splitting import Split, at_random, by_group, by_time
 from keras_mmil.cli.train_options import TrainSettings
 from keras_mmil.records import Schema, arrow
 from keras_mmil.records.columns import numbers_at, values_at
-from keras_mmil.records.paths import alternative, child
+from keras_mmil.records.paths import alternative, child, place
 
 __all__ = ["OwnData"]
 
 _LEAST = 10  # records
 _FEW = 10  # different integers that may well be classes
 _MOST_SHOWN = 8  # classes
-_OF_TYPE = re.compile(r"<\w+>$")  # of a path, where there are values of several types
 _PARTS = ("training", "validation", "test")
 
 
@@ -90,7 +88,7 @@ class OwnData:
         train = self.take(self.split.train)
         schema = Schema.infer(train, self.schema.choices, self.schema.links)
         for path, kind in self.schema.choices.items():
-            plain = _OF_TYPE.sub("", path)
+            plain = place(path)
             if plain != path and plain in schema and path == alternative(plain, schema[plain].type):
                 schema[plain] = kind  # as values of the other types are in other parts alone
         return schema
@@ -147,7 +145,7 @@ class _Reader:
         about.append(f"Parts: {sizes}; {how}")
         name = Path(settings.data).name
         # Those that are left have values of one type there, and so a plain path.
-        target = _OF_TYPE.sub("", settings.target)
+        target = place(settings.target)
         return make(name, self.records, schema, target, is_number, split, tuple(about))
 
     def _with_paths(self) -> TrainSettings:
@@ -326,9 +324,9 @@ def _classes(values: pa.Array) -> tuple[list[Any], Ints]:
     encoded = pc.dictionary_encode(values)
     names = encoded.dictionary.to_pylist()
     order = sorted(range(len(names)), key=names.__getitem__)
-    place = np.empty(len(names), np.int64)
-    place[order] = np.arange(len(names))
-    return [names[i] for i in order], place[np.asarray(encoded.indices)]
+    rank = np.empty(len(names), np.int64)
+    rank[order] = np.arange(len(names))
+    return [names[i] for i in order], rank[np.asarray(encoded.indices)]
 
 
 def _at_most(limit: int, part: Ints, random: np.random.Generator) -> Ints:

@@ -20,6 +20,7 @@ from keras_mmil.estimators._rules import Interpreted
 from keras_mmil.estimators._training import divided, trained
 from keras_mmil.functional.seeds import alone, seeded
 from keras_mmil.records import Schema
+from keras_mmil.records.paths import place
 from keras_mmil.zoo.records import Labels, records_model
 
 __all__ = ["NestedEstimator"]
@@ -279,11 +280,9 @@ class NestedEstimator(Interpreted):
     def _drop_other_types(self) -> None:
         """Drop the values of other types that are where a target of one type is."""
         for target in [self.target_] if isinstance(self.target_, str) else self.target_ or []:
-            place, _, type_ = target.rpartition("<")
-            if type_.endswith(">"):
-                others = [each.path for each in self.schema_ if each.path.startswith(f"{place}<")]
-                for path in set(others) - {target}:
-                    self.schema_.drop(path)
+            others = [each.path for each in self.schema_ if place(each.path) == place(target)]
+            for path in set(others) - {target}:
+                self.schema_.drop(path)
 
     def _encode(self, y: Array, weights: Floats) -> tuple[Labels, Array]:
         """What is to be predicted, and the labels as the network takes them."""

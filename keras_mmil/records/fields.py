@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keras_mmil._support.numbers import number_text, time_text
-from keras_mmil.records import kinds
+from keras_mmil.records import kinds, paths
 from keras_mmil.records.kinds import Decision
 from keras_mmil.records.paths import alternative, child, item, position
 from keras_mmil.records.statistics import Bags, Observed, Records, Scalar, Seen, Values
@@ -56,6 +56,11 @@ class Field:
     chosen_at: str = ""
     form: str = ""
     texts: Values | None = None
+
+    @property
+    def place(self) -> str:
+        """The path of where it is, alone or beside fields of values of other types."""
+        return paths.place(self.chosen_at or self.path)
 
     @property
     def values(self) -> Values | None:

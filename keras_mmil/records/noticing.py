@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from keras_mmil.records.fields import Field
 
-__all__ = ["Noticed", "place_of"]
+__all__ = ["Noticed"]
 
 _CHANCE = 0.005  # at most, that a part which is nowhere is so by chance
 _N_SHOWN = 12
@@ -49,10 +49,10 @@ class Noticed:
             n: how often something could be there.
             n_there: how often something is.
         """
-        name = place_of(fields)
-        place = self.places.setdefault(name, _Place())
-        place.n += n
-        place.n_there += n_there
+        name = fields[0].place
+        counts = self.places.setdefault(name, _Place())
+        counts.n += n
+        counts.n_there += n_there
         if name not in self._usual:
             is_quiet = any(each.path in self.quiet for each in fields)
             self._usual[name] = 0.0 if is_quiet else _usual_share(fields)
@@ -71,10 +71,10 @@ class Noticed:
             )
         nowhere = [
             f"{name!r} (expected in {100 * self._usual[name]:.3g} %)"
-            for name, place in self.places.items()
-            if place.n
-            and not place.n_there
-            and (1 - self._usual[name]) ** min(place.n, self.n_records) < _CHANCE
+            for name, counts in self.places.items()
+            if counts.n
+            and not counts.n_there
+            and (1 - self._usual[name]) ** min(counts.n, self.n_records) < _CHANCE
         ]
         if nowhere:
             who = (
@@ -86,12 +86,6 @@ class Noticed:
                 "Such parts count as missing; if they have other names here, rename them.",
                 stacklevel=stacklevel,
             )
-
-
-def place_of(fields: Sequence[Field]) -> str:
-    """The path of a place, of which there may be one field for each type of its values."""
-    first = fields[0].chosen_at or fields[0].path
-    return first if len(fields) == 1 else first.removesuffix(f"<{fields[0].type}>")
 
 
 def _usual_share(fields: Sequence[Field]) -> float:

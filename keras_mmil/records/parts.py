@@ -7,7 +7,7 @@ from functools import cached_property
 from keras_mmil.records import kinds
 from keras_mmil.records.choices import by_choice, by_path, check
 from keras_mmil.records.fields import Field, tree, walk
-from keras_mmil.records.paths import alternative, item
+from keras_mmil.records.paths import alternative, item, place
 from keras_mmil.records.showing import as_html, as_text
 from keras_mmil.records.statistics import TYPES, Observed
 
@@ -87,7 +87,7 @@ class Parts:
             return ""
         dropped = (part for part in self if part.kind == "dropped" and _is_in(path, part))
         around = next(dropped).path
-        chosen = around if around in self._choices else around.rpartition("<")[0]
+        chosen = around if around in self._choices else place(around)
         return f", which is in {around!r}, dropped by the choice {chosen!r}: 'dropped'"
 
     def __setitem__(self, path: str, kind: str) -> None:

@@ -3,10 +3,11 @@
 import json
 import re
 
-__all__ = ["ITEM", "alternative", "child", "item", "position"]
+__all__ = ["ITEM", "alternative", "child", "item", "place", "position"]
 
 ITEM = "[]"
 _PLAIN = re.compile(r'[^\s."\[\]<>]+')
+_TYPE = re.compile(r"<\w+>$")
 
 
 def child(path: str, name: str) -> str:
@@ -35,3 +36,12 @@ def position(path: str, index: int) -> str:
 def alternative(path: str, type_: str) -> str:
     """The path of the values of one type, where values of several types have been seen."""
     return f"{path}<{type_}>"
+
+
+def place(path: str) -> str:
+    """The path without the type, if it has one: where values of several types are.
+
+    >>> place("rating<number>"), place("rating")
+    ('rating', 'rating')
+    """
+    return _TYPE.sub("", path)

@@ -12,7 +12,7 @@ from keras_mmil._support.types import Array
 from keras_mmil.records import arrow, keyed, leaves
 from keras_mmil.records.columns import columns_of, columns_of_lists
 from keras_mmil.records.fields import Field
-from keras_mmil.records.noticing import Noticed, place_of
+from keras_mmil.records.noticing import Noticed
 from keras_mmil.records.parquet import Wanted
 from keras_mmil.records.sources import Batch
 
@@ -113,7 +113,7 @@ class Reader:
         """The positions of vectors."""
         columns, n_others = ({}, 0) if lists is None else columns_of_lists(lists, part)
         if n_others:
-            self.noticed.unseen[place_of([part]), part.kind, "lists of other lengths"] += n_others
+            self.noticed.unseen[part.place, part.kind, "lists of other lengths"] += n_others
         places: dict[str, list[Field]] = {}
         for each in part.parts:
             places.setdefault(each.name, []).append(each)
@@ -181,7 +181,7 @@ class Reader:
             piece = leaves.read(part, arrays, levels.n, exact=part.path in self.exact)
             n_lost, what = leaves.lost(part, arrays, piece)
             if n_lost:
-                self.noticed.unseen[place_of([part]), part.kind, what] += n_lost
+                self.noticed.unseen[part.place, part.kind, what] += n_lost
             self.values.setdefault(part.path, []).append(piece)
             self.bags_around[part.path] = levels.paths
         return n_there
@@ -217,12 +217,12 @@ class Reader:
             at = np.flatnonzero(arrow.as_numpy(array.is_valid()))
         if not len(at):
             return 0
-        place, expected = place_of(fields), " or ".join(map(_in_words, fields))
+        name, expected = fields[0].place, " or ".join(map(_in_words, fields))
         if self.unseen == "missing":
-            self.noticed.unseen[place, expected, f"{type_}s"] += len(at)
+            self.noticed.unseen[name, expected, f"{type_}s"] += len(at)
             return len(at)
         where = "" if self._batch is None else self._batch.named(levels.record_of(int(at[0])))
-        raise ValueError(f"Expected {expected} at {place!r}. Received: a {type_} there, in {where}")
+        raise ValueError(f"Expected {expected} at {name!r}. Received: a {type_} there, in {where}")
 
 
 def _in_words(part: Field) -> str:
