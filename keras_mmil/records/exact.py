@@ -14,6 +14,7 @@ __all__ = ["WIDE", "beyond_int64", "comparable"]
 WIDE = pa.decimal256(76, 0)  # the widest integers
 _WHOLE = 2.0**53  # up to there floats tell integers apart
 _INTEGER = "^(0|-?[1-9][0-9]*)$"  # as an integer is written
+_PREFIX = "^.*[/:]"  # such as "Encounter/", of references in FHIR
 _UNITS = ("s", "ms", "us", "ns")
 
 
@@ -21,7 +22,8 @@ def comparable(one: pa.Array, two: pa.Array, where: str) -> tuple[pa.Array, pa.A
     """Two arrays as arrays of one type, whose values are equal only where the given ones are.
 
     Args:
-        one, two: numbers, texts, times or booleans. Null, NaN and infinite are missing.
+        one: what refers: numbers, texts, times or booleans. Null, NaN and infinite are missing.
+        two: what it refers to, likewise.
         where: what they are, for errors: a column and what it refers to.
 
     Raises:
@@ -29,7 +31,9 @@ def comparable(one: pa.Array, two: pa.Array, where: str) -> tuple[pa.Array, pa.A
         ValueError: if a float may stand for several numbers, or numbers have too many digits.
 
     Warns:
-        UserWarning: if texts are compared with integers: all of them are written as such.
+        UserWarning: if texts are compared with integers: all of them are written as such; and if
+            texts that refer are compared without what all of them begin with, such as
+            "Encounter/": none of them is referred to as it is.
     """
     found = [arrow.alternatives(array, where) for array in (one, two)]
     types = list(dict.fromkeys(type_ for each in found for type_ in each))
@@ -49,7 +53,7 @@ def comparable(one: pa.Array, two: pa.Array, where: str) -> tuple[pa.Array, pa.A
         pa.nulls(len(given), type_) if array is None else next(left)
         for given, array in zip((one, two), arrays, strict=True)
     )
-    return one, two
+    return (_without_prefix(one, two, where) if types == ["text"] else one), two
 
 
 def beyond_int64(array: pa.Array) -> bool:
@@ -106,6 +110,24 @@ def _texts(arrays: list[pa.Array], where: str) -> list[pa.Array]:
         values = part.values.cast(pa.large_string())
         found.append(values if part.at is None else arrow.spread(values, part.at, len(array)))
     return found
+
+
+def _without_prefix(references: pa.Array, ids: pa.Array, where: str) -> pa.Array:
+    """The references without what all begin with, if as they are none is to any of the ids."""
+    if pc.any(pc.is_in(references, value_set=ids.drop_null()), min_count=0).as_py():
+        return references
+    ends = pc.replace_substring_regex(references, _PREFIX, "")
+    if not pc.any(pc.is_in(ends, value_set=ids.drop_null()), min_count=0).as_py():
+        return references
+    lengths = pc.subtract(pc.utf8_length(references), pc.utf8_length(ends)).drop_null()
+    prefix = pc.utf8_slice_codeunits(references.drop_null(), 0, lengths[0].as_py()).unique()
+    if len(prefix) > 1 or len(lengths.unique()) > 1:
+        return references
+    warnings.warn(
+        f"References are compared without {prefix[0].as_py()!r}, which all begin with: {where}.",
+        stacklevel=2,
+    )
+    return ends
 
 
 def _numbers(arrays: list[pa.Array], where: str) -> list[pa.Array]:

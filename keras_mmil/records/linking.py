@@ -39,7 +39,7 @@ def link(
 
     Keys are compared exactly: integers of any width, decimals, texts, times or booleans. Floats
     are, as long as they tell numbers apart; texts such as "12" refer to integers where all of the
-    column are such, with a warning.
+    column are such, and texts such as "Encounter/p1" to "p1" where all begin so, with a warning.
 
     Args:
         tables: dict from names to tables: DataFrames, Arrow Tables, lists of dicts, dicts of
@@ -64,8 +64,8 @@ def link(
             names the tables.
 
     Warns:
-        UserWarning: of orphans that are left out, texts that refer to integers, and tables that
-            are named otherwise as a column has their name.
+        UserWarning: of orphans that are left out, texts that refer to integers or begin with a
+            common prefix, and tables that are named otherwise as a column has their name.
 
     Example:
 

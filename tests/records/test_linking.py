@@ -347,6 +347,30 @@ def test_texts_join_integers_where_all_are_integers():
             link(tables, "parents", keys)
 
 
+def test_a_prefix_of_all_references_is_left_out_where_none_is_referred_to_with_it():
+    keys = [("visits.patient", "patients.id")]
+    patients = [{"id": "p1"}, {"id": "p2"}, {"id": None}]
+
+    def joined(*references):
+        tables = {"patients": patients, "visits": [{"patient": x} for x in references]}
+        return [len(each["visits"]) for each in link(tables, "patients", keys, "drop").to_pylist()]
+
+    with pytest.warns(UserWarning, match="without 'Patient/', .*: visits.patient -> patients.id"):
+        assert joined("Patient/p1", "Patient/p2", "Patient/p1") == [2, 1, 0]
+    with pytest.warns(UserWarning, match="without 'urn:uuid:'"):
+        assert joined("urn:uuid:p2") == [0, 1, 0]
+    for references in (
+        ["Patient/p1", "Person/p1"],  # may be others
+        ["Patient/p1", "patient/p1"],
+        ["Patient/p1", "p1"],
+        ["Patient/p3"],
+    ):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            assert sum(joined(*references)) == references.count("p1")
+        assert not any("without" in str(each.message) for each in seen)
+
+
 def test_keys_of_several_columns(tmp_path):
     random = np.random.default_rng(0)
     shops = [2**60 + 1, 2**60 + 2, 3]
@@ -399,10 +423,8 @@ def test_keys_in_records():
     schema = Schema.infer(records)
     assert schema["visits.for.patient"].why == "key to patients.identifier.value"
     assert schema["identifier.value"].why == "key of patients"
-    tables["visits"] = [{"for": {"patient": f"Patient/p{i}"}, "n": i} for i in (1, 2)]
-    with pytest.raises(
-        ValueError, match=r"'Patient/p1', .* \(patients.identifier.value has 'p1', "
-    ):
+    tables["visits"] = [{"for": {"patient": f"Person/x{i}"}, "n": i} for i in (1, 2)]
+    with pytest.raises(ValueError, match=r"'Person/x1', .* \(patients.identifier.value has 'p1', "):
         link(tables, "patients", keys)
 
 
