@@ -68,7 +68,7 @@ class Refitter:
         self._levels, self._task, self._progress = levels, task, Progress(verbose)
         self._clusters = all_clusters(levels)
         options = tuple(range(c.n_clusters, c.n_clusters + 1) for c in self._clusters)
-        self._settings = replace(task.settings, options=options, fixed=True)
+        self._settings = replace(task.settings, options=options)
         self.predicted = classify(levels, task.target, self._observe(task.x_valid))[0]
         self._n_top_bags = 0
         self._samples, self._nestings, self._kept = self._capture()

@@ -19,7 +19,7 @@ from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.fitting.label import LabelledBags, Labelling, label
 from keras_mmil.interpretation.fitting.levels import make_levels
 from keras_mmil.interpretation.fitting.plan import Plan, make_plan
-from keras_mmil.interpretation.fitting.preparation import Task
+from keras_mmil.interpretation.fitting.preparation import Task, check_rows
 from keras_mmil.interpretation.fitting.progress import Progress
 from keras_mmil.interpretation.fitting.sample import Sampled, Sampling, WeightedRows
 from keras_mmil.interpretation.fitting.search import GridPoint, Trees
@@ -146,9 +146,7 @@ class Fitter:
 
     def _possible(self, samples: Sequence[WeightedRows]) -> list[Sequence[int]]:
         """The numbers of clusters of each level to try that the data allow."""
-        self._settings.check_rows(
-            [len(sample.rows) for sample in samples], any(self._network.has_fields)
-        )
+        check_rows(self._network, [len(sample.rows) for sample in samples])
         possible: list[Sequence[int]] = []
         for level, (sample, wanted) in enumerate(zip(samples, self._settings.options, strict=True)):
             # One cluster, which no rule tests, stands for the rows of a level that has none.

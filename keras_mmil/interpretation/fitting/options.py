@@ -10,7 +10,6 @@ from keras_mmil._support.checks import check_int, check_number, is_int
 from keras_mmil._support.types import Array
 from keras_mmil.interpretation.network.targets import TargetChoice
 from keras_mmil.interpretation.rules import features as kinds
-from keras_mmil.interpretation.rules.level import level_symbol
 
 __all__ = [
     "ONE_STANDARD_ERROR",
@@ -71,14 +70,12 @@ class Settings:
     Attributes:
         options: numbers of clusters to try, for each level. They may be far more than the data have
             rows.
-        fixed: whether the numbers of clusters were given, so that there is nothing to search.
         seed: decides all that is random.
         metric, features, instances, class_names, max_depth, ccp_alpha, tolerance, n_init, max_rows,
             max_top_bags, batch_size, n_jobs: see `Explainer`.
     """
 
     options: tuple[range, ...]
-    fixed: bool
     seed: int
     metric: str
     features: str | Sequence[str]
@@ -92,23 +89,6 @@ class Settings:
     max_top_bags: int
     batch_size: int
     n_jobs: int | None
-
-    def check_rows(self, n_rows: Sequence[int], has_fields: bool) -> None:
-        """Raise ValueError if there are too few rows to cluster.
-
-        Levels without rows are left out of the rules, unless that leaves nothing.
-
-        Args:
-            n_rows: at each level.
-            has_fields: whether records of any kind have fields.
-        """
-        is_nothing = not has_fields and not any(n_rows)
-        for level, (n, wanted) in enumerate(zip(n_rows, self.options, strict=True)):
-            if is_nothing or (self.fixed and 0 < n < wanted[0]):
-                raise ValueError(
-                    f"Expected at least {wanted[0]} rows to cluster at level "
-                    f"{level_symbol(level)!r}. Received: {n}, n_clusters={wanted[0]}"
-                )
 
 
 def check_arguments(explainer: Arguments) -> None:
@@ -171,7 +151,6 @@ def make_settings(explainer: Arguments, n_levels: int) -> Settings:
         ks = tuple(range(2, limit + 1) for limit in limits)
     return Settings(
         options=ks,
-        fixed=explainer.n_clusters is not None,
         seed=seed,
         metric=explainer.metric,
         features=explainer.features,

@@ -1,5 +1,6 @@
 """What there is to fit, checked before any work is done."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import keras
@@ -12,7 +13,7 @@ from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.network.nesting import clustered_weights
 from keras_mmil.interpretation.network.targets import Target, resolve_target
 
-__all__ = ["Task", "check_data", "prepare"]
+__all__ = ["Task", "check_data", "check_rows", "prepare"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,24 +80,34 @@ def prepare(
 
 
 def check_data(task: Task) -> None:
-    """Run the network on a batch, or on as many as it takes to have rows for all clusters.
+    """Run the network on a batch, or on as many as it takes to find something for rules.
 
     Raises:
-        ValueError: if there is nothing to read rules from, or there are fewer rows than the
-            clusters that were asked for; if the bags of a bag-layer are not the rows of the next;
-            or if the target is a function that does not return labels.
+        ValueError: if there is nothing to read rules from; if the bags of a bag-layer are not the
+            rows of the next; or if the target is a function that does not return labels.
     """
-    network, target, settings = task.network, task.target, task.settings
+    network, target = task.network, task.target
     for batch in network.batches(task.x_valid.batches()):
         target.labels(batch.outputs)
         break
-    has_fields = any(network.has_fields)
     n_rows = np.zeros(len(network.layers), int)
     for batch in network.batches(task.x.batches()):
         target.labels(batch.outputs)
         weights = clustered_weights(batch.nestings, network.parents, network.has_fields)
         n_rows += np.array([np.count_nonzero(each) for each in weights], int)
-        is_enough = n_rows >= [numbers[0] for numbers in settings.options]
-        if is_enough.all() if settings.fixed else has_fields or n_rows.any():
+        if any(network.has_fields) or n_rows.any():
             return
-    settings.check_rows(n_rows.tolist(), has_fields)
+    check_rows(network, n_rows)
+
+
+def check_rows(network: Network, n_rows: Iterable[int]) -> None:
+    """Raise ValueError if all bags are empty, and nothing else is there to read rules from.
+
+    Levels without rows are left out of the rules, unless that leaves nothing.
+
+    Args:
+        network: what rules are read from.
+        n_rows: at each level.
+    """
+    if not any(network.has_fields) and not any(n_rows):
+        raise ValueError("Expected members in some of the bags. Received: x with empty bags alone")

@@ -132,9 +132,10 @@ def test_warning_where_clusters_are_more_than_points():
         fit = quick_explainer(max_clusters=5, target=target).fit(model, x, x)
     assert {one.filename for one in caught} == {__file__}  # the line that calls `fit`
     assert {point.n_clusters for point in fit.grid_} == {(2,), (3,)}
-    with pytest.warns(UserWarning, match="4 clusters"):
-        fit = quick_explainer(n_clusters=4, target=target).fit(model, x, x)
-    assert fit.n_clusters_ == (3,)
+    for few in (x, x[8:11]):  # with fewer rows than clusters, too
+        with pytest.warns(UserWarning, match="4 clusters"):
+            fit = quick_explainer(n_clusters=4, target=target).fit(model, few, few)
+        assert fit.n_clusters_ == (len(np.unique(few.numpy(), axis=0)),)
 
 
 @pytest.mark.parametrize("limit", [10**9, np.int64(10**12), (10**30,)])

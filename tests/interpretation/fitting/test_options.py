@@ -19,7 +19,6 @@ from keras_mmil.layers import BagLayer
         ({"max_clusters": 2.5}, "max_clusters=2.5"),
         ({"n_clusters": 0}, "n_clusters=0"),
         ({"n_clusters": ("3",)}, r"n_clusters=\('3',\)"),
-        ({"n_clusters": 1000}, r"at least 1000 rows to cluster at level 'u'.*n_clusters=1000"),
         ({"features": "presence"}, "features='presence'"),
         ({"features": ("count", "count")}, r"features=\('count', 'count'\)"),
         ({"features": 3}, "features=3"),
