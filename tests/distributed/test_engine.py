@@ -24,16 +24,15 @@ BLOCKS = 13  # of 8 rows or fewer
 @pytest.fixture(scope="module", autouse=True)
 def _ray():
     """Ray with four cores, whatever there are, and nothing that is reached from elsewhere."""
-    before = os.environ.get("RAY_USAGE_STATS_ENABLED")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = pytest.importorskip("ray", reason="needs Ray: pip install 'keras-mmil[ray]'")
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)
-    yield
-    ray.shutdown()
-    if before is None:
-        del os.environ["RAY_USAGE_STATS_ENABLED"]
-    else:
-        os.environ["RAY_USAGE_STATS_ENABLED"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")  # else they wait for all other tests
+        ray.init(
+            num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=10**8
+        )
+        yield
+        ray.shutdown()
 
 
 def predict(saved, out, **arguments):
