@@ -1,20 +1,18 @@
 """Texts that hold numbers, booleans and times, compared with Python's own readers."""
 
 import datetime
-import json
 import math
-import os
-import subprocess
 import sys
-from pathlib import Path
+import time
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from keras_mmil.records.forms import FORMS, is_code, parsed
+from keras_mmil.records.observing import observe
+from keras_mmil.records.plain import to_arrow
 
-ROOT = Path(__file__).resolve().parents[2]
 UTC = datetime.UTC
 NUMBERS = ["0", "12.50", "-3", "+4", " 7 ", ".5", "5.", "1e3", "-1.5E-3", "9007199254740991"]
 NO_NUMBERS = ["", "PL", "\\N", "007", "-01", "4,762", "1_000", "0x10", "nan", "inf", "1e39", "1 2"]
@@ -93,36 +91,31 @@ def test_nothing_is_read_of_no_texts():
         assert parsed(pa.array([], pa.large_string()), form).tolist() == []
 
 
-TIMES = """
-import pyarrow as pa, datetime
-from keras_mmil.records.forms import parsed
-from keras_mmil.records.observing import observe
-texts = ["2020-07-01", "2020-07-01T05:06", "2020-07", "2020-07-01T05:00Z"]
-found = parsed(pa.array(texts, pa.large_string()), "time").tolist()
-found += parsed(pa.array(["7/1/2020 5:06", "7/31/2020"], pa.large_string()), "month first").tolist()
-found += parsed(pa.array(["31/7/2020"], pa.large_string()), "day first").tolist()
-from keras_mmil.records.plain import to_arrow
-for value in (datetime.datetime(2020, 7, 1, 5, 6), datetime.date(2020, 7, 1)):
-    found.append(observe(to_arrow([value])).by_type["time"].largest)
-print(found)
-"""
+@pytest.fixture(params=["Asia/Kolkata", "America/New_York"])
+def _zone(request, monkeypatch):
+    """A zone of the machine's, and then the one that it was in."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a process keeps its zone there")
+@pytest.mark.usefixtures("_zone")
 def test_times_without_a_zone_are_utc_wherever_they_are_read():
-    def read(zone):
-        run = subprocess.run(
-            [sys.executable, "-c", TIMES],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "TZ": zone, "PYTHONPATH": str(ROOT)},
-            check=True,
-        )
-        return json.loads(run.stdout)
+    def read(form, *texts):
+        return parsed(pa.array(texts, pa.large_string()), form).tolist()
+
+    def as_observed(value):
+        return observe(to_arrow([value])).by_type["time"].largest
 
     july = datetime.datetime(2020, 7, 1, tzinfo=UTC).timestamp()
     minutes, days = 60, 86_400
-    expected = [july, july + 306 * minutes, july, july + 300 * minutes]
-    expected += [july + 306 * minutes, july + 30 * days, july + 30 * days]
-    expected += [july + 306 * minutes, july]
-    assert read("Asia/Kolkata") == read("America/New_York") == expected
+    day = july, july + 306 * minutes, july, july + 300 * minutes
+    texts = "2020-07-01", "2020-07-01T05:06", "2020-07", "2020-07-01T05:00Z"
+    assert read("time", *texts) == [*day]
+    assert read("month first", "7/1/2020 5:06", "7/31/2020") == [day[1], july + 30 * days]
+    assert read("day first", "31/7/2020") == [july + 30 * days]
+    assert as_observed(datetime.datetime(2020, 7, 1, 5, 6)) == day[1]
+    assert as_observed(datetime.date(2020, 7, 1)) == july

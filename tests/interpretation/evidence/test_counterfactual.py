@@ -126,7 +126,7 @@ def test_of_records(churn_explainer):
 
     donors = part(40, 60)
     n_found = 0
-    for i in range(8):
+    for i in range(4):
         found = churn_explainer.counterfactual(part(i, i + 1), donors)
         if found.found and found.network_agrees:
             n_found += 1
@@ -139,7 +139,7 @@ def test_of_records(churn_explainer):
                     customers[40 + p[0]][path][p[1]] for layer, p in found.added if layer == at
                 ]
             assert churns(customer) != churns(customers[i])
-    assert n_found > 2
+    assert n_found > 1
     churning = next(i for i, customer in enumerate(customers) if churns(customer))
     nested = churn_explainer.counterfactual(part(churning, churning + 1), level="orders.items")
     assert nested.found

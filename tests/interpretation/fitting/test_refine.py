@@ -69,6 +69,7 @@ def test_climbs_to_a_single_peak(peak):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # above, the same search without a network
 def test_an_explainer_with_many_clusters():
     """Points of nine places; of which some make a bag positive: more clusters say more."""
     rng = np.random.default_rng(0)

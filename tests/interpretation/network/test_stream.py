@@ -50,7 +50,9 @@ def assert_equal_labels(ours, theirs):
 @pytest.mark.parametrize(
     "form",
     [
-        pytest.param(form, marks=[pytest.mark.nightly] * (form in ("one level", "dense", "ids")))
+        pytest.param(
+            form, marks=[pytest.mark.nightly] * (form in ("one level", "dense", "ids", "texts"))
+        )
         for form in FORMS
     ],
 )

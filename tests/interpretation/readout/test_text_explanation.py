@@ -228,16 +228,16 @@ def test_an_empty_text():
 def trained(request, tmp_path_factory):
     """An explainer that reads texts, the same for ids, and the corpus."""
     keras.utils.set_random_seed(0)
-    (texts, y), _, (test, _) = synthetic.load_reviews(n_train=200, n_test=30)
+    (texts, y), _, (test, _) = synthetic.load_reviews(n_train=120, n_test=30)
     corpus = Corpus.from_texts(texts, splitter="core", verbose=0)
     build = getattr(zoo, request.param)
     units = (8, 8) if request.param == "imdb_mmil" else (8,)
     model = build(len(corpus.vocabulary), filters=8, bag_units=units, learning_rate=0.02, dropout=0)
     x = corpus.trigrams()
     x = x if len(units) == 2 else x.merge_dims(1, 2)
-    model.fit(x, y, epochs=12, batch_size=50, verbose=0)
+    model.fit(x, y, epochs=12, batch_size=40, verbose=0)
     reader = zoo.imdb.with_text(model, corpus.vocabulary, corpus.splitter)
-    explainer = Explainer(max_clusters=3, verbose=0).fit(reader, texts[:150], texts[150:])
+    explainer = Explainer(max_clusters=3, verbose=0).fit(reader, texts[:80], texts[80:])
     folder = tmp_path_factory.mktemp("rules")
     explainer.save(folder)
     return explainer, Explainer.load(folder, model), corpus, x, test
