@@ -211,6 +211,7 @@ PARTS = [*"aBéà日яß😀\u0301", *".!?,;'\u2019\"-/_\0", *" \n\t\u00a0\u200d
 
 
 @pytest.mark.slow
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
 def test_tokens_are_those_of_a_loop_over_characters(one):
     for splitter in text.SPLITTERS:

@@ -28,6 +28,7 @@ def test_clouds_for_validation_are_not_learned_from(levers):
     assert len(y) == 32
 
 
+@pytest.mark.nightly
 def test_levers_are_recorded(levers, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["levers.py"])
     built = []

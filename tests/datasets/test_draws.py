@@ -8,7 +8,7 @@ from keras_mmil.datasets import _draws, mnist
 
 @pytest.mark.slow
 def test_labels_that_cannot_be_had(monkeypatch):
-    monkeypatch.setattr(_draws, "_CANDIDATES", 100)
+    monkeypatch.setattr(_draws, "_CANDIDATES", 10)
     with pytest.raises(
         ValueError, match=r"1 top-bags .*Received: a top-bag of 200 members for label 0"
     ):

@@ -336,6 +336,7 @@ def load():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # the fuzz tests damage caches, too
 def test_damaged_caches_are_made_anew(archive, load, tmp_path):
     damage.check_caches(tmp_path / "keras", load, n_files=6, n=1)
 

@@ -101,6 +101,7 @@ def test_predictions_where_an_actor_is_killed(saved, here, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # above, predictions
 def test_rules_where_an_actor_is_killed(saved, here, tmp_path):
     with killing("_Actor.answer", lambda: True) as killed:
         ours = fit_rules(saved, actors=2)

@@ -128,7 +128,6 @@ def several():
 # The model; what `serve` takes; the inputs by name; and all inputs where some are optional.
 CASES = {
     "vectors": (on_vectors, vectors, lambda: {"bags": vectors()}, None),
-    "ids": (on_ids, ids, lambda: {"bags": ids()}, lambda: Bags.from_ragged(ids()).inputs),
     "ids and fields": (
         on_ids_and_fields,
         lambda: {"bags": ids(), "fields": fields()},
@@ -221,7 +220,7 @@ def check_flat(found, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["vectors", "ids", "ids and fields"])
+@pytest.mark.parametrize("case", ["vectors", "ids and fields"])
 def test_models_of_one_dense_output(served, case):
     outputs, expected = served[case]
     name = "top" if case == "vectors" else "score"

@@ -78,17 +78,16 @@ def test_rows_of_equal_hashes_are_told_apart(mix, monkeypatch):
     assert DistinctRows()(same)[1].numpy().tolist() == [0, 0, 0]  # these are equal
 
 
-@pytest.mark.slow
 def test_hashes_of_many_rows_do_not_collide():
     """Rows of small numbers, as data have them, differ in few bits."""
-    grid = np.stack(np.meshgrid(*[np.arange(32)] * 4, indexing="ij")).reshape(4, -1)
+    grid = np.stack(np.meshgrid(*[np.arange(20)] * 4, indexing="ij")).reshape(4, -1)
     for dtype in ("int32", "int64", "float32", "float64"):
         columns = [tf.constant(x.astype(dtype)) for x in grid]
         hashes = _hashing.hash_rows(columns).numpy()
         assert len(np.unique(hashes)) == grid.shape[1]
         for shift in (0, 20, 48):  # no part of the bits is poor
             n = len(np.unique(hashes >> shift & 0xFFFF))
-            assert n > 0.99 * 2**16
+            assert n > 0.99 * 2**16 * (1 - np.exp(-(grid.shape[1] / 2**16)))
     assert len(np.unique(_hashing.mix(tf.range(-(2**16), 2**16, dtype=tf.int64)))) == 2**17
 
 
