@@ -96,7 +96,10 @@ def with_random_weights(model):
 CASES = [(small_images, images), (small_texts, trigrams)]
 
 
-@pytest.fixture(params=CASES, ids=["images", "trigrams"])
+@pytest.fixture(
+    params=[CASES[0], pytest.param(CASES[1], marks=[pytest.mark.slow, pytest.mark.nightly])],
+    ids=["images", "trigrams"],
+)
 def case(request):
     return request.param
 

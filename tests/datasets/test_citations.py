@@ -297,7 +297,7 @@ def test_weights_of_words_enter_the_bags(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["mmil", "mil"])
+@pytest.mark.parametrize("model", [pytest.param("mmil", marks=pytest.mark.nightly), "mil"])
 def test_a_network_of_papers_with_weights_trains(folder, model):
     """PubMed's form: the weights of its words reach the bag-layers."""
     write(folder, "pubmed", **contents(WORDS * 0.25))

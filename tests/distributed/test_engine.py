@@ -146,6 +146,7 @@ def test_any_number_of_actors(saved, here, tmp_path, actors):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # above, predictions
 def test_explanations(saved, rules, here, tmp_path):
     explain(saved, rules, tmp_path / "out", actors=2)
     assert_same_tables(tmp_path / "out", here[0] / "explain")

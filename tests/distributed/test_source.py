@@ -27,7 +27,7 @@ def dataset(x):
     ("block_size", "extra"),
     [
         pytest.param(BATCH, {}, marks=pytest.mark.nightly),
-        (3 * BATCH, {"max_rows": 40}),
+        pytest.param(3 * BATCH, {"max_rows": 40}, marks=pytest.mark.nightly),
         (1000, {"metric": "sensitivity"}),
     ],
 )

@@ -150,7 +150,10 @@ def test_bad_arguments(arguments, match):
         TextBags(**arguments)
 
 
-@pytest.fixture(params=["mmil", "mil"], scope="module")
+@pytest.fixture(
+    params=["mmil", pytest.param("mil", marks=[pytest.mark.slow, pytest.mark.nightly])],
+    scope="module",
+)
 def models(request, corpus):
     """A model of ids, the same for texts, and the bags of TEXTS."""
     n = len(corpus.vocabulary)

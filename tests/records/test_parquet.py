@@ -13,7 +13,9 @@ from keras_mmil.records import Schema, parquet
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_rows", [60_000, 20_000, 7_000])
+@pytest.mark.parametrize(
+    "n_rows", [60_000, *(pytest.param(n, marks=pytest.mark.nightly) for n in (20_000, 7_000))]
+)
 @pytest.mark.parametrize("wanted", [None, {"bags": True, "few": True}])
 def test_texts_are_read_as_they_are(n_rows, wanted, tmp_path):
     n = 60_000

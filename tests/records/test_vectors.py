@@ -155,9 +155,9 @@ def test_rules_on_positions_are_as_good_as_on_names():
         make = list if name == "lists" else lambda point: dict(zip("xy", point, strict=True))
         records = [{"pos": make(line[0]), "line": [*map(make, line)]} for line in lines]
         classifier = keras_mmil.NestedClassifier(
-            learning_rate=0.02,
-            batch_size=10,
-            epochs=20,
+            learning_rate=0.05,
+            batch_size=20,
+            epochs=10,
             random_state=0,
             explainer={"n_clusters": 2, "verbose": 0},
         ).fit(records[:100], y[:100])
@@ -165,7 +165,7 @@ def test_rules_on_positions_are_as_good_as_on_names():
         scores[name] = classifier.explainer_.score(
             classifier.schema_.read(records[100:]), np.array(y[100:])
         )
-    assert scores["lists"] == scores["names"] > 0.9, scores
+    assert scores["lists"] == scores["names"] > 0.85, scores
     assert "[0] > 0." in shown["lists"]
     text = shown["lists"]
     for i, name in enumerate("xy"):

@@ -17,7 +17,7 @@ from keras_mmil.interpretation.rules.rule import Condition, Rule
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["bags", "clouds"])
+@pytest.mark.parametrize("form", ["bags", pytest.param("clouds", marks=pytest.mark.nightly)])
 def test_pictures_of_clouds(form, tmp_path):
     """Green are the points that decide; and what has to be absent is where others have it."""
     x, y = synthetic.load_clouds(60, 20, seed=1)
