@@ -16,7 +16,9 @@ from hypothesis import settings
 
 # The first call of a layer traces a graph, so that a time limit per example says nothing. In CI the
 # examples are the same each time: a change fails for what it does, not for what was drawn.
-settings.register_profile("keras-mmil", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile(
+    "keras-mmil", max_examples=25, deadline=None, derandomize="CI" in os.environ
+)
 settings.load_profile("keras-mmil")
 
 

@@ -6,12 +6,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mmil import Bags, Model, layers, ragged
-
-few = settings(max_examples=25)
 
 
 def nested(depth):
@@ -32,7 +30,6 @@ X = [[[1, 2], [3]], [], [[], [4]]]
 # Building and taking apart
 
 
-@few
 @given(x=nested(2))
 def test_nested_lists_like_tf_ragged_constant(x):
     expected = tf.ragged.constant(x, dtype=tf.int64, ragged_rank=2, row_splits_dtype=tf.int64)
@@ -42,7 +39,6 @@ def test_nested_lists_like_tf_ragged_constant(x):
     assert (found.dtype, found.row_splits.dtype) == (tf.int64, tf.int64)
 
 
-@few
 @given(st.integers(1, 3).flatmap(lambda depth: st.tuples(st.just(depth), nested(depth))))
 def test_flat_values_and_lengths_go_back_and_forth(depth_and_x):
     depth, x = depth_and_x
@@ -220,7 +216,6 @@ def test_parts_must_lead_with_the_same_number():
         ragged.n_top_bags(tf.constant(5))
 
 
-@few
 @given(n=st.integers(0, 20), fraction=st.floats(0, 1), seed=st.one_of(st.none(), st.integers(0, 9)))
 def test_split_is_a_partition(n, fraction, seed):
     x = ragged.from_flat(np.arange(n), [np.ones(n, np.int64)])
@@ -285,7 +280,6 @@ def is_part(some, all_of_them):
 
 
 @pytest.mark.slow
-@few
 @given(x=nested(2), rates=st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 2), seed=st.integers(0))
 def test_subsampled_bags_are_parts_and_never_empty(x, rates, seed):
     subsampled = ragged.subsample(bags(*x), rates, seed).to_list()

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mmil import text
@@ -42,7 +42,6 @@ def plain_windows(bag, size, at_most, padding=0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
-@settings(max_examples=60)
 @given(
     data=st.data(),
     size=st.sampled_from([1, 3, 5]),
@@ -211,7 +210,6 @@ PARTS = [*"aBéà日яß😀\u0301", *".!?,;'\u2019\"-/_\0", *" \n\t\u00a0\u200d
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
 @given(st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
 def test_tokens_are_those_of_a_loop_over_characters(one):
     for splitter in text.SPLITTERS:

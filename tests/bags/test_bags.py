@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from keras_mmil import Bags, ragged
 from keras_mmil.bags import check_keys, multisets
 
-few = settings(max_examples=25)
-
 
 def nested(depth):
     """Strategy of nested lists of few different ids, so that many bags are equal."""
@@ -103,7 +101,6 @@ def key_of(value):
 
 
 @pytest.mark.slow
-@few
 @given(any_depth)
 def test_compression_equals_counting(depth_and_x):
     depth, x = depth_and_x
@@ -116,7 +113,6 @@ def test_compression_equals_counting(depth_and_x):
 
 
 @pytest.mark.slow
-@few
 @given(any_depth, st.sampled_from(["batch", "top_bag", None]))
 def test_there_and_back(depth_and_x, merge):
     depth, x = depth_and_x
@@ -136,7 +132,6 @@ def test_there_and_back(depth_and_x, merge):
 
 
 @pytest.mark.slow
-@few
 @given(any_depth, st.integers(0, 4))
 def test_concat_agrees_with_compressing_all_at_once(depth_and_x, cut):
     depth, x = depth_and_x
@@ -148,7 +143,6 @@ def test_concat_agrees_with_compressing_all_at_once(depth_and_x, cut):
 
 
 @pytest.mark.slow
-@few
 @given(any_depth, st.sampled_from([0.0, 0.5]), st.integers(0, 99))
 def test_subsampled_bags_are_merged_anew(depth_and_x, rate, seed):
     depth, x = depth_and_x
@@ -209,7 +203,6 @@ def test_dtypes_and_ranks_of_three_levels():
 
 
 @pytest.mark.slow
-@few
 @given(any_depth, st.sampled_from(["int32", "int64"]))
 def test_keys_are_hashes_of_content(depth_and_x, dtype):
     depth, x = depth_and_x

@@ -30,6 +30,7 @@ def pretrain(load_benchmark):
     return load_benchmark("pretrain")
 
 
+@pytest.mark.nightly
 def test_a_run_is_packed(pretrain, finished, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(pretrain.pruning, "FEWEST", 30)
     monkeypatch.setattr(pretrain, "ON_VALIDATION", 1.0)  # so that 30 tokens are enough

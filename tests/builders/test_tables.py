@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mmil.builders.tables import from_table
@@ -55,7 +55,6 @@ codes = st.integers(0, 2)
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
 @given(st.lists(st.tuples(codes, codes, codes), max_size=12))
 def test_three_levels_like_nested_dicts(rows):
     expected = {}
@@ -168,7 +167,6 @@ def test_bags_without_rows(form):
 codes = st.integers(0, 3)
 
 
-@settings(max_examples=40)
 @given(
     st.sets(codes),
     st.sets(st.tuples(codes, codes)),

@@ -156,6 +156,7 @@ def test_refused_before_work(saved):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*into one class")
 def test_stability_reads_the_files_again(saved):
     arguments = saved.arguments | {"max_clusters": 2}

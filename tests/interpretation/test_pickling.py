@@ -134,6 +134,7 @@ np.testing.assert_array_equal(explainer.predict(x), expected)
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("fitted", ["keras"], indirect=True)  # no class of ours in the model's type
 def test_in_a_fresh_process(fitted, x, tmp_path):
     arrays = x.flat_values.numpy(), *(lengths.numpy() for lengths in x.nested_row_lengths())

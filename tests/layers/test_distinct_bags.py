@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mmil.layers import DistinctBags, _hashing
@@ -41,7 +41,6 @@ def test_bags_are_those_of_a_loop(bags):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 2), max_size=4), max_size=8))
 def test_bags_of_equal_hashes_are_told_apart(bags):
     with pytest.MonkeyPatch.context() as patch:

@@ -1,10 +1,5 @@
 """Parquet files however they were written, against the table that was written."""
 
-import re
-import subprocess
-import sys
-
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -50,64 +45,6 @@ def test_texts_that_are_no_utf_8(tmp_path):
     path.write_bytes(content.replace(b"xyz" * 5, b"xy\xff" * 5))
     with pytest.raises(ValueError, match=r"a whole Parquet file\. Received: .*a\.parquet.*UTF8"):
         Schema.infer(path)
-
-
-def bombs(folder):
-    """Small files of which much comes, each by another way, and what they are called."""
-    n, few = 2**25 + 1, 2**20
-    zeros = pa.array(np.zeros(n, np.int8))
-    tables = {
-        "rows": pa.table({f"{i}": zeros for i in range(4)}),
-        "nulls": pa.table({f"{i}": pa.nulls(n, pa.float64()) for i in range(4)}),
-        "list": pa.table({"a": pa.ListArray.from_arrays([0, n], zeros)}),
-        "texts": pa.table({"a": pa.DictionaryArray.from_arrays(zeros[:few], ["x" * 2**16])}),
-        "text": pa.table({"a": ["x" * 2**28 + "x"]}),
-        "texts in a list": pa.table(
-            {
-                "a": pa.ListArray.from_arrays(
-                    [0, few],
-                    pa.DictionaryArray.from_arrays(zeros[:few], ["y" * 2**16]),
-                )
-            }
-        ),
-    }
-    for name, table in tables.items():
-        path = folder / f"{name}.parquet"
-        pyarrow.parquet.write_table(
-            table, path, compression="zstd", row_group_size=n, store_schema=False
-        )
-        assert path.stat().st_size < 2**20, name
-    return [folder / f"{name}.parquet" for name in tables]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ru_maxrss has other units")
-def test_bombs_are_refused_before_they_take_memory(tmp_path):
-    paths = list(map(str, bombs(tmp_path)))
-    done = subprocess.run(
-        [sys.executable, "-c", _READ, *paths], capture_output=True, text=True, check=True
-    )
-    for path, line in zip(paths, done.stdout.splitlines(), strict=True):
-        taken, message = line.split(" ", 1)
-        assert int(taken) < 400, line  # MiB
-        assert re.match("Expected a Parquet file of no more than 256 MiB of values, 100 ", message)
-        assert f"MiB in {path}" in message
-
-
-_READ = """
-import resource, sys
-from keras_mmil.records.sources import batches
-for path in sys.argv[1:]:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    try:
-        for each in batches(path):
-            pass
-        message = "read"
-    except ValueError as error:
-        message = str(error)
-    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(more >> 10, message)
-"""
 
 
 def test_much_of_little_is_read_within_bounds(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from nested_records import draw_records, draw_values, is_missing, type_of
 
@@ -123,7 +123,6 @@ def expected_of(schema, records):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(RECORDS, st.data())
 def test_records_are_read_as_by_a_loop(records, data):
     schema = Schema.infer(records)
@@ -133,7 +132,6 @@ def test_records_are_read_as_by_a_loop(records, data):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
 @given(RECORDS, RECORDS)
 @example([{"key": False}, {"key": []}], [{"key": 0.5}])  # one of two types is left
 def test_other_records_are_read_or_refused_with_their_place(records, others):
@@ -156,7 +154,6 @@ def test_other_records_are_read_or_refused_with_their_place(records, others):
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
 @given(RECORDS, st.dictionaries(st.sampled_from(["new", "n_ew"]), VALUES, min_size=1))
 def test_unknown_fields_change_nothing(records, new):
     schema = Schema.infer(records)
@@ -165,7 +162,6 @@ def test_unknown_fields_change_nothing(records, new):
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
 @given(RECORDS, RECORDS)
 def test_batches_do_not_matter(one, two):
     records = one + two

@@ -4,7 +4,7 @@ import copy
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nested_records import draw_records, draw_values, is_missing, type_of
 
@@ -116,7 +116,6 @@ def with_clean_keys(value):
     return [with_clean_keys(part) for part in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=60, deadline=None)
 @given(RECORDS)
 def test_statistics_are_those_of_a_loop(records):
     records = with_clean_keys(records)
@@ -130,7 +129,6 @@ def test_batches_do_not_matter(limit, monkeypatch):
     if limit:
         monkeypatch.setattr(statistics, limit, 2)
 
-    @settings(max_examples=25, deadline=None)
     @given(st.lists(VALUES, min_size=1, max_size=6), st.lists(VALUES, min_size=1, max_size=6))
     def check(one, two):
         one, two = ([{"x": value} for value in with_clean_keys(values)] for values in (one, two))
@@ -148,7 +146,6 @@ def test_batches_do_not_matter(limit, monkeypatch):
     check()
 
 
-@settings(max_examples=25, deadline=None)
 @given(RECORDS)
 def test_saved_schemas_are_loaded(tmp_path_factory, records):
     path = tmp_path_factory.mktemp("schemas") / "schema.json"

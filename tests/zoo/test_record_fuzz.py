@@ -120,7 +120,6 @@ def test_any_documents(schema, model, documents):
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*(are read as missing|nothing at)")
-@settings(max_examples=100)
 @given(DOCUMENTS)
 def test_two_thousand_documents(schema, model, documents):
     check(schema, model, documents)

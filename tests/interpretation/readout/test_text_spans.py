@@ -4,7 +4,7 @@ import re
 
 import pytest
 import tensorflow as tf
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from keras_mmil import ragged, text
@@ -34,7 +34,6 @@ def tokens_of(content):
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
 @given(st.lists(st.sampled_from([*WORDS, *SPACES, *MARKS]), max_size=25).map("".join))
 @example("a film<<br />br>")
 @example("Mr.film vs.8.5 <\vbr>")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nested_rows import grid_vectors, nesting_of
 
@@ -41,7 +41,6 @@ def test_unknown_feature():
         features.get("presence")
 
 
-@settings(max_examples=60)
 @given(st.sampled_from([OCCURRENCE, FREQUENCY, COUNT]), st.data())
 def test_a_box_that_holds_a_vector_is_feasible(feature, data):
     bounds = st.sampled_from([-np.inf, -0.5, 0.0, 0.25, 0.3, 0.5, 0.75, 1.0, 2.5, np.inf])

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
@@ -42,7 +42,6 @@ def test_numbers_too_large_for_float32_are_there():
     assert (column == [column.max(), column.min()] * 2).all()
 
 
-@settings(max_examples=50)
 @given(
     st.lists(st.sampled_from([b"a", b"b", b"new", b"", b"\xff", MISSING_TEXT.encode()]), min_size=1)
 )

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nested_rows import grid_vectors, random_bags
 
@@ -21,7 +21,6 @@ def space_of(feature, k):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
 @given(
     st.sampled_from([OCCURRENCE, FREQUENCY, COUNT]),
     st.integers(1, 5),

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nested_rows import grid_vectors, nesting_of
 
@@ -58,7 +58,6 @@ NAMES = st.lists(st.sampled_from(list(PARTS)), min_size=1, max_size=3, unique=Tr
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(NAMES, st.integers(0, 10**6))
 def test_feasible_boxes_are_those_that_hold_a_record(names, seed):
     rng = np.random.default_rng(seed)
@@ -73,7 +72,6 @@ def test_feasible_boxes_are_those_that_hold_a_record(names, seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
 @given(NAMES, st.integers(0, 10**6))
 def test_rules_are_the_tree_on_all_records(names, seed):
     """Also where a tree splits by parts of several kinds."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
@@ -10,7 +10,6 @@ from keras_mmil.interpretation.rules.columns import MISSING
 from keras_mmil.interpretation.rules.tree import Examples, Tree, grow
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([None, 1, 3]))
 def test_tree_predicts_as_sklearn_does(seed, n_features, max_depth):
     rng = np.random.default_rng(seed)
@@ -89,7 +88,6 @@ def digits_of(number):
     return len(text.replace("-", "").replace(".", "").rstrip("0")) or 1
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([0, 1, 3]), st.sampled_from([1.0, 40.0, 1e5]))
 def test_thresholds_on_what_is_measured_are_round(seed, decimals, scale):
     """They part the examples as before, by numbers of as few digits as between two values."""
