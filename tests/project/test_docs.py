@@ -77,6 +77,8 @@ SMALLER = {
 }
 # These export, which is slower without graphs; all others train too little for them.
 GRAPHS = ("layers.md", "serving.md")
+# An example that is run at night: docs/serving.md does what it does, but in one process.
+LONG = ("export_and_serve.py",)
 FAST = ("concepts.md",)  # run with the fast tests
 
 # A fenced block whose info string is "python"; with "python no-run" it is only shown.
@@ -212,7 +214,13 @@ def test_links_of_page_lead_somewhere(page):
 @pytest.mark.eager  # two epochs are few: tracing would take longer
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(each, id=each.name, marks=[pytest.mark.nightly] * (each.name in LONG))
+        for each in EXAMPLES
+    ],
+)
 def test_example_runs(example, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(example), "--quick"])
