@@ -77,8 +77,9 @@ SMALLER = {
 }
 # These export, which is slower without graphs; all others train too little for them.
 GRAPHS = ("layers.md", "serving.md")
-# An example that is run at night: docs/serving.md does what it does, but in one process.
-LONG = ("export_and_serve.py",)
+# Examples that are run at night: docs/serving.md does what the first does, but in one process, and
+# tests/examples runs the other.
+LONG = ("export_and_serve.py", "http_service.py")
 FAST = ("concepts.md",)  # run with the fast tests
 
 # A fenced block whose info string is "python"; with "python no-run" it is only shown.
