@@ -248,7 +248,7 @@ def guarded(served):
 
 
 def test_hostile_bodies_get_4xx_or_the_right_answer(guarded, estimator):
-    attack(guarded, estimator, 300)
+    attack(guarded, estimator, 80)
 
 
 @pytest.mark.nightly

@@ -151,26 +151,6 @@ def smaller(text, name):
     return text
 
 
-@pytest.fixture
-def one_epoch(monkeypatch):
-    """Let a page train for one epoch, if it is not for two, and without graphs."""
-    import tensorflow as tf
-
-    import keras_mmil
-
-    fit = keras_mmil.Model.fit
-
-    def short(self, *data, epochs=1, **arguments):
-        is_eager = tf.config.functions_run_eagerly()
-        tf.config.run_functions_eagerly(True)
-        try:
-            return fit(self, *data, epochs=epochs if epochs <= 2 else 1, **arguments)
-        finally:
-            tf.config.run_functions_eagerly(is_eager)
-
-    monkeypatch.setattr(keras_mmil.Model, "fit", short)
-
-
 def page_marks(page):
     marks = [] if name_of(page) in FAST else [pytest.mark.slow]
     return marks if name_of(page) in (*GRAPHS, *FAST) else [*marks, pytest.mark.eager]
