@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from service_client import Client
 
@@ -227,6 +227,8 @@ def attack(client, estimator, n):
     @settings(
         max_examples=n, database=None, suppress_health_check=list(HealthCheck), derandomize=n < 1000
     )
+    @example((("/predict", b" " * 10**6), {}))  # few are drawn that are so large, or
+    @example((("/predict", b"{}"), {"content-type": "text/plain"}))  # no JSON by their header
     @given(requests)
     def sent(request):
         (path, body), headers = request

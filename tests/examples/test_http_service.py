@@ -344,8 +344,8 @@ def text_folder(tmp_path_factory):
     x = BagLayer(8)(BagLayer(8)(x))
     model = keras_mmil.Model(text, keras.layers.Dense(1, activation="sigmoid")(x))
     model.compile(keras.optimizers.Adam(0.05), "binary_crossentropy")
-    tf.config.run_functions_eagerly(True)  # tracing would take longer
-    model.fit(texts, labels, epochs=10, verbose=0)
+    tf.config.run_functions_eagerly(True)  # tracing would take longer than a few large steps
+    model.fit(texts, labels, epochs=15, batch_size=120, verbose=0)
     explainer = keras_mmil.Explainer(max_clusters=3, verbose=0).fit(model, texts)
     tf.config.run_functions_eagerly(False)
     model.save(folder / "model.keras")
