@@ -46,7 +46,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         if options.model is None:
             print("Training the demo …", flush=True)
-            make_demo(folder, *((200, 1) if options.quick else ()))
+            make_demo(folder, *((60, 1) if options.quick else ()))
         served = Served.load(options.model or folder)
     server = uvicorn.Server(
         uvicorn.Config(

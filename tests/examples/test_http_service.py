@@ -9,6 +9,7 @@ import threading
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from service_client import Client
 
 import keras_mmil
@@ -343,13 +344,15 @@ def text_folder(tmp_path_factory):
     x = BagLayer(8)(BagLayer(8)(x))
     model = keras_mmil.Model(text, keras.layers.Dense(1, activation="sigmoid")(x))
     model.compile(keras.optimizers.Adam(0.05), "binary_crossentropy")
-    model.fit(texts, labels, epochs=10, verbose=0)
+    tf.config.run_functions_eagerly(True)  # for the rest of the test: tracing would take longer
+    model.fit(texts, labels, epochs=15, batch_size=120, verbose=0)
     explainer = keras_mmil.Explainer(max_clusters=3, verbose=0).fit(model, texts)
     model.save(folder / "model.keras")
     explainer.save(folder / "rules")
     return folder, model, explainer
 
 
+@pytest.mark.eager  # records are served with graphs
 def test_texts_are_served_as_records_are(text_folder):
     folder, model, explainer = text_folder
     texts = ["The film. Good bad film!", "bad", "", "\ud800 <b>good</b>", "é" * 1000]

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from configparser import ConfigParser
@@ -362,23 +361,3 @@ def test_the_front_of_the_command_line_needs_only_python(module):
     tree.body = [child for child in tree.body if not isinstance(child, ast.FunctionDef)]
     imported = {name.split(".")[0] for name in imported_names(ast.unparse(tree), module)}
     assert imported <= sys.stdlib_module_names | {FRONT}
-
-
-@pytest.mark.slow
-def test_the_package_loads_no_more_than_it_needs():
-    code = "import sys, keras_mmil; print(*(m for m in sys.modules if m.startswith('keras_mmil')))"
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    loaded = {room_of(name) for name in result.stdout.split()}
-    assert "model" in loaded, result.stderr
-    lazy = (
-        "builders",
-        "training",
-        "testing",
-        "interpretation",
-        "io",
-        "records",
-        "datasets",
-        "zoo",
-        "cli",
-    )
-    assert not {name for name in loaded if name.split(".")[0] in lazy}

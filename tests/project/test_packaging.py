@@ -22,15 +22,37 @@ FOLDERS = {
     "datasets": "keras_mmil/datasets",
 }
 
-# Prints where each part was loaded from, and how many finders of ours were in use.
+# Prints which modules the package loads by itself, where each part was loaded from, how many
+# finders of ours were in use, and a pretrained network.
 REPORT = """
 import json, sys
 import keras_mmil
+loaded = [name for name in sys.modules if name.startswith("keras_mmil.")]
 from keras_mmil import datasets, zoo
 from keras_mmil._checkout import CheckoutFinder
 files = {module.__name__: module.__file__ for module in (keras_mmil, zoo, datasets)}
 finders = sum(isinstance(finder, CheckoutFinder) for finder in sys.meta_path)
-print(json.dumps([files, finders]))
+report = {"loaded": loaded, "files": files, "finders": finders, "cora": str(zoo.load("cora"))}
+print(json.dumps(report), flush=True)
+"""
+
+# Makes that report in copies of one process, which has imported Keras and nothing of ours: that
+# takes most of the time. Each copy has a folder that it is in, and a path as its PYTHONPATH.
+REPORTS = """
+import json, os, sys, traceback
+import keras
+for folder, path in json.loads(sys.argv[2]):
+    if os.fork() == 0:
+        try:
+            os.chdir(folder)
+            sys.path[1:1] = [path] * bool(path)
+            exec(sys.argv[1])
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    if os.wait()[1]:
+        sys.exit(1)
 """
 
 # Runs the command that is installed, and prints its exit code and what it has imported.
@@ -98,6 +120,18 @@ def installed(wheel, checkout):
 
 
 @pytest.fixture(scope="module")
+def reports(checkout, installed, tmp_path_factory):
+    """Of a checkout, of one beside an installed copy, and of an installed copy."""
+    empty = tmp_path_factory.mktemp("empty")
+    places = [(checkout, ""), (checkout, installed), (empty, installed)]
+    arguments = [REPORT, json.dumps([list(map(str, place)) for place in places])]
+    result = run(REPORTS, empty, arguments=arguments)
+    assert result.returncode == 0, result.stderr
+    names = ("a checkout", "beside an installed copy", "an installed copy")
+    return dict(zip(names, map(json.loads, result.stdout.splitlines()), strict=True))
+
+
+@pytest.fixture(scope="module")
 def metadata(wheel):
     (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     return message_from_string(wheel.read(name).decode())
@@ -135,12 +169,9 @@ def test_sdist_holds_the_tests(built):
 
 
 @pytest.mark.slow
-def test_pretrained_networks_are_found_where_they_are_installed(installed, tmp_path):
-    code = "from keras_mmil import zoo; print(zoo.load('cora'), zoo.load.__globals__['__file__'])"
-    result = run(code, tmp_path, installed)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("<Pretrained 'cora': test_accuracy 0.")
-    assert str(installed) in result.stdout
+def test_pretrained_networks_are_found_where_they_are_installed(reports):
+    for report in reports.values():
+        assert report["cora"].startswith("<Pretrained 'cora': test_accuracy 0.")
 
 
 @pytest.mark.slow
@@ -225,39 +256,44 @@ def test_checkout_lists_its_own_experiments(checkout, installed, with_installed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "with_installed",
-    [
-        pytest.param(False, marks=pytest.mark.nightly, id="alone"),
-        pytest.param(True, id="beside an installed copy"),
-    ],
-)
-def test_checkout_finds_its_own_folders(checkout, installed, with_installed):
-    result = run(REPORT, checkout, installed if with_installed else "")
-    assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout) == [
-        {
-            "keras_mmil": str(checkout / "keras_mmil" / "__init__.py"),
-            "keras_mmil.zoo": str(checkout / "zoo" / "__init__.py"),
-            "keras_mmil.datasets": str(checkout / "datasets" / "__init__.py"),
-        },
-        1,
-    ]
+@pytest.mark.parametrize("name", ["a checkout", "beside an installed copy"])
+def test_checkout_finds_its_own_folders(checkout, reports, name):
+    assert reports[name]["files"] == {
+        "keras_mmil": str(checkout / "keras_mmil" / "__init__.py"),
+        "keras_mmil.zoo": str(checkout / "zoo" / "__init__.py"),
+        "keras_mmil.datasets": str(checkout / "datasets" / "__init__.py"),
+    }
+    assert reports[name]["finders"] == 1
 
 
 @pytest.mark.slow
-def test_installed_copy_needs_no_finder(installed, tmp_path):
-    result = run(REPORT, tmp_path, installed)
-    assert result.returncode == 0, result.stderr
+def test_installed_copy_needs_no_finder(installed, reports):
     package = installed / "keras_mmil"
-    assert json.loads(result.stdout) == [
-        {
-            "keras_mmil": str(package / "__init__.py"),
-            "keras_mmil.zoo": str(package / "zoo" / "__init__.py"),
-            "keras_mmil.datasets": str(package / "datasets" / "__init__.py"),
-        },
-        0,
-    ]
+    assert reports["an installed copy"]["files"] == {
+        "keras_mmil": str(package / "__init__.py"),
+        "keras_mmil.zoo": str(package / "zoo" / "__init__.py"),
+        "keras_mmil.datasets": str(package / "datasets" / "__init__.py"),
+    }
+    assert reports["an installed copy"]["finders"] == 0
+
+
+@pytest.mark.slow
+def test_the_package_loads_no_more_than_it_needs(reports):
+    lazy = {
+        "builders",
+        "cli",
+        "datasets",
+        "interpretation",
+        "io",
+        "records",
+        "testing",
+        "training",
+        "zoo",
+    }
+    for report in reports.values():
+        loaded = {name.split(".")[1] for name in report["loaded"]}
+        assert "model" in loaded
+        assert not loaded & lazy
 
 
 @pytest.mark.parametrize("name", ["zoo", "datasets"])

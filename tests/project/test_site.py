@@ -63,30 +63,51 @@ def test_a_name_without_a_docstring_is_found(names, monkeypatch):
     assert names.undocumented() == missing
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
+# The site without what takes long: the reference, which is made of docstrings, and the search.
+PROSE = """\
+INHERIT: {root}/mkdocs.yml
+docs_dir: {root}/docs
+strict: false
+plugins: []
+hooks: [{root}/docs/_site/notebook_pages.py, {root}/docs/_site/repository.py]
+"""
+
+
+def build(folder, *arguments):
     if find_spec("material") is None or find_spec("mkdocstrings") is None:
         pytest.skip("needs the extra docs")
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", folder, *arguments]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stdout + result.stderr
-    return folder
+    return sorted(path for path in folder.rglob("*.html") if path.name != "404.html")
 
 
-@pytest.mark.slow
-def test_pages_fit_on_all_screens(site):
-    pages = sorted(path for path in site.rglob("*.html") if path.name != "404.html")
-    assert len(pages) > 50
+def faults_of(pages, widths):
     faults = {}
     for driver in chromium():
         for page in pages:
             driver.get(page.as_uri())
-            for width in WIDTHS:
+            for width in widths:
                 screen = {"width": width, "height": 1200, "deviceScaleFactor": 1, "mobile": False}
                 driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
                 found = driver.execute_script(MEASURE)
                 if any(found.values()):
-                    faults[f"{page.relative_to(site)}, {width}"] = found
-    assert faults == {}
+                    faults[f"{page}, {width}"] = found
+    return faults
+
+
+@pytest.mark.slow
+def test_pages_fit_on_narrow_screens(tmp_path):
+    (tmp_path / "prose.yml").write_text(PROSE.format(root=ROOT), encoding="utf-8")
+    pages = build(tmp_path / "site", "--config-file", tmp_path / "prose.yml")
+    assert len(pages) > 50
+    assert faults_of(pages, WIDTHS[:1]) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.nightly  # its strict build is a step of .ci/run
+def test_all_pages_fit_on_all_screens(tmp_path):
+    pages = build(tmp_path / "site", "--strict")
+    assert len(pages) > 70
+    assert faults_of(pages, WIDTHS) == {}

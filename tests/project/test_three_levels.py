@@ -9,17 +9,28 @@ from keras_mmil.datasets.synthetic import points
 from keras_mmil.layers import BagLayer
 from keras_mmil.testing import predict_in_fresh_process
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
-def test_three_levels_are_trained_saved_loaded_and_explained(tmp_path):
-    (x, y), (x_valid, _), (x_test, y_test) = points.load_three_level(
-        n_train=500, n_valid=300, n_test=500
-    )
+
+@pytest.fixture(scope="module")
+def data():
+    return points.load_three_level(n_train=500, n_valid=150, n_test=200)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    (x, y), *_ = data
+    keras.utils.set_random_seed(0)
     bags = keras.Input((None, None, None, 2), ragged=True)
     hidden = BagLayer(16)(BagLayer(16)(BagLayer(16)(bags)))
     model = keras_mmil.Model(bags, keras.layers.Dense(1, activation="sigmoid")(hidden))
     model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy"])
     model.fit(x, y, epochs=15, batch_size=20, verbose=0)
+    return model
+
+
+def test_three_levels_are_trained_saved_loaded_and_explained(data, model, tmp_path):
+    (x, _), (x_valid, _), (x_test, y_test) = data
     assert model.evaluate(x_test, y_test, verbose=0, return_dict=True)["accuracy"] >= 0.95
 
     explainer = keras_mmil.Explainer(max_clusters=4, verbose=0).fit(model, x, x_valid)
@@ -31,7 +42,11 @@ def test_three_levels_are_trained_saved_loaded_and_explained(tmp_path):
     explainer.save(tmp_path / "rules")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded(x_test), model(x_test))
-    np.testing.assert_array_equal(predict_in_fresh_process(model, x_test), model(x_test))
     again = keras_mmil.Explainer.load(tmp_path / "rules", loaded)
     assert str(again.rules_) == str(explainer.rules_)
     np.testing.assert_array_equal(again.predict(x_test), explainer.predict(x_test))
+
+
+def test_three_levels_are_loaded_in_a_fresh_process(data, model):
+    *_, (x_test, _) = data
+    np.testing.assert_array_equal(predict_in_fresh_process(model, x_test), model(x_test))
