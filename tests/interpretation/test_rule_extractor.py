@@ -89,7 +89,6 @@ def test_wrong_arguments_are_found_before_training(x):
     ("arguments", "match"),
     [
         ({"n_clusters": (3, 3)}, r"each of 1 bag-layers.*n_clusters=\(3, 3\)"),
-        ({"n_clusters": 500}, "at least 500 rows to cluster at level 'u'. Received: "),
         ({"features": "presence"}, "features='presence'"),
         ({"features": ("count", "count")}, "each of 1 bag-layers"),
         ({"class_names": ("a", "b", "c"), "target": (0, 0.5)}, "2 classes. Received: class_names="),
