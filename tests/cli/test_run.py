@@ -12,8 +12,6 @@ import pytest
 from killed_runs import start_and_kill
 
 from keras_mmil import Explainer, zoo
-from keras_mmil.cli.options import RunOptions
-from keras_mmil.cli.run import run
 from keras_mmil.training import fit_resumable
 from keras_mmil_cli.main import main
 
@@ -35,6 +33,14 @@ def test_run_writes_all_it_says(tmp_path, capsys, monkeypatch):
         return fit_resumable(*arguments, callbacks=[*callbacks, FirstIsBest()], **options)
 
     monkeypatch.setattr("keras_mmil.cli.run.fit_resumable", fit)
+    mnist, reported = zoo.registry["mnist"], []
+
+    def load(**arguments):
+        """The command line itself knows nothing of the data."""
+        data = mnist.load(**arguments)
+        return dataclasses.replace(data, report=lambda r: (reported.append(r), data.report(r)))
+
+    monkeypatch.setitem(zoo.registry, "mnist", dataclasses.replace(mnist, load=load))
     command = ["--debug", "run", "mnist", "--source", "digits", "--out", str(out), *SHORT]
     assert main(command) == 0
     printed = capsys.readouterr().out
@@ -71,6 +77,15 @@ def test_run_writes_all_it_says(tmp_path, capsys, monkeypatch):
     constant = len({rule.conclusion for rule in explainer.levels_[-1].rules}) == 1
     assert ("The rules are CONSTANT" in printed) == constant
 
+    data = mnist.load(seed=0, limit=12, source="digits")
+    (report,) = reported
+    assert report.folder == out
+    assert report.explainer.rules_.to_dict() == explainer.rules_.to_dict()
+    np.testing.assert_array_equal(report.x.flat_values, data.train.x.flat_values)
+    np.testing.assert_array_equal(report.model.predict(x, verbose=0)[:, 0] > 0.5, by_network)
+    fidelity = np.mean(np.equal(report.explainer.predict(x) == "positive", by_network))
+    np.testing.assert_allclose(fidelity, metrics["fidelity"])
+
     assert main(command[1:]) == 2  # nothing is overwritten
     assert "--resume" in capsys.readouterr().err
     assert main([*command[1:], "--resume", "--seed", "1"]) == 2
@@ -78,7 +93,6 @@ def test_run_writes_all_it_says(tmp_path, capsys, monkeypatch):
     assert main([*command, "--resume"]) == 0
     assert json.loads((out / "metrics.json").read_text())["fidelity"] == metrics["fidelity"]
 
-    data = zoo.registry["mnist"].load(seed=0, limit=12, source="digits")
     seen = [explainer.hashes(part.x) for part in (data.train, data.valid)]
     np.testing.assert_array_equal(
         np.load(out / "trained_on.npy", allow_pickle=False), np.concatenate(seen)
@@ -95,33 +109,6 @@ def test_run_writes_all_it_says(tmp_path, capsys, monkeypatch):
     (out / "trained_on.npy").unlink()
     assert main(["report", str(out)]) == 2
     assert "Expected the folder of a finished run with rules" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_run_writes_what_the_experiment_reports(tmp_path):
-    """The command line itself knows nothing of the data."""
-    mnist = zoo.registry["mnist"]
-    reported = []
-
-    def load(**arguments):
-        return dataclasses.replace(mnist.load(**arguments), report=reported.append)
-
-    options = RunOptions(
-        source="digits", limit=12, epochs=1, max_clusters=2, verbose=0, out=str(tmp_path / "run")
-    )
-    found = run(dataclasses.replace(mnist, load=load), options)
-    (report,) = reported
-    assert report.folder == tmp_path / "run"
-    assert report.explainer is found.explainer
-    data = mnist.load(seed=0, limit=12, source="digits")
-    np.testing.assert_array_equal(report.x.flat_values, data.train.x.flat_values)
-    np.testing.assert_array_equal(found.test.y, data.test.y)
-    x = data.test.x
-    by_network = (report.model.predict(x, verbose=0)[:, 0] > 0.5).tolist()
-    np.testing.assert_allclose(
-        np.mean(np.equal(found.explainer.predict(x) == "positive", by_network)),
-        found.metrics["fidelity"],
-    )
 
 
 def test_a_run_without_data_leaves_no_folder(tmp_path, monkeypatch, capsys):

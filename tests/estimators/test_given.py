@@ -220,6 +220,7 @@ def test_numbers_far_from_0(tmp_path):
     records = [{**r, "at": number} for r, number in zip(PLAIN, y.tolist(), strict=True)]
     edges = [1.7e9 + 50, 1.7e9 + 70]
     arguments = {**QUICK, "units": 8, "aggregation": "sum", "epochs": 30, "learning_rate": 0.1}
+    arguments["batch_size"] = len(PLAIN)
     for X, target, weights, bins in (
         (records, "at", None, 3),
         (PLAIN, y, np.linspace(1, 2, len(y)), edges),

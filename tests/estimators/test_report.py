@@ -8,8 +8,8 @@ from keras_mmil import NestedClassifier, NestedRegressor
 
 SETTINGS = {
     "units": 8,
-    "epochs": 12,
-    "learning_rate": 0.03,
+    "epochs": 6,
+    "learning_rate": 0.1,
     "random_state": 0,
     "explainer": {"n_clusters": 2, "verbose": 0},
 }
