@@ -35,9 +35,9 @@ def test_demo_of_digits(tmp_path, capsys):
 @pytest.mark.slow
 def test_demo_of_records(tmp_path, capsys, monkeypatch):
     """The tables that it writes are what `train` would read, with the command that it prints."""
-    monkeypatch.setattr("keras_mmil.cli.demo._CUSTOMERS", 300)
+    monkeypatch.setattr("keras_mmil.cli.demo._CUSTOMERS", 150)
     out = tmp_path / "demo"
-    short = ["--limit", "40", "--epochs", "2", "--verbose", "0", "--max-clusters", "2"]
+    short = ["--limit", "24", "--epochs", "1", "--verbose", "0", "--max-clusters", "2"]
     assert main(["demo", "--out", str(out), *short]) == 0
     printed = capsys.readouterr().out
     assert (
@@ -47,7 +47,7 @@ def test_demo_of_records(tmp_path, capsys, monkeypatch):
     assert "--key orders.customer=customers.id" in of_files
     (predict,) = re.findall(r"^  (keras-mmil predict .* --explain)   #", printed, re.MULTILINE)
     assert main(shlex.split(predict)[1:]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 300
+    assert len(capsys.readouterr().out.splitlines()) == 150
     (command,) = re.findall(r"^\$ (keras-mmil train .*)$", printed, re.MULTILINE)
     _, *arguments = shlex.split(command)
     arguments[arguments.index("--out") + 1] = str(tmp_path / "own")
@@ -55,7 +55,7 @@ def test_demo_of_records(tmp_path, capsys, monkeypatch):
     again = capsys.readouterr().out
     rules = (out / "rules.txt").read_text()
     assert (tmp_path / "own" / "rules.txt").read_text() == rules
-    assert "Records: 300 rows of customers in shop" in again
+    assert "Records: 150 rows of customers in shop" in again
 
 
 @pytest.mark.slow

@@ -205,12 +205,13 @@ def test_a_teacher_labels_the_papers_without_labels(tmp_path, capsys, monkeypatc
     [
         pytest.param(
             *(["modelnet"], "test_accuracy", {"clouds.png", "sub_bags.txt", "clusters.png"}),
-            marks=pytest.mark.nightly,  # each network once, and each report once in all other runs
+            marks=pytest.mark.nightly,  # the tests of the zoo train each, and plot the clouds
         ),
-        (
+        pytest.param(
             ["modelnet", "--model", "mil", "--split", "P100-rotations"],
             "test_accuracy",
             {"clouds.png"},
+            marks=pytest.mark.nightly,
         ),
         (["plants"], "map", {"instance_clusters.png", "sub_bag_clusters.png"}),
         pytest.param(
