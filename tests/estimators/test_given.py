@@ -149,6 +149,8 @@ def test_pickles_hold_no_records_unless_they_are_to(classifier):
 def test_scikit_learn_in_processes():
     estimator = NestedClassifier(**QUICK)
     search = GridSearchCV(estimator, {"units": [2, 3]}, cv=2, n_jobs=2).fit(PLAIN, LATE)
+    assert search.best_params_["units"] in (2, 3)
+    assert len(search.predict(PLAIN)) == 30
     assert str(search.best_estimator_.rules_)  # fitted here
     found = cross_validate(estimator, PLAIN, LATE, cv=2, n_jobs=2, return_estimator=True)
     assert np.isfinite(found["test_score"]).all()
