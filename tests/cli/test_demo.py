@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_mmil.cli.demo_of_digits import digits_of_clusters
+from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation.readout.description import LevelDescription
 from keras_mmil_cli.main import main
 
@@ -18,22 +19,25 @@ SHORT = [*ONLY_TRAIN, "--max-clusters", "2"]
 
 @pytest.mark.slow
 def test_demo_of_digits(tmp_path, capsys):
-    arguments = ["demo", "digits", "--out", str(tmp_path / "demo"), *SHORT]
-    for _ in range(2):  # a second demo replaces the first
-        assert main(arguments) == 0
-        printed = capsys.readouterr().out
-        assert "Why the first positive top-bag" in printed
-        assert "fidelity" in printed
-        assert re.search(r"^  u\d: holds a \d( or \d)* \([\d.]+ % of its images\)$", printed, re.M)
-        assert not re.search(r"\bu\d\b", printed.partition("With these names, the rules are:")[2])
-    assert (tmp_path / "demo" / "rules").is_dir()
+    out = tmp_path / "demo"
+    with RunFolder(out, {"experiment": "mnist", "seed": 1}, resume=False).held():
+        (out / "epoch-0009.keras").write_text("of an earlier demo")
+    assert main(["demo", "digits", "--out", str(out), *SHORT]) == 0
+    printed = capsys.readouterr().out
+    assert "Why the first positive top-bag" in printed
+    assert "fidelity" in printed
+    assert re.search(r"^  u\d: holds a \d( or \d)* \([\d.]+ % of its images\)$", printed, re.M)
+    assert not re.search(r"\bu\d\b", printed.partition("With these names, the rules are:")[2])
+    assert (out / "rules").is_dir()
+    assert not (out / "epoch-0009.keras").exists()
 
 
 @pytest.mark.slow
-def test_demo_of_records(tmp_path, capsys):
+def test_demo_of_records(tmp_path, capsys, monkeypatch):
     """The tables that it writes are what `train` would read, with the command that it prints."""
+    monkeypatch.setattr("keras_mmil.cli.demo._CUSTOMERS", 150)
     out = tmp_path / "demo"
-    short = ["--limit", "40", "--epochs", "2", "--verbose", "0", "--max-clusters", "3"]
+    short = ["--limit", "24", "--epochs", "1", "--verbose", "0", "--max-clusters", "2"]
     assert main(["demo", "--out", str(out), *short]) == 0
     printed = capsys.readouterr().out
     assert (
@@ -43,7 +47,7 @@ def test_demo_of_records(tmp_path, capsys):
     assert "--key orders.customer=customers.id" in of_files
     (predict,) = re.findall(r"^  (keras-mmil predict .* --explain)   #", printed, re.MULTILINE)
     assert main(shlex.split(predict)[1:]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2000
+    assert len(capsys.readouterr().out.splitlines()) == 150
     (command,) = re.findall(r"^\$ (keras-mmil train .*)$", printed, re.MULTILINE)
     _, *arguments = shlex.split(command)
     arguments[arguments.index("--out") + 1] = str(tmp_path / "own")
@@ -51,15 +55,16 @@ def test_demo_of_records(tmp_path, capsys):
     again = capsys.readouterr().out
     rules = (out / "rules.txt").read_text()
     assert (tmp_path / "own" / "rules.txt").read_text() == rules
-    assert "Records: 2,000 rows of customers in shop" in again
+    assert "Records: 150 rows of customers in shop" in again
 
 
 @pytest.mark.slow
 @pytest.mark.nightly  # the demo of digits does so, too
-def test_a_second_demo_of_records_replaces_the_first(tmp_path):
+@pytest.mark.parametrize("name", ["records", "digits"])
+def test_a_second_demo_replaces_the_first(name, tmp_path):
     short = ["--limit", "12", "--epochs", "1", "--verbose", "0", "--max-clusters", "2"]
     for _ in range(2):
-        assert main(["demo", "--out", str(tmp_path / "demo"), *short]) == 0
+        assert main(["demo", name, "--out", str(tmp_path / "demo"), *short]) == 0
 
 
 def test_clusters_by_true_digits():

@@ -16,57 +16,54 @@ def review_runs(tmp_path_factory):
     folders = []
     for variant in ("mmil", "mil"):
         folders.append(str(tmp_path_factory.mktemp("runs") / variant))
-        command = ["run", "imdb", "--source", "opinions", "--model", variant, "--limit", "20"]
+        command = ["run", "imdb", "--source", "opinions", "--model", variant, "--limit", "12"]
         command += ["--epochs", "1", "--max-clusters", "2", "--verbose", "0", "--out", folders[-1]]
         assert main(command) == 0
     return folders
 
 
 TEXT = "The plot was <great>. And the cast is not good!"
+METHODS = {"terminal": "to_text", "markdown": "to_markdown", "html": "to_html"}
+
+
+def explainer_of(run):
+    return Explainer.load(f"{run}/rules", keras.models.load_model(f"{run}/text_model.keras"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
-def test_explain(review_runs, form, capsys):
-    capsys.readouterr()
+def test_explain(review_runs, capsys):
     other = "I saw it. It was awful."
-    command = ["explain", review_runs[0], "--format", form, "--text", TEXT, "--text", other]
-    assert main(command) == 0
-    printed = capsys.readouterr().out.rstrip("\n")
-    model = keras.models.load_model(f"{review_runs[0]}/text_model.keras")
-    explainer = Explainer.load(f"{review_runs[0]}/rules", model)
-    for explanation, label in zip(
-        explainer.explain([TEXT, other]), explainer.predict([TEXT, other]), strict=True
-    ):
-        method = {"terminal": "to_text", "markdown": "to_markdown", "html": "to_html"}[form]
-        assert explanation.label == label
-        assert getattr(explanation, method)() in printed
-    assert ("<table" in printed) == (form == "html")
-    assert ("\\<" in printed) == (form == "markdown")
-    assert printed.index("plot") < printed.index("awful")
+    explainer = explainer_of(review_runs[0])
+    explanations, labels = (f([TEXT, other]) for f in (explainer.explain, explainer.predict))
+    assert [each.label for each in explanations] == list(labels)
+    for form, method in METHODS.items():
+        capsys.readouterr()
+        command = ["explain", review_runs[0], "--format", form, "--text", TEXT, "--text", other]
+        assert main(command) == 0
+        printed = capsys.readouterr().out.rstrip("\n")
+        for explanation in explanations:
+            assert getattr(explanation, method)() in printed
+        assert ("<table" in printed) == (form == "html")
+        assert ("\\<" in printed) == (form == "markdown")
+        assert printed.index("plot") < printed.index("awful")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("form", "titles"),
-    [
-        ("terminal", ["--- imdb", "--- imdb-mil"]),
-        ("markdown", ["### imdb", "### imdb-mil"]),
-        ("html", ["<th>imdb</th>", "<th>imdb-mil</th>"]),
-    ],
-)
-def test_explain_by_two_runs(review_runs, form, titles, capsys):
-    capsys.readouterr()
-    assert main(["explain", *review_runs, "--format", form, "--text", TEXT]) == 0
-    printed = capsys.readouterr().out
-    assert [printed.count(title + ("" if form == "html" else "\n")) for title in titles] == [1, 1]
-    assert printed.index(titles[0]) < printed.index(titles[1])
-    for run, depth in zip(review_runs, (2, 1), strict=True):
-        rules = Explainer.load(f"{run}/rules", keras.models.load_model(f"{run}/text_model.keras"))
-        (explanation,) = rules.explain([TEXT])
-        shown = {"terminal": "to_text", "markdown": "to_markdown", "html": "to_html"}[form]
-        assert explanation.top_bag.level == depth
-        assert getattr(explanation, shown)() in printed
+def test_explain_by_two_runs(review_runs, capsys):
+    explanations = [explainer_of(run).explain([TEXT])[0] for run in review_runs]
+    assert [each.top_bag.level for each in explanations] == [2, 1]
+    for form, titles in {
+        "terminal": ["--- imdb\n", "--- imdb-mil\n"],
+        "markdown": ["### imdb\n", "### imdb-mil\n"],
+        "html": ["<th>imdb</th>", "<th>imdb-mil</th>"],
+    }.items():
+        capsys.readouterr()
+        assert main(["explain", *review_runs, "--format", form, "--text", TEXT]) == 0
+        printed = capsys.readouterr().out
+        assert [printed.count(title) for title in titles] == [1, 1]
+        assert printed.index(titles[0]) < printed.index(titles[1])
+        for explanation in explanations:
+            assert getattr(explanation, METHODS[form])() in printed
 
 
 @pytest.mark.slow

@@ -90,7 +90,15 @@ def test_why_in_words(saved, tmp_path):
 
 @pytest.mark.slow
 def test_several_labels_and_numbers(tmp_path, capsys):
-    records = [{**record, "large": record["spent"] > 99} for record in RECORDS]
+    records = [
+        {
+            "prices": [item["price"] for order in record["orders"] for item in order["items"]],
+            "large": record["spent"] > 99,
+            "left": record["left"],
+            "spent": record["spent"],
+        }
+        for record in RECORDS
+    ]
     data = own_records.write_lines(tmp_path / "shop.jsonl", records)
     NestedClassifier(**QUICK).fit(records, ("left", "large")).save(tmp_path / "labels")
     assert main(["predict", str(tmp_path / "labels"), str(data)]) == 0

@@ -2,11 +2,12 @@
 
 import csv
 import errno
+import io
 import json
 import re
 import sqlite3
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, redirect_stdout
 
 import numpy as np
 import own_records
@@ -24,9 +25,11 @@ from keras_mmil_cli.main import main
 
 # Short runs end with networks, and so rules, of a single class.
 pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
-SHORT = ["--epochs", "3", "--learning-rate", "0.01", "--max-clusters", "3", "--verbose", "0"]
+SHORT = ["--epochs", "2", "--learning-rate", "0.02", "--max-clusters", "2", "--verbose", "0"]
 CUSTOMERS = own_records.customers()
 RECORDS = [{k: v for k, v in r.items() if k not in ("spent", "segment")} for r in CUSTOMERS]
+# For what is the same of every network: trained in a second.
+BAGS = [{"bag": [i % 3] * (i % 4), "left": i % 4 > 1} for i in range(40)]
 
 
 def rows_of(path):
@@ -54,11 +57,17 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(data, tmp_path_factory):
-    """A classification of JSON lines."""
-    out = tmp_path_factory.mktemp("runs") / "left"
-    assert main(["train", str(data), "--target", "left", "--out", str(out), *SHORT]) == 0
-    return out
+def trained(data, tmp_path_factory):
+    """A classification of JSON lines, and what was printed."""
+    out, printed = tmp_path_factory.mktemp("runs") / "left", io.StringIO()
+    with redirect_stdout(printed):
+        assert main(["train", str(data), "--target", "left", "--out", str(out), *SHORT]) == 0
+    return out, printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def run(trained):
+    return trained[0]
 
 
 def test_figures_are_those_of_what_is_predicted(run, data, tmp_path):
@@ -111,10 +120,8 @@ def test_the_folder_is_that_of_an_estimator(run, data, tmp_path):
     assert estimator.target_ == "left"
 
 
-def test_what_is_printed(run, data, tmp_path, capsys):
-    out = tmp_path / "again"
-    assert main(["train", str(data), "--target", "left", "--out", str(out), *SHORT]) == 0
-    printed = capsys.readouterr().out
+def test_what_is_printed(trained):
+    out, printed = trained
     metrics = json.loads((out / "metrics.json").read_text())
     estimator = NestedClassifier.load(out)
     assert str(Schema.load(out / "schema.json")) in printed
@@ -126,10 +133,6 @@ def test_what_is_printed(run, data, tmp_path, capsys):
         share = f"(most frequent class: {100 * metrics[f'{name}_majority']:.2f} %)"
         assert f"{name:16} {100 * metrics[name]:7.2f} %   {share}\n" in printed
     assert f"Everything is in {out}" in printed
-    first = json.loads((run / "metrics.json").read_text())
-    assert {k: v for k, v in metrics.items() if "_se" not in k and "_min" not in k} == {
-        k: v for k, v in first.items() if "_se" not in k and "_min" not in k
-    }
 
 
 def test_a_second_run_and_other_settings_are_refused(run, data, capsys):
@@ -187,7 +190,7 @@ def test_rules_run_in_sqlite(run, data, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_other_exports(run, data, tmp_path, capsys):
+def test_other_exports(run, data, capsys):
     rules = NestedClassifier.load(run).rules_
     for form, expected in {
         "json": rules.to_json(),
@@ -199,23 +202,12 @@ def test_other_exports(run, data, tmp_path, capsys):
         assert capsys.readouterr().out.rstrip("\n") == expected.rstrip("\n")
     assert main(["export", str(run), "--to", "prolog", "--data", str(data)]) == 0
     assert len(capsys.readouterr().out) > 2 * len(rules.to_prolog())
-    out = tmp_path / "served"
-    assert main(["export", str(run), "--to", "savedmodel", "--out", str(out)]) == 0
-    estimator = NestedClassifier.load(run)
-    x = estimator.schema_.read(RECORDS, without="left")
-    served = tf.saved_model.load(str(out))  # kept, as its functions need its variables
-    np.testing.assert_allclose(
-        np.asarray(served.serve(x))[:, 0], estimator.predict_proba(RECORDS)[:, 1], rtol=1e-5
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["served"]
-    assert main(["export", str(run), "--to", "savedmodel", "--out", str(out)]) == 2
-    assert "a new folder for a SavedModel" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_numbers_of_a_parquet_file(tmp_path, capsys):
     path, out = tmp_path / "shop.parquet", tmp_path / "run"
-    rows = [{k: v for k, v in r.items() if k not in ("left", "segment")} for r in CUSTOMERS]
+    rows = [{k: r[k] for k in ("orders", "spent")} for r in CUSTOMERS]
     pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
     assert main(["train", str(path), "--target", "spent", "--out", str(out), *SHORT]) == 0
     printed = capsys.readouterr().out
@@ -247,7 +239,8 @@ def test_times_that_some_have_written_as_words(tmp_path, capsys):
     path, out = tmp_path / "x.jsonl", tmp_path / "run"
     seconds = [1_700_000_000 + 60 * len(r["orders"]) for r in CUSTOMERS]
     odd = {3: "yesterday", 4: "soon", 5: None}
-    rows = [{"orders": r["orders"], "at": odd.get(i, seconds[i])} for i, r in enumerate(CUSTOMERS)]
+    prices = [[x["price"] for order in r["orders"] for x in order["items"]] for r in CUSTOMERS]
+    rows = [{"prices": x, "at": odd.get(i, seconds[i])} for i, x in enumerate(prices)]
     own_records.write_lines(path, rows)
     command = ["train", str(path), "--target", "at<number>", "--task", "regression"]
     assert main([*command, "--out", str(out), *SHORT]) == 0
@@ -270,10 +263,11 @@ def test_times_that_some_have_written_as_words(tmp_path, capsys):
 
 def test_tables_of_csv(tmp_path, capsys):
     """Classes of a column of one of three tables; and new customers, whose class is not known."""
+    once = ["--epochs", "1", "--max-clusters", "2", "--verbose", "0"]
     folder, out = own_records.write_tables(tmp_path / "shop", CUSTOMERS), tmp_path / "run"
     (folder / "notes.csv").write_text("a,b\n1,2\n")
     keys = [part for key in own_records.KEYS for part in ("--key", key)]
-    command = ["train", str(folder), "--target", "segment", *keys, "--out", str(out), *SHORT]
+    command = ["train", str(folder), "--target", "segment", *keys, "--out", str(out), *once]
     assert main([*command, "--split-by", "city"]) == 0
     printed = capsys.readouterr().out
     assert "Records: 90 rows of customers in shop; not read are the tables notes" in printed
@@ -306,8 +300,8 @@ def test_tables_of_csv(tmp_path, capsys):
     choices = json.loads((out / "schema.json").read_text())
     choices["choices"]["orders.day"] = "dropped"
     (tmp_path / "edited.json").write_text(json.dumps(choices))
-    again = ["train", str(folder), "--target", "segment", "--out", str(tmp_path / "other"), *SHORT]
-    assert main([*again, "--schema", str(tmp_path / "edited.json")]) == 0
+    again = ["train", str(folder), "--target", "segment", "--out", str(tmp_path / "other"), *once]
+    assert main([*again, "--limit", "12", "--schema", str(tmp_path / "edited.json")]) == 0
     inputs = NestedClassifier.load(tmp_path / "other").model_.input
     assert "orders.day" not in inputs
     assert "city" not in inputs  # as it was dropped in the first run
@@ -315,10 +309,12 @@ def test_tables_of_csv(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_latest_records_are_for_test(data, tmp_path, capsys):
+def test_the_latest_records_are_for_test(tmp_path, capsys):
     out = tmp_path / "run"
+    records = [{k: r[k] for k in ("since", "city", "left") if k in r} for r in RECORDS]
+    data = own_records.write_lines(tmp_path / "shop.jsonl", records)
     command = ["train", str(data), "--target", "left", "--time", "since", "--out", str(out)]
-    assert main([*command, *SHORT, "--limit", "40"]) == 0
+    assert main([*command, *SHORT, "--epochs", "1", "--limit", "40"]) == 0
     times = {
         name: [RECORDS[i]["since"] for i in numbers] for name, numbers in parts_of(out).items()
     }
@@ -330,24 +326,23 @@ def test_the_latest_records_are_for_test(data, tmp_path, capsys):
     assert f"test from {min(times['test'])} on; at most 40 of each part" in printed
 
 
-@pytest.mark.graphs  # as in the process that is killed
 @pytest.mark.slow
-def test_a_killed_run_ends_as_if_it_had_not_been(data, tmp_path):
+def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path):
+    data = own_records.write_lines(tmp_path / "bags.jsonl", BAGS)
+
     def command(name):
-        arguments = ["train", str(data), "--target", "left", "--epochs", "24", "--patience", "24"]
+        arguments = ["train", str(data), "--target", "left", "--epochs", "16", "--patience", "16"]
         return [*arguments, "--max-clusters", "2", "--verbose", "0", "--out", str(tmp_path / name)]
 
-    start_and_kill(command("killed"), tmp_path / "killed")
+    start_and_kill(command("killed"), tmp_path / "killed", eager=True)
     assert main([*command("killed"), "--resume"]) == 0
     assert main(command("whole")) == 0
     histories = [rows_of(tmp_path / name / "history.csv") for name in ("killed", "whole")]
     losses = [[float(row["val_loss"]) for row in history] for history in histories]
-    assert len(losses[0]) == 24
+    assert len(losses[0]) == 16
     np.testing.assert_allclose(*losses, rtol=1e-3)
     killed, whole = (NestedClassifier.load(tmp_path / name) for name in ("killed", "whole"))
-    np.testing.assert_allclose(
-        killed.predict_proba(RECORDS), whole.predict_proba(RECORDS), atol=0.02
-    )
+    np.testing.assert_allclose(killed.predict_proba(BAGS), whole.predict_proba(BAGS), atol=0.02)
     a, b = (
         json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("killed", "whole")
     )
@@ -364,8 +359,9 @@ def test_a_run_without_data_leaves_no_folder(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_network_outlives_rules_that_fail(data, tmp_path, capsys, monkeypatch):
-    out = tmp_path / "run"
+def test_a_network_outlives_rules_that_fail(tmp_path, capsys, monkeypatch):
+    """It predicts, and is exported."""
+    data, out = own_records.write_lines(tmp_path / "bags.jsonl", BAGS), tmp_path / "run"
     command = ["train", str(data), "--target", "left", "--out", str(out), *SHORT]
 
     def fails(*_, **__):
@@ -389,10 +385,19 @@ def test_a_network_outlives_rules_that_fail(data, tmp_path, capsys, monkeypatch)
     assert "--resume" in error
     assert "fault of keras-mmil" not in error
     metrics = json.loads((out / "metrics.json").read_text())
-    assert len(predictions(out, data, tmp_path)) == 90
-    saved = ["export", str(out), "--to", "savedmodel", "--out", str(tmp_path / "served")]
+    assert len(predictions(out, data, tmp_path)) == 40
+    saved = ["export", str(out), "--to", "savedmodel", "--out", str(tmp_path / "new" / "served")]
     assert main(saved) == 0
+    estimator = NestedClassifier.load(out)
+    x = estimator.schema_.read(BAGS, without="left")
+    served = tf.saved_model.load(saved[-1])  # kept, as its functions need its variables
+    np.testing.assert_allclose(
+        np.asarray(served.serve(x))[:, 0], estimator.predict_proba(BAGS)[:, 1], rtol=1e-5
+    )
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["served"]
     capsys.readouterr()
+    assert main(saved) == 2
+    assert "a new folder for a SavedModel" in capsys.readouterr().err
     for refused in (
         ["predict", str(out), str(data), "--explain"],
         ["export", str(out), "--to", "prolog"],
@@ -404,7 +409,7 @@ def test_a_network_outlives_rules_that_fail(data, tmp_path, capsys, monkeypatch)
     assert main([*command, "--resume"]) == 0
     assert rows_of(out / "history.csv") == epochs
     assert metrics.items() <= json.loads((out / "metrics.json").read_text()).items()
-    assert len(predictions(out, data, tmp_path, "--explain")) == 90
+    assert len(predictions(out, data, tmp_path, "--explain")) == 40
 
 
 def test_a_full_disk_and_a_full_memory_are_told_in_one_line(tmp_path, capsys, monkeypatch):

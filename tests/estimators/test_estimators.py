@@ -12,7 +12,7 @@ from customers import KINDS, make_records
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks as checks
@@ -32,7 +32,7 @@ SPENT = np.array([r["spent"] for r in RECORDS])
 
 @pytest.fixture(scope="module")
 def classifier():
-    arguments = {**QUICK, "epochs": 30, "learning_rate": 0.05, "validation_split": 0.2}
+    arguments = {**QUICK, "epochs": 12, "learning_rate": 0.1, "validation_split": 0.2}
     return NestedClassifier(**arguments).fit(PLAIN, LATE)
 
 
@@ -73,7 +73,7 @@ def test_it_learns(classifier):
     test = make_records(100, seed=1)
     assert classifier.score(test, [record["late"] for record in test]) > 0.9
     assert classifier.history_["loss"][-1] < classifier.history_["loss"][0]
-    assert len(classifier.history_["val_loss"]) <= 30
+    assert len(classifier.history_["val_loss"]) <= 12
 
 
 @pytest.mark.slow
@@ -120,7 +120,8 @@ def test_several_labels():
 
 @pytest.mark.slow
 def test_numbers():
-    arguments = {**QUICK, "epochs": 60, "learning_rate": 0.02, "aggregation": "sum"}
+    arguments = {**QUICK, "epochs": 40, "learning_rate": 0.05, "aggregation": "sum"}
+    arguments["batch_size"] = len(PLAIN)
     estimator = NestedRegressor(**arguments).fit(PLAIN, SPENT)
     assert estimator.score(PLAIN, SPENT) > 0.8
     found = estimator.predict(PLAIN)
@@ -311,16 +312,14 @@ def test_what_is_no_number():
 @pytest.mark.slow
 def test_scikit_learn_chooses_with_it():
     estimator = NestedClassifier(**{**QUICK, "epochs": 1})
-    scores = cross_val_score(estimator, PLAIN, LATE, cv=2)
+    few, y = PLAIN[:16], LATE[:16]
+    scores = cross_val_score(estimator, few, y, cv=2)
     assert ((scores >= 0) & (scores <= 1)).all()
-    search = GridSearchCV(estimator, {"units": [2, 3]}, cv=2).fit(PLAIN, LATE)
-    assert search.best_params_["units"] in (2, 3)
-    assert len(search.predict(PLAIN)) == 40
     strip = FunctionTransformer(lambda rows: [{"items": row["items"]} for row in rows])
     pipeline = make_pipeline(strip, clone(estimator)).fit(RECORDS, LATE)
     assert list(pipeline[-1].model_.input) == ["items.kind", "items.price"]
     assert len(pipeline.predict(RECORDS)) == 40
-    regression = cross_val_score(NestedRegressor(**{**QUICK, "epochs": 1}), PLAIN, SPENT, cv=2)
+    regression = cross_val_score(NestedRegressor(**QUICK), few, SPENT[:16], cv=2)
     assert np.isfinite(regression).all()
 
 
@@ -401,7 +400,7 @@ def test_what_the_explainer_is_given_of_labels_and_numbers(recorder):
 @pytest.mark.slow
 def test_rules(tmp_path):
     records = [{"items": record["items"]} for record in RECORDS]
-    arguments = {**QUICK, "epochs": 30, "learning_rate": 0.05}
+    arguments = {**QUICK, "epochs": 12, "learning_rate": 0.1}
     explainer = {"n_clusters": 2, "verbose": 0}
     estimator = NestedClassifier(explainer=explainer, **arguments).fit(records, LATE)
     assert not estimator._explainers
@@ -424,7 +423,7 @@ def test_rules(tmp_path):
 def test_rules_of_numbers_and_of_several_labels():
     records = [{"items": record["items"]} for record in RECORDS]
     explainer = {"n_clusters": 2, "verbose": 0}
-    arguments = {**QUICK, "epochs": 10, "learning_rate": 0.05, "explainer": explainer}
+    arguments = {**QUICK, "epochs": 5, "learning_rate": 0.1, "explainer": explainer}
     regressor = NestedRegressor(bins=[5, 10], **arguments).fit(records, SPENT)
     names = {"below 5", "5 to 10", "from 10"}
     assert any(name in str(regressor.rules_) for name in names)

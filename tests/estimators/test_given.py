@@ -149,6 +149,8 @@ def test_pickles_hold_no_records_unless_they_are_to(classifier):
 def test_scikit_learn_in_processes():
     estimator = NestedClassifier(**QUICK)
     search = GridSearchCV(estimator, {"units": [2, 3]}, cv=2, n_jobs=2).fit(PLAIN, LATE)
+    assert search.best_params_["units"] in (2, 3)
+    assert len(search.predict(PLAIN)) == 30
     assert str(search.best_estimator_.rules_)  # fitted here
     found = cross_validate(estimator, PLAIN, LATE, cv=2, n_jobs=2, return_estimator=True)
     assert np.isfinite(found["test_score"]).all()
@@ -220,6 +222,7 @@ def test_numbers_far_from_0(tmp_path):
     records = [{**r, "at": number} for r, number in zip(PLAIN, y.tolist(), strict=True)]
     edges = [1.7e9 + 50, 1.7e9 + 70]
     arguments = {**QUICK, "units": 8, "aggregation": "sum", "epochs": 30, "learning_rate": 0.1}
+    arguments["batch_size"] = len(PLAIN)
     for X, target, weights, bins in (
         (records, "at", None, 3),
         (PLAIN, y, np.linspace(1, 2, len(y)), edges),

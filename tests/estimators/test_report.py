@@ -8,11 +8,12 @@ from keras_mmil import NestedClassifier, NestedRegressor
 
 SETTINGS = {
     "units": 8,
-    "epochs": 12,
-    "learning_rate": 0.03,
+    "epochs": 6,
+    "learning_rate": 0.1,
     "random_state": 0,
     "explainer": {"n_clusters": 2, "verbose": 0},
 }
+LONGER = {**SETTINGS, "epochs": 12, "learning_rate": 0.03}
 
 TRAIN, TEST = (
     [{name: r[name] for name in ("items", "state")} for r in make_records(n, seed)]
@@ -87,7 +88,7 @@ def test_labels_that_are_none_are_named(classifier, y, match):
 @pytest.mark.slow
 def test_one_of_several_labels():
     y, truth = (np.stack([column(k, x) for k in ("toy", "book")], 1) for x in (TRAIN, TEST))
-    classifier = NestedClassifier(**SETTINGS).fit(ITEMS, y)
+    classifier = NestedClassifier(**LONGER).fit(ITEMS, y)
     by_rules = classifier.explainer_of(1).predict(classifier._read(TEST_ITEMS))
     found = accuracy(classifier.report(TEST_ITEMS, truth, 1, n_cases=0))
     assert found == np.mean(by_rules == truth[:, 1]) != np.mean(by_rules == truth[:, 0])
@@ -95,7 +96,7 @@ def test_one_of_several_labels():
 
 @pytest.mark.slow
 def test_numbers_are_in_bins():
-    regressor = NestedRegressor(bins=[5, 10], **SETTINGS).fit(ITEMS, column("spent", TRAIN))
+    regressor = NestedRegressor(bins=[5, 10], **LONGER).fit(ITEMS, column("spent", TRAIN))
     truth = np.digitize(column("spent", TEST), [5, 10])
     by_rules = regressor.explainer_.predict(regressor._read(TEST_ITEMS))
     page = regressor.report(TEST_ITEMS, column("spent", TEST), n_cases=0)

@@ -24,7 +24,7 @@ def test_threads_do_not_disturb_each_other():
         if at_once:
             barrier.wait(60)
         estimator = NestedClassifier(
-            units=4, dropout=0.3, epochs=3, patience=None, learning_rate=0.01, random_state=seed
+            units=4, dropout=0.3, epochs=2, patience=None, learning_rate=0.01, random_state=seed
         )
         return estimator.fit(RECORDS, "segment").predict_proba(RECORDS)
 

@@ -6,6 +6,8 @@ import pytest
 
 from keras_mmil.training import Checkpoint
 
+pytestmark = pytest.mark.eager
+
 
 def build():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, activation="sigmoid")])
@@ -53,23 +55,22 @@ def test_monitor_must_be_logged(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: text.replace(b"\n1,", b"\nx,"),
-        lambda text: b"".join(text.splitlines(keepends=True)[:2]),  # an epoch is lost
-        lambda text: text.replace(b"val_loss", b"loss"),
-        lambda text: text + b"3,4\n",
-        lambda text: b"\xff" + text,
-        lambda text: b"",
-    ],
-)
-def test_damaged_histories(tmp_path, change):
+def test_damaged_histories(tmp_path):
     """None makes the training go on from an epoch that its state is not of."""
     model, (x, y) = build(), data()
     callbacks = [Checkpoint(tmp_path, seconds=0.0)]
     model.fit(x, y, validation_data=(x, y), epochs=2, callbacks=callbacks, verbose=0)
     path = tmp_path / "history.csv"
-    path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(ValueError, match=r"history\.csv"):
-        Checkpoint(tmp_path).restore()
+    text = path.read_bytes()
+    assert Checkpoint(tmp_path).restore()
+    for damaged in (
+        text.replace(b"\n1,", b"\nx,"),
+        b"".join(text.splitlines(keepends=True)[:2]),  # an epoch is lost
+        text.replace(b"val_loss", b"loss"),
+        text + b"3,4\n",
+        b"\xff" + text,
+        b"",
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"history\.csv"):
+            Checkpoint(tmp_path).restore()

@@ -12,6 +12,8 @@ from keras_mmil import Bags, ragged, zoo
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, bag_inputs
 from keras_mmil.training import VirtualAdversarialModel
 
+# Steps are few. What may differ in graphs is tested in them.
+pytestmark = pytest.mark.eager
 EPSILON = 0.7
 
 
@@ -160,7 +162,7 @@ def test_direction_is_worse_than_random_ones():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("compressed", [False, pytest.param(True, marks=pytest.mark.eager)])
+@pytest.mark.parametrize("compressed", [False, True])
 def test_weight_0_is_plain_training(compressed):
     x, y = bags_of_trigrams(), np.arange(12) % 2
     x = x.with_flat_values(x.flat_values[:, 0])
@@ -225,6 +227,7 @@ def test_a_batch_without_labels():
     assert not np.allclose(before[0], model.get_weights()[0])
 
 
+@pytest.mark.graphs  # which draw other random numbers
 @pytest.mark.slow
 def test_dropout_is_the_same_in_all_passes_of_a_step():
     x, y = data()
@@ -240,7 +243,14 @@ def test_dropout_is_the_same_in_all_passes_of_a_step():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "float64"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param("float32", marks=[pytest.mark.graphs, pytest.mark.nightly]),
+        pytest.param("mixed_float16", marks=pytest.mark.graphs),
+        "float64",
+    ],
+)
 def test_logs(policy):
     keras.config.set_dtype_policy(policy)
     try:

@@ -4,6 +4,7 @@ import json
 import shutil
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 
@@ -52,15 +53,23 @@ def explained(model, x, **arguments):
     return keras_mmil.Explainer(max_clusters=3, verbose=0, **arguments).fit(model, x)
 
 
-@pytest.fixture
-def papers(folder):
-    """A network for papers, stored: it, its rules and papers."""
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A folder with a network for papers: the folder, the network, its rules and papers."""
+    folder = tmp_path_factory.mktemp("stored")
     network = synthetic.load_citations(n_papers=60)
     model = rounded(zoo.citation_mmil(network, bag_units=(5, 6)))
     x = network.word_bags(np.arange(60))
     explainer = explained(model, x)
     store(folder, "cora", model, explainer)
-    return model, explainer, x
+    return folder, model, explainer, x
+
+
+@pytest.fixture
+def papers(stored, folder):
+    """The same in the place of the package's own."""
+    shutil.copytree(stored[0], folder, dirs_exist_ok=True)
+    return stored[1:]
 
 
 @pytest.mark.slow
@@ -224,9 +233,10 @@ def test_foreign_files_are_refused(papers, folder):
     with pytest.raises(ValueError, match=r"network\.json, damaged: it is missing"):
         zoo.load("cora")
     (folder / "network.json").rename(folder / "cora" / "network.json")
-    model.set_weights([weight + 1 for weight in model.get_weights()])
+    other = keras.models.clone_model(model)
+    other.set_weights([weight + 1 for weight in model.get_weights()])
     shutil.rmtree(folder / "cora" / "rules")
-    explained(model, x).save(folder / "cora" / "rules")
+    explained(other, x).save(folder / "cora" / "rules")
     with pytest.raises(ValueError, match="Expected the model whose rules were saved"):
         zoo.load("cora")
 

@@ -40,8 +40,8 @@ def test_cards_of_the_package(name, load_benchmark):
 
 
 # Preparing all reviews and their word vectors takes a quarter of an hour, the rotations of 1,024
-# points of each object take gigabytes, and all test images a minute.
-TAKES_LONG = {name: [NIGHTLY] for name in ("imdb", "modelnet-p100", "mnist", "plants")}
+# points of each object take gigabytes, and all test images a minute. Papers answer below.
+TAKES_LONG = {name: [NIGHTLY] for name in ("imdb", "modelnet-p100", "mnist", "plants", "cora")}
 
 
 @pytest.mark.data

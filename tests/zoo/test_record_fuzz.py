@@ -111,7 +111,7 @@ def check(schema, model, documents):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*(are read as missing|nothing at)")
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(DOCUMENTS)
 def test_any_documents(schema, model, documents):
     check(schema, model, documents)

@@ -232,9 +232,10 @@ def test_outputs_are_those_of_a_loop_over_the_records(aggregation, compress):
     x = SCHEMA.read(RECORDS, without="churned")
     aggregations = [aggregation] if isinstance(aggregation, str) else aggregation
     loop = Loop(model, SCHEMA, aggregations)
-    expected = [loop.output(record) for record in RECORDS]
+    some = range(0, len(RECORDS), 3)
+    expected = [loop.output(RECORDS[i]) for i in some]
     assert np.ptp(expected) > 0.05
-    np.testing.assert_allclose(model.predict(x, verbose=0), expected, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(model.predict(x, verbose=0)[some], expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -450,7 +451,8 @@ def odd_records():
     rng = np.random.default_rng(0)
     rows = [{name: float(rng.normal()) for name in ODD_NAMES} for _ in range(20)]
     for row in rows:
-        row["orders/new"] = [{name: int(rng.integers(5)) for name in ODD_NAMES}] * rng.integers(3)
+        order = {name: int(rng.integers(5)) for name in ODD_NAMES[:4]}
+        row["orders/new"] = [order] * rng.integers(3)
         row["y"] = bool(rng.integers(2))
     return rows
 
@@ -550,7 +552,7 @@ def test_a_step_is_traced_once(monkeypatch):
 def test_streams_of_records(tmp_path):
     model = records_model(SCHEMA, "churned", **SMALL)
     dataset = SCHEMA.dataset(RECORDS, 16, shuffle=40, seed=0, target="churned")
-    history = model.fit(dataset, epochs=2, shuffle=False, verbose=0).history
+    history = model.fit(dataset, shuffle=False, verbose=0).history
     assert np.isfinite(history["loss"]).all()
 
 
@@ -564,7 +566,7 @@ def test_device_examples(data_dir):
     model = records_model(schema, Labels("classes", 2), units=8, seed=0)
     assert sorted(model.input) == sorted(x)
     y = np.arange(schema.n_records) % 2
-    history = model.fit(x, y, epochs=1, batch_size=8, verbose=0).history
+    history = model.fit(x, y, epochs=1, batch_size=64, verbose=0).history
     assert np.isfinite(history["loss"]).all()
     assert model.predict(x, verbose=0).shape == (schema.n_records, 1)
 
@@ -609,5 +611,5 @@ def test_members_are_left_out_in_training_only(compress):
         model.get_layer(layer.name).set_weights(weights)
     x = read([["fig", "pear"], ["fig"], ["pear"], []])
     np.testing.assert_allclose(model(x), plain(x), rtol=1e-5)
-    found = {round(float(model(x, training=True)[0, 0]), 3) for _ in range(40)}
+    found = {round(float(model(x, training=True)[0, 0]), 3) for _ in range(24)}
     assert found == {round(float(each), 3) for each in np.asarray(plain(x))[:, 0]}

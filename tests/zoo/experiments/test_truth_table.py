@@ -59,40 +59,24 @@ def test_rules_of_offside_are_the_generating_ones():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_truth_table_rejects_other_rules():
+    _, explainer, majority, _ = offside()
+    for wrong in (
         [lambda has: np.where(has(IN_FRONT), NOT_OFFSIDE, OFFSIDE), referee_rule],
         [image_rule, lambda has: has(OFFSIDE)],
         [image_rule, lambda has: ~has(OFFSIDE) | has(NOT_OFFSIDE)],
-    ],
-    ids=["images", "referee", "opposite"],
-)
-def test_truth_table_rejects_other_rules(wrong):
-    _, explainer, majority, _ = offside()
-    assert not rules_match(explainer, majority, wrong, largest_bag=6)
-
-
-@pytest.mark.slow
-def test_truth_table_depends_on_the_meanings():
-    _, explainer, majority, _ = offside()
+    ):
+        assert not rules_match(explainer, majority, wrong, largest_bag=6)
+    # It depends on the meanings.
     swapped = np.array([1, 0, 2])[majority]
     assert not rules_match(explainer, swapped, [image_rule, referee_rule], largest_bag=6)
     # In bags of one member no rule can be told from "only members of this kind".
     single = [lambda has: np.select([has(IN_FRONT), has(0)], [0, 1], 2), lambda has: has(OFFSIDE)]
     assert rules_match(explainer, majority, single, largest_bag=1)
-
-
-@pytest.mark.slow
-def test_truth_table_is_of_occurrences_at_each_level():
-    _, explainer, majority, _ = offside()
+    # It is of occurrences at each level.
     with pytest.raises(ValueError, match=r"at 1 levels. Received: .*'occurrence', 'occurrence'"):
         rules_match(explainer, majority, [image_rule], largest_bag=6)
-
-
-@pytest.mark.slow
-def test_rules_of_offside_are_not_those_of_digits():
-    _, explainer, _, _ = offside()
+    # Nor are the rules of offside those of digits.
     *_, (x, _, z) = points.load_offside(
         n_train=1, n_valid=1, n_test=50, seed=1, instance_labels=True
     )
