@@ -18,7 +18,7 @@ from keras_mmil import datasets, zoo
 QUICK = "--quick" in sys.argv
 
 (x_train, y_train), (x_valid, _), (x_test, y_test) = datasets.synthetic.load_zero_and_no_two(
-    *((60, 40, 40) if QUICK else ())
+    n_train=60 if QUICK else 1000
 )
 for build in (zoo.output_level_mil, zoo.representation_level_mil):
     keras.utils.set_random_seed(0)

@@ -20,7 +20,7 @@ QUICK = "--quick" in sys.argv
 
 keras.utils.set_random_seed(0)
 train, valid, test = datasets.synthetic.load_offside(
-    *((60, 60, 60) if QUICK else ()), instance_labels=True
+    n_train=60 if QUICK else 1000, instance_labels=True
 )
 (x_train, y_train, _), (x_valid, y_valid, players_valid), (x_test, y_test, _) = train, valid, test
 

@@ -20,7 +20,7 @@ QUICK = "--quick" in sys.argv
 
 keras.utils.set_random_seed(0)
 (texts, y), (texts_valid, y_valid), (texts_test, y_test) = datasets.synthetic.load_reviews(
-    *((60, 40, 40) if QUICK else (2000,))
+    n_train=60 if QUICK else 2000
 )
 
 # Sentences of trigrams of ids. Where it is installed, "tensorflow-text" finds sentences better.
