@@ -6,7 +6,7 @@ from functools import partial
 
 from keras_mmil.cli.options import RunOptions
 from keras_mmil.cli.run import run
-from keras_mmil.zoo.registry import registry
+from keras_mmil.zoo.experiments.registry import registry
 
 __all__ = ["train", "twin_of"]
 

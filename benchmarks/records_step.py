@@ -78,7 +78,7 @@ def work(name, kind, limit):
     import keras
 
     from keras_mmil import ragged
-    from keras_mmil.zoo.records import records_model
+    from keras_mmil.records.network import records_model
 
     records, target, schema = load(name)
     x, y = schema.read(records[:limit], target=target)

@@ -29,7 +29,7 @@ from keras_mmil.functional.replicas import (
 from keras_mmil.functional.workers import all_workers
 from keras_mmil.inputs import complete_inputs, is_data
 
-__all__ = ["Model"]
+__all__ = ["Model", "output_dtype"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
@@ -242,3 +242,11 @@ class Model(KerasHooks):
             y = check_labels(y, n, n_outputs, names[1])
             weights = check_weights(weights, n, n_outputs, names[2])
         return (x, y) if weights is None else (x, y, weights)
+
+
+def output_dtype() -> str:
+    """Dtype of the layer that yields the outputs: float32 also where others are in half precision.
+
+    There a probability of 0.998 would be 1, at which the loss has no gradient.
+    """
+    return keras.backend.result_type(keras.config.dtype_policy().variable_dtype, "float32")

@@ -218,7 +218,7 @@ def _run(options: argparse.Namespace) -> None:
 
         from keras_mmil.cli.options import RunOptions
         from keras_mmil.cli.run import run_seeds
-        from keras_mmil.zoo import registry
+        from keras_mmil.zoo.experiments.registry import registry
     with parallel_config("loky", initializer=None if options.debug else start_worker):
         run_seeds(registry[entry.key], RunOptions.of(options))
 

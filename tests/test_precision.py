@@ -9,7 +9,7 @@ import keras_mmil
 from keras_mmil import Bags, ragged, zoo
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, aggregations, bag_inputs
 from keras_mmil.records import Schema
-from keras_mmil.zoo.records import Labels
+from keras_mmil.records.network import Labels
 
 UNITS = 2 * len(aggregations.NAMES)
 N = 18

@@ -4,19 +4,11 @@ from typing import Any
 
 import keras
 
+from keras_mmil._support.types import LearningRate
 from keras_mmil.losses import SmoothedCrossentropy
 from keras_mmil.model import Model
-from keras_mmil.zoo._types import LearningRate
 
-__all__ = ["compile_binary", "compile_logits", "compile_smoothed_classes", "output_dtype"]
-
-
-def output_dtype() -> str:
-    """Dtype of the layer that yields the outputs: float32 also where others are in half precision.
-
-    There a probability of 0.998 would be 1, at which the loss has no gradient.
-    """
-    return keras.backend.result_type(keras.config.dtype_policy().variable_dtype, "float32")
+__all__ = ["compile_binary", "compile_logits", "compile_smoothed_classes"]
 
 
 def compile_binary(model: Model, learning_rate: LearningRate) -> Model:

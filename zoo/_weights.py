@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import keras
 import numpy as np
@@ -14,12 +14,12 @@ from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
 from keras_mmil._support.types import Array, Config
 from keras_mmil.functional.fingerprint import fingerprint
 from keras_mmil.model import Model
-from keras_mmil.zoo._types import Weights
 
 __all__ = [
     "CARD",
     "FOLDER",
     "WEIGHTS",
+    "Weights",
     "card_of",
     "check_file",
     "find",
@@ -34,6 +34,8 @@ __all__ = [
     "with_weights",
 ]
 
+# What a network starts with: random weights, or those of the network that is in the package.
+Weights: TypeAlias = Literal["pretrained"] | None
 FOLDER = Path(__file__).parent / "pretrained"
 CARD, WEIGHTS = "card.json", "weights.npz"
 _FORMAT = "keras-mmil pretrained network"

@@ -6,11 +6,12 @@ from typing import Any, Protocol
 
 import keras
 
+from keras_mmil._support.types import LearningRate
 from keras_mmil.layers import BagLayer, Distinct, MemberDropout, bag_inputs
-from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_smoothed_classes, output_dtype
-from keras_mmil.zoo._types import Aggregations, LearningRate, Weights
-from keras_mmil.zoo._weights import stored_weights, with_weights
+from keras_mmil.layers.aggregations import Aggregations
+from keras_mmil.model import Model, output_dtype
+from keras_mmil.zoo._compile import compile_smoothed_classes
+from keras_mmil.zoo._weights import Weights, stored_weights, with_weights
 
 __all__ = ["citation_mil", "citation_mmil"]
 

@@ -6,11 +6,12 @@ from typing import Literal
 import keras
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import LearningRate
 from keras_mmil.layers import BagLayer, InstanceWise
-from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_binary, output_dtype
-from keras_mmil.zoo._types import Aggregations, LearningRate, Weights
-from keras_mmil.zoo._weights import with_weights
+from keras_mmil.layers.aggregations import Aggregations
+from keras_mmil.model import Model, output_dtype
+from keras_mmil.zoo._compile import compile_binary
+from keras_mmil.zoo._weights import Weights, with_weights
 
 __all__ = ["mnist_mmil"]
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import LearningRate
 from keras_mmil.layers import (
     BagLayer,
     Distinct,
@@ -19,11 +20,9 @@ from keras_mmil.layers import (
 )
 from keras_mmil.losses import seen_crossentropy
 from keras_mmil.metrics import OverlookedPrecision
-from keras_mmil.model import Model
-from keras_mmil.zoo._compile import output_dtype
+from keras_mmil.model import Model, output_dtype
 from keras_mmil.zoo._frozen import frozen_embedding
-from keras_mmil.zoo._types import LearningRate, Weights
-from keras_mmil.zoo._weights import stored_weights, with_weights
+from keras_mmil.zoo._weights import Weights, stored_weights, with_weights
 
 __all__ = ["plants_mil", "plants_mmil", "plants_nearby"]
 

@@ -6,11 +6,11 @@ from typing import Any
 import keras
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import LearningRate
 from keras_mmil.layers import BagLayer, EquivariantBagLayer, InstanceWise, RandomPoints, RandomPose
-from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_smoothed_classes, output_dtype
-from keras_mmil.zoo._types import LearningRate, Weights
-from keras_mmil.zoo._weights import with_weights
+from keras_mmil.model import Model, output_dtype
+from keras_mmil.zoo._compile import compile_smoothed_classes
+from keras_mmil.zoo._weights import Weights, with_weights
 
 __all__ = ["pointcloud_mil", "pointcloud_mmil"]
 

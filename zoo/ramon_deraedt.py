@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import keras
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.types import LearningRate
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.layers.aggregations import LSE
-from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_binary, output_dtype
-from keras_mmil.zoo._types import LearningRate
+from keras_mmil.model import Model, output_dtype
+from keras_mmil.zoo._compile import compile_binary
 
 __all__ = ["output_level_mil", "representation_level_mil"]
 

@@ -6,13 +6,13 @@ from typing import Protocol
 import keras
 
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.types import Ints
+from keras_mmil._support.types import Ints, LearningRate
 from keras_mmil.builders.graphs import degree_features
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
-from keras_mmil.model import Model
-from keras_mmil.zoo._compile import compile_logits, output_dtype
+from keras_mmil.layers.aggregations import Aggregations
+from keras_mmil.model import Model, output_dtype
+from keras_mmil.zoo._compile import compile_logits
 from keras_mmil.zoo._frozen import frozen_embedding
-from keras_mmil.zoo._types import Aggregations, LearningRate
 
 __all__ = ["social_mmil"]
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -15,6 +16,7 @@ __all__ = [
     "Floats",
     "Ints",
     "Labels",
+    "LearningRate",
     "PathLike",
     "Seed",
     "Shape",
@@ -33,3 +35,4 @@ Config: TypeAlias = dict[str, Any]
 Tensors: TypeAlias = tf.RaggedTensor | tf.Tensor | Array | Mapping[str, Any]
 # Labels or weights of top-bags: of one output, or of each of several.
 Labels: TypeAlias = tf.Tensor | Array | Sequence[Any] | Mapping[str, Any] | None
+LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule

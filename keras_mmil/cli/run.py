@@ -29,8 +29,8 @@ from keras_mmil.training import (
     cross_validate,
     fit_resumable,
 )
-from keras_mmil.zoo import registry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, is_labelled
+from keras_mmil.zoo.experiments.registry import registry
 from keras_mmil.zoo.experiments.report import Report
 
 __all__ = ["RunResult", "run", "run_seeds"]

@@ -20,8 +20,8 @@ from keras_mmil.estimators._rules import Interpreted
 from keras_mmil.estimators._training import divided, trained
 from keras_mmil.functional.seeds import alone, seeded
 from keras_mmil.records import Schema
+from keras_mmil.records.network import Labels, records_model
 from keras_mmil.records.paths import place
-from keras_mmil.zoo.records import Labels, records_model
 
 __all__ = ["NestedEstimator"]
 

@@ -12,7 +12,7 @@ from keras_mmil._support.checks import check_number
 from keras_mmil._support.types import Array, Floats
 from keras_mmil.estimators._given import Target
 from keras_mmil.estimators.base import NestedEstimator
-from keras_mmil.zoo.records import Labels
+from keras_mmil.records.network import Labels
 
 __all__ = ["NestedClassifier"]
 

@@ -14,7 +14,7 @@ from keras_mmil._support.numbers import number_text
 from keras_mmil._support.types import Array, Floats, Ints
 from keras_mmil.estimators._given import Target
 from keras_mmil.estimators.base import NestedEstimator
-from keras_mmil.zoo.records import Labels
+from keras_mmil.records.network import Labels
 
 __all__ = ["NestedRegressor"]
 

@@ -33,8 +33,8 @@ import keras_mmil
 from keras_mmil import Bags, ragged, zoo
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, TextBags, bag_inputs
 from keras_mmil.records import Schema
+from keras_mmil.records.network import Labels
 from keras_mmil.training import Checkpoint, VirtualAdversarialModel, fit_resumable, resumable
-from keras_mmil.zoo.records import Labels
 
 parser = argparse.ArgumentParser()
 parser.add_argument("folder")

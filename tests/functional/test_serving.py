@@ -15,7 +15,7 @@ import keras_mmil
 from keras_mmil import Bags, ragged
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, TextBags, bag_inputs
 from keras_mmil.records import Schema
-from keras_mmil.zoo.records import Labels, records_model
+from keras_mmil.records.network import Labels, records_model
 
 SIZES = ([2, 1, 0, 3], [2, 1, 0, 3, 1, 2])
 

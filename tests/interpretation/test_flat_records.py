@@ -9,7 +9,7 @@ import keras_mmil
 from keras_mmil import Explainer
 from keras_mmil.interpretation import plot_grid
 from keras_mmil.records import Schema
-from keras_mmil.zoo.records import Labels, records_model
+from keras_mmil.records.network import Labels, records_model
 
 
 def rows(n, seed):

@@ -9,7 +9,7 @@ from executed_rules import by_python, by_sql, single
 
 from keras_mmil import Explainer
 from keras_mmil.records import Schema
-from keras_mmil.zoo.records import Labels, records_model
+from keras_mmil.records.network import Labels, records_model
 
 # Where a part is: the keys on the way to it.
 BAGS = (

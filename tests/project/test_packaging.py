@@ -22,17 +22,21 @@ FOLDERS = {
     "datasets": "keras_mmil/datasets",
 }
 
-# Prints which modules the package loads by itself, where each part was loaded from, how many
-# finders of ours were in use, and a pretrained network.
+# Prints which modules the package loads by itself, and then with the zoo; where each part was
+# loaded from, how many finders of ours were in use, and a pretrained network.
 REPORT = """
 import json, sys
 import keras_mmil
-loaded = [name for name in sys.modules if name.startswith("keras_mmil.")]
-from keras_mmil import datasets, zoo
+own = lambda: [name for name in sys.modules if name.startswith("keras_mmil.")]
+loaded = own()
+from keras_mmil import zoo
+with_zoo = own()
+from keras_mmil import datasets
 from keras_mmil._checkout import CheckoutFinder
 files = {module.__name__: module.__file__ for module in (keras_mmil, zoo, datasets)}
 finders = sum(isinstance(finder, CheckoutFinder) for finder in sys.meta_path)
-report = {"loaded": loaded, "files": files, "finders": finders, "cora": str(zoo.load("cora"))}
+report = {"loaded": loaded, "with_zoo": with_zoo, "files": files, "finders": finders}
+report |= {"cora": str(zoo.load("cora")), "n": len(zoo.registry)}
 print(json.dumps(report), flush=True)
 """
 
@@ -294,6 +298,11 @@ def test_the_package_loads_no_more_than_it_needs(reports):
         loaded = {name.split(".")[1] for name in report["loaded"]}
         assert "model" in loaded
         assert not loaded & lazy
+        # Builders of networks need no rules, reports, plots or data.
+        assert "keras_mmil.zoo.mnist" in report["with_zoo"]
+        for room in ("zoo.experiments", "zoo.pretrained", "interpretation", "datasets", "training"):
+            assert f"keras_mmil.{room}" not in report["with_zoo"]
+        assert report["n"] > 40
 
 
 @pytest.mark.parametrize("name", ["zoo", "datasets"])

@@ -8,8 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from keras_mmil.records import Files, Schema, statistics
-from keras_mmil.zoo import _record_fields
+from keras_mmil.records import Files, Schema, network, statistics
 
 N = 3000
 NUMBERS = [random.Random(i).randrange(40_000) / 4 for i in range(N)]
@@ -65,8 +64,8 @@ def test_one_stranger_among_many_numbers(odd, source, tmp_path):
     part = schema["x"]
     assert (part.kind, part.share_missing) == ("number", pytest.approx(1 / N))
     assert f"1 of 3,000 is no number: '{odd}'" in part.why
-    moments = _record_fields.moments(part)
-    assert moments == pytest.approx(_record_fields.moments(clean["x"]))
+    moments = network.moments(part)
+    assert moments == pytest.approx(network.moments(clean["x"]))
     x, warned = read(schema, records)
     expected = np.array(NUMBERS, np.float32)
     expected[70] = math.nan
@@ -220,7 +219,7 @@ def test_integers_since_1970(per_second, tmp_path):
     np.testing.assert_array_equal(x, [*seconds, math.nan, 1_577_836_800, math.nan])
     assert warned == [lost("time", "1 of 102")]
     assert schema["x"].examples.startswith("2020-01")
-    assert _record_fields.moments(schema["x"]) == pytest.approx((seconds.mean(), seconds.var()))
+    assert network.moments(schema["x"]) == pytest.approx((seconds.mean(), seconds.var()))
     schema.save(tmp_path / "schema.json")
     assert Schema.load(tmp_path / "schema.json") == schema
     (part,) = Schema.infer(of([*values, 0], "created_at"))

@@ -13,10 +13,10 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Ints
 from keras_mmil.datasets import molecules, mutagenesis, recipes, synthetic, trains
 from keras_mmil.records import Schema, link
+from keras_mmil.records.network import records_model
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
-from keras_mmil.zoo.records import records_model
 
 __all__ = ["records_experiment"]
 

@@ -41,6 +41,7 @@ _BY_NAME: dict[str, Callable[[], Aggregation]] = {
 NAMES = tuple(_BY_NAME)
 """The names that `get`, and so `BagLayer(aggregation=...)`, knows."""
 Identifier: TypeAlias = str | Aggregation | Config  # what `get` takes
+Aggregations: TypeAlias = Identifier | Sequence[Identifier]  # one, or several side by side
 
 
 def get(identifier: Identifier) -> Aggregation:
@@ -70,7 +71,7 @@ def get(identifier: Identifier) -> Aggregation:
     )
 
 
-def get_all(identifiers: Identifier | Sequence[Identifier]) -> tuple[Aggregation, ...]:
+def get_all(identifiers: Aggregations) -> tuple[Aggregation, ...]:
     """Retrieve one or several aggregations, as a tuple.
 
     Args:

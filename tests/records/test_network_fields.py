@@ -8,7 +8,7 @@ import pytest
 
 from keras_mmil.layers import CategoryEncoder
 from keras_mmil.records import Schema
-from keras_mmil.zoo import _record_fields as known
+from keras_mmil.records import network as known
 
 ARGUMENTS = {"units": 5, "min_count": 2, "n_edges": 0, "name": "encoder"}
 

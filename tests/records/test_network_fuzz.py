@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nested_records import draw_values
 
 from keras_mmil.records import Schema
-from keras_mmil.zoo.records import Labels, records_model
+from keras_mmil.records.network import Labels, records_model
 
 KNOWN = [
     {

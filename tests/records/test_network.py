@@ -13,8 +13,8 @@ import tensorflow as tf
 import keras_mmil
 from keras_mmil import zoo
 from keras_mmil.records import Schema
+from keras_mmil.records.network import Labels, records_model
 from keras_mmil.testing import predict_in_fresh_process
-from keras_mmil.zoo.records import Labels, records_model
 
 NIGHTLY = (pytest.mark.slow, pytest.mark.nightly)
 

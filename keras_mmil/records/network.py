@@ -1,0 +1,500 @@
+"""A network for nested records, built along their schema."""
+
+import contextlib
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil._support.checks import check_int, check_number, positive_int
+from keras_mmil._support.types import LearningRate, Shape
+from keras_mmil.functional.seeds import seeded
+from keras_mmil.layers import (
+    BagLayer,
+    BooleanEncoder,
+    CategoryEncoder,
+    DistinctBags,
+    DistinctRows,
+    FieldEncoder,
+    Gather,
+    MemberDropout,
+    NumberEncoder,
+    TextEncoder,
+    TimeEncoder,
+    aggregations,
+)
+from keras_mmil.layers.aggregations import Aggregations
+from keras_mmil.model import Model, output_dtype
+from keras_mmil.records import Schema
+from keras_mmil.records.fields import Field
+from keras_mmil.records.kinds import DIGITS
+from keras_mmil.records.leaves import DTYPES
+from keras_mmil.records.statistics import Bags, Records, Values
+from keras_mmil.records.targets import Target
+
+__all__ = ["Labels", "records_model"]
+
+Compress: TypeAlias = bool | Literal["auto"]
+
+_BATCH = 32  # records in a batch, Keras's default, among which equal things are looked for
+_WORTH = 500  # places in it from which on it takes less time to look for equal ones than to compute
+_ONE_HOT = 64  # categories, at most, of one-hot vectors
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a network predicts.
+
+    Attributes:
+        kind: "classes": one of `n` classes for each record; "labels": for each of `n` labels,
+            whether it is given to a record; "numbers": `n` numbers.
+        n: how many.
+        mean, scale: of numbers, one each: what they are about, and how far they are from it.
+    """
+
+    kind: Literal["classes", "labels", "numbers"]
+    n: int
+    mean: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        least = 2 if self.kind == "classes" else 1
+        if self.kind not in ("classes", "labels", "numbers"):
+            raise ValueError(
+                f"Expected kind 'classes', 'labels' or 'numbers'. Received: kind={self.kind!r}"
+            )
+        check_int("n", self.n, least)
+
+
+def records_model(
+    schema: Schema,
+    target: str | Sequence[str] | Labels,
+    *,
+    units: int = 32,
+    activation: str = "relu",
+    aggregation: Aggregations = ("max", "mean"),
+    dropout: float = 0.0,
+    member_dropout: float = 0.0,
+    weight_decay: float = 0.0,
+    min_count: int = 2,
+    n_edges: int = 0,
+    compress: Compress = "auto",
+    learning_rate: LearningRate = 1e-3,
+    seed: int | None = None,
+    name: str = "records",
+) -> Model:
+    """Compiled network for nested records, built along their schema.
+
+    Each field is encoded: numbers are standardised, categories are one-hot or learned vectors,
+    texts the mean of learned vectors of their words, and times are seen with their year, month,
+    weekday and hour. What is missing has learned features, and one that says so. The vectors of a
+    record's fields and of the bags in it are put side by side and go through a dense layer; the
+    members of a bag then go through a bag-layer. What is in a record within a record counts as in
+    the record itself; rows of linked tables that others share have a dense layer of their own.
+
+    All this is in the network: it takes values as `schema.read` gives them, in a file or as a
+    SavedModel, too, without the schema.
+
+    Equal records in bags, and equal bags, are computed once in a batch, with the same results,
+    unless there is dropout.
+
+    Args:
+        schema: of the training data. What it leaves out, and the target, are not read.
+        target: path of what is to be predicted, or several, as of `schema.read`; or `Labels`, where
+            the labels are not in the records.
+        units: of each dense layer, and of each aggregation of the bag-layers.
+        activation: of these layers, a name that Keras knows. "linear" makes a linear model of the
+            fields' features, if the aggregation is "mean" or "sum": for few records with long bags
+            of words or categories.
+        aggregation: of the bag-layers, as of `BagLayer`. Where nothing of a bag is read but its
+            size, it is "sum".
+        dropout: rate, behind each dense layer and bag-layer. Equal records of a batch that are
+            computed once share its noise, which can spoil the training: with `compress=False`
+            they do not. `weight_decay` is another remedy against overfitting.
+        member_dropout: rate at which members are left out of their bags in training: of bags of
+            words or categories this keeps a network from learning rare ones by heart.
+        weight_decay: of AdamW, in units of the learning rate.
+        min_count: how often a category has been seen that is not to be taken for unknown.
+        n_edges: number of quantiles of each number that are edges of `NumberEncoder`, at most; 0
+            for none.
+        compress: whether equal records and bags are computed once; "auto" where the schema says
+            that a batch of 32 records has many. Weights and, without dropout, results are the same
+            in all cases.
+        learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        seed: int from 0 to 2³² - 1 that all random numbers follow from with which the weights
+            start; None for other ones each time.
+        name: of the model.
+
+    Returns:
+        A compiled `keras_mmil.Model` of the dict of tensors that `schema.read` gives, and of labels
+        as it gives them. Outputs are [batch, 1] for two classes (the probability of the second) and
+        for one number; else [batch, n]: probabilities of the classes, or of each label, or the
+        numbers.
+
+    Raises:
+        KeyError: if the schema has no such part.
+        ValueError: if the target is none, nothing is left to predict from, or an argument is out of
+            range.
+
+    Example:
+
+    >>> schema = Schema.infer("train.jsonl")
+    >>> model = zoo.records_model(schema, target="is_late")
+    >>> model.fit(*schema.read("train.jsonl", target="is_late"), epochs=20)
+    >>> model.predict(schema.read("new.jsonl", without="is_late"))
+    """
+    labels, without = _labels_of(schema, target)
+    network = _Network(
+        units=positive_int("units", units),
+        activation=activation,
+        aggregation=[aggregations.serialize(each) for each in aggregations.get_all(aggregation)],
+        dropout=check_number("dropout", dropout, 0, 1),
+        member_dropout=check_number("member_dropout", member_dropout, 0, 1),
+        min_count=positive_int("min_count", min_count),
+        n_edges=check_int("n_edges", n_edges),
+        compress=_checked(compress),
+        without=without,
+    )
+    with contextlib.nullcontext() if seed is None else seeded(seed):
+        top = network.top(schema.root)
+        outputs, loss, metric = _head(labels, top)
+        model = Model(network.inputs, outputs, name=name)
+    weight_decay = check_number("weight_decay", weight_decay, least=0)
+    optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
+    model.compile(optimizer, loss, metrics=[metric])
+    _make_variables(model, labels)
+    return model
+
+
+def _labels_of(
+    schema: Schema, target: str | Sequence[str] | Labels
+) -> tuple[Labels, tuple[str, ...]]:
+    """What is to be predicted, and the paths of parts that are therefore not read."""
+    if isinstance(target, Labels):
+        return target, ()
+    found = Target.of(target, schema.__getitem__)
+    paths = tuple(part.path for part in found.parts)
+    if found.kind != "numbers":
+        return Labels(found.kind, len(found.classes)), paths
+    means, variances = zip(*map(moments, found.parts), strict=True)
+    return Labels("numbers", len(paths), means, tuple(x**0.5 for x in variances)), paths
+
+
+def _head(labels: Labels, x: keras.KerasTensor) -> tuple[keras.KerasTensor, str, str]:
+    """The output, its loss and its metric."""
+    if labels.kind == "classes" and labels.n > 2:
+        outputs = keras.layers.Dense(
+            labels.n, activation="softmax", dtype=output_dtype(), name="target"
+        )(x)
+        return outputs, "sparse_categorical_crossentropy", "accuracy"
+    if labels.kind == "numbers":
+        outputs = keras.layers.Dense(labels.n, dtype=output_dtype(), name="standardized_target")(x)
+        if labels.scale:
+            scale = [each or 1.0 for each in labels.scale]
+            outputs = keras.layers.Rescaling(
+                scale, list(labels.mean), dtype=output_dtype(), name="target"
+            )(outputs)
+        return outputs, "mean_squared_error", "mean_absolute_error"
+    n = 1 if labels.kind == "classes" else labels.n
+    outputs = keras.layers.Dense(n, activation="sigmoid", dtype=output_dtype(), name="target")(x)
+    return outputs, "binary_crossentropy", "accuracy" if n == 1 else "binary_accuracy"
+
+
+def _make_variables(model: Model, labels: Labels) -> None:
+    """Make the variables of optimizer, loss and metrics.
+
+    Keras makes them in the first step, which TensorFlow then traces twice: of a network with many
+    parts that takes long.
+    """
+    outputs = tf.zeros([1, model.output_shape[-1]])
+    y = tf.zeros([1] if labels.kind == "classes" else outputs.shape)
+    with keras.StatelessScope():
+        model.compute_loss(None, y, outputs)
+        model.compute_metrics(None, y, outputs)
+    model.optimizer.build(model.trainable_variables)
+
+
+def _checked(compress: Compress) -> Compress:
+    if isinstance(compress, bool) or compress == "auto":
+        return compress
+    raise ValueError(f"Expected True, False or 'auto'. Received: compress={compress!r}")
+
+
+class _Part(NamedTuple):
+    """A part of records.
+
+    Attributes:
+        column: its value at each place where there is such a record: what was read, or for bags and
+            shared records which of the distinct ones it is.
+        encode: from values [n] to vectors [n, width].
+        n_distinct: how many different values there are at least; infinite if few come again.
+    """
+
+    column: keras.KerasTensor
+    encode: Callable[[keras.KerasTensor], keras.KerasTensor]
+    n_distinct: float
+
+
+class _Rows(NamedTuple):
+    """The distinct rows of records: vectors [rows, units], and the row at each place."""
+
+    vectors: keras.KerasTensor
+    ids: keras.KerasTensor
+    n_distinct: float
+
+
+@dataclass
+class _Network:
+    """The layers of a network along a schema, from the fields up to the records at the top.
+
+    Args:
+        units: of each dense layer, and of each aggregation of the bag-layers.
+        activation: of the dense layers and bag-layers.
+        aggregation: of the bag-layers.
+        dropout: rate, behind each dense layer and bag-layer.
+        member_dropout: rate at which members are left out of their bags in training.
+        min_count: how often a category has been seen that is not to be unknown.
+        n_edges: of numbers.
+        compress: whether equal things are computed once.
+        without: paths of what is not read.
+
+    Attributes:
+        inputs: the `keras.Input`s that were made, by path.
+    """
+
+    units: int
+    activation: str
+    aggregation: Aggregations
+    dropout: float
+    member_dropout: float
+    min_count: int
+    n_edges: int
+    compress: Compress
+    without: Collection[str]
+    inputs: dict[str, keras.KerasTensor] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
+
+    def top(self, records: Field) -> keras.KerasTensor:
+        """Vectors [batch, units] of the records at the top.
+
+        Raises:
+            ValueError: if no part of them is read.
+        """
+        parts = self._parts(records.parts, 0, _BATCH)
+        if not parts:
+            raise ValueError(
+                "Expected a schema with something to predict from. Received: nothing that is read"
+                + (f" but {', '.join(map(repr, self.without))}" if self.without else "")
+            )
+        return self._dense([part.encode(part.column) for part in parts], "top")
+
+    def _parts(self, fields: Iterable[Field], depth: int, n_places: float) -> list[_Part]:
+        """The parts of records in so many bags, of which a batch has about `n_places`."""
+        return [
+            part
+            for each in fields
+            if each.is_read and each.path not in self.without
+            for part in self._parts_of(each, depth, n_places)
+        ]
+
+    def _parts_of(self, part: Field, depth: int, n_places: float) -> list[_Part]:
+        if part.kind == "bag":
+            return [self._bag(part, depth, n_places)]
+        if part.kind == "record" and part.is_shared:
+            rows = self._rows(part.parts, part.path, depth, n_places, is_shared=True)
+            return [_Part(rows.ids, self._gathered(rows.vectors, part), rows.n_distinct)]
+        if part.has_fields:
+            return self._parts(part.parts, depth, n_places)
+        encoder = encoder_of(
+            part,
+            units=self.units,
+            min_count=self.min_count,
+            n_edges=self.n_edges,
+            name=self._name(part.path, "encoder"),
+        )
+        column = self._input(part.path, dtype_of(part), depth)
+        return [_Part(column, encoder, n_distinct(part))]
+
+    def _rows(
+        self,
+        fields: Iterable[Field],
+        path: str,
+        depth: int,
+        n_places: float,
+        is_shared: bool = False,
+    ) -> _Rows:
+        parts = self._parts(fields, depth, n_places)
+        n_distinct = max(part.n_distinct for part in parts)
+        are_likely = n_places >= _WORTH and 2 * n_distinct <= n_places
+        compress = self._is_worth(is_shared or are_likely)
+        layer = DistinctRows(compress, name=self._name(path, "distinct_rows"))
+        *values, ids = layer([part.column for part in parts])
+        vectors = [part.encode(x) for part, x in zip(parts, values, strict=True)]
+        return _Rows(self._dense(vectors, path), ids, n_distinct if compress else math.inf)
+
+    def _bag(self, bag: Field, depth: int, n_places: float) -> _Part:
+        size, aggregation = mean_size(bag), self.aggregation
+        fields = list(_in_members(bag))
+        if any(each.is_read for each in fields):
+            rows = self._rows(fields, bag.path, depth + 1, n_places * size)
+        else:
+            rows, aggregation = self._alike_rows(bag.path, depth + 1), "sum"
+        n_distinct = _power(rows.n_distinct, max(size, 1))
+        are_likely = rows.n_distinct <= size or 2 * n_distinct <= n_places
+        compress = self._is_worth(n_places * size >= _WORTH and are_likely)
+        layer = DistinctBags(compress, bag.path, name=self._name(bag.path, "distinct_bags"))
+        members, weights, bags = layer(rows.ids)
+        bag_of_rows = (members, weights) if compress else (members,)
+        if self.member_dropout:
+            dropped = MemberDropout(
+                self.member_dropout, name=self._name(bag.path, "member_dropout")
+            )
+            bag_of_rows = (members, dropped(*bag_of_rows))
+        vectors = BagLayer(
+            self.units * len(aggregations.get_all(aggregation)),
+            activation=self.activation,
+            aggregation=aggregation,
+            name=self._name(bag.path, "bag"),
+        )(rows.vectors, *bag_of_rows)
+        gathered = self._gathered(self._dropped(vectors), bag)
+        return _Part(bags, gathered, n_distinct if compress else math.inf)
+
+    def _alike_rows(self, path: str, depth: int) -> _Rows:
+        """The rows of a bag of which nothing is read but its size: they are all alike."""
+        layer = DistinctRows(self._is_worth(True), name=self._name(path, "distinct_rows"))
+        ones, ids = layer([self._input(path, "float32", depth)])
+        vectors = keras.layers.Reshape((1,), name=self._name(path, "reshape"))(ones)
+        return _Rows(self._dense([vectors], path), ids, 1)
+
+    def _is_worth(self, equals_are_likely: bool) -> bool:
+        return equals_are_likely if self.compress == "auto" else self.compress
+
+    def _gathered(
+        self, vectors: keras.KerasTensor, part: Field
+    ) -> Callable[[keras.KerasTensor], keras.KerasTensor]:
+        layer = Gather(name=self._name(part.path, "gather"))
+        return lambda ids: layer([vectors, ids])
+
+    def _dense(self, vectors: Sequence[keras.KerasTensor], path: str) -> keras.KerasTensor:
+        """A dense layer on vectors side by side."""
+        x = vectors[0]
+        if len(vectors) > 1:
+            x = keras.layers.Concatenate(name=self._name(path, "parts"))(vectors)
+        name = self._name(path, "dense")
+        return self._dropped(
+            keras.layers.Dense(self.units, activation=self.activation, name=name)(x)
+        )
+
+    def _dropped(self, x: keras.KerasTensor) -> keras.KerasTensor:
+        return keras.layers.Dropout(self.dropout)(x) if self.dropout else x
+
+    def _input(self, path: str, dtype: str, depth: int) -> keras.KerasTensor:
+        shape: Shape = (None,) * depth
+        # Keras wants the name of an input to be its key, but allows no slash in it.
+        name = path if "/" not in path else self._name(path, "input")
+        x = keras.Input(shape, dtype=dtype, ragged=depth > 0, name=name)
+        self.inputs[path] = x
+        return x
+
+    def _name(self, path: str, role: str) -> str:
+        """The name of a layer: TensorFlow's hold no blanks, brackets, quotes or foreign letters."""
+        plain = re.sub(r"[^A-Za-z0-9._]+", "_", path).lstrip("_.") or "part"
+        name, i = f"{plain}.{role}", 1
+        while name in self._names:
+            name, i = f"{plain}.{role}_{i}", i + 1
+        self._names.add(name)
+        return name
+
+
+def _in_members(bag: Field) -> Iterable[Field]:
+    """The parts of a bag's members, and their keys: those of records, and values and bags."""
+    for part in bag.parts:
+        if part.has_fields:
+            yield from part.parts
+        else:
+            yield part
+
+
+def _power(n: float, exponent: float) -> float:
+    """How many bags of so many members there are, of n different ones."""
+    if n <= 1:
+        return n
+    log = exponent * math.log(n)
+    return math.inf if log > 100 else math.exp(log)
+
+
+def dtype_of(field: Field) -> str:
+    """The dtype that the values of a field are read as."""
+    if field.kind == "category":
+        return "string" if field.type == "text" or field.form == DIGITS else "int64"
+    return DTYPES[field.kind]
+
+
+def encoder_of(
+    field: Field, *, units: int, min_count: int, n_edges: int, name: str
+) -> FieldEncoder:
+    """The encoder of a field of values.
+
+    Args:
+        field: of a kind of values.
+        units: of learned vectors, of words and of many categories.
+        min_count: how often a category has been seen that is not to be unknown.
+        n_edges: of numbers, at most; 0 for none.
+        name: of the layer.
+    """
+    seen = _values(field)
+    if field.kind == "boolean":
+        return BooleanEncoder(field.path, name=name)
+    if field.kind == "number":
+        return NumberEncoder(*moments(field), _quantiles(seen, n_edges), field.path, name=name)
+    if field.kind == "time":
+        return TimeEncoder(*moments(field), field.path, name=name)
+    if field.kind == "text":
+        return TextEncoder(units=units, field=field.path, name=name)
+    counts = seen.counts or {}
+    known = [value for value, n in counts.items() if n >= min_count] or list(counts)
+    learned = None if len(known) <= _ONE_HOT else units
+    return CategoryEncoder(sorted(known), learned, field.path, name=name)
+
+
+def moments(field: Field) -> tuple[float, float]:
+    """Mean and variance of numbers or times, as they are read."""
+    seen = _values(field)
+    return seen.mean, seen.squares / seen.count
+
+
+def mean_size(bag: Field) -> float:
+    """Number of members of a bag, on average."""
+    if isinstance(bag.seen, Bags):
+        return bag.seen.members.count / bag.seen.count
+    if isinstance(bag.seen, Records):
+        return bag.seen.entries().each.count / bag.seen.count
+    raise TypeError(f"Expected a bag. Received: {bag.path!r}, a {bag.kind}")
+
+
+def n_distinct(field: Field) -> float:
+    """How many different values there are, missing counted; infinite if they are not counted."""
+    n = _values(field).n_distinct
+    return math.inf if n is None else n + (field.share_missing > 0)
+
+
+def _values(field: Field) -> Values:
+    if field.values is None:
+        raise TypeError(f"Expected a field of values. Received: {field.path!r}, a {field.kind}")
+    return field.values
+
+
+def _quantiles(seen: Values, n_edges: int) -> list[float]:
+    """Edges with about as many values between each two; none where values are not counted."""
+    if n_edges < 2 or not seen.counts:
+        return []
+    values, counts = np.array(sorted(seen.counts.items()), np.float64).T
+    below = np.cumsum(counts) / seen.count
+    places = np.searchsorted(below, np.linspace(0, 1, n_edges)).clip(max=len(values) - 1)
+    edges = np.unique(values[places].astype(np.float32))
+    return edges.tolist() if len(edges) > 1 else []
