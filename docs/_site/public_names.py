@@ -173,8 +173,9 @@ def documented(body: list[ast.stmt], i: int) -> str | None:
 
 
 def imports(module: str, name: str) -> Iterator[tuple[str, str]]:
-    """The module and the name there that a module imports as `name`."""
-    for node in tree_of(module).body:
+    """The module and the name there that a module imports as `name`, if only for type checkers."""
+    body = tree_of(module).body
+    for node in (*body, *(each for part in body if isinstance(part, ast.If) for each in part.body)):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("keras_mmil"):
             for alias in node.names:
                 if (alias.asname or alias.name) == name and node.module != module:
