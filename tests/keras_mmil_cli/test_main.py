@@ -47,7 +47,6 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.nightly  # neither does it where there are workers, see below
 def test_tensorflow_logs_nothing(tmp_path):
     (tmp_path / "settings.json").write_text("{}")
     process = program("run", "mnist", *TINY, "--resume", "--out", tmp_path)
@@ -89,6 +88,7 @@ def test_an_interrupted_run_says_how_to_continue(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_workers_are_as_quiet(tmp_path):
     """Neither do they log, nor does each of them tell of Control-C; and they end."""
     arguments = ["run", "imdb-binary", "--source", "synthetic", "--limit", "8", "--epochs", "1"]
