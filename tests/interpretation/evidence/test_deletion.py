@@ -10,6 +10,7 @@ from record_networks import churns, random_customers
 from record_networks import read as read_customers
 
 from keras_mmil import ragged
+from keras_mmil.interpretation.evidence.deletion import DeletionRow, DeletionTest
 
 
 def without_deciding(explanation, values, innermost):
@@ -71,6 +72,15 @@ def test_of_records(churn_explainer):
     assert removed
     positive = [row for row in removed if row.network[0] == "positive"]
     assert all(row.changed for row in positive)  # who has no bad orders does not churn
+
+
+def test_the_share_is_of_what_the_network_says():
+    """Not of what the rules say, nor of top-bags where nothing was removed."""
+    changes, same, member = ("yes", "no"), ("yes", "yes"), ((0, (0,)),)
+    rows = [(member, changes, same)] * 3 + [(member, same, changes), ((), changes, changes)]
+    found = DeletionTest(tuple(DeletionRow(i, *row, (0.9, 0.1)) for i, row in enumerate(rows)))
+    assert (found.share, found.interval.n, found.n_undecided) == (0.75, 4, 1)
+    assert [row.changed for row in found.rows] == [True, True, True, False, True]
 
 
 @pytest.mark.slow
