@@ -114,10 +114,11 @@ def _texts(arrays: list[pa.Array], where: str) -> list[pa.Array]:
 
 def _without_prefix(references: pa.Array, ids: pa.Array, where: str) -> pa.Array:
     """The references without what all begin with, if as they are none is to any of the ids."""
-    if pc.any(pc.is_in(references, value_set=ids.drop_null()), min_count=0).as_py():
+    known = ids.drop_null()
+    if pc.any(pc.is_in(references, value_set=known), min_count=0).as_py():
         return references
     ends = pc.replace_substring_regex(references, _PREFIX, "")
-    if not pc.any(pc.is_in(ends, value_set=ids.drop_null()), min_count=0).as_py():
+    if not pc.any(pc.is_in(ends, value_set=known), min_count=0).as_py():
         return references
     lengths = pc.subtract(pc.utf8_length(references), pc.utf8_length(ends)).drop_null()
     prefix = pc.utf8_slice_codeunits(references.drop_null(), 0, lengths[0].as_py()).unique()
