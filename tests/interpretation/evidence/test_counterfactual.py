@@ -11,6 +11,7 @@ from record_networks import read as read_customers
 
 from keras_mmil import Bags, ragged
 from keras_mmil.interpretation.evidence import counterfactual as module
+from keras_mmil.interpretation.readout.reading import classify
 
 
 def as_bags(lists):
@@ -174,3 +175,20 @@ def test_the_network_is_asked(rough):
         assert found.network_agrees == (found.network[1] == found.rules[1])
         disagree += not found.network_agrees
     assert disagree
+
+
+def test_one_that_changes_the_network_is_preferred(by_frequency, monkeypatch):
+    """Of changes that are equally small, where the network follows only the last."""
+    tried = []
+
+    def only_the_last_agrees(*arguments):
+        by_rules, _ = classify(*arguments)
+        tried.append(len(by_rules))
+        return by_rules, np.append(1 - by_rules[:-1], by_rules[-1:])
+
+    monkeypatch.setattr(module, "classify", only_the_last_agrees)
+    x, donors = vectors(random_ids(8, seed=3)), vectors(random_ids(2, seed=4))
+    found = [by_frequency.counterfactual(x[i : i + 1], donors) for i in range(8)]
+    assert max(tried) > 1
+    assert sum(each.found for each in found) == len(tried)
+    assert all(each.network_agrees for each in found if each.found)
