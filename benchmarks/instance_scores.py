@@ -7,6 +7,7 @@ from removal_curves import sizes
 from keras_mmil import ragged
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.nesting import expand
+from keras_mmil.interpretation.network.sources import top_bags
 from keras_mmil.layers import BagLayer
 
 __all__ = ["Gradients", "at_random", "attention", "by_rules", "logits_of"]
@@ -33,7 +34,7 @@ def by_rules(explainer, x):
 def attention(model, x):
     """Those of gated attention: the product of the weights along the path of each instance."""
     network, found = Network(model), []
-    for batch in network.batches(network.data(x, _AT_ONCE).batches(), in_order=True):
+    for batch in network.batches(top_bags(x, network, _AT_ONCE).batches(), in_order=True):
         shares = np.ones(batch.nestings[-1].n_bags)  # of the top-bags
         levels = zip(network.layers, batch.representations, expand(batch.nestings), strict=True)
         for layer, rows, here in reversed(list(levels)):

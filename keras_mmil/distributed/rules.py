@@ -13,7 +13,7 @@ from keras_mmil.distributed.served import load
 from keras_mmil.distributed.source import BlockSource, Share, do
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.passes import Step
+from keras_mmil.interpretation.network.sources import Step
 
 __all__ = ["fit_rules"]
 

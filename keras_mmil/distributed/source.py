@@ -15,8 +15,7 @@ from keras_mmil.distributed.blocks import Block, read
 from keras_mmil.distributed.engine import Pool
 from keras_mmil.distributed.served import Served
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.passes import Step
-from keras_mmil.interpretation.network.stream import drawn
+from keras_mmil.interpretation.network.sources import Step, sample_of, top_bags
 
 __all__ = ["BlockSource", "Share", "do"]
 
@@ -66,7 +65,7 @@ def _batches_of(share: Share, served: Served, network: Network) -> Iterator[Tens
     x = served.read(read(share.block, served.columns))
     if share.rows is not None:
         x = ragged.take(x, share.rows)
-    return network.data(x, share.batch_size, str(share.block)).batches()
+    return top_bags(x, network, share.batch_size, str(share.block)).batches()
 
 
 class BlockSource:
@@ -133,10 +132,10 @@ class BlockSource:
         """
         raise ValueError("Expected x_valid where x is of files. Received: x_valid=None")
 
-    def draw(self, at_most: int, seed: int) -> "BlockSource":
+    def sample(self, at_most: int, seed: int) -> "BlockSource":
         """So many of the top-bags, chosen at random; itself if there are no more."""
         sizes = [share.n for share in self._shares]
-        chosen = drawn(sum(sizes), at_most, seed)
+        chosen = sample_of(sum(sizes), at_most, seed)
         if chosen is None:
             return self
         ends = np.cumsum(sizes)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from keras_mmil._support.checks import is_int
 from keras_mmil._support.types import Array, Config
-from keras_mmil.interpretation.fitting.fitted import Fitted
+from keras_mmil.interpretation.fitting.fitter import Fitted
 from keras_mmil.interpretation.fitting.search import GridPoint
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.rules import features

@@ -1,36 +1,62 @@
 """The explainer: a trained network of bag-layers, read as symbolic rules."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import tensorflow as tf
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from keras_mmil._support.checks import check_int
-from keras_mmil._support.types import PathLike
+from keras_mmil._support.agreement import agreement
+from keras_mmil._support.checks import check_int, positive_int
+from keras_mmil._support.html import preformatted
+from keras_mmil._support.percent import percent
+from keras_mmil._support.types import Config, Ints, PathLike, Tensors
 from keras_mmil.interpretation import storage
-from keras_mmil.interpretation.fitting.fitted import Fitted
-from keras_mmil.interpretation.fitting.fitter import Fitter
-from keras_mmil.interpretation.fitting.options import Tolerance
-from keras_mmil.interpretation.fitting.preparation import check_data, prepare
-from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.data import TopBags
-from keras_mmil.interpretation.network.targets import Target, TargetChoice, TargetFunction
+from keras_mmil.interpretation.evidence.certificate import Certificate, certify, check_level, count
+from keras_mmil.interpretation.evidence.counterfactual import Counterfactual, counterfactual
+from keras_mmil.interpretation.evidence.deletion import DeletionTest, deletion
+from keras_mmil.interpretation.evidence.stability import Stability, stability
+from keras_mmil.interpretation.export.rule_book import RuleBook
+from keras_mmil.interpretation.export.table import labels_table
+from keras_mmil.interpretation.fitting.fitter import Fitted, Fitter
+from keras_mmil.interpretation.fitting.options import Options
+from keras_mmil.interpretation.fitting.progress import Progress
+from keras_mmil.interpretation.fitting.search import GridPoint
+from keras_mmil.interpretation.fitting.task import Task, check_data, prepare
+from keras_mmil.interpretation.network.capture import Network, Observation
+from keras_mmil.interpretation.network.fingerprints import fingerprints
+from keras_mmil.interpretation.network.sources import Source, TopBags, as_batch, top_bags
+from keras_mmil.interpretation.network.targets import Target, TargetFunction
 from keras_mmil.interpretation.readout.cluster_table import ClusterTable, cluster_table
 from keras_mmil.interpretation.readout.description import Description, describe
 from keras_mmil.interpretation.readout.explanation import Explanation, explain
 from keras_mmil.interpretation.readout.part import Shows
+from keras_mmil.interpretation.readout.reading import Reading, classify, read
 from keras_mmil.interpretation.readout.representatives import Representative, representatives
 from keras_mmil.interpretation.readout.text_explanation import annotate
-from keras_mmil.interpretation.reporting import Reporting
-from keras_mmil.interpretation.rules.level import find_cluster, find_clusters
+from keras_mmil.interpretation.report.page import Report, report
+from keras_mmil.interpretation.rules.level import (
+    Clusters,
+    Level,
+    all_clusters,
+    find_cluster,
+    find_clusters,
+    rename,
+)
+from keras_mmil.ragged import concat, n_top_bags
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Explainer"]
 
 
-class Explainer(Reporting):
+class Explainer(Options, BaseEstimator):
     """Read a trained network of bag-layers as symbolic rules.
 
     The representations of instances, of sub-bags and so on are clustered by k-means; decision trees
@@ -102,49 +128,20 @@ class Explainer(Reporting):
         Networks, 2020, section "Interpreting Networks of Bag-Layers".
     """
 
-    def __init__(
-        self,
-        max_clusters: int | Sequence[int] = 10,
-        n_clusters: int | Sequence[int] | None = None,
-        metric: str = "euclidean",
-        features: str | Sequence[str] = "auto",
-        instances: str = "auto",
-        target: TargetChoice = None,
-        class_names: Sequence[str] | None = None,
-        max_depth: int | None = None,
-        ccp_alpha: float = 1e-3,
-        tolerance: Tolerance = 0.0,
-        validation_fraction: float = 0.2,
-        n_init: int = 3,
-        max_rows: int = 100_000,
-        max_top_bags: int = 50_000,
-        batch_size: int = 64,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 1,
-        feature_names: Sequence[str] | None = None,
-    ) -> None:
-        self.max_clusters = max_clusters
-        self.n_clusters = n_clusters
-        self.metric = metric
-        self.features = features
-        self.instances = instances
-        self.target = target
-        self.class_names = class_names
-        self.max_depth = max_depth
-        self.ccp_alpha = ccp_alpha
-        self.tolerance = tolerance
-        self.validation_fraction = validation_fraction
-        self.n_init = n_init
-        self.max_rows = max_rows
-        self.max_top_bags = max_top_bags
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.feature_names = feature_names
+    levels_: tuple[Level, ...]
+    classes_: tuple[str, ...]
+    n_clusters_: tuple[int, ...]
+    fidelity_: float
+    fidelity_by_instances_: Mapping[str, float]
+    majority_: float
+    grid_: tuple[GridPoint, ...]
+    _network: Network
+    _target: Target
+    _fingerprint: str  # of the network's weights
+    _used: npt.NDArray[np.uint64]  # hashes of the top-bags that rules were fitted or chosen on
+    _task: Task | None = None  # what was fitted, with the data; not saved, nor copied
 
-    def fit(self, model: keras.Model, x: TopBags, x_valid: TopBags | None = None) -> "Explainer":
+    def fit(self, model: keras.Model, x: TopBags, x_valid: TopBags | None = None) -> Self:
         """Learn rules from a trained model. The model is left as it is.
 
         Args:
@@ -166,7 +163,7 @@ class Explainer(Reporting):
                 through, if data do not fit the model, if a Dataset is endless, empty or not the
                 same each time, or if an argument of the constructor is out of range.
         """
-        fitter = Fitter(prepare(self, model, x, x_valid), self.verbose)
+        fitter = Fitter(self._prepare(model, x, x_valid), self.verbose)
         self._set(fitter.fit(), fitter.task.network, fitter.task.target)
         self._task = fitter.task
         return self
@@ -180,7 +177,124 @@ class Explainer(Reporting):
         Args:
             model, x, x_valid: as for `fit`.
         """
-        check_data(prepare(self, model, x, x_valid))
+        check_data(self._prepare(model, x, x_valid))
+
+    @property
+    def rules_(self) -> RuleBook:
+        """The rules of all levels."""
+        check_is_fitted(self, "levels_")
+        return RuleBook(self.levels_)
+
+    @property
+    def clusters_(self) -> tuple[Clusters, ...]:
+        """The clusters of the rows of each bag-layer, from the instances upwards."""
+        check_is_fitted(self, "levels_")
+        return all_clusters(self.levels_)
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """The rules as a pandas DataFrame."""
+        return self.rules_.to_dataframe()
+
+    def rename(self, level: int | str, names: Mapping[int, str] | Mapping[str, str]) -> Self:
+        """Name clusters; the names appear wherever clusters do.
+
+        Args:
+            level: index of the level, 0 for instances, or its symbol, "u".
+            names: dict from clusters (index, or name up to now) to names.
+
+        Returns:
+            The explainer itself.
+
+        Raises:
+            ValueError: if there is no such level or cluster, or two clusters would share a name.
+        """
+        check_is_fitted(self, "levels_")
+        self.levels_ = rename(self.levels_, level, names)
+        return self
+
+    def predict(self, x: TopBags) -> Ints:
+        """The classes of top-bags by the rules: int [top-bags].
+
+        Args:
+            x: top-bags, as for `fit`; so also below.
+        """
+        return self._classify(self.top_bags(x).batches())[0]
+
+    def labels(self, x: TopBags) -> tuple[tf.RaggedTensor, ...]:
+        """The labels by the rules of all instances, sub-bags and so on.
+
+        Returns:
+            int32 RaggedTensors, from the instances upwards: [top-bags, (n), (m)] for
+            instances (their clusters), [top-bags, (n)] for sub-bags.
+        """
+        return self.read(self.top_bags(x)).nested_labels()
+
+    def labels_table(self, x: TopBags, path: PathLike | None = None) -> pa.Table:
+        """What rules that run elsewhere read: a row for each top-bag, and for all that is in it.
+
+        Members that the network stores once are repeated as the data have them.
+
+        Args:
+            x: top-bags.
+            path: of a Parquet file to write as well.
+
+        Returns:
+            A table, top-bags last, with these columns and then one for each field, named by its
+            path (one a part of a time); NULL is what is missing, or of another kind of records:
+
+            kind: what the record is called, such as "instance", "orders.items", "top-bag".
+            id: its number among those of its kind, int64: of a top-bag its index in `x`.
+            bag: id of the record that it is in, int64.
+            weight: multiplicity or importance there, float64.
+            cluster: by the nearest centroid; NULL where rules say it.
+        """
+        return labels_table(self.levels_, self.read(self.top_bags(x)), path)
+
+    def fidelity(self, x: TopBags) -> float:
+        """The fraction of top-bags on which rules and network agree."""
+        by_rules, by_network = self._classify(self.top_bags(x).batches())
+        return agreement("fidelity", by_rules, by_network)["fidelity"]
+
+    def score(self, x: TopBags, y: npt.ArrayLike | None = None) -> float:
+        """The accuracy of the rules: the fraction of top-bags that they classify correctly.
+
+        Args:
+            x: top-bags.
+            y: true labels: [top-bags], [top-bags, 1], or one-hot; None for a Dataset, which yields
+                them with `x`.
+
+        Raises:
+            ValueError: if there are no labels, or labels beside a Dataset.
+        """
+        batches, truth = self.top_bags(x).labelled(y)
+        by_rules, _ = self._classify(batches)
+        return self._accuracy(by_rules, truth())["accuracy"]
+
+    def evaluate(self, x: TopBags, y: npt.ArrayLike | None = None) -> dict[str, float]:
+        """Fidelity and accuracy at once, each beside what constant rules would reach.
+
+        Constant rules put every top-bag into one class. At best this is the most frequent class,
+        and they reach its share. `x` is read once.
+
+        Args:
+            x: top-bags.
+            y: true labels, as for `score`; None for a Dataset, or for the fidelity alone.
+
+        Returns:
+            Dict of fractions of the top-bags: "fidelity", and "fidelity_majority", those of the
+            network's most frequent class; where there are labels also "accuracy", and
+            "accuracy_majority", those of the most frequent true class.
+
+        Raises:
+            ValueError: if there are labels beside a Dataset.
+        """
+        data = self.top_bags(x)
+        if y is None and not data.has_labels:
+            return agreement("fidelity", *self._classify(data.batches()))
+        batches, truth = data.labelled(y)
+        by_rules, by_network = self._classify(batches)
+        found = agreement("fidelity", by_rules, by_network)
+        return found | self._accuracy(by_rules, truth())
 
     def explain(self, x: TopBags | str | bytes, show: Shows | None = None) -> Sequence[Explanation]:
         """Why each top-bag got its class: a list of explanations, which can be printed.
@@ -195,7 +309,7 @@ class Explainer(Reporting):
                 order of the RaggedTensor that they were made of.
         """
         check_is_fitted(self, "levels_")
-        data = self.top_bags(self._network.as_batch(x))
+        data = self.top_bags(as_batch(x, self._network.model.input))
         explanations = explain(self.levels_, self.classes_, self.read(data, True), show)
         if (layer := self._network.text_layer) is None:
             return explanations
@@ -259,6 +373,190 @@ class Explainer(Reporting):
         seen = self._observe(self.top_bags(x).batches(), in_order=True)
         return cluster_table(self.levels_, seen, n=n, by=by, show=show or str)
 
+    def report(
+        self,
+        x: TopBags,
+        y: npt.ArrayLike | None = None,
+        show: Any = None,
+        *,
+        include_data: bool = True,
+        n_cases: int = 20,
+        title: str | None = None,
+        about: Sequence[str] = (),
+        trained_on: npt.NDArray[np.uint64] | None = None,
+    ) -> Report:
+        """A page about the rules, one file of HTML: `explainer.report(x, y).save("report.html")`.
+
+        It holds figures with intervals, the rules in words, clusters, worked cases, and how it was
+        made; no part of it is fetched from elsewhere.
+
+        Args:
+            x: top-bags that the rules have not seen; of others, figures are without intervals.
+            y: true labels, as for `score`; None for a Dataset, or for no accuracy.
+            show: what shows records: a function from the position of a top-bag, sub-bag or instance
+                in `x` to a text, an SVG or an image array; "image", "numbers", "cloud", "graph" or
+                "plain"; a `Renderer`; or None, to choose by `x`.
+            include_data: whether to show top-bags and what is in them. Otherwise the page holds
+                only rules, figures and definitions of clusters.
+            n_cases: number of top-bags to show.
+            title: of the page; None for one that names the classes.
+            about: sentences to begin with, such as where the data are from.
+            trained_on: as for `certify`; of such top-bags, figures are without intervals.
+
+        Raises:
+            ValueError: if data or labels do not fit the model, or `show` is no such name.
+        """
+        check_is_fitted(self, "levels_")
+        return report(
+            self,
+            x,
+            y,
+            show,
+            include_data=include_data,
+            n_cases=n_cases,
+            title=title,
+            about=about,
+            trained_on=trained_on,
+            text_layer=self._network.text_layer,
+        )
+
+    def hashes(self, x: TopBags) -> npt.NDArray[np.uint64]:
+        """A hash of the content of each top-bag, by which `certify` recognises it.
+
+        Args:
+            x: top-bags, as for `fit`.
+
+        Returns:
+            uint64 [top-bags].
+        """
+        inputs, paths = self._network.model.input, self._network.paths
+        batches = self.top_bags(x).batches()
+        return np.concatenate([fingerprints(batch, inputs, paths) for batch in batches])
+
+    def certify(
+        self,
+        x: TopBags,
+        y: npt.ArrayLike | None = None,
+        level: float = 0.95,
+        trained_on: npt.NDArray[np.uint64] | None = None,
+    ) -> Certificate:
+        """Fidelity, accuracy and the precision of each rule, with exact intervals.
+
+        The intervals are right if the top-bags were drawn independently from what the rules will
+        be used on, and neither rules nor network have seen them. Top-bags that the rules were
+        fitted or chosen on are recognised by their hashes. What the network was trained on is only
+        known with `trained_on`.
+
+        Args:
+            x: top-bags, as for `fit`.
+            y: true labels, as for `score`; None for a Dataset, or for no accuracy.
+            level: probability that an interval contains the true share, between 0 and 1.
+            trained_on: `hashes` of the top-bags that the network was trained or chosen on; None
+                where nobody knows.
+
+        Returns:
+            A `Certificate`, which can be printed. Where some top-bags equal used ones, as small
+            graphs may, it says how many, and holds the intervals with and without them.
+
+        Raises:
+            ValueError: if all top-bags equal used ones, or more than half, and more than chance
+                explains in data that repeat themselves; or if `level` is out of range.
+        """
+        data = self.top_bags(x)
+        check_level(level)
+        found = count(self.levels_, self._target, self._network, self._observe, data, y)
+        return certify(self.levels_[-1], *found, self._used_for(trained_on), level)
+
+    def stability(
+        self,
+        x: TopBags | None = None,
+        n: int = 20,
+        *,
+        x_valid: TopBags | None = None,
+        random_state: int = 0,
+        verbose: int = 0,
+    ) -> Stability:
+        """How often the same rules come up on bootstrap samples of the data of `fit`.
+
+        Each refit draws as many top-bags, with replacement, clusters their rows into the numbers of
+        clusters that `fit` chose, and grows trees. The network runs once, or twice where a level
+        has more than `max_rows` rows.
+
+        Args:
+            x, x_valid: the data of `fit`; None for those that it was given, which are neither saved
+                nor pickled.
+            n: number of refits.
+            random_state: seed of the samples.
+            verbose: 1 for a progress bar, 0 for none.
+
+        Raises:
+            ValueError: if there are no data, or an argument is out of range.
+        """
+        check_is_fitted(self, "levels_")
+        positive_int("n", n)
+        check_int("random_state", random_state, 0, 2**32 - 1)
+        task = self._task
+        if x is not None:
+            task = self._prepare(self._network.model, x, x_valid).sampled(Progress(verbose))
+        if task is None or (x is None and x_valid is not None):
+            raise ValueError(
+                "Expected x, the data of `fit`, as a loaded explainer, or a copy, is without them. "
+                f"Received: x={x!r}"
+            )
+        self._check_weights()
+        return stability(self.levels_, task, n=n, seed=random_state, verbose=verbose)
+
+    def deletion(self, x: TopBags, innermost: bool = False) -> DeletionTest:
+        """Whether the network's class changes when the members that decided are removed.
+
+        Args:
+            x: top-bags, as for `fit`.
+            innermost: whether to remove, instead of a bag that decides, only the members in it that
+                do, and so on inwards.
+
+        Returns:
+            A `DeletionTest`, with a row for each top-bag. A rule that only wants members to be
+            absent has none that decide: such top-bags do not count.
+
+        Raises:
+            ValueError: if members cannot be removed, as of texts, or of dense inputs.
+        """
+        data = self.top_bags(x)
+        found = (self.levels_, self.classes_, self._target, self._network, self._observe)
+        return deletion(*found, data, innermost)
+
+    def counterfactual(
+        self, x: TopBags, donors: TopBags | None = None, level: int | str | None = None
+    ) -> Counterfactual:
+        """The fewest members to remove, or to add, so that the rules say something else.
+
+        Members that are alike to the rules count as one. All combinations of few members are tried,
+        as long as there are at most 10,000; of more, the search is greedy, and the result says so.
+        Among equally small changes, one that changes the network's class, too, is preferred.
+
+        Args:
+            x: a single top-bag, `x[:1]` or `x[0]`.
+            donors: top-bags whose members may be added; None for removals only.
+            level: whose members may be removed: index of the level, 0 for instances, its symbol, or
+                what the data call such members; None for the members of the top-bag itself.
+
+        Raises:
+            ValueError: if `x` is not one top-bag, or a Dataset; if members cannot be removed, as of
+                texts, or of dense inputs; or for donors of members that are not the top-bag's own.
+        """
+        check_is_fitted(self, "levels_")
+        batches = list(self.top_bags(as_batch(x, self._network.model.input)).batches())
+        n = sum(map(n_top_bags, batches))
+        if n != 1:
+            raise ValueError(f"Expected one top-bag. Received: x with {n} top-bags")
+        given = None if donors is None else concat(list(self.top_bags(donors).batches()))
+        top = len(self._network.layers)
+        layers = [i for i, parent in enumerate(self._network.parents) if parent == top]
+        if level is not None:
+            layers = [find_clusters(self.levels_, level).level]
+        found = (self.levels_, self.classes_, self._target, self._network, self._observe)
+        return counterfactual(*found, batches[0], given, layers)
+
     def save(self, folder: PathLike) -> None:
         """Save to a folder, as JSON and npz. A `target` that is a function is not saved.
 
@@ -304,7 +602,45 @@ class Explainer(Reporting):
         saved = storage.read(folder, network, cls().get_params(), target)
         return cls(**saved.parameters)._set(saved.fitted, network, saved.target)
 
-    def _set(self, fitted: Fitted, network: Network, target: Target) -> "Explainer":
+    def top_bags(self, x: TopBags) -> Source:
+        """Top-bags, checked, which can be read several times.
+
+        Args:
+            x: top-bags, as for `fit`.
+        """
+        check_is_fitted(self, "levels_")
+        return top_bags(x, self._network, self.batch_size)
+
+    def read(self, data: Source, with_places: bool = False) -> Reading:
+        """The labels of everything in some top-bags, by rules and network.
+
+        Args:
+            data: what `top_bags` returned.
+            with_places: whether to compute what explanations are ranked by, too.
+        """
+        observations = self._observe(data.batches(), in_order=True)
+        return read(self.levels_, self._target, observations, with_places)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the rules and their fidelity; before they are learned, the settings."""
+        if not hasattr(self, "levels_"):
+            return preformatted(repr(self))
+        fidelity = f"{percent(self.fidelity_, 2)}, constant rules {percent(self.majority_, 2)}"
+        about = preformatted(f"Explainer: fidelity {fidelity} on validation data")
+        return about + self.rules_._repr_html_()
+
+    def _repr_mimebundle_(self, **kwargs: object) -> Config:
+        """The same; scikit-learn's own would draw a diagram of the settings."""
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def __getstate__(self) -> Config:
+        """What copies and pickles hold: all but the data."""
+        return {**super().__getstate__(), "_task": None}
+
+    def _prepare(self, model: keras.Model, x: TopBags, x_valid: TopBags | None) -> Task:
+        return prepare(Options(**self.get_params()), model, x, x_valid)
+
+    def _set(self, fitted: Fitted, network: Network, target: Target) -> Self:
         self.levels_, self.classes_, self.grid_ = fitted.levels, fitted.classes, fitted.grid
         self.n_clusters_ = fitted.n_clusters
         self.fidelity_, self.majority_ = fitted.fidelity, fitted.majority
@@ -312,3 +648,38 @@ class Explainer(Reporting):
         self._network, self._target, self._used = network, target, fitted.used
         self._fingerprint = storage.fingerprint(network.model)
         return self
+
+    def _used_for(
+        self, trained_on: npt.NDArray[np.uint64] | None
+    ) -> dict[str, npt.NDArray[np.uint64]]:
+        """Hashes of the top-bags that are known to have been used, by what for."""
+        used = {"the rules were fitted or chosen on": self._used}
+        return used if trained_on is None else used | {"the network was trained on": trained_on}
+
+    def _observe(self, batches: Iterable[Tensors], in_order: bool = False) -> Iterator[Observation]:
+        """What the network computes on batches of checked top-bags.
+
+        Args:
+            batches: of checked top-bags.
+            in_order: whether positions in bags matter, see `Network.batches`.
+        """
+        self._check_weights()
+        projections = [clusters.projection for clusters in all_clusters(self.levels_)]
+        observations = self._network.batches(batches, in_order=in_order)
+        return (batch.projected(projections) for batch in observations)
+
+    def _check_weights(self) -> None:
+        """Raise ValueError where the model's weights are not those that the rules are about."""
+        if storage.fingerprint(self._network.model) != self._fingerprint:
+            raise ValueError(
+                "Expected the weights that the model had when its rules were learned: fit again. "
+                f"Received: model={self._network.model.name!r} with other weights"
+            )
+
+    def _accuracy(self, by_rules: Ints, y: npt.ArrayLike) -> dict[str, float]:
+        truth = self._target.true_labels(y, len(by_rules), len(self.classes_))
+        return agreement("accuracy", by_rules, truth)
+
+    def _classify(self, batches: Iterable[Tensors]) -> tuple[Ints, Ints]:
+        """The classes of top-bags by the rules, and by the network."""
+        return classify(self.levels_, self._target, self._observe(batches))

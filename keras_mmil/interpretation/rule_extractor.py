@@ -8,8 +8,8 @@ from sklearn.exceptions import NotFittedError
 
 from keras_mmil._support.checks import positive_int
 from keras_mmil.interpretation.explainer import Explainer
-from keras_mmil.interpretation.fitting.options import check_arguments
-from keras_mmil.interpretation.network.data import TopBags
+from keras_mmil.interpretation.fitting.options import Options
+from keras_mmil.interpretation.network.sources import TopBags
 from keras_mmil.interpretation.storage import fingerprint
 
 __all__ = ["RuleExtractor"]
@@ -56,7 +56,7 @@ class RuleExtractor(keras.callbacks.Callback):
         **explainer_arguments: Any,
     ) -> None:
         super().__init__()
-        check_arguments(Explainer(**explainer_arguments))
+        Options(**explainer_arguments).check_arguments()
         self.x = x
         self.x_valid = validation_data[0] if isinstance(validation_data, tuple) else validation_data
         self.every = positive_int("every", every, optional=True)

@@ -19,7 +19,7 @@ from keras_mmil._support.types import Array, Config, PathLike
 from keras_mmil._version import __version__
 from keras_mmil.functional.fingerprint import fingerprint
 from keras_mmil.interpretation.encoding import decode, decode_target, encode, with_tuples
-from keras_mmil.interpretation.fitting.fitted import Fitted
+from keras_mmil.interpretation.fitting.fitter import Fitted
 from keras_mmil.interpretation.matching import difference
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.targets import Target, TargetFunction

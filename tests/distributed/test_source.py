@@ -15,7 +15,7 @@ from keras_mmil.distributed.served import load
 from keras_mmil.distributed.source import BlockSource
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.passes import Source
+from keras_mmil.interpretation.network.sources import Source
 
 
 def dataset(x):

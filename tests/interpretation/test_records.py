@@ -20,8 +20,7 @@ from record_networks import (
     values_at,
 )
 
-from keras_mmil.interpretation.fitting.combinations import Combinations
-from keras_mmil.interpretation.fitting.search import choose
+from keras_mmil.interpretation.fitting.search import Search, choose
 from keras_mmil.layers import BagLayer
 
 CLAUSES = {
@@ -163,14 +162,14 @@ def test_batches_and_streams_are_read_alike(churn_explainer, customers):
 @pytest.mark.slow
 def test_numbers_of_clusters_are_chosen_one_by_one(monkeypatch):
     """No other number of one bag-layer is better; and not all combinations are tried."""
-    grown, ascend = {}, Combinations.ascend
+    grown, rate = {}, Search.rate
 
-    def kept(*arguments):
-        trees = ascend(*arguments)
-        grown.update((point.n_clusters, point) for point in trees)
-        return trees
+    def kept(search, *arguments):
+        best = rate(search, *arguments)
+        grown.update((point.n_clusters, point) for point in search.trees)
+        return best
 
-    monkeypatch.setattr(Combinations, "ascend", kept)
+    monkeypatch.setattr(Search, "rate", kept)
     x, x_valid = make_data(60), make_data(60, seed=1)
     inputs = keras.Input((None, 2), ragged=True)
     names = ("max", "mean", "sum")

@@ -52,7 +52,6 @@ EAGER = {
 }
 
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "tensorflow_text": "tensorflow-text"}
-MAX_LINES = 600
 PICKLING = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve"}
 # The room of all that is private to Keras and TensorFlow.
 FUNCTIONAL = ROOT / "keras_mmil" / "functional"
@@ -298,11 +297,6 @@ def test_nothing_pickles(module):
         if not (isinstance(node.value, ast.Constant) and node.value.value is False)
     ]
     assert not allowing, "NumPy must not unpickle in these lines"
-
-
-@every_module
-def test_files_are_short(module):
-    assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= MAX_LINES
 
 
 @every_module

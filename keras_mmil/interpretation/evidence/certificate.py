@@ -12,8 +12,8 @@ from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Bools, Config, Ints, Tensors
 from keras_mmil.interpretation.evidence.interval import Interval, interval
 from keras_mmil.interpretation.network.capture import Network, Observation
-from keras_mmil.interpretation.network.data import Source
 from keras_mmil.interpretation.network.fingerprints import fingerprints
+from keras_mmil.interpretation.network.sources import Source
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.readout.reading import Reading, read
 from keras_mmil.interpretation.rules.level import Level

@@ -11,7 +11,7 @@ from keras_mmil._support.types import Config, Floats, Ints, Tensors
 from keras_mmil.interpretation.evidence.edits import Editor, Member
 from keras_mmil.interpretation.evidence.interval import Interval, interval
 from keras_mmil.interpretation.network.capture import Network, Observation
-from keras_mmil.interpretation.network.data import Source
+from keras_mmil.interpretation.network.sources import Source
 from keras_mmil.interpretation.network.targets import Outputs, Target
 from keras_mmil.interpretation.readout.explanation import explain
 from keras_mmil.interpretation.readout.part import Part

@@ -10,19 +10,19 @@ from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.fitting import parallel
 from keras_mmil.interpretation.fitting.cluster import (
     Centroids,
+    RowSample,
+    WeightedRows,
     count_distinct,
     fit_centroids,
     nearest,
 )
-from keras_mmil.interpretation.fitting.combinations import Combinations, Labelled
 from keras_mmil.interpretation.fitting.label import LabelledBags, label
 from keras_mmil.interpretation.fitting.levels import make_levels
 from keras_mmil.interpretation.fitting.plan import Plan, make_plan
-from keras_mmil.interpretation.fitting.preparation import Task
 from keras_mmil.interpretation.fitting.progress import Progress
-from keras_mmil.interpretation.fitting.sample import RowSample, WeightedRows
+from keras_mmil.interpretation.fitting.search import Labelled, Search
+from keras_mmil.interpretation.fitting.task import Task
 from keras_mmil.interpretation.network.capture import Observation
-from keras_mmil.interpretation.network.data import Source
 from keras_mmil.interpretation.network.nesting import (
     Nesting,
     clustered_weights,
@@ -30,6 +30,7 @@ from keras_mmil.interpretation.network.nesting import (
     multiplicities,
     take_bags,
 )
+from keras_mmil.interpretation.network.sources import Source
 from keras_mmil.interpretation.readout.reading import classify
 from keras_mmil.interpretation.rules.level import Level, all_clusters
 
@@ -67,8 +68,6 @@ class Refitter:
     def __init__(self, levels: Sequence[Level], task: Task, verbose: int) -> None:
         self._levels, self._task, self._progress = levels, task, Progress(verbose)
         self._clusters = all_clusters(levels)
-        options = tuple(range(c.n_clusters, c.n_clusters + 1) for c in self._clusters)
-        self._settings = replace(task.settings, options=options)
         self.predicted = classify(levels, task.target, self._observe(task.x_valid))[0]
         self._n_top_bags = 0
         self._samples, self._nestings, self._kept = self._capture()
@@ -91,7 +90,7 @@ class Refitter:
         train = label(self._train_observations(), found, self._task.target)
         held_out = label(self._observe(self._task.x_valid), found, self._task.target)
         views = [(_view(train, found, r), _view(held_out, found, r)) for r in range(n)]
-        plan = make_plan(self._task.network, self._settings, views[0][0])
+        plan = make_plan(self._task.network, self._task.options, views[0][0])
         for r, (chosen, (ours, theirs)) in enumerate(zip(drawn, views, strict=True)):
             centroids = [of_layer[r] for of_layer in found]
             yield self._refit(ours.some(chosen, plan.parents), theirs, plan, centroids)
@@ -108,15 +107,10 @@ class Refitter:
         plan = replace(
             plan, weights=multiplicities(train.nestings, plan.parents, len(train.classes))
         )
-        combinations = Combinations(
-            Labelled(train, held_out, plan), self._settings, Progress(verbose=0)
-        )
-        ks = tuple(map(len, centroids))
-        if self._task.network.is_chain:
-            trees = combinations.all([(k,) for k in ks])
-        else:
-            trees = combinations.prune(combinations.ascend([(k,) for k in ks]))
-        ((_, grown),) = trees.items()
+        search = Search(plan, self._task.options, self._task.seed, Progress(verbose=0))
+        ks = search.rate(Labelled(train, held_out), [tuple(map(len, centroids))])
+        trees = search.trees if self._task.network.is_chain else search.prune()
+        (grown,) = trees.values()
         levels = make_levels(
             train,
             plan,
@@ -138,9 +132,9 @@ class Refitter:
         self,
     ) -> tuple[list[WeightedRows], tuple[Nesting, ...], list[Observation] | None]:
         """Rows of each level with their numbers as values, all bags, and observations if few."""
-        network, settings = self._task.network, self._settings
+        network, options = self._task.network, self._task.options
         levels = range(len(self._clusters))
-        samples = [RowSample(settings.max_rows, settings.seed, level) for level in levels]
+        samples = [RowSample(options.max_rows, self._task.seed, level) for level in levels]
         nestings, kept = [], []
         is_small = True
         for number, batch in enumerate(self._observe(self._task.x)):
@@ -150,12 +144,12 @@ class Refitter:
                 sample.add(number, batch.representations[i], weight, (numbers,))
             nestings.append(batch.nestings)
             self._n_top_bags += batch.n_top_bags
-            is_small &= all(sample.n_seen <= settings.max_rows for sample in samples)
+            is_small &= all(sample.n_seen <= options.max_rows for sample in samples)
             kept.append(batch)
             if not is_small:
                 kept.clear()
         joined = tuple(map(concatenate, zip(*nestings, strict=True)))
-        return [sample.draw() for sample in samples], joined, kept if is_small else None
+        return [sample.rows() for sample in samples], joined, kept if is_small else None
 
     def _rows_of(self, chosen: Ints) -> list[WeightedRows]:
         """The rows of each level that are in some top-bags, and how often they are."""
@@ -175,19 +169,19 @@ class Refitter:
 
     def _cluster(self, samples: Sequence[Sequence[WeightedRows]]) -> tuple[Centroids, ...]:
         """The centroids of each level, by the number of the refit."""
-        settings = self._settings
+        options = self._task.options
         keys = [(i, r) for r in range(len(samples)) for i in range(len(self._clusters))]
         tasks = [
             partial(
                 fit_centroids,
                 samples[r][i],
                 count_distinct(samples[r][i].rows, self._clusters[i].n_clusters) or 1,
-                seed=settings.seed,
-                n_init=settings.n_init,
+                seed=self._task.seed,
+                n_init=options.n_init,
             )
             for i, r in keys
         ]
-        results = parallel.run(tasks, settings.n_jobs, self._progress.step)
+        results = parallel.run(tasks, options.n_jobs, self._progress.step)
         found: tuple[Centroids, ...] = tuple({} for _ in self._clusters)
         for (i, r), result in zip(keys, results, strict=True):
             found[i][r] = result

@@ -11,7 +11,7 @@ from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.evidence.refits import Refit, Refitter
 from keras_mmil.interpretation.fitting.plan import MEASURED
-from keras_mmil.interpretation.fitting.preparation import Task
+from keras_mmil.interpretation.fitting.task import Task
 from keras_mmil.interpretation.rules.level import Level, all_clusters
 
 __all__ = ["RuleStability", "Stability", "stability"]

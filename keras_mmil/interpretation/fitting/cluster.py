@@ -1,18 +1,24 @@
-"""Clusters of the representations at each level."""
+"""Rows of the representations at each level: a random sample of them, and their clusters."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 from sklearn.cluster import KMeans
 
-from keras_mmil._support.types import Array, Ints
+from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.interpretation.fitting import parallel
-from keras_mmil.interpretation.fitting.sample import WeightedRows
+from keras_mmil.interpretation.network.capture import Network, Observation
+from keras_mmil.interpretation.network.nesting import clustered_weights
 
 __all__ = [
     "Centroids",
+    "RowSample",
+    "Sampled",
+    "Sampling",
+    "WeightedRows",
     "cluster",
     "count_distinct",
     "fit_centroids",
@@ -24,6 +30,133 @@ __all__ = [
 Centroids: TypeAlias = dict[int, Array]
 
 _AT_ONCE = 2**26  # distances, 256 MB
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """Rows of one level.
+
+    Attributes:
+        rows: float32 [n, units].
+        weights: how often each occurs, > 0, [n].
+        values: raw values of their fields, [n] each.
+    """
+
+    rows: Array
+    weights: Array
+    values: tuple[Array, ...] = ()
+
+
+class RowSample:
+    """A uniform random sample of rows that come in batches.
+
+    Every row gets a random score, which depends only on the seed and on where it is: the level, the
+    number of its batch, and its index there. The rows with the lowest scores are the sample. So it
+    does not depend on which batches came together, and samples of blocks can be merged.
+
+    Attributes:
+        n_seen: number of rows that came.
+    """
+
+    def __init__(self, size: int, seed: int, level: int = 0) -> None:
+        self.size, self.n_seen = size, 0
+        self._seed, self._level = seed, level
+        self._parts: list[tuple[Array, ...]] = []  # random scores, rows, weights, values
+        self._n_held = 0
+
+    def add(self, number: int, rows: Array, weights: Array, values: Sequence[Array] = ()) -> None:
+        """Add a batch: rows [n, units], their weights [n], and values of fields, [n] each.
+
+        Rows of weight 0 are never sampled.
+        """
+        self.n_seen += len(rows)
+        place = np.random.SeedSequence(self._seed, spawn_key=(self._level, number))
+        random_scores = np.random.default_rng(place).random(len(rows))
+        possible = weights > 0
+        self._hold(tuple(x[possible] for x in (random_scores, rows, weights, *values)))
+
+    def merge(self, other: "RowSample") -> None:
+        """Take in a sample of later batches, of the same size, seed and level."""
+        self.n_seen += other.n_seen
+        for part in other._parts:
+            self._hold(part)
+
+    def rows(self) -> WeightedRows:
+        """The sample: at most `size` rows in the order in which they came."""
+        _, rows, weights, *values = self._keep_lowest()
+        return WeightedRows(rows, weights, tuple(values))
+
+    def _hold(self, part: tuple[Array, ...]) -> None:
+        self._parts.append(part)
+        self._n_held += len(part[0])
+        if self._n_held > 2 * self.size:
+            self._keep_lowest()
+
+    def _keep_lowest(self) -> tuple[Array, ...]:
+        held = tuple(map(np.concatenate, zip(*self._parts, strict=True)))
+        random_scores = held[0]
+        if len(random_scores) > self.size:
+            kept = np.sort(np.argpartition(random_scores, self.size - 1)[: self.size])
+            held = tuple(x[kept] for x in held)
+        self._parts, self._n_held = [held], len(held[0])
+        return held
+
+
+@dataclass(eq=False)
+class Sampled:
+    """What `Sampling` yields.
+
+    Attributes:
+        samples: rows of each level, from the instances upwards.
+        kept: the observations themselves; None if they are too many, or were not to be kept: the
+            network then computes them again.
+    """
+
+    samples: list[RowSample]
+    kept: list[Observation] | None
+
+    def merge(self, other: "Sampled") -> "Sampled":
+        """Take in what later batches yielded, without keeping observations."""
+        for ours, theirs in zip(self.samples, other.samples, strict=True):
+            ours.merge(theirs)
+        self.kept = None
+        return self
+
+    def rows(self) -> list[WeightedRows]:
+        """The rows of each level, from the instances upwards."""
+        return [sample.rows() for sample in self.samples]
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """Sample rows of each level to cluster: a `Step`.
+
+    Attributes:
+        size: greatest number of rows of a level.
+        seed: of the sample.
+        projections: directions in which rows are clustered, if there are any.
+        keeps: whether to keep the observations, if they are few.
+    """
+
+    size: int
+    seed: int
+    projections: Sequence[Array | None]
+    keeps: bool = False
+
+    def __call__(self, network: Network, batches: Iterable[Tensors], first: int) -> Sampled:
+        """The sample of some batches."""
+        samples = [RowSample(self.size, self.seed, i) for i in range(len(network.layers))]
+        result = Sampled(samples, [] if self.keeps else None)
+        observations = network.observe(batches, self.projections)
+        for number, batch in enumerate(observations, first):
+            weights = clustered_weights(batch.nestings, network.parents, network.has_fields)
+            for i, (sample, weight) in enumerate(zip(samples, weights, strict=True)):
+                sample.add(number, batch.representations[i], weight, batch.values_of(i))
+            if any(sample.n_seen > self.size for sample in samples):
+                result.kept = None
+            if result.kept is not None:
+                result.kept.append(batch)
+        return result
 
 
 def nearest(rows: Array, centroids: Array) -> Ints:
@@ -61,8 +194,7 @@ def fit_centroids(sample: WeightedRows, n_clusters: int, *, seed: int, n_init: i
     Args:
         sample: the rows.
         n_clusters: k, at most the number of distinct rows; 1 where there are none.
-        seed: of the random starts.
-        n_init: number of random starts.
+        seed, n_init: of the random starts, and their number.
 
     Returns:
         Centroids, float32 [k, units], the largest cluster first.
@@ -85,17 +217,7 @@ def cluster(
     n_jobs: int | None,
     on_done: Callable[[], None],
 ) -> tuple[Centroids, ...]:
-    """Cluster the rows of each level into several numbers of clusters.
-
-    Args:
-        samples: rows of each level, from the instances upwards.
-        numbers: the numbers of clusters of each level.
-        seed, n_init: as for `fit_centroids`.
-        n_jobs, on_done: as for `parallel.run`.
-
-    Returns:
-        The centroids of each level.
-    """
+    """Cluster the rows of each level into several numbers of clusters, side by side."""
     keys = [(level, k) for level, ks in enumerate(numbers) for k in ks]
     results = parallel.run(
         [partial(fit_centroids, samples[i], k, seed=seed, n_init=n_init) for i, k in keys],

@@ -1,7 +1,8 @@
 """From what a network computes on training and validation data to the levels of an explainer."""
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 from typing import TypeVar
@@ -11,24 +12,34 @@ import numpy.typing as npt
 
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.types import Array
-from keras_mmil.interpretation.fitting import options, refine
-from keras_mmil.interpretation.fitting.cluster import Centroids, cluster, count_distinct
-from keras_mmil.interpretation.fitting.combinations import Combinations, Labelled
-from keras_mmil.interpretation.fitting.definitions import definable, with_definitions
-from keras_mmil.interpretation.fitting.fitted import Fitted
+from keras_mmil.interpretation.fitting.cluster import (
+    Centroids,
+    Sampled,
+    Sampling,
+    WeightedRows,
+    cluster,
+    count_distinct,
+)
 from keras_mmil.interpretation.fitting.label import LabelledBags, Labelling, label
-from keras_mmil.interpretation.fitting.levels import make_levels
-from keras_mmil.interpretation.fitting.plan import Plan, make_plan
-from keras_mmil.interpretation.fitting.preparation import Task, check_rows
+from keras_mmil.interpretation.fitting.levels import definable, make_levels, with_definitions
+from keras_mmil.interpretation.fitting.options import class_names
+from keras_mmil.interpretation.fitting.plan import Plan, Trees, make_plan
 from keras_mmil.interpretation.fitting.progress import Progress
-from keras_mmil.interpretation.fitting.sample import Sampled, Sampling, WeightedRows
-from keras_mmil.interpretation.fitting.search import GridPoint, Trees
+from keras_mmil.interpretation.fitting.search import (
+    Combination,
+    GridPoint,
+    Labelled,
+    Search,
+    ascend,
+    refine,
+)
+from keras_mmil.interpretation.fitting.task import Task, check_rows
 from keras_mmil.interpretation.network import sensitivity
 from keras_mmil.interpretation.network.fingerprints import Hashing
-from keras_mmil.interpretation.network.passes import Source, Step
+from keras_mmil.interpretation.network.sources import Source, Step
 from keras_mmil.interpretation.rules.level import Level, level_symbol, unseen
 
-__all__ = ["Fitter"]
+__all__ = ["Fitted", "Fitter"]
 
 # Warnings in what `Fitter.fit` calls point to the line that calls `Explainer.fit`.
 _STACK_LEVEL = 4
@@ -36,111 +47,109 @@ _STACK_LEVEL = 4
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What fitting found.
+
+    Attributes:
+        levels: clusters and rules, from the instances upwards.
+        classes: names of the classes of top-bags.
+        grid: all combinations that were tried.
+        n_clusters: the combination that was chosen.
+        fidelity: of that one.
+        majority: share of the network's most frequent class of the validation data: the fidelity of
+            rules that predict it for every top-bag.
+        fidelity_by_instances: the best fidelity where instances are labelled by "fields", and where
+            they are labelled by "centroids", as far as these differ.
+        used: hashes of the top-bags that rules were fitted and chosen on, uint64 [top-bags].
+    """
+
+    levels: tuple[Level, ...]
+    classes: tuple[str, ...]
+    grid: tuple[GridPoint, ...]
+    n_clusters: tuple[int, ...]
+    fidelity: float
+    majority: float
+    fidelity_by_instances: Mapping[str, float]
+    used: npt.NDArray[np.uint64]
+
+
 class Fitter:
     """Fits an explainer: algorithm 3 of the paper, for any number of levels.
 
     Args:
-        task: what there is to fit.
+        task: what to fit.
         verbose: 1 for a progress bar, 0 for none.
 
     Attributes:
-        task: the same, with the top-bags that were drawn of many.
+        task: the same, with the top-bags that were sampled.
     """
 
     def __init__(self, task: Task, verbose: int = 0) -> None:
         self._progress = Progress(verbose)
-        self.task = task = task.drawn(self._progress)
-        self._network, self._target, self._settings = task.network, task.target, task.settings
+        self.task = task = task.sampled(self._progress)
+        self._network, self._target, self._options = task.network, task.target, task.options
         self._x, self._x_valid = task.x, task.x_valid
-        # Of the top-bags of each of the two, once they have been read.
-        self._prints: dict[Source, npt.NDArray[np.uint64]] = {}
+        # Hashes of the top-bags of each of the two, once they have been read.
+        self._hashes: dict[Source, npt.NDArray[np.uint64]] = {}
         self._projections: Sequence[Array | None] = [None] * len(self._network.layers)
+        self._centroids: list[Centroids] = [{} for _ in self._network.layers]
 
     def fit(self) -> Fitted:
-        """Cluster, label and evaluate, first coarsely, then finer around the best combination."""
-        if self._settings.metric == "sensitivity":
+        """Sample and cluster rows, label them, and search the best numbers of clusters."""
+        if self._options.metric == "sensitivity":
             self._projections = self._directions()
         sampled = self._sample(self._x)
-        samples = sampled.rows()
-        possible = self._possible(samples)
-        centroids: Sequence[Centroids] = [{} for _ in possible]
-        data: Labelled | None = None
-        trees: dict[GridPoint, Trees] = {}
-        numbers = refine.coarse(possible) if self._network.is_chain else possible
-        while True:
-            new = _untried(numbers, centroids)
-            self._progress.expect(sum(map(len, new)))
-            found = self._cluster(samples, new)
-            centroids = _joined(centroids, found)
-            data = self._label(found, sampled, data)
-            names = self._class_names(data)
-            combinations = Combinations(data, self._settings, self._progress)
-            if not self._network.is_chain:
-                trees = combinations.ascend(possible)
-                pruned = combinations.prune(trees)
-                trees |= pruned
-                levels_of = {
-                    point: self._levels(data, centroids, point, pruned[point], names)
-                    for point in combinations.best_of(pruned)
-                }
-                best = min(levels_of, key=lambda point: _n_conditions(levels_of[point]))
-                levels = levels_of[best]
-                break
-            trees |= combinations.all(numbers)
-            best = combinations.choose(trees)
-            finer = refine.around(best.n_clusters, possible, centroids)
-            if finer is None:
-                levels = self._levels(data, centroids, best, trees[best], names)
-                break
-            numbers = finer
-        # Pruned are those trees of records that make no difference.
-        _warn_of_collapse(levels if self._network.is_chain else levels[-1:])
-        levels = self._define(levels, samples, data.plan)
+        rows = sampled.rows()
+        numbers = self._possible(rows)
+        order = refine(numbers) if self._network.is_chain else ascend(numbers)
+        combinations = next(order)
+        data = self._label(self._cluster(rows, combinations), sampled, None)
+        plan = make_plan(self._network, self._options, data.train)
+        search = Search(plan, self._options, self.task.seed, self._progress)
+        while combinations := order.send(search.rate(data, combinations)):
+            data = self._label(self._cluster(rows, combinations), sampled, data)
+        names = self._class_names(data)
+        if self._network.is_chain:
+            best = search.best
+            levels = self._levels(data, plan, best, search.trees[best], names)
+            _warn_of_collapse(levels)
+        else:
+            pruned = search.prune()
+            levels_of = {
+                point: self._levels(data, plan, point, pruned[point], names)
+                for point in search.best_of(pruned)
+            }
+            best = min(levels_of, key=lambda point: _n_conditions(levels_of[point]))
+            levels = levels_of[best]
+            _warn_of_collapse(levels[-1:])  # trees below that make no difference are pruned
+        levels = self._define(levels, rows, plan)
         _warn_of_unseen(levels)
+        by_instances = search.by_instances(numbers, best)
         self._progress.finish()
         return Fitted(
             levels=levels,
             classes=names,
-            # Pruned trees come after those that they were made of, and take their place.
-            grid=tuple({point.n_clusters: point for point in trees}.values()),
+            grid=search.grid(),
             n_clusters=best.n_clusters,
             fidelity=best.fidelity,
             majority=majority(data.held_out.classes),
-            fidelity_by_instances=combinations.by_instances(possible, best),
-            used=np.sort(np.concatenate(list(self._prints.values()))),
-        )
-
-    def _levels(
-        self,
-        data: Labelled,
-        centroids: Sequence[Centroids],
-        point: GridPoint,
-        trees: Trees,
-        class_names: tuple[str, ...],
-    ) -> tuple[Level, ...]:
-        """The levels of one combination, with its rules."""
-        return make_levels(
-            data.train,
-            data.plan,
-            projections=self._projections,
-            centroids=[known[k] for known, k in zip(centroids, point.n_clusters, strict=True)],
-            trees=trees,
-            class_names=class_names,
+            fidelity_by_instances=by_instances,
+            used=np.sort(np.concatenate(list(self._hashes.values()))),
         )
 
     # The steps of `fit`, in their order.
 
     def _directions(self) -> tuple[Array, ...]:
         """The directions in which representations make a difference to the network's output."""
-        some = sensitivity.draw(self._x, self._settings.seed)
+        some = sensitivity.sample(self._x, self.task.seed)
         squares = self._run(some, sensitivity.Gradients(self._target))
         return sensitivity.projections(self._network, chain.from_iterable(squares))
 
     def _sample(self, source: Source) -> Sampled:
         """Rows of each level, and all observations if they are here and few."""
-        settings = self._settings
         step = Sampling(
-            settings.max_rows, settings.seed, self._projections, keeps=not source.in_blocks
+            self._options.max_rows, self.task.seed, self._projections, keeps=not source.in_blocks
         )
         return reduce(Sampled.merge, self._hashed(source, step))
 
@@ -148,7 +157,7 @@ class Fitter:
         """The numbers of clusters of each level to try that the data allow."""
         check_rows(self._network, [len(sample.rows) for sample in samples])
         possible: list[Sequence[int]] = []
-        for level, (sample, wanted) in enumerate(zip(samples, self._settings.options, strict=True)):
+        for level, (sample, wanted) in enumerate(zip(samples, self.task.numbers, strict=True)):
             # One cluster, which no rule tests, stands for the rows of a level that has none.
             distinct = count_distinct(sample.rows, wanted[-1]) or 1
             if len(sample.rows) and distinct < wanted[-1]:
@@ -162,38 +171,53 @@ class Fitter:
         return possible
 
     def _cluster(
-        self, samples: Sequence[WeightedRows], new: Sequence[Sequence[int]]
+        self, samples: Sequence[WeightedRows], combinations: Sequence[Combination]
     ) -> tuple[Centroids, ...]:
-        """Cluster the rows of each level into further numbers of clusters."""
-        settings = self._settings
-        return cluster(
+        """The centroids for further numbers of clusters, which are kept, too."""
+        wanted = zip(zip(*combinations, strict=True), self._centroids, strict=False)
+        new = [sorted(set(numbers) - known.keys()) for numbers, known in wanted]
+        self._progress.expect(sum(map(len, new)))
+        centroids = cluster(
             samples,
             new,
-            seed=settings.seed,
-            n_init=settings.n_init,
-            n_jobs=settings.n_jobs,
+            seed=self.task.seed,
+            n_init=self._options.n_init,
+            n_jobs=self._options.n_jobs,
             on_done=self._progress.step,
         )
+        for known, more in zip(self._centroids, centroids, strict=True):
+            known.update(more)
+        return centroids
 
     def _label(
-        self,
-        found: Sequence[Centroids],
-        sampled: Sampled,
-        known: Labelled | None,
+        self, centroids: Sequence[Centroids], sampled: Sampled, known: Labelled | None
     ) -> Labelled:
         """Label training and validation data by further centroids, if there are any."""
-        if known is not None and not any(found):
+        if known is not None and not any(centroids):
             return known
-        step = Labelling(found, self._target, self._projections)
+        step = Labelling(centroids, self._target, self._projections)
         if sampled.kept is None:
             train = LabelledBags.join(list(self._hashed(self._x, step)))
         else:
-            train = label(sampled.kept, found, self._target)
+            train = label(sampled.kept, centroids, self._target)
         held_out = LabelledBags.join(list(self._hashed(self._x_valid, step)))
         if known is None:
-            return Labelled(train, held_out, make_plan(self._network, self._settings, train))
-        train = known.train.with_labels_of(train)
-        return Labelled(train, known.held_out.with_labels_of(held_out), known.plan)
+            return Labelled(train, held_out)
+        return Labelled(known.train.with_labels_of(train), known.held_out.with_labels_of(held_out))
+
+    def _levels(
+        self, data: Labelled, plan: Plan, point: GridPoint, trees: Trees, names: tuple[str, ...]
+    ) -> tuple[Level, ...]:
+        """The levels of one combination, with its rules."""
+        pairs = zip(self._centroids, point.n_clusters, strict=True)
+        return make_levels(
+            data.train,
+            plan,
+            projections=self._projections,
+            centroids=[known[k] for known, k in pairs],
+            trees=trees,
+            class_names=names,
+        )
 
     def _define(
         self, levels: tuple[Level, ...], samples: Sequence[WeightedRows], plan: Plan
@@ -207,14 +231,14 @@ class Fitter:
             fields,
             samples,
             self._sample(self._x_valid).rows(),
-            ccp_alpha=self._settings.ccp_alpha,
-            seed=self._settings.seed,
+            ccp_alpha=self._options.ccp_alpha,
+            seed=self.task.seed,
         )
 
     def _class_names(self, data: Labelled) -> tuple[str, ...]:
         n_classes = self._target.n_classes(data.train.classes, data.held_out.classes)
         is_function = self._target.function is not None  # which may return others, too
-        return options.class_names(self._settings.class_names, n_classes, or_more=is_function)
+        return class_names(self._options.class_names, n_classes, or_more=is_function)
 
     # What the steps share.
 
@@ -225,25 +249,14 @@ class Fitter:
 
     def _hashed(self, source: Source, step: Step[T]) -> Iterator[T]:
         """The same; the hashes of the top-bags are kept when they are first read."""
-        if source in self._prints:
+        if source in self._hashes:
             yield from self._run(source, step)
             return
-        prints: list[npt.NDArray[np.uint64]] = []
+        parts: list[npt.NDArray[np.uint64]] = []
         for result, hashes in self._run(source, Hashing(step)):
-            prints += hashes
+            parts += hashes
             yield result
-        self._prints[source] = np.concatenate(prints)
-
-
-def _untried(
-    numbers: Sequence[Sequence[int]], centroids: Sequence[Collection[int]]
-) -> list[tuple[int, ...]]:
-    pairs = zip(numbers, centroids, strict=True)
-    return [tuple(k for k in wanted if k not in known) for wanted, known in pairs]
-
-
-def _joined(known: Sequence[Centroids], found: Iterable[Centroids]) -> list[Centroids]:
-    return [ours | theirs for ours, theirs in zip(known, found, strict=True)]
+        self._hashes[source] = np.concatenate(parts)
 
 
 def _n_conditions(levels: Sequence[Level]) -> tuple[int, int]:

@@ -1,8 +1,8 @@
-"""The explainer's arguments, checked and spelled out for each level."""
+"""The arguments of an `Explainer`, checked, and what they mean for each bag-layer."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -13,13 +13,10 @@ from keras_mmil.interpretation.rules import features as kinds
 
 __all__ = [
     "ONE_STANDARD_ERROR",
-    "Arguments",
-    "Settings",
+    "Options",
     "Tolerance",
-    "check_arguments",
     "class_names",
     "level_features",
-    "make_settings",
 ]
 
 ONE_STANDARD_ERROR: Literal["one_standard_error"] = "one_standard_error"
@@ -40,86 +37,68 @@ _INSTANCES = ("auto", "fields", "centroids")
 _BINARY = ("negative", "positive")
 
 
-class Arguments(Protocol):
-    """The arguments of an `Explainer`, which are its attributes, and described there."""
+@dataclass(eq=False, repr=False)
+class Options:
+    """The arguments of an `Explainer`, which documents them."""
 
-    max_clusters: int | Sequence[int]
-    n_clusters: int | Sequence[int] | None
-    metric: str
-    features: str | Sequence[str]
-    instances: str
-    target: TargetChoice
-    class_names: Sequence[str] | None
-    max_depth: int | None
-    ccp_alpha: float
-    tolerance: Tolerance
-    validation_fraction: float
-    n_init: int
-    max_rows: int
-    max_top_bags: int
-    batch_size: int
-    random_state: int | None
-    n_jobs: int | None
-    feature_names: Sequence[str] | None
+    max_clusters: int | Sequence[int] = 10
+    n_clusters: int | Sequence[int] | None = None
+    metric: str = "euclidean"
+    features: str | Sequence[str] = "auto"
+    instances: str = "auto"
+    target: TargetChoice = None
+    class_names: Sequence[str] | None = None
+    max_depth: int | None = None
+    ccp_alpha: float = 1e-3
+    tolerance: Tolerance = 0.0
+    validation_fraction: float = 0.2
+    n_init: int = 3
+    max_rows: int = 100_000
+    max_top_bags: int = 50_000
+    batch_size: int = 64
+    random_state: int | None = 0
+    n_jobs: int | None = None
+    verbose: int = 1
+    feature_names: Sequence[str] | None = None
 
+    def check_arguments(self) -> None:
+        """Raise ValueError if an argument is out of range, whatever the network is."""
+        if isinstance(self.tolerance, str) and self.tolerance != ONE_STANDARD_ERROR:
+            raise ValueError(
+                f"Expected a number, or {ONE_STANDARD_ERROR!r}. "
+                f"Received: tolerance={self.tolerance!r}"
+            )
+        if self.tolerance != ONE_STANDARD_ERROR:
+            check_number("tolerance", self.tolerance, 0.0, 1.0)
+        for name, check, least, most in _RANGES:
+            check(name, getattr(self, name), least, most)
+        if self.metric not in _METRICS:
+            raise ValueError(f"Expected one of {_METRICS}. Received: metric={self.metric!r}")
+        if self.instances not in _INSTANCES:
+            raise ValueError(
+                f"Expected one of {_INSTANCES}. Received: instances={self.instances!r}"
+            )
+        for name in ("max_depth", "n_jobs", "random_state"):
+            value = getattr(self, name)
+            if value is not None and not is_int(value):
+                raise ValueError(f"Expected an int or None. Received: {name}={value!r}")
+        if self.random_state is not None:
+            check_int("random_state", self.random_state, 0, 2**32 - 1)
+        if self.max_depth is not None:
+            check_int("max_depth", self.max_depth, 1, 2**31 - 1)
+        if self.n_jobs == 0:
+            raise ValueError("Expected a number of threads, or -1. Received: n_jobs=0")
+        if self.feature_names is not None:
+            _check_feature_names(self.feature_names)
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How to fit, spelled out.
-
-    Attributes:
-        options: numbers of clusters to try, for each level. They may be far more than the data have
-            rows.
-        seed: decides all that is random.
-        metric, features, instances, class_names, max_depth, ccp_alpha, tolerance, n_init, max_rows,
-            max_top_bags, batch_size, n_jobs: see `Explainer`.
-    """
-
-    options: tuple[range, ...]
-    seed: int
-    metric: str
-    features: str | Sequence[str]
-    instances: str
-    class_names: Sequence[str] | None
-    max_depth: int | None
-    ccp_alpha: float
-    tolerance: Tolerance
-    n_init: int
-    max_rows: int
-    max_top_bags: int
-    batch_size: int
-    n_jobs: int | None
-
-
-def check_arguments(explainer: Arguments) -> None:
-    """Raise ValueError if an argument of an explainer is out of range, whatever the network is."""
-    if isinstance(explainer.tolerance, str) and explainer.tolerance != ONE_STANDARD_ERROR:
-        raise ValueError(
-            f"Expected a number, or {ONE_STANDARD_ERROR!r}. "
-            f"Received: tolerance={explainer.tolerance!r}"
-        )
-    if explainer.tolerance != ONE_STANDARD_ERROR:
-        check_number("tolerance", explainer.tolerance, 0.0, 1.0)
-    for name, check, least, most in _RANGES:
-        check(name, getattr(explainer, name), least, most)
-    if explainer.metric not in _METRICS:
-        raise ValueError(f"Expected one of {_METRICS}. Received: metric={explainer.metric!r}")
-    if explainer.instances not in _INSTANCES:
-        raise ValueError(
-            f"Expected one of {_INSTANCES}. Received: instances={explainer.instances!r}"
-        )
-    for name in ("max_depth", "n_jobs", "random_state"):
-        value = getattr(explainer, name)
-        if value is not None and not is_int(value):
-            raise ValueError(f"Expected an int or None. Received: {name}={value!r}")
-    if explainer.random_state is not None:
-        check_int("random_state", explainer.random_state, 0, 2**32 - 1)
-    if explainer.max_depth is not None:
-        check_int("max_depth", explainer.max_depth, 1, 2**31 - 1)
-    if explainer.n_jobs == 0:
-        raise ValueError("Expected a number of threads, or -1. Received: n_jobs=0")
-    if explainer.feature_names is not None:
-        _check_feature_names(explainer.feature_names)
+    def numbers_of_clusters(self, n_levels: int) -> tuple[range, ...]:
+        """The numbers of clusters to try at each level; they may exceed the data's rows."""
+        if self.n_clusters is None:
+            limits = _per_level("max_clusters", self.max_clusters, n_levels, 2)
+            return tuple(range(2, limit + 1) for limit in limits)
+        numbers = _per_level("n_clusters", self.n_clusters, n_levels, 1)
+        check_int("n_clusters", max(numbers, default=1), 1, self.max_rows)
+        return tuple(range(k, k + 1) for k in numbers)
 
 
 def _check_feature_names(names: Sequence[str]) -> None:
@@ -130,41 +109,6 @@ def _check_feature_names(names: Sequence[str]) -> None:
         raise ValueError(
             f"Expected a name of its own for each feature. Received: feature_names={names!r}"
         )
-
-
-def make_settings(explainer: Arguments, n_levels: int) -> Settings:
-    """The `Settings` of an explainer for a network of some number of bag-layers.
-
-    Raises:
-        ValueError: if one of its arguments is out of range.
-    """
-    check_arguments(explainer)
-    seed = explainer.random_state
-    if seed is None:
-        seed = int(np.random.default_rng().integers(2**31))
-    if explainer.n_clusters is not None:
-        numbers = _per_level("n_clusters", explainer.n_clusters, n_levels, 1)
-        check_int("n_clusters", max(numbers, default=1), 1, explainer.max_rows)
-        ks = tuple(range(k, k + 1) for k in numbers)
-    else:
-        limits = _per_level("max_clusters", explainer.max_clusters, n_levels, 2)
-        ks = tuple(range(2, limit + 1) for limit in limits)
-    return Settings(
-        options=ks,
-        seed=seed,
-        metric=explainer.metric,
-        features=explainer.features,
-        instances=explainer.instances,
-        class_names=explainer.class_names,
-        max_depth=explainer.max_depth,
-        ccp_alpha=explainer.ccp_alpha,
-        tolerance=explainer.tolerance,
-        n_init=explainer.n_init,
-        max_rows=explainer.max_rows,
-        max_top_bags=explainer.max_top_bags,
-        batch_size=explainer.batch_size,
-        n_jobs=explainer.n_jobs,
-    )
 
 
 def _per_level(name: str, value: int | Sequence[int], n_levels: int, least: int) -> tuple[int, ...]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.interpretation.fitting import options
 from keras_mmil.interpretation.fitting.label import LabelledBags
+from keras_mmil.interpretation.fitting.options import Options, level_features
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.nesting import multiplicities
 from keras_mmil.interpretation.rules.features import Feature
@@ -15,9 +16,12 @@ from keras_mmil.interpretation.rules.fields import Field, field_of
 from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Tree
 
-__all__ = ["MEASURED", "Plan", "field_names", "make_plan"]
+__all__ = ["MEASURED", "Plan", "Trees", "field_names", "make_plan"]
 
 MEASURED = ("number", "time")  # features whose thresholds may be rounded
+
+# One for each kind of records that a tree labels, from below; see `Plan.records`.
+Trees: TypeAlias = tuple[Tree, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +126,7 @@ class Plan:
         return found
 
 
-def make_plan(network: Network, settings: options.Settings, train: LabelledBags) -> Plan:
+def make_plan(network: Network, options: Options, train: LabelledBags) -> Plan:
     """The plan for a network and the training data.
 
     Raises:
@@ -148,16 +152,16 @@ def make_plan(network: Network, settings: options.Settings, train: LabelledBags)
         has_fields = bool(fields[record]) and not network.has_other[record]
         if record in parents:
             has_tree.append(True)
-        elif settings.instances == "fields" and not has_fields:
+        elif options.instances == "fields" and not has_fields:
             raise ValueError(
                 "Expected instances that are computed from fields alone, for instances='fields'. "
                 f"Received: bag-layer {network.layers[record].name!r}, which reads other inputs"
             )
         else:
-            has_tree.append(has_fields and settings.instances != "centroids")
+            has_tree.append(has_fields and options.instances != "centroids")
     return Plan(
         parents=parents,
-        features=options.level_features(settings.features, network.aggregations, members),
+        features=level_features(options.features, network.aggregations, members),
         fields=fields,
         paths=network.paths,
         names=tuple(

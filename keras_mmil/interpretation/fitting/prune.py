@@ -7,8 +7,7 @@ import numpy as np
 
 from keras_mmil._support.types import Ints
 from keras_mmil.interpretation.fitting.label import LabelledBags
-from keras_mmil.interpretation.fitting.plan import Plan
-from keras_mmil.interpretation.fitting.search import Trees
+from keras_mmil.interpretation.fitting.plan import Plan, Trees
 from keras_mmil.interpretation.network.nesting import above
 from keras_mmil.interpretation.rules.tree import Tree
 

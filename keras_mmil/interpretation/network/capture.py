@@ -1,5 +1,6 @@
 """What a trained network computes at its bag-layers. The one place where the network runs."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 from keras_mmil._support.types import Array, Tensors
 from keras_mmil.functional.cut import rows_of
-from keras_mmil.functional.graph import call_arguments
+from keras_mmil.functional.graph import Node, call_arguments, nodes_under, operation_of
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.instances import instance_features
 from keras_mmil.functional.rowwise import (
@@ -19,17 +20,17 @@ from keras_mmil.functional.rowwise import (
     row_index,
 )
 from keras_mmil.functional.run import run_in_order
-from keras_mmil.functional.tree import Read, bag_tree, functional
+from keras_mmil.functional.tree import BagTree, Read, bag_tree, functional
 from keras_mmil.inputs import complete_inputs
-from keras_mmil.interpretation.network.data import Source, TopBags, top_bags
 from keras_mmil.interpretation.network.nesting import Nesting, Occurrences, take_bags
-from keras_mmil.interpretation.network.paths import bag_paths, is_in_a_row
-from keras_mmil.interpretation.network.single import as_batch
 from keras_mmil.interpretation.network.targets import Outputs
 from keras_mmil.layers import BagLayer, FieldEncoder, TextBags
 from keras_mmil.layers._types import Nested
 
-__all__ = ["Network", "Observation", "nest"]
+__all__ = ["Network", "Observation", "bag_paths", "nest"]
+
+# What Keras calls inputs without a name, by how many it has made before.
+_AUTOMATIC = re.compile(r"(?:input_layer|keras_tensor)(?:_\d+)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +98,7 @@ class Network:
         has_other: whether these rows, or the top-bags, are also computed from what is no field.
         feature_names: names of the features of the instances, or None.
         named: index of the bag-layer that reads these instances, or None.
+        checks: of the model's inputs.
 
     Raises:
         TypeError: if it is not a Keras model.
@@ -121,7 +123,7 @@ class Network:
             self.named, self._features = instance_features(
                 self.model, self._tree, self.feature_names
             )
-        self._checks = InputChecks(self.model)
+        self.checks = InputChecks(self.model)
         self._boundaries = boundaries(self._tree)
         fields = [read.node for record in self._tree.records for read in record.fields]
         self._capture = keras.Model(
@@ -154,20 +156,12 @@ class Network:
     @property
     def is_chain(self) -> bool:
         """Whether each bag-layer is above the one before, and nothing has fields."""
-        return is_in_a_row(self.parents) and not any(self.encoders)
+        return _is_in_a_row(self.parents) and not any(self.encoders)
 
     @property
     def aggregations(self) -> tuple[set[str], ...]:
         """Names of the aggregations of each bag-layer."""
         return tuple({a.identifier for a in layer.aggregations} for layer in self.layers)
-
-    def data(self, x: TopBags, batch_size: int, name: str = "x") -> Source:
-        """Check top-bags, and make batches of them: see `data.top_bags`."""
-        return top_bags(x, self._checks, batch_size, name)
-
-    def as_batch(self, x: Any) -> TopBags:
-        """A single top-bag as a batch of one; anything else as it is."""
-        return as_batch(x, self.model.input)
 
     def observe(
         self, batches: Iterable[Tensors], projections: Sequence[Array | None]
@@ -189,7 +183,7 @@ class Network:
         """Run the network batch by batch, and yield what it computed on each.
 
         Args:
-            batches: checked inputs, such as `data(...).batches()`.
+            batches: checked inputs, such as `top_bags(...).batches()`.
             on_batch: called without arguments after each batch.
             in_order: whether bags that `DistinctBags` merges, and members in them, have to be apart
                 and in the order in which they are given.
@@ -267,3 +261,40 @@ class Network:
                     f"Received: layer={layer.name!r} with {nesting.n_bags} bags, {n_rows[parent]} "
                     "above"
                 )
+
+
+def bag_paths(tree: BagTree) -> tuple[str, ...]:
+    """What the bags of each bag-layer are called in the data; empty where it has no name.
+
+    Bags of records have the paths of their fields. In a chain of bag-layers others have no name, as
+    their depth says what they are. In any other tree they are called as the input that they come
+    from, and those in them by their depth there.
+    """
+    given = [_field(node) for node in tree.nodes]
+    if _is_in_a_row(tree.parents):
+        return tuple(given)
+    paths = dict(enumerate(given))
+    for layer in reversed(range(len(given))):  # those around others first
+        if not paths[layer]:
+            around = paths.get(tree.parents[layer], "")
+            word = "sub-bags" if layer in tree.parents else "instances"
+            paths[layer] = f"{around}.{word}" if around else _input(tree.nodes[layer]) or word
+    return tuple(paths.values())
+
+
+def _is_in_a_row(parents: Sequence[int]) -> bool:
+    """Whether each bag-layer is above the one before."""
+    return tuple(parents) == tuple(range(1, len(parents) + 1))
+
+
+def _field(node: Node) -> str:
+    """The path of the field whose bags a bag-layer reads; empty if they are of none."""
+    members = call_arguments(node).get("members")
+    return "" if members is None else getattr(operation_of(members), "field", "")
+
+
+def _input(node: Node) -> str:
+    """The name of the only input that a bag-layer is computed from; empty if it has none."""
+    nodes = nodes_under(node.input_tensors, ())
+    names = [each.operation.name for each in nodes if each.is_input]
+    return names[0] if len(names) == 1 and not _AUTOMATIC.fullmatch(names[0]) else ""

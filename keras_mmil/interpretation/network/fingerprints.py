@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,9 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.bags import Bags, multisets
 from keras_mmil.bags.components import input_names, level_names
-from keras_mmil.interpretation.network.passes import Step
+from keras_mmil.interpretation.network.capture import Network
+from keras_mmil.interpretation.network.sources import Step
 from keras_mmil.layers._bags import depth_of
-
-if TYPE_CHECKING:
-    from keras_mmil.interpretation.network.capture import Network
 
 __all__ = ["Hashing", "fingerprints"]
 
@@ -36,7 +34,7 @@ class Hashing(Generic[T]):
     step: Step[T]
 
     def __call__(
-        self, network: "Network", batches: Iterable[Tensors], first: int
+        self, network: Network, batches: Iterable[Tensors], first: int
     ) -> tuple[T, list[npt.NDArray[np.uint64]]]:
         """What the step yields, and the hashes of each batch."""
         hashes: list[npt.NDArray[np.uint64]] = []

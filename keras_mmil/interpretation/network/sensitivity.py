@@ -10,11 +10,11 @@ import tensorflow as tf
 from keras_mmil._support.types import Array, Tensors
 from keras_mmil.functional.cut import Cut, moved, rows_of
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.passes import Source
+from keras_mmil.interpretation.network.sources import Source
 from keras_mmil.interpretation.network.targets import Target, activation
 from keras_mmil.layers import BagLayer
 
-__all__ = ["Gradients", "draw", "projections"]
+__all__ = ["Gradients", "projections", "sample"]
 
 _AT_MOST = 2048  # top-bags whose gradients are averaged
 _KEPT = 0.999  # share of the mean square gradient that the directions kept make up
@@ -22,9 +22,9 @@ _PROBABILITIES = ("sigmoid", "hard_sigmoid", "softmax")
 _TINY = 1e-7
 
 
-def draw(x: Source, seed: int) -> Source:
-    """Some top-bags drawn at random: as many as `projections` needs."""
-    return x.draw(_AT_MOST, seed)
+def sample(x: Source, seed: int) -> Source:
+    """A random sample of top-bags, as many as `projections` needs."""
+    return x.sample(_AT_MOST, seed)
 
 
 @dataclass(frozen=True)

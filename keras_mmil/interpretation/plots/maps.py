@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_mmil import ragged
 from keras_mmil._support.types import Array, Ints, PathLike, Tensors
 from keras_mmil.bags import instances_of
-from keras_mmil.interpretation.network.data import TopBags
+from keras_mmil.interpretation.network.sources import TopBags
 from keras_mmil.interpretation.plots.figures import (
     GREEN,
     add_legend,

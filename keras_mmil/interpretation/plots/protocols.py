@@ -6,7 +6,7 @@ from typing import Protocol
 import tensorflow as tf
 
 from keras_mmil.interpretation.fitting.search import GridPoint
-from keras_mmil.interpretation.network.data import Source, TopBags
+from keras_mmil.interpretation.network.sources import Source, TopBags
 from keras_mmil.interpretation.readout.explanation import Explanation
 from keras_mmil.interpretation.readout.reading import Reading
 from keras_mmil.interpretation.rules.level import Clusters, Level

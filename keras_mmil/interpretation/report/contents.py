@@ -28,8 +28,8 @@ from keras_mmil.interpretation.evidence.interval import Interval, interval
 from keras_mmil.interpretation.export.rule_book import RuleBook
 from keras_mmil.interpretation.fitting.search import GridPoint
 from keras_mmil.interpretation.network.capture import Observation
-from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.network.nesting import expand
+from keras_mmil.interpretation.network.sources import Source, TopBags
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.readout.reading import Reading
 from keras_mmil.interpretation.rules.level import Clusters, Level

@@ -18,7 +18,7 @@ from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Config, PathLike
 from keras_mmil.interpretation.export.program import program
 from keras_mmil.interpretation.export.sentences import of_rules
-from keras_mmil.interpretation.network.data import TopBags
+from keras_mmil.interpretation.network.sources import TopBags
 from keras_mmil.interpretation.readout.explanation import explain
 from keras_mmil.interpretation.readout.representatives import representatives
 from keras_mmil.interpretation.readout.text_explanation import TextExplanation, annotate

@@ -13,8 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import keras_mmil
 from keras_mmil import ragged
-from keras_mmil.interpretation.fitting.cluster import fit_centroids
-from keras_mmil.interpretation.fitting.sample import WeightedRows
+from keras_mmil.interpretation.fitting.cluster import WeightedRows, fit_centroids
 from keras_mmil.layers import BagLayer
 
 
@@ -169,3 +168,11 @@ def test_warning_where_everything_is_one_class():
         flat = quick_explainer(target=(0, -1.0)).fit(make_model(), tf.zeros_like(x))
     assert flat.n_clusters_ == (1,)
     assert flat.representatives(tf.zeros_like(x), 0, 0)[0].separation == np.inf
+
+
+def test_fit_prints_one_progress_bar(digit_model, digit_ids, capsys):
+    explainer(verbose=1, n_clusters=(3, 2)).fit(digit_model, vectors(digit_ids))
+    lines = capsys.readouterr().out.splitlines()
+    assert "6/6" in lines[-1]  # 3 batches, 2 clusterings, 1 search
+    explainer(n_clusters=(3, 2)).fit(digit_model, vectors(digit_ids))
+    assert capsys.readouterr().out == ""

@@ -5,7 +5,6 @@ from collections import Counter
 import keras
 import numpy as np
 import pytest
-from random_networks import quick_explainer
 from record_networks import (
     Columns,
     churn_model,
@@ -16,10 +15,11 @@ from record_networks import (
 )
 
 from keras_mmil.interpretation.fitting.label import label
-from keras_mmil.interpretation.fitting.options import make_settings
+from keras_mmil.interpretation.fitting.options import Options
 from keras_mmil.interpretation.fitting.plan import make_plan
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.nesting import multiplicities
+from keras_mmil.interpretation.network.sources import top_bags
 from keras_mmil.interpretation.network.targets import resolve_target
 from keras_mmil.interpretation.rules.columns import MISSING
 from keras_mmil.layers import BagLayer, CategoryEncoder, NumberEncoder
@@ -36,10 +36,9 @@ def planned(model, x, **arguments):
     """The plan for a network, with the data, labelled by two centroids for each bag-layer."""
     network = model if isinstance(model, Network) else Network(model)
     centroids = [{2: np.outer([0, 1], np.ones(layer.units))} for layer in network.layers]
-    seen = list(network.batches(network.data(x, 16).batches()))
+    seen = list(network.batches(top_bags(x, network, 16).batches()))
     train = label(seen, centroids, resolve_target(network.model, (0, 0.5)))
-    settings = make_settings(quick_explainer(**arguments), len(network.layers))
-    return make_plan(network, settings, train), train
+    return make_plan(network, Options(**arguments), train), train
 
 
 @pytest.mark.slow

@@ -3,10 +3,13 @@
 import itertools
 from functools import partial
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from nested_rows import PARENTS, TOP, nestings_of, random_tree
 
+import keras_mmil
 from keras_mmil.interpretation.fitting.label import LabelledBags
 from keras_mmil.interpretation.fitting.options import ONE_STANDARD_ERROR
 from keras_mmil.interpretation.fitting.plan import Plan
@@ -14,14 +17,21 @@ from keras_mmil.interpretation.fitting.prune import prune
 from keras_mmil.interpretation.fitting.search import (
     Climber,
     GridPoint,
+    ascend,
     choose,
+    coarse,
     merge,
+    neighbours,
+    refine,
     tally,
 )
 from keras_mmil.interpretation.network.nesting import multiplicities
 from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE
 from keras_mmil.interpretation.rules.fields import Field
 from keras_mmil.interpretation.rules.tree import Examples, grow
+from keras_mmil.layers import BagLayer
+
+TO_50 = tuple(range(2, 51))
 
 
 def test_choice_among_equals():
@@ -52,6 +62,85 @@ def test_choice_within_one_standard_error():
     assert choose(grid, ONE_STANDARD_ERROR, 390).n_clusters == (2, 2)
     assert choose(grid, ONE_STANDARD_ERROR, 10**9).n_clusters == (8, 4)
     assert choose([*grid, GridPoint((9, 9), 1.0, 1)], ONE_STANDARD_ERROR, 9).n_clusters == (9, 9)
+
+
+def test_few_combinations_are_all_tried():
+    for options in ([tuple(range(2, 11))] * 2, [(7,), (3,)], [tuple(range(2, 300))]):
+        assert coarse(options) == options
+
+
+def test_of_many_combinations_some_are_tried():
+    first, second = coarse([TO_50, TO_50])
+    assert first == second == (2, 3, 5, 8, 13, 20, 32, 50)
+    assert coarse([TO_50, (2, 3, 4), TO_50])[1] == (2, 3, 4)
+    gaps = (2, 9, 10, 11, 12, 13, 14, 15, 16, 40, 41)  # of numbers that the data allow
+    found = coarse([gaps] * 3)[0]
+    assert set(found) < set(gaps)
+    assert (found[0], found[-1]) == (2, 41)
+
+
+@pytest.mark.parametrize(
+    ("best", "tried", "expected"),
+    [
+        (8, {2, 5, 8, 13, 50}, (6, 8, 10)),
+        (8, {2, 7, 8, 10, 50}, (8, 9)),
+        (8, {2, 6, 8, 9}, (7, 8)),
+        (8, {7, 8, 9}, None),
+        (2, {2, 5}, (2, 3)),
+        (50, {2, 30, 50}, (40, 50)),
+        (2, {2}, None),
+    ],
+)
+def test_neighbours_of_the_best(best, tried, expected):
+    assert neighbours((best,), [TO_50], [tried]) == (expected and [expected])
+
+
+def test_levels_are_refined_together():
+    found = neighbours((8, 3), [TO_50, TO_50], [{5, 8, 13}, {2, 3, 4}])
+    assert found == [(6, 8, 10), (3,)]
+
+
+@pytest.mark.parametrize("peak", [(2, 2), (17, 31), (50, 3), (23, 50)])
+@pytest.mark.parametrize(("order", "most"), [(refine, 110), (ascend, 300)])
+def test_climbs_to_a_single_peak(order, most, peak):
+    """With fidelity that falls off on all sides, on a logarithmic scale, the best is found."""
+    grid, steps = {}, order([TO_50, TO_50])
+    combinations = next(steps)
+    while combinations:
+        assert not set(combinations) & set(grid)
+        for ks in combinations:
+            grid[ks] = -np.hypot(*np.log(np.array(ks) / peak))
+        combinations = steps.send(max(grid, key=grid.get))
+    assert max(grid, key=grid.get) == peak
+    assert len(grid) < most  # of 2,401
+
+
+@pytest.mark.slow
+@pytest.mark.nightly  # above, the same search without a network
+def test_an_explainer_with_many_clusters():
+    """Points of nine places; of which some make a bag positive: more clusters say more."""
+    rng = np.random.default_rng(0)
+    places = rng.normal(size=(9, 2)) * 8
+    which = rng.integers(0, 9, (150, 6, 4))
+    x = places[which] + rng.normal(size=(150, 6, 4, 2)) * 0.3
+    y = ((which == 3).any(axis=2) & ~(which == 5).any(axis=2)).any(axis=1).astype(int)
+    bags = tf.RaggedTensor.from_tensor(x.astype("float32"), ragged_rank=2)
+    inputs = keras.Input((None, None, 2), ragged=True)
+    hidden = BagLayer(16)(BagLayer(16)(inputs))
+    model = keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(hidden))
+    model.compile(keras.optimizers.Adam(0.02), "binary_crossentropy")
+    model.fit(bags, y, epochs=15, verbose=0)
+    # Rows that are drawn with one seed of five show too little of the few negative top-bags.
+    arguments = {"max_rows": 500, "n_init": 1, "random_state": 1, "verbose": 0}
+    explainer = keras_mmil.Explainer(max_clusters=24, **arguments)
+    explainer.fit(model, bags[:100], bags[100:])
+    tried = {point.n_clusters for point in explainer.grid_}
+    assert 49 < len(tried) < 200  # of 529
+    best = max(point.fidelity for point in explainer.grid_)
+    assert explainer.fidelity_ == best == explainer.fidelity(bags[100:])
+    again = keras_mmil.Explainer(n_clusters=explainer.n_clusters_, **arguments)
+    again.fit(model, bags[:100], bags[100:])
+    assert str(again.rules_) == str(explainer.rules_)
 
 
 def test_tally_merges_equal_examples():

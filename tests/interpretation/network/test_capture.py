@@ -22,9 +22,12 @@ from record_networks import (
 from record_networks import read as read_records
 
 import keras_mmil
-from keras_mmil.interpretation import Explainer, RuleExtractor
-from keras_mmil.interpretation.network.capture import Network, Observation
+from keras_mmil import Explainer, ragged
+from keras_mmil.functional.tree import bag_tree
+from keras_mmil.interpretation import RuleExtractor
+from keras_mmil.interpretation.network.capture import Network, Observation, bag_paths
 from keras_mmil.interpretation.network.nesting import above, concatenate, expand, multiplicities
+from keras_mmil.interpretation.network.sources import top_bags
 from keras_mmil.layers import (
     BagLayer,
     Distinct,
@@ -55,13 +58,13 @@ def join(observations):
 
 def test_captured_multiplicities_are_the_occurrences(digit_ids):
     network = Network(compressed_model())
-    packed = network.data(keras_mmil.Bags.from_ragged(digit_ids), batch_size=50)
+    packed = top_bags(keras_mmil.Bags.from_ragged(digit_ids), network, batch_size=50)
     seen = join(list(network.batches(packed.batches())))
-    rows, sub_bags, top_bags = multiplicities(seen.nestings)
+    rows, sub_bags, tops = multiplicities(seen.nestings)
     assert len(rows) < digit_ids.flat_values.shape[0]
     assert rows.sum() == digit_ids.flat_values.shape[0]
     assert sub_bags.sum() == digit_ids.values.nrows()
-    assert len(top_bags) == len(seen.outputs) == 120
+    assert len(tops) == len(seen.outputs) == 120
     digits = seen.representations[0].argmax(axis=1)
     np.testing.assert_array_equal(
         np.bincount(digits, rows), np.bincount(digit_ids.flat_values, minlength=N_DIGITS)
@@ -336,7 +339,7 @@ def test_records_are_captured_as_a_loop_reads_them(compress):
     """Of each customer, how often there is which record, by the values of its fields and by ρ."""
     customers = random_customers(50, seed=3)
     network = Network(churn_model(compress))
-    batches = network.data(read_records(customers), batch_size=16).batches()
+    batches = top_bags(read_records(customers), network, batch_size=16).batches()
     start, n_rows, rho_of = 0, 0, {"orders.items": is_hot, "orders": is_bad}
     for seen in network.batches(batches):
         expanded = expand(seen.nestings, network.parents)
@@ -407,3 +410,73 @@ def test_a_field_beside_what_is_no_field():
     model = keras.Model({**model.input, "extra": extra}, Dense(1)(joined))
     with pytest.raises(ValueError, match="'join' reads input 'extra'"):
         Network(model)
+
+
+def input_of(depth, name=None):
+    return keras.Input((*[None] * depth, 2), ragged=True, name=name)
+
+
+def pooled(x, depth):
+    for _ in range(depth):
+        x = BagLayer(3)(x)
+    return x
+
+
+def of_repairs():
+    """Bags of ids of a field, and their input."""
+    ids = keras.Input((None,), dtype="int32", ragged=True, name="repairs")
+    rows, members = DistinctRows()([ids])
+    members, weights, _ = DistinctBags(compress=False, field="repairs")(members)
+    return ids, BagLayer(3)(keras.layers.Embedding(4, 3)(rows), members, weights)
+
+
+def joined(inputs, branches):
+    x = keras.layers.Concatenate()(branches)
+    return keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(x))
+
+
+def test_bags_in_a_row_have_no_names():
+    x = input_of(3, "patients")
+    model = keras_mmil.Model(x, keras.layers.Dense(1)(pooled(x, 3)))
+    assert bag_paths(bag_tree(model)) == ("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (
+            ("series", "visits"),
+            ["series", "visits", "visits.sub-bags", "visits.sub-bags.instances"],
+        ),
+        # Keras's own names of inputs depend on how many it has made before.
+        (
+            (None, None),
+            ["instances", "sub-bags", "sub-bags.sub-bags", "sub-bags.sub-bags.instances"],
+        ),
+    ],
+)
+def test_bags_side_by_side_are_called_as_their_inputs(names, expected):
+    series, visits = input_of(1, names[0]), input_of(3, names[1])
+    model = joined([series, visits], [pooled(series, 1), pooled(visits, 3)])
+    assert sorted(bag_paths(bag_tree(model))) == expected
+
+
+@pytest.mark.slow
+def test_rules_about_bags_of_an_input_and_of_a_field():
+    rng, n = np.random.default_rng(0), 80
+    series, (ids, repaired) = input_of(1, "series"), of_repairs()
+    model = joined({"series": series, "repairs": ids}, [pooled(series, 1), repaired])
+    assert sorted(bag_paths(bag_tree(model))) == ["repairs", "series"]
+    sizes = rng.integers(1, 5, n)
+    x = {
+        "series": ragged.from_flat(rng.normal(size=(sizes.sum(), 2)).astype("float32"), (sizes,)),
+        "repairs": ragged.from_flat(rng.integers(0, 4, sizes.sum()).astype("int32"), (sizes,)),
+    }
+    explainer = Explainer(n_clusters=3, verbose=0).fit(model, x, x)
+    words = [*explainer.rules_.in_words(), str(explainer.rules_)]
+    assert not any("  is" in text or " s " in text or " s:" in text for text in words)
+    assert "by their series: " in words[-1]
+    (explanation,) = explainer.explain({name: bags[:1] for name, bags in x.items()})
+    assert {part.path for part in explanation.top_bag.children} == {"series", "repairs"}
+    deletion = explainer.deletion(x)
+    assert all(row.index < n for row in deletion.rows)

@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, precision_score, recall_score
 import keras_mmil
 from keras_mmil import batches, ragged
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.fitting.definitions import define
+from keras_mmil.interpretation.fitting.levels import define
 from keras_mmil.interpretation.rules.fields import field_of
 from keras_mmil.layers import BagLayer, NumberEncoder
 

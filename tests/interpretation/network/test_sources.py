@@ -1,4 +1,4 @@
-"""Datasets in batches, which give the same rules as arrays."""
+"""Top-bags in memory, one of them, and in Datasets, all with the same rules."""
 
 import weakref
 
@@ -10,6 +10,7 @@ from bag_forms import (
     FORMS,
     N,
     compressed_model,
+    ids,
     new_explainer,
     packed,
     plain_model,
@@ -95,7 +96,7 @@ def test_maps_of_datasets():
 
 @pytest.mark.slow
 def test_sensitivity_of_datasets(monkeypatch):
-    """Of many top-bags, the same are drawn."""
+    """Of many top-bags, the sample is the same."""
     model, x = plain_model(), vectors()
     for at_most in (1000, 20):
         monkeypatch.setattr("keras_mmil.interpretation.network.sensitivity._AT_MOST", at_most)
@@ -158,8 +159,8 @@ def test_progress_of_an_unknown_number_of_batches(capsys):
 
 
 @pytest.mark.slow
-def test_of_many_top_bags_some_are_drawn():
-    """The same ones of a Dataset as of an array; no others are used, whatever is drawn of them."""
+def test_of_many_top_bags_a_sample_is_used():
+    """The same one of a Dataset as of an array; no others are used, even in a sample of it."""
     model, x = plain_model(), vectors()
     fits = [
         new_explainer(model, x, max_top_bags=N // 2).fit(model, form, form)
@@ -172,8 +173,8 @@ def test_of_many_top_bags_some_are_drawn():
         assert fit.grid_ == apart.grid_
         assert str(fit.rules_) == str(apart.rules_)
         assert fit.certify(ragged.concat([few[:2], x])).n_used == N // 2 + 2
-    drawn = apart.top_bags(stream(x)).draw(N // 2, seed=0).draw(3, seed=1)
-    found = apart.hashes(ragged.concat(list(drawn.batches())))
+    sampled = apart.top_bags(stream(x)).sample(N // 2, seed=0).sample(3, seed=1)
+    found = apart.hashes(ragged.concat(list(sampled.batches())))
     assert len(found) == 3
     assert set(found) <= set(apart.hashes(few))
 
@@ -264,3 +265,36 @@ def test_texts_that_change_are_not_explained():
     fit = new_explainer(model, x).fit(model, x)
     with pytest.raises(ValueError, match="reshuffle_each_iteration=False"):
         fit.explain(batches.to_dataset(tf.constant(list(x)), batch_size=BATCH))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_a_single_top_bag_is_explained(form):
+    make_model, make_data = FORMS[form]
+    model, x = make_model(), make_data()
+    fit = new_explainer(model, x).fit(model, x)
+    (found,) = fit.explain(x[3])
+    (expected,) = fit.explain(x[3:4])
+    assert str(found) == str(expected)
+    assert found.to_dict() == expected.to_dict()
+    if form != "compressed":  # Bags[0] are Bags
+        with pytest.raises((ValueError, TypeError), match=r"x\[:1\].*Received: x with"):
+            fit.predict(x[0])
+
+
+def test_a_single_top_bag_of_several_inputs():
+    model, x = compressed_model(), packed()
+    fit = new_explainer(model, x).fit(model, x)
+    inputs = x.inputs
+    one = {name: part[1] for name, part in inputs.items()}
+    assert str(fit.explain(one)[0]) == str(fit.explain(x[1:2])[0])
+    assert str(fit.explain(ids()[1])[0]) == str(fit.explain(ids()[1:2])[0])
+    with pytest.raises(ValueError, match=r"Expected .*x\[:1\].*Received: x with"):
+        fit.predict(one)
+
+
+def test_a_single_empty_top_bag():
+    model = plain_model(1)
+    x = ragged.from_flat(vectors(1).flat_values[:5], [[2, 0, 3]])
+    fit = new_explainer(model, x).fit(model, x, x)
+    assert str(fit.explain(x[1])[0]) == str(fit.explain(x[1:2])[0])

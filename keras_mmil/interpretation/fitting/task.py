@@ -1,4 +1,4 @@
-"""What there is to fit, checked before any work is done."""
+"""What to fit: network, target, options and data, checked before any work is done."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import keras
 import numpy as np
 
-from keras_mmil.interpretation.fitting import options
+from keras_mmil.interpretation.fitting.options import Options, class_names, level_features
 from keras_mmil.interpretation.fitting.progress import Progress
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.network.nesting import clustered_weights
+from keras_mmil.interpretation.network.sources import Source, TopBags, top_bags
 from keras_mmil.interpretation.network.targets import Target, resolve_target
 
 __all__ = ["Task", "check_data", "check_rows", "prepare"]
@@ -18,65 +18,66 @@ __all__ = ["Task", "check_data", "check_rows", "prepare"]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What there is to fit.
+    """What to fit.
 
     Attributes:
         network: the trained network.
         target: what the classes of top-bags are.
-        settings: how to fit.
+        options: a copy of the explainer's arguments.
+        numbers: the numbers of clusters to try at each level.
+        seed: decides all that is random.
         x: the training data.
         x_valid: the validation data.
     """
 
     network: Network
     target: Target
-    settings: options.Settings
+    options: Options
+    numbers: tuple[range, ...]
+    seed: int
     x: Source
     x_valid: Source
 
-    def drawn(self, progress: Progress) -> "Task":
+    def sampled(self, progress: Progress) -> "Task":
         """The same with at most `max_top_bags` for training, and for validation.
 
-        Args:
-            progress: of a Dataset the top-bags are counted, which takes long.
+        A Dataset has to be read to count its top-bags, which takes time: `progress` shows it.
         """
         sources = self.x, self.x_valid
         for source in sources:
             if not source.is_counted:
                 progress.expect(source.n_batches)
                 source.count(progress.step)
-        most, seed = self.settings.max_top_bags, self.settings.seed
-        x, x_valid = (source.draw(most, seed) for source in sources)
+        x, x_valid = (source.sample(self.options.max_top_bags, self.seed) for source in sources)
         return replace(self, x=x, x_valid=x_valid)
 
 
 def prepare(
-    explainer: options.Arguments, model: keras.Model, x: TopBags, x_valid: TopBags | None = None
+    options: Options, model: keras.Model, x: TopBags, x_valid: TopBags | None = None
 ) -> Task:
-    """Check the arguments of an explainer, a model and data against each other.
-
-    Args:
-        explainer: the `Explainer`.
-        model, x, x_valid: see `Explainer.fit`.
+    """Check arguments, model and data against each other.
 
     Raises:
         TypeError, ValueError: see `Explainer.fit`.
     """
-    options.check_arguments(explainer)
-    network = Network(model, explainer.feature_names)
-    target = resolve_target(model, explainer.target)
+    options.check_arguments()
+    network = Network(model, options.feature_names)
+    target = resolve_target(model, options.target)
     n_levels = len(network.layers)
-    settings = options.make_settings(explainer, n_levels)
-    options.level_features(settings.features, network.aggregations, [np.ones(1)] * n_levels)
+    numbers = options.numbers_of_clusters(n_levels)
+    level_features(options.features, network.aggregations, [np.ones(1)] * n_levels)
     if target.function is None:  # otherwise only its labels tell how many classes there are
-        options.class_names(settings.class_names, target.n_classes())
-    train: Source = network.data(x, settings.batch_size)
+        class_names(options.class_names, target.n_classes())
+    seed = options.random_state
+    if seed is None:
+        seed = int(np.random.default_rng().integers(2**31))
+    train = top_bags(x, network, options.batch_size)
     held_out: Source
     if x_valid is None:
-        train, held_out = train.set_aside(explainer.validation_fraction, settings.seed)
+        train, held_out = train.set_aside(options.validation_fraction, seed)
     else:
-        held_out = network.data(x_valid, settings.batch_size, "x_valid")
-    return Task(network=network, target=target, settings=settings, x=train, x_valid=held_out)
+        held_out = top_bags(x_valid, network, options.batch_size, "x_valid")
+    return Task(network, target, options, numbers, seed, train, held_out)
 
 
 def check_data(task: Task) -> None:
