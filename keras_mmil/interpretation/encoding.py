@@ -1,4 +1,4 @@
-"""What fitting found as JSON and arrays; and back, where everything is checked."""
+"""What fitting found as JSON and arrays, and back, with everything checked."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, fields
@@ -38,7 +38,7 @@ _TARGETS: dict[str, tuple[str, ...]] = {  # what a target of each kind has
 
 
 def encode(fitted: Fitted) -> tuple[Config, dict[str, Array]]:
-    """What fitting found as JSON knows it, a dict, and a dict of arrays."""
+    """What fitting found as a dict for JSON, and a dict of arrays."""
     levels = fitted.levels
     arrays: dict[str, Array] = {}
     for index, level in enumerate(levels):
@@ -59,9 +59,8 @@ def decode(data: Config, arrays: dict[str, Array]) -> Fitted:
     """The inverse of `encode`.
 
     Raises:
-        ValueError, KeyError, TypeError, AttributeError: if these are not what `encode` made of a
-            `Fitted`: if a part is missing, superfluous, of another type, shape or dtype, out of
-            range, or at odds with another part.
+        ValueError, KeyError, TypeError, AttributeError: if a part is missing, superfluous, of
+            another type, shape or dtype, out of range, or at odds with another part.
     """
     arrays = dict(arrays)
     used = arrays.pop("used")
@@ -75,17 +74,12 @@ def decode(data: Config, arrays: dict[str, Array]) -> Fitted:
 
 
 def with_tuples(data: Config) -> Config:
-    """A dict whose lists become the tuples that they were."""
+    """The same dict with tuples for lists."""
     return {key: tuple(x) if isinstance(x, list) else x for key, x in data.items()}
 
 
 def decode_target(data: Config, n_classes: int) -> Target:
-    """The `Target` of what `Target.to_dict` made, checked like the rest.
-
-    Args:
-        data: dict.
-        n_classes: number of classes of top-bags.
-    """
+    """The inverse of `Target.to_dict`, checked like the rest."""
     target = Target(**data)
     _check_types(target)
     _require(target.kind in _TARGETS, f"the target is of kind {target.kind!r}")
@@ -163,14 +157,11 @@ def _fields_from(data: Iterable[Config]) -> tuple[Field, ...]:
     return found
 
 
-# What is in a file that was damaged, or written by hand -----------------------------------------
+# Checks, as a file may be damaged or written by hand --------------------------------------------
 
 
 def _check_types(instance: Any) -> None:
-    """Raise ValueError unless the fields of a dataclass are of the types that it names.
-
-    What is in a tuple is not checked.
-    """
+    """Raise ValueError unless the fields of a dataclass have their types; tuples are opaque."""
     for field in fields(instance):
         value = getattr(instance, field.name)
         is_bool_for_int = field.type is int and isinstance(value, bool)

@@ -69,39 +69,39 @@ class Explainer(Options, BaseEstimator):
         max_clusters: greatest number of clusters to try, at least 2: an int, or a tuple with one
             for each level, instances first. Of more than 400 combinations some are tried, then
             others around the best.
-        n_clusters: the numbers of clusters, instead of a search: an int or a tuple like that.
-        metric: distance of rows in clustering. "euclidean": that of the representations, as in the
+        n_clusters: fixed numbers of clusters, instead of a search: an int or such a tuple.
+        metric: distance of rows in clustering. "euclidean": between representations, as in the
             paper. "sensitivity": rows are far apart if they make a difference to the network's
-            output, so that fewer clusters are enough, which say less about what is alike.
+            output. Fewer clusters are enough then, but they say less about what is alike.
         features: what rules test: "occurrence", "frequency" or "count" of clusters, a tuple with
             one for each level, or "auto": occurrence where the bag-layer only takes maxima, count
             where it takes sums, else frequency.
         instances: how instances are labelled: "fields", by rules on their own fields, so that no
-            rule needs the network; "centroids", by the nearest centroid, as in the paper; or
-            "auto": by their fields where they have some, and read nothing else.
+            rule needs the network; "centroids", by the nearest centroid, as in the paper; "auto",
+            by their fields if they have some and read nothing else.
         target: what the classes of top-bags are. None: those of the output layer, one sigmoid unit
-            or a softmax (or logits, as the loss says). An int: this output against the others.
-            `(index, threshold)`: whether this output is above it. A function: maps the outputs of
-            some top-bags, [top-bags, n], to int labels [top-bags].
+            or a softmax (or logits, if the loss says so). An int: this output against the others.
+            `(index, threshold)`: whether this output is above the threshold. A function: maps the
+            outputs of top-bags, [top-bags, n], to int labels [top-bags].
         class_names: names of the classes; by default ("negative", "positive") for two.
-        max_depth: greatest depth of a tree, None for any.
-        ccp_alpha: pruning of the trees: a split has to lower the impurity by this much for each
-            leaf it adds, so that a few odd bags make no rules.
+        max_depth: maximum depth of a tree; None for no limit.
+        ccp_alpha: pruning of the trees: a split has to lower the impurity by this much per leaf it
+            adds, so that a few odd bags make no rules.
         tolerance: prefer the fewest leaves among combinations whose fidelity is at most this much
             below the highest; or "one_standard_error": the fewest clusters, then leaves, among
             those within one standard error of the highest, as in the pruning of trees.
-        validation_fraction: fraction of the top-bags to set aside for validation where `fit` is
-            given no validation data.
+        validation_fraction: fraction of the top-bags to set aside if `fit` gets no validation data.
         n_init: number of random starts of k-means.
-        max_rows: greatest number of rows of a level that k-means works on; of more, so many are
-            drawn at random, and the network computes all of them a second time to label them.
-        max_top_bags: greatest number of top-bags that the rules are fitted to, and as many to
-            choose the numbers of clusters on; of more, so many are drawn at random.
+        max_rows: maximum number of rows of a level for k-means. If there are more, a random sample
+            of this size is used, and the network runs a second time to label all rows.
+        max_top_bags: maximum number of top-bags to fit rules to, and to choose the numbers of
+            clusters on. If there are more, a random sample of this size is used.
         batch_size: number of top-bags that the network computes at once.
-        random_state: seed, an int, or None for another one each time.
-        n_jobs: number of threads; None for one a core. The result does not depend on it.
-        verbose: 1 for a progress bar, 0 for none.
-        feature_names: of instances that are vectors of numbers: their clusters get definitions.
+        random_state: seed, an int; None for a random one each time.
+        n_jobs: number of threads; None for one per core. It has no effect on the result.
+        verbose: 1 for a progress bar, 0 for silence.
+        feature_names: names of the features of instances that are vectors of numbers. Their
+            clusters then get definitions.
 
     Attributes:
         levels_: tree and rules of each kind of records that rules label, from the instances
@@ -111,11 +111,10 @@ class Explainer(Options, BaseEstimator):
         classes_: names of the classes of top-bags.
         n_clusters_: the numbers of clusters.
         fidelity_: fidelity on the validation data.
-        fidelity_by_instances_: the best fidelity on the validation data with instances labelled by
-            "fields" and by "centroids", as far as these differ: a dict.
+        fidelity_by_instances_: dict: the best fidelity on the validation data with instances
+            labelled by "fields" and by "centroids", if these differ.
         majority_: share of the network's most frequent class there, the fidelity of constant rules.
-        grid_: all combinations that were tried, each once: of those whose trees were pruned, with
-            the figures of the pruned ones.
+        grid_: all combinations that were tried, each once; after pruning where trees were pruned.
 
     Example:
 
@@ -147,21 +146,21 @@ class Explainer(Options, BaseEstimator):
         Args:
             model: a functional Keras model with bag-layers one above the other.
             x: top-bags: RaggedTensor, `Bags`, array or dict of inputs; or a `tf.data.Dataset` of
-                batches (x), (x, y) or (x, y, sample_weight), the same each time it is iterated.
-                Of a Dataset a batch is held in memory at a time, and the labels in `max_top_bags`
-                top-bags and `max_rows` rows a level at most.
-            x_valid: more of them, on which to choose the numbers of clusters. By default
-                `validation_fraction` of `x`, chosen at random, which then is not trained on.
-                Required where `x` is a Dataset.
+                batches (x), (x, y) or (x, y, sample_weight), the same in each iteration. Of a
+                Dataset, memory holds one batch, the labels of at most `max_top_bags` top-bags, and
+                at most `max_rows` rows per level.
+            x_valid: top-bags on which to choose the numbers of clusters. By default a random
+                `validation_fraction` of `x`, which rules are then not fitted to. Required if `x` is
+                a Dataset.
 
         Returns:
             The explainer itself.
 
         Raises:
             TypeError: if `model` is not a Keras model, or `x` not nested bags.
-            ValueError: if the model has no bag-layers or no chain of them that all inputs go
-                through, if data do not fit the model, if a Dataset is endless, empty or not the
-                same each time, or if an argument of the constructor is out of range.
+            ValueError: if the model has no bag-layers, or inputs that bypass them; if data do not
+                fit the model; if a Dataset is endless, empty or differs between iterations; or if
+                an argument of the constructor is out of range.
         """
         fitter = Fitter(self._prepare(model, x, x_valid), self.verbose)
         self._set(fitter.fit(), fitter.task.network, fitter.task.target)
@@ -171,11 +170,11 @@ class Explainer(Options, BaseEstimator):
     def check(self, model: keras.Model, x: TopBags, x_valid: TopBags | None = None) -> None:
         """Raise the errors of `fit` that can be known before the model is trained.
 
-        The network computes as many batches as it takes to have a row for each cluster, most often
-        one. Of a Dataset, no others are checked.
+        The network computes batches until there is something to read rules from, usually one. The
+        rest of a Dataset is not checked.
 
         Args:
-            model, x, x_valid: as for `fit`.
+            model, x, x_valid: same as in `fit`.
         """
         check_data(self._prepare(model, x, x_valid))
 
@@ -196,11 +195,11 @@ class Explainer(Options, BaseEstimator):
         return self.rules_.to_dataframe()
 
     def rename(self, level: int | str, names: Mapping[int, str] | Mapping[str, str]) -> Self:
-        """Name clusters; the names appear wherever clusters do.
+        """Rename clusters, wherever they appear.
 
         Args:
             level: index of the level, 0 for instances, or its symbol, "u".
-            names: dict from clusters (index, or name up to now) to names.
+            names: dict from clusters (index, or current name) to names.
 
         Returns:
             The explainer itself.
@@ -216,7 +215,7 @@ class Explainer(Options, BaseEstimator):
         """The classes of top-bags by the rules: int [top-bags].
 
         Args:
-            x: top-bags, as for `fit`; so also below.
+            x: top-bags, same as in `fit`; so also below.
         """
         return self._classify(self.top_bags(x).batches())[0]
 
@@ -230,23 +229,24 @@ class Explainer(Options, BaseEstimator):
         return self.read(self.top_bags(x)).nested_labels()
 
     def labels_table(self, x: TopBags, path: PathLike | None = None) -> pa.Table:
-        """What rules that run elsewhere read: a row for each top-bag, and for all that is in it.
+        """The table that exported rules read: a row for each top-bag, and for everything in it.
 
-        Members that the network stores once are repeated as the data have them.
+        Members that the network stores once are repeated as often as in the data.
 
         Args:
             x: top-bags.
             path: of a Parquet file to write as well.
 
         Returns:
-            A table, top-bags last, with these columns and then one for each field, named by its
-            path (one a part of a time); NULL is what is missing, or of another kind of records:
+            A table, top-bags last, with these columns and one for each field, named by its path
+            (for times, one for each part). NULL stands for what is missing, and for fields of other
+            kinds of records:
 
             kind: what the record is called, such as "instance", "orders.items", "top-bag".
-            id: its number among those of its kind, int64: of a top-bag its index in `x`.
-            bag: id of the record that it is in, int64.
-            weight: multiplicity or importance there, float64.
-            cluster: by the nearest centroid; NULL where rules say it.
+            id: its number among those of its kind, int64; for a top-bag its index in `x`.
+            bag: id of the record that contains it, int64.
+            weight: its multiplicity or importance there, float64.
+            cluster: by the nearest centroid; NULL where rules decide it.
         """
         return labels_table(self.levels_, self.read(self.top_bags(x)), path)
 
@@ -264,29 +264,29 @@ class Explainer(Options, BaseEstimator):
                 them with `x`.
 
         Raises:
-            ValueError: if there are no labels, or labels beside a Dataset.
+            ValueError: if there are no labels, or if both `y` and a Dataset have some.
         """
         batches, truth = self.top_bags(x).labelled(y)
         by_rules, _ = self._classify(batches)
         return self._accuracy(by_rules, truth())["accuracy"]
 
     def evaluate(self, x: TopBags, y: npt.ArrayLike | None = None) -> dict[str, float]:
-        """Fidelity and accuracy at once, each beside what constant rules would reach.
+        """Fidelity and accuracy in one pass, each beside what constant rules would reach.
 
-        Constant rules put every top-bag into one class. At best this is the most frequent class,
-        and they reach its share. `x` is read once.
+        Constant rules put every top-bag into one class; at best they reach the share of the most
+        frequent class.
 
         Args:
             x: top-bags.
-            y: true labels, as for `score`; None for a Dataset, or for the fidelity alone.
+            y: true labels, same as in `score`; None for a Dataset, or for the fidelity alone.
 
         Returns:
-            Dict of fractions of the top-bags: "fidelity", and "fidelity_majority", those of the
-            network's most frequent class; where there are labels also "accuracy", and
-            "accuracy_majority", those of the most frequent true class.
+            Dict of fractions of the top-bags: "fidelity" and "fidelity_majority", the share of the
+            network's most frequent class; with labels also "accuracy" and "accuracy_majority", the
+            share of the most frequent true class.
 
         Raises:
-            ValueError: if there are labels beside a Dataset.
+            ValueError: if both `y` and a Dataset have labels.
         """
         data = self.top_bags(x)
         if y is None and not data.has_labels:
@@ -299,14 +299,14 @@ class Explainer(Options, BaseEstimator):
     def explain(self, x: TopBags | str | bytes, show: Shows | None = None) -> Sequence[Explanation]:
         """Why each top-bag got its class: a list of explanations, which can be printed.
 
-        Where the model reads texts, they are `TextExplanation`s, which show it in the text.
+        If the model reads texts, they are `TextExplanation`s, which show the reasons in the text.
 
         Args:
             x: top-bags, or a single one: `x[0]`.
             show: function from the position of a top-bag, sub-bag or instance in `x`, a tuple, to
-                its text; by default the last index. Where bags have names, a dict of functions by
-                these, with "" for top-bags. The members of `Bags` are sorted, and so not in the
-                order of the RaggedTensor that they were made of.
+                its text; by default the last index. If bags have names, a dict from these to such
+                functions, with "" for top-bags. The members of `Bags` are sorted, so they are not
+                in the order of the RaggedTensor that they were made of.
         """
         check_is_fitted(self, "levels_")
         data = self.top_bags(as_batch(x, self._network.model.input))
@@ -323,7 +323,7 @@ class Explainer(Options, BaseEstimator):
         sub_bag_labels: tf.RaggedTensor | npt.ArrayLike | None = None,
         label_names: Mapping[str, Sequence[str]] | None = None,
     ) -> Description:
-        """Describe the clusters by their sizes, and by true labels where they are known.
+        """Describe the clusters by their sizes, and by true labels if they are known.
 
         Args:
             x: top-bags; None for the sizes on the training data.
@@ -332,8 +332,8 @@ class Explainer(Options, BaseEstimator):
             label_names: dict from "instance" and "sub-bag" to names of those labels.
 
         Raises:
-            ValueError: if labels are not nested like `x`, given without it, or of levels that there
-                are not: bag-layers beside each other have no instances and sub-bags.
+            ValueError: if labels are not nested like `x`, come without it, or are of levels that do
+                not exist: bag-layers side by side have no instances and sub-bags.
         """
         check_is_fitted(self, "levels_")
         truths = {0: instance_labels, 1: sub_bag_labels}
@@ -343,13 +343,13 @@ class Explainer(Options, BaseEstimator):
     def representatives(
         self, x: TopBags, level: int | str, cluster: int | str, n: int = 10, by: str = "separation"
     ) -> list[Representative]:
-        """The rows of `x` that stand for a cluster best.
+        """The rows of `x` that represent a cluster best.
 
         Args:
             x: top-bags.
             level: index of the level, 0 for instances, or its symbol, "u".
             cluster: index or name of the cluster.
-            n: how many at most; equal ones only once.
+            n: maximum number of them; equal ones count once.
             by: "separation", the distance to the nearest centroid of another cluster (the paper's
                 score), largest first; or "closeness" to the cluster's own centroid.
         """
@@ -363,11 +363,11 @@ class Explainer(Options, BaseEstimator):
     def cluster_table(
         self, x: TopBags, n: int = 20, by: str = "separation", show: Shows | None = None
     ) -> ClusterTable:
-        """What stands for each cluster: a table, to print or to write as HTML.
+        """What represents each cluster: a table, to print or to write as HTML.
 
         Args:
-            x, n, by: as for `representatives`.
-            show: as for `explain`; by default the position.
+            x, n, by: same as in `representatives`.
+            show: same as in `explain`; by default the position.
         """
         check_int("n", n, 1)
         seen = self._observe(self.top_bags(x).batches(), in_order=True)
@@ -387,12 +387,12 @@ class Explainer(Options, BaseEstimator):
     ) -> Report:
         """A page about the rules, one file of HTML: `explainer.report(x, y).save("report.html")`.
 
-        It holds figures with intervals, the rules in words, clusters, worked cases, and how it was
-        made; no part of it is fetched from elsewhere.
+        It holds figures with intervals, the rules in words, clusters, worked cases, and how the
+        network was trained; it fetches nothing.
 
         Args:
-            x: top-bags that the rules have not seen; of others, figures are without intervals.
-            y: true labels, as for `score`; None for a Dataset, or for no accuracy.
+            x: top-bags that the rules have not seen; figures on others come without intervals.
+            y: true labels, same as in `score`; None for a Dataset, or for no accuracy.
             show: what shows records: a function from the position of a top-bag, sub-bag or instance
                 in `x` to a text, an SVG or an image array; "image", "numbers", "cloud", "graph" or
                 "plain"; a `Renderer`; or None, to choose by `x`.
@@ -400,11 +400,11 @@ class Explainer(Options, BaseEstimator):
                 only rules, figures and definitions of clusters.
             n_cases: number of top-bags to show.
             title: of the page; None for one that names the classes.
-            about: sentences to begin with, such as where the data are from.
-            trained_on: as for `certify`; of such top-bags, figures are without intervals.
+            about: sentences to begin with, such as where the data come from.
+            trained_on: same as in `certify`; figures on these come without intervals.
 
         Raises:
-            ValueError: if data or labels do not fit the model, or `show` is no such name.
+            ValueError: if data or labels do not fit the model, or `show` is unknown.
         """
         check_is_fitted(self, "levels_")
         return report(
@@ -424,7 +424,7 @@ class Explainer(Options, BaseEstimator):
         """A hash of the content of each top-bag, by which `certify` recognises it.
 
         Args:
-            x: top-bags, as for `fit`.
+            x: top-bags, same as in `fit`.
 
         Returns:
             uint64 [top-bags].
@@ -442,25 +442,25 @@ class Explainer(Options, BaseEstimator):
     ) -> Certificate:
         """Fidelity, accuracy and the precision of each rule, with exact intervals.
 
-        The intervals are right if the top-bags were drawn independently from what the rules will
-        be used on, and neither rules nor network have seen them. Top-bags that the rules were
-        fitted or chosen on are recognised by their hashes. What the network was trained on is only
-        known with `trained_on`.
+        The intervals are valid if the top-bags are an independent sample of what the rules will be
+        used on, and neither rules nor network have seen them. Top-bags that the rules were fitted
+        or chosen on are recognised by their hashes; those that the network was trained on, only
+        with `trained_on`.
 
         Args:
-            x: top-bags, as for `fit`.
-            y: true labels, as for `score`; None for a Dataset, or for no accuracy.
+            x: top-bags, same as in `fit`.
+            y: true labels, same as in `score`; None for a Dataset, or for no accuracy.
             level: probability that an interval contains the true share, between 0 and 1.
-            trained_on: `hashes` of the top-bags that the network was trained or chosen on; None
-                where nobody knows.
+            trained_on: `hashes` of the top-bags that the network was trained or chosen on; None if
+                unknown.
 
         Returns:
-            A `Certificate`, which can be printed. Where some top-bags equal used ones, as small
-            graphs may, it says how many, and holds the intervals with and without them.
+            A `Certificate`, which can be printed. If some top-bags equal used ones, as small graphs
+            may, it says how many, and holds the intervals with and without them.
 
         Raises:
-            ValueError: if all top-bags equal used ones, or more than half, and more than chance
-                explains in data that repeat themselves; or if `level` is out of range.
+            ValueError: if all top-bags equal used ones, or more than half do, and more than chance
+                explains in repetitive data; or if `level` is out of range.
         """
         data = self.top_bags(x)
         check_level(level)
@@ -478,13 +478,13 @@ class Explainer(Options, BaseEstimator):
     ) -> Stability:
         """How often the same rules come up on bootstrap samples of the data of `fit`.
 
-        Each refit draws as many top-bags, with replacement, clusters their rows into the numbers of
-        clusters that `fit` chose, and grows trees. The network runs once, or twice where a level
-        has more than `max_rows` rows.
+        Each refit samples as many top-bags with replacement, clusters their rows into as many
+        clusters as `fit` chose, and grows trees. The network runs once, or twice if a level has
+        more than `max_rows` rows.
 
         Args:
-            x, x_valid: the data of `fit`; None for those that it was given, which are neither saved
-                nor pickled.
+            x, x_valid: the data of `fit`; None for the same objects, which are neither saved nor
+                pickled.
             n: number of refits.
             random_state: seed of the samples.
             verbose: 1 for a progress bar, 0 for none.
@@ -510,16 +510,17 @@ class Explainer(Options, BaseEstimator):
         """Whether the network's class changes when the members that decided are removed.
 
         Args:
-            x: top-bags, as for `fit`.
-            innermost: whether to remove, instead of a bag that decides, only the members in it that
-                do, and so on inwards.
+            x: top-bags, same as in `fit`.
+            innermost: whether to remove, instead of a bag that decides, only those of its members
+                that do, and so on inwards.
 
         Returns:
-            A `DeletionTest`, with a row for each top-bag. A rule that only wants members to be
-            absent has none that decide: such top-bags do not count.
+            A `DeletionTest`, with a row for each top-bag. If a rule only requires members to be
+            absent, none decide, and the top-bag does not count.
 
         Raises:
-            ValueError: if members cannot be removed, as of texts, or of dense inputs.
+            ValueError: if members cannot be removed, such as words of texts or parts of dense
+                inputs.
         """
         data = self.top_bags(x)
         found = (self.levels_, self.classes_, self._target, self._network, self._observe)
@@ -530,19 +531,20 @@ class Explainer(Options, BaseEstimator):
     ) -> Counterfactual:
         """The fewest members to remove, or to add, so that the rules say something else.
 
-        Members that are alike to the rules count as one. All combinations of few members are tried,
-        as long as there are at most 10,000; of more, the search is greedy, and the result says so.
-        Among equally small changes, one that changes the network's class, too, is preferred.
+        Members that are alike to the rules count as one. All combinations are tried, smallest
+        first, if there are at most 10,000; otherwise the search is greedy, and the result says so.
+        Among equally small changes, one that also changes the network's class is preferred.
 
         Args:
             x: a single top-bag, `x[:1]` or `x[0]`.
             donors: top-bags whose members may be added; None for removals only.
             level: whose members may be removed: index of the level, 0 for instances, its symbol, or
-                what the data call such members; None for the members of the top-bag itself.
+                the data's name for such members; None for the members of the top-bag itself.
 
         Raises:
-            ValueError: if `x` is not one top-bag, or a Dataset; if members cannot be removed, as of
-                texts, or of dense inputs; or for donors of members that are not the top-bag's own.
+            ValueError: if `x` is not one top-bag, or is a Dataset; if members cannot be removed,
+                such as words of texts or parts of dense inputs; or if both donors and a level
+                inside the members of the top-bag are given.
         """
         check_is_fitted(self, "levels_")
         batches = list(self.top_bags(as_batch(x, self._network.model.input)).batches())
@@ -560,13 +562,13 @@ class Explainer(Options, BaseEstimator):
     def save(self, folder: PathLike) -> None:
         """Save to a folder, as JSON and npz. A `target` that is a function is not saved.
 
-        An explainer can be pickled, too, with its network and a `target` that can be pickled.
+        An explainer can also be pickled, with its network, if its `target` can.
 
         Args:
-            folder: new, empty, or with saved rules, which are replaced.
+            folder: new or empty; or with saved rules, which are replaced.
 
         Raises:
-            ValueError: if the folder holds something else.
+            ValueError: if the folder holds anything else.
         """
         check_is_fitted(self, "levels_")
         fitted = Fitted(
@@ -590,13 +592,13 @@ class Explainer(Options, BaseEstimator):
 
         Args:
             folder: where it was saved.
-            model: the model that it explains, with the weights it had.
-            target: the function that was its `target`, if it was one.
+            model: the model that it explains, with the same weights.
+            target: the function that was its `target`, if that was a function.
 
         Raises:
             FileNotFoundError: if there is none.
-            ValueError: if it is damaged, explains another model (the message names the first
-                difference of bag-layers or fields), or needs `target`.
+            ValueError: if it is damaged; if it explains another model (the message names the first
+                difference between bag-layers or fields); or if it needs `target`.
         """
         network = Network(model)
         saved = storage.read(folder, network, cls().get_params(), target)
@@ -606,7 +608,7 @@ class Explainer(Options, BaseEstimator):
         """Top-bags, checked, which can be read several times.
 
         Args:
-            x: top-bags, as for `fit`.
+            x: top-bags, same as in `fit`.
         """
         check_is_fitted(self, "levels_")
         return top_bags(x, self._network, self.batch_size)
@@ -615,8 +617,8 @@ class Explainer(Options, BaseEstimator):
         """The labels of everything in some top-bags, by rules and network.
 
         Args:
-            data: what `top_bags` returned.
-            with_places: whether to compute what explanations are ranked by, too.
+            data: result of `top_bags`.
+            with_places: whether to compute also what explanations are ranked by.
         """
         observations = self._observe(data.batches(), in_order=True)
         return read(self.levels_, self._target, observations, with_places)
@@ -652,7 +654,7 @@ class Explainer(Options, BaseEstimator):
     def _used_for(
         self, trained_on: npt.NDArray[np.uint64] | None
     ) -> dict[str, npt.NDArray[np.uint64]]:
-        """Hashes of the top-bags that are known to have been used, by what for."""
+        """Hashes of the top-bags that are known to have been used, by purpose."""
         used = {"the rules were fitted or chosen on": self._used}
         return used if trained_on is None else used | {"the network was trained on": trained_on}
 

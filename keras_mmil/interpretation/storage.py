@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from keras_mmil._version import __version__
 from keras_mmil.functional.fingerprint import fingerprint
 from keras_mmil.interpretation.encoding import decode, decode_target, encode, with_tuples
 from keras_mmil.interpretation.fitting.fitter import Fitted
-from keras_mmil.interpretation.matching import difference
+from keras_mmil.interpretation.fitting.plan import field_names
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.targets import Target, TargetFunction
+from keras_mmil.interpretation.rules.level import Level, all_clusters, titles
 
-__all__ = ["Saved", "fingerprint", "read", "write"]
+__all__ = ["Saved", "difference", "fingerprint", "read", "write"]
 
 _FORMAT = "keras-mmil rules"
 _VERSION = 7
@@ -35,12 +36,9 @@ _DECODE_ERRORS = (AttributeError, KeyError, TypeError, ValueError)
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """What is saved of an explainer.
+    """What is saved of an explainer: its arguments, what fitting found, and the target.
 
-    Attributes:
-        parameters: the constructor's arguments; a function as `target` is not saved.
-        fitted: what fitting found.
-        target: what the classes of top-bags are.
+    A target that is a function is not saved.
     """
 
     parameters: Config
@@ -51,19 +49,19 @@ class Saved:
 def write(folder: PathLike, saved: Saved, weights: str) -> None:
     """Save an explainer.
 
-    The arrays' file is named after its content, and the manifest names it. So the folder turns from
-    the old explainer into the new one at once, when the manifest is replaced. The manifest also has
-    a checksum of its own content, which does not depend on how it is indented.
+    The file of arrays is named after its content, and the manifest names it, so the folder turns
+    from the old explainer into the new one in one step, when the manifest is replaced. The manifest
+    also has a checksum of its own content, which does not depend on its indentation.
 
     Args:
-        folder: where to; made if it does not exist. It must be empty, or hold an explainer, which
-            is replaced, or what an interrupted save left.
+        folder: made if it does not exist. It must be empty, or hold an explainer, which is
+            replaced, or what an interrupted save left.
         saved: the explainer.
         weights: `fingerprint` of the model.
 
     Raises:
-        TypeError: if a parameter is nothing that JSON knows.
-        ValueError: if the folder holds something else.
+        TypeError: if JSON has no form for a parameter.
+        ValueError: if the folder holds anything else.
     """
     folder = Path(folder)
     if folder.exists():
@@ -81,7 +79,7 @@ def write(folder: PathLike, saved: Saved, weights: str) -> None:
         "target": saved.target.to_dict(),
         "fitted": data,
     }
-    # As it will be read: NumPy's numbers have become Python's, and tuples lists.
+    # As it will be read, with Python's numbers for NumPy's, and lists for tuples.
     manifest = json.loads(json.dumps(manifest, allow_nan=False, default=_plain))
     head = {"format": _FORMAT, "version": _VERSION, "sha256": checksum_of_json(manifest)}
     text = json.dumps(head | manifest, indent=1, ensure_ascii=False)
@@ -106,10 +104,10 @@ def read(
     """Load what `write` saved.
 
     Args:
-        folder: where from.
+        folder: of the explainer.
         network: the model that was explained.
         defaults: the constructor's arguments with their defaults.
-        function: the function that was its target, if it was one.
+        function: the function that was its target, if that was a function.
 
     Raises:
         FileNotFoundError: if there is no explainer in the folder.
@@ -141,6 +139,41 @@ def read(
     if callable(function):
         parameters["target"], target = function, replace(target, function=function)
     return Saved(parameters, fitted, target)
+
+
+def difference(levels: Sequence[Level], network: Network) -> str:
+    """The first difference between a network and the one that levels were read from.
+
+    It says what the network has instead of what; empty if there is none. Weights are not compared.
+    """
+    clusters = all_clusters(levels)
+    n_layers = len(network.layers)
+    if n_layers != len(clusters):
+        return f"{n_layers} bag-layer{'s' if n_layers > 1 else ''} instead of {len(clusters)}"
+    names = [*titles(clusters), "top-bags"]
+    parents = {bag.level: level.record for level in levels for bag in level.clusters}
+    for bag, layer, parent, path in zip(
+        clusters, network.layers, network.parents, network.paths, strict=True
+    ):
+        what = f"bag-layer {bag.level}"
+        if path != bag.path:
+            return f"{what} on {path!r} instead of {bag.path!r}"
+        if parent != parents[bag.level]:
+            return f"{what} in {names[parent]} instead of {names[parents[bag.level]]}"
+        units = len(bag.centroids[0] if bag.projection is None else bag.projection)
+        if layer.units not in (None, units):
+            return f"{what} of {layer.units} units instead of {units}"
+    for level in levels:
+        kinds = (encoder.kind for encoder in network.encoders[level.record])
+        found = [*zip(field_names(network, level.record), kinds, strict=True)]
+        expected = [(field.name, field.kind) for field in level.space.fields]
+        if found != expected:
+            return f"{names[level.record]} with {_listed(found)} instead of {_listed(expected)}"
+    return ""
+
+
+def _listed(fields: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} ({kind})" for name, kind in fields) or "no fields"
 
 
 def _check_replaceable(folder: Path) -> None:
@@ -216,7 +249,7 @@ def _read_arrays(path: Path, checksum: str) -> dict[str, Array]:
 
 @contextlib.contextmanager
 def _refusing(path: Path, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Say which file is damaged where one of these errors is raised."""
+    """Turn these errors into one that names the damaged file."""
     try:
         yield
     except errors as error:

@@ -1,4 +1,4 @@
-"""Synthetic labels: of each row, the nearest of every set of centroids."""
+"""Labels of rows: for each set of centroids, the nearest one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,12 +33,7 @@ class LabelledBags:
     _matrices: dict[int, tuple[Array, ...]] = field(default_factory=dict)
 
     def of_fields(self, record: int, fields: Sequence[Field]) -> tuple[Array, ...]:
-        """What is known of each field of a kind of records, computed once.
-
-        Args:
-            record: index of the bag-layer whose rows they are; the last for the top-bags.
-            fields: their fields, the same in each call.
-        """
+        """What is known of each field of a kind of records, computed once."""
         if record not in self._matrices:
             pairs = zip(fields, self.values[record], strict=True)
             self._matrices[record] = tuple(each.matrix(raw) for each, raw in pairs)
@@ -66,12 +61,7 @@ class LabelledBags:
         )
 
     def some(self, chosen: Ints, parents: Sequence[int]) -> "LabelledBags":
-        """Some of the top-bags, with the rows that are in them.
-
-        Args:
-            chosen: their indices.
-            parents: for each bag-layer, the index of the one above it.
-        """
+        """The top-bags of these indices, with the rows that are in them."""
         top = len(self.nestings)
         kept: dict[int, Ints] = {top: chosen}  # rows of each bag-layer, and top-bags
         nestings: dict[int, Nesting] = {}
@@ -110,13 +100,7 @@ class LabelledBags:
 def label(
     observations: Iterable[Observation], centroids: Sequence[Centroids], target: Target
 ) -> LabelledBags:
-    """Label each batch by all centroids, and keep nothing else of it but its classes and fields.
-
-    Args:
-        observations: what the network computes on some data.
-        centroids: those of each bag-layer, from the instances upwards.
-        target: what the classes of top-bags are.
-    """
+    """Label each batch by all centroids, and keep nothing else of it but its classes and fields."""
     return LabelledBags.join(
         [
             LabelledBags(
@@ -132,18 +116,12 @@ def label(
 
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    """Label top-bags: a `Step`.
-
-    Attributes:
-        centroids: those of each bag-layer, from the instances upwards.
-        target: what the classes of top-bags are.
-        projections: directions in which rows are labelled, if there are any.
-    """
+    """A `Step` that labels top-bags by the centroids of each bag-layer, see `label`."""
 
     centroids: Sequence[Centroids]
     target: Target
     projections: Sequence[Array | None]
 
     def __call__(self, network: Network, batches: Iterable[Tensors], first: int) -> LabelledBags:
-        """The labels of some batches."""
+        """The labels of these batches."""
         return label(network.observe(batches, self.projections), self.centroids, self.target)

@@ -103,7 +103,7 @@ def _cluster_names(level: int, k: int) -> tuple[str, ...]:
 
 
 def _word(plan: Plan, record: int) -> str:
-    """What one record of a kind is called."""
+    """The name of one record of a kind."""
     if plan.paths and not any(plan.paths):
         return level_word(record, len(plan.parents))
     return plan.names[record] if record < len(plan.names) else "record"
@@ -112,7 +112,7 @@ def _word(plan: Plan, record: int) -> str:
 def _examples(
     train: LabelledBags, plan: Plan, counts: tuple[int, ...], trees: Trees
 ) -> list[Examples]:
-    """What each tree has learned from: records in which the rules below have labelled all."""
+    """The examples of each tree: records whose members the rules below have labelled."""
     labels = train.nearest(counts)
     examples = []
     for record, tree in zip(plan.records, trees, strict=True):
@@ -142,15 +142,14 @@ def with_definitions(
     ccp_alpha: float,
     seed: int,
 ) -> tuple[Level, ...]:
-    """The levels of an explainer, with definitions of clusters.
+    """The same levels with definitions of clusters.
 
     Args:
         levels: from the instances upwards.
-        fields: what `definable` returned.
-        train: rows of the training data with the values of their fields, for each bag-layer; to
-            learn from.
-        held_out: likewise of the validation data; to measure on.
-        ccp_alpha, seed: as for `grow`.
+        fields: the result of `definable`.
+        train: rows of the training data with the values of their fields, for each bag-layer.
+        held_out: likewise of the validation data, to measure definitions on.
+        ccp_alpha, seed: see `grow`.
     """
 
     def defined(clusters: Clusters) -> Clusters:
@@ -185,10 +184,10 @@ def define(
 
     Args:
         fields: of the rows.
-        train: raw values of these [n] each, clusters int [n], and how often each row occurs [n].
+        train: raw values of these [n] each, clusters int [n], and multiplicities [n].
         held_out: likewise of rows to measure the definitions on.
         n_clusters: k.
-        ccp_alpha, seed: as for `grow`.
+        ccp_alpha, seed: see `grow`.
     """
     space: Space[Bag] = Space((), fields)
     values, labels, weights = train

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 ONE_STANDARD_ERROR: Literal["one_standard_error"] = "one_standard_error"
-# How much less fidelity than the highest is as good: a number, or one standard error of it.
+# How far below the highest fidelity counts as equally good: a number, or one standard error.
 Tolerance: TypeAlias = float | Literal["one_standard_error"]
 
 # The check of each argument, with the least and the greatest value allowed.
@@ -128,10 +128,10 @@ def _per_level(name: str, value: int | Sequence[int], n_levels: int, least: int)
 def level_features(
     features: str | Sequence[str], aggregations: Sequence[set[str]], weights: Sequence[Array]
 ) -> tuple[kinds.Feature, ...]:
-    """What describes the bags of each level.
+    """The feature that describes the bags of each level.
 
     Args:
-        features: "auto", the name of a feature, or a tuple of those, one a level.
+        features: "auto", the name of a feature, or a tuple of names, one per level.
         aggregations: names of the aggregations of each bag-layer.
         weights: the members' weights at each level; fractions turn "count" into "weight".
 
@@ -160,15 +160,15 @@ def _level_feature(name: str, aggregations: set[str], weights: Array) -> kinds.F
 def class_names(
     names: Sequence[str] | None, n_classes: int, or_more: bool = False
 ) -> tuple[str, ...]:
-    """Names of the classes of top-bags: those given, or made up.
+    """Names of the classes of top-bags: the user's, or default ones for None.
 
     Args:
-        names: those given, or None.
+        names: the user's.
         n_classes: number of classes.
-        or_more: whether there may be more than that, of which none has been seen.
+        or_more: whether there may be more classes, which have not been seen.
 
     Raises:
-        ValueError: if there are not as many as classes, or two are equal.
+        ValueError: if there are not as many names as classes, or two are equal.
     """
     if names is None:
         return _BINARY if n_classes == 2 else tuple(f"class_{i}" for i in range(n_classes))

@@ -16,14 +16,14 @@ def run(
 ) -> list[_Result]:
     """Call some functions without arguments, side by side.
 
-    They run in threads, because the parts that take time release Python's lock. Each computes on
-    one thread only, because sums over several differ in the last bits with their number: OpenMP's
-    limit belongs to a thread, BLAS's to the process and is set once around them all.
+    They run in threads, because the slow parts release Python's lock. Each computes on one thread,
+    because sums over several differ in the last bits with their number: OpenMP's limit belongs to a
+    thread, BLAS's to the process and is set once around all.
 
     Args:
         tasks: the functions.
-        n_jobs: number of threads; None for one a core.
-        on_done: called without arguments after each task.
+        n_jobs: number of threads; None for one per core.
+        on_done: called after each task.
 
     Returns:
         The results, in the order of the tasks.

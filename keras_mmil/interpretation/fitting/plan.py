@@ -1,4 +1,4 @@
-"""Which trees there are to grow, and what each of them knows of its records."""
+"""Which trees to grow, and what each of them knows of its records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ Trees: TypeAlias = tuple[Tree, ...]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What there is to fit, whatever the numbers of clusters.
+    """What to fit, whatever the numbers of clusters.
 
     Attributes:
         parents: for each bag-layer, the index of the one above it.
@@ -66,12 +66,7 @@ class Plan:
         return [*(x for layer in self.bags_of(record) for x in self.inside(layer)), record]
 
     def space(self, record: int, n_clusters: Sequence[int]) -> Space[Bag]:
-        """What is known of a kind of records.
-
-        Args:
-            record: index of the bag-layer whose rows they are, or the last for the top-bags.
-            n_clusters: number of clusters of each bag-layer.
-        """
+        """What is known of a kind of records, for some numbers of clusters."""
         bags = (
             Bag(layer, self.features[layer], tuple(map(str, range(n_clusters[layer]))))
             for layer in self.bags_of(record)
@@ -79,10 +74,10 @@ class Plan:
         return Space(tuple(bags), self.fields[record])
 
     def is_measured(self, record: int, n_clusters: Sequence[int]) -> Array | None:
-        """Which columns of that are measured, so that thresholds may be rounded; None for none.
+        """Which columns of that are measured, so that thresholds may be rounded.
 
-        Shares of clusters are where the data have names: with the paper's syntax, they stay halfway
-        between those that occur.
+        Shares of clusters are, if the data have names; in the paper's syntax, their thresholds stay
+        halfway between the shares that occur.
         """
         measured = (*MEASURED, "frequency") if any(self.paths) else MEASURED
         columns = self.space(record, n_clusters).columns
@@ -93,10 +88,7 @@ class Plan:
     ) -> Array:
         """What is known of all records of a kind: float32 [records, columns].
 
-        Args:
-            data: the bags.
-            record, n_clusters: as for `space`.
-            labels: of the rows of each bag-layer.
+        `labels` are those of the rows of each bag-layer.
         """
         of_fields = data.of_fields(record, self.fields[record])
         return self.space(record, n_clusters).joined(labels, data.nestings, of_fields)
@@ -108,16 +100,13 @@ class Plan:
         labels: Sequence[Ints],
         n_clusters: Sequence[int],
     ) -> list[Ints]:
-        """The labels of some kinds of records by trees, the others being as they are.
+        """The labels of the rows of each bag-layer, and of the top-bags.
 
         Args:
             data: the bags.
-            trees: by the kind of records, in their order.
-            labels: of the rows of each bag-layer, and of the top-bags if these are known.
+            trees: by the kind of records, from below.
+            labels: of those records that no tree labels.
             n_clusters: number of clusters of each bag-layer.
-
-        Returns:
-            The labels of the rows of each bag-layer, and of the top-bags.
         """
         found = list(labels)
         for record, tree in trees.items():
@@ -174,7 +163,7 @@ def make_plan(network: Network, options: Options, train: LabelledBags) -> Plan:
 
 
 def field_names(network: Network, record: int) -> list[str]:
-    """What the fields of a kind of records are called in its rules.
+    """The names of the fields of a kind of records in its rules.
 
     Args:
         network: that has them.
@@ -191,9 +180,9 @@ def _path(network: Network, record: int) -> str:
     return network.paths[record] if record < len(network.paths) else ""
 
 
-def _name_in(around: str, path: str) -> str:
-    """What a part of records is called in them: `price` for `orders.price` in `orders`."""
-    inner = path.removeprefix(around)
-    if not around or inner == path or not inner:
+def _name_in(outer: str, path: str) -> str:
+    """The name of a part of records inside them: `price` for `orders.price` in `orders`."""
+    inner = path.removeprefix(outer)
+    if not outer or inner == path or not inner:
         return path
     return inner.removeprefix("[]").removeprefix(".") or "value"

@@ -1,4 +1,4 @@
-"""Pruning of all trees together, by what it costs in fidelity."""
+"""Pruning of all trees together, by its cost in fidelity."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,28 +13,26 @@ from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = ["prune"]
 
-_MOST = 1000  # top-bags that are looked at
+_MOST = 1000  # top-bags to count on
 _ROWS = 50_000_000  # of all trials together
 
 
 def prune(
     plan: Plan, data: LabelledBags, trees: Trees, n_clusters: tuple[int, ...], alpha: float
 ) -> Trees:
-    """Turn splits into leaves, where the rules as a whole then hardly agree less with the network.
+    """Turn splits into leaves if the rules as a whole then hardly agree less with the network.
 
-    A tree was grown to tell all clusters apart. Many of its splits make no difference, or very
-    little, to the class of any top-bag. Those above the most leaves are tried first.
+    A tree was grown to tell all clusters apart. Many of its splits have no effect on the class of
+    any top-bag, or very little. Splits above the most leaves are tried first; with many records,
+    not all splits may be tried.
 
     Args:
         plan: which trees there are.
         data: the training and validation data.
         trees: as they were grown.
         n_clusters: k of each bag-layer.
-        alpha: splits are kept if without them the rules and the network agree on a share of the
-            top-bags that is lower by more than this for each leaf that would be left out.
-
-    Returns:
-        The trees that are left. Of many records not all splits may have been tried.
+        alpha: how much lower the share of top-bags on which rules and network agree may be, for
+            each leaf that is left out.
     """
     if len(data.classes) > _MOST:
         chosen = np.random.default_rng(0).permutation(len(data.classes))[:_MOST]
@@ -86,12 +84,9 @@ class _State:
         return replace(self, trees=trees)._relabelled([*inner, top])
 
     def shorter(self, index: int, alpha: float, trials: Iterator[int]) -> "_State | None":
-        """The state with one tree shorter by as much as can be, or None if that cannot be.
+        """The state with one tree shortened as much as possible; None if it cannot be.
 
-        Args:
-            index: of the tree.
-            alpha: by how much the agreement may be lower for each leaf that is left out.
-            trials: yields something for each that may be made.
+        `trials` yields an item for each trial that is allowed.
         """
         tree = self.trees[index]
         sizes = tree.sizes()

@@ -333,12 +333,9 @@ def ascend(numbers: Sequence[Sequence[int]]) -> Order:
 def best_of(
     grid: Iterable[GridPoint], tolerance: Tolerance = 0.0, n_top_bags: int = 0
 ) -> list[GridPoint]:
-    """The combinations of the highest fidelity, or not much below.
+    """The combinations of the highest fidelity, or at most `tolerance` below.
 
-    Args:
-        grid: the combinations.
-        tolerance: how much below; or "one_standard_error", that of the highest fidelity.
-        n_top_bags: number of validation top-bags, which the standard error depends on.
+    The standard error depends on `n_top_bags`, the number of validation top-bags.
     """
     grid = tuple(grid)
     highest = max(point.fidelity for point in grid)
@@ -352,9 +349,6 @@ def choose(grid: Iterable[GridPoint], tolerance: Tolerance = 0.0, n_top_bags: in
 
     With a number as tolerance, the fewest leaves, then clusters, among those whose fidelity is at
     most that much below the highest. Within one standard error, the fewest clusters, then leaves.
-
-    Args:
-        grid, tolerance, n_top_bags: as for `best_of`.
     """
     by_leaves = tolerance not in (0.0, ONE_STANDARD_ERROR)
 

@@ -72,11 +72,9 @@ class Observation:
 
 
 def nest(values: Array, occurrences: Sequence[Occurrences]) -> tf.RaggedTensor:
-    """Values of the occurrences at a level, nested in bags like the data: a RaggedTensor.
+    """Values [occurrences] of a level, nested in bags like the data: a RaggedTensor.
 
-    Args:
-        values: [occurrences].
-        occurrences: those of this level and the levels above.
+    `occurrences` are those of this level and the levels above.
     """
     splits = [level.row_splits for level in reversed(occurrences)]
     return tf.RaggedTensor.from_nested_row_splits(values, splits)
@@ -93,17 +91,17 @@ class Network:
         model: the same, as a functional model.
         layers: the bag-layers, each after those that are below it.
         parents: for each of them the index of the one above it; their number for the top-bags.
-        paths: what the bags of each of them are called in the data, see `bag_paths`.
+        paths: the names of their bags in the data, see `bag_paths`.
         encoders: of the fields of the rows of each bag-layer, and last of the top-bags.
-        has_other: whether these rows, or the top-bags, are also computed from what is no field.
+        has_other: whether these rows, or the top-bags, depend on more than fields.
         feature_names: names of the features of the instances, or None.
         named: index of the bag-layer that reads these instances, or None.
         checks: of the model's inputs.
 
     Raises:
         TypeError: if it is not a Keras model.
-        ValueError: if its bag-layers are none, or not a tree that all inputs but fields go through;
-            or if its instances are not vectors of as many features as there are names.
+        ValueError: if it has no bag-layers; if they are no tree that all inputs but fields go
+            through; or if its instances are not vectors with one feature for each name.
     """
 
     def __init__(self, model: keras.Model, feature_names: Sequence[str] | None = None) -> None:
@@ -166,12 +164,7 @@ class Network:
     def observe(
         self, batches: Iterable[Tensors], projections: Sequence[Array | None]
     ) -> Iterator[Observation]:
-        """What the network computes on batches, in directions that matter: see `batches`.
-
-        Args:
-            batches: checked inputs.
-            projections: a matrix for the rows of each bag-layer, or None for them as they are.
-        """
+        """The same as `batches`, with the rows of each bag-layer multiplied by a matrix, or not."""
         return (batch.projected(projections) for batch in self.batches(batches))
 
     def batches(
@@ -184,9 +177,9 @@ class Network:
 
         Args:
             batches: checked inputs, such as `top_bags(...).batches()`.
-            on_batch: called without arguments after each batch.
-            in_order: whether bags that `DistinctBags` merges, and members in them, have to be apart
-                and in the order in which they are given.
+            on_batch: called after each batch.
+            in_order: whether to keep bags that `DistinctBags` merges apart, and their members in
+                the order of the data.
         """
         for batch in batches:
             yield self._observe(self.complete(batch), in_order)
@@ -194,7 +187,7 @@ class Network:
                 on_batch()
 
     def complete(self, batch: Tensors) -> Tensors:
-        """A batch of checked inputs with all inputs that the model itself takes."""
+        """A batch of checked inputs with all inputs of the model itself."""
         return complete_inputs(batch, self.model.input)
 
     def _observe(self, batch: Tensors, in_order: bool) -> Observation:
@@ -264,21 +257,21 @@ class Network:
 
 
 def bag_paths(tree: BagTree) -> tuple[str, ...]:
-    """What the bags of each bag-layer are called in the data; empty where it has no name.
+    """The name of the bags of each bag-layer in the data; empty if they have none.
 
-    Bags of records have the paths of their fields. In a chain of bag-layers others have no name, as
-    their depth says what they are. In any other tree they are called as the input that they come
-    from, and those in them by their depth there.
+    Bags of records are named by the paths of their fields. In a chain of bag-layers, others have no
+    name, as their depth says what they are. In any other tree they are named after their input, and
+    the bags inside them by their depth.
     """
-    given = [_field(node) for node in tree.nodes]
+    fields = [_field(node) for node in tree.nodes]
     if _is_in_a_row(tree.parents):
-        return tuple(given)
-    paths = dict(enumerate(given))
-    for layer in reversed(range(len(given))):  # those around others first
+        return tuple(fields)
+    paths = dict(enumerate(fields))
+    for layer in reversed(range(len(fields))):  # those around others first
         if not paths[layer]:
-            around = paths.get(tree.parents[layer], "")
+            outer = paths.get(tree.parents[layer], "")
             word = "sub-bags" if layer in tree.parents else "instances"
-            paths[layer] = f"{around}.{word}" if around else _input(tree.nodes[layer]) or word
+            paths[layer] = f"{outer}.{word}" if outer else _input(tree.nodes[layer]) or word
     return tuple(paths.values())
 
 
@@ -288,13 +281,13 @@ def _is_in_a_row(parents: Sequence[int]) -> bool:
 
 
 def _field(node: Node) -> str:
-    """The path of the field whose bags a bag-layer reads; empty if they are of none."""
+    """The path of the field whose bags a bag-layer reads; empty if they belong to none."""
     members = call_arguments(node).get("members")
     return "" if members is None else getattr(operation_of(members), "field", "")
 
 
 def _input(node: Node) -> str:
-    """The name of the only input that a bag-layer is computed from; empty if it has none."""
+    """The name of the only input that a bag-layer depends on; empty if it has none."""
     nodes = nodes_under(node.input_tensors, ())
     names = [each.operation.name for each in nodes if each.is_input]
     return names[0] if len(names) == 1 and not _AUTOMATIC.fullmatch(names[0]) else ""

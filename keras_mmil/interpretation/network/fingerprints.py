@@ -25,18 +25,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Hashing(Generic[T]):
-    """Do a step, and hash the top-bags: a `Step`.
-
-    Attributes:
-        step: the other one.
-    """
+    """A `Step` that does another one, and hashes the top-bags."""
 
     step: Step[T]
 
     def __call__(
         self, network: Network, batches: Iterable[Tensors], first: int
     ) -> tuple[T, list[npt.NDArray[np.uint64]]]:
-        """What the step yields, and the hashes of each batch."""
+        """The result of the step, and the hashes of each batch."""
         hashes: list[npt.NDArray[np.uint64]] = []
 
         def hashed() -> Iterator[Tensors]:
@@ -52,29 +48,28 @@ def fingerprints(
 ) -> npt.NDArray[np.uint64]:
     """A hash of the content of each top-bag.
 
-    Equal top-bags have equal hashes, whether they are ragged or dense, of whatever dtype the model
-    casts to its own, and, if they are bags of ids, whether they are plain or compressed. Bags are
-    multisets: the order of members makes no difference, nor that of the members in them, where
-    bag-layers read them and it is known which inputs are of the same members: of a single input,
-    and of records. Among n different top-bags, some two have equal hashes with a probability of
+    Equal top-bags have equal hashes: ragged or dense, of any dtype that the model casts, and bags
+    of ids plain or compressed. Bags are multisets: the order of members has no effect where
+    bag-layers read them and it is known which inputs belong to the same members: for a single
+    input, and for records. Among n different top-bags, two have equal hashes with a probability of
     about n²/2⁶⁵.
 
     Args:
         batch: checked inputs of a model.
         expected: the model's inputs: a `KerasTensor`, or a dict or list of them.
-        paths: what the bags of each bag-layer are called in the data, see `bag_paths`.
+        paths: the names of the bags of each bag-layer in the data, see `bag_paths`.
 
     Returns:
         uint64 [top-bags].
     """
     inputs, specs = _parts(batch, expected)
-    columns: dict[_Around, tuple[Array, list[Ints]]] = {}
+    columns: dict[_Position, tuple[Array, list[Ints]]] = {}
     for name, part in inputs.items():
         values, splits = _flat(part, specs.get(name))
-        found = _around(name, len(splits), len(inputs), paths)
+        found = _enclosing(name, len(splits), len(inputs), paths)
         ordered = [(name, i) for i in range(len(found), len(splits))]
-        around: _Around = (*found, *ordered, name)
-        columns[around] = _numbers(values), splits
+        position: _Position = (*found, *ordered, name)
+        columns[position] = _numbers(values), splits
     n = ragged.n_top_bags(batch)
     # Which inputs there are is a part of the content; those of `Bags` are not the model's.
     names = np.full((n, 1), _hash(repr(sorted(inputs)).encode()))
@@ -84,10 +79,10 @@ def fingerprints(
 
 # The bags around a value, outermost first, and its input. A bag is that of a bag-layer, known by
 # its path, or, where the order of members counts, a level of an input.
-_Around: TypeAlias = tuple[str | tuple[str, int], ...]
+_Position: TypeAlias = tuple[str | tuple[str, int], ...]
 
 
-def _around(name: str, rank: int, n_inputs: int, paths: Sequence[str]) -> tuple[str, ...]:
+def _enclosing(name: str, rank: int, n_inputs: int, paths: Sequence[str]) -> tuple[str, ...]:
     """The bags around the values of an input whose members have no order, outermost first."""
     if not any(paths):
         return tuple(f"level {i}" for i in range(min(rank, len(paths)))) if n_inputs == 1 else ()
@@ -95,16 +90,16 @@ def _around(name: str, rank: int, n_inputs: int, paths: Sequence[str]) -> tuple[
     return tuple(sorted(inside, key=len)) if len(inside) == rank else ()
 
 
-def _rows(columns: Mapping[_Around, tuple[Array, list[Ints]]], around: _Around) -> Ints:
+def _rows(columns: Mapping[_Position, tuple[Array, list[Ints]]], outer: _Position) -> Ints:
     """What is known of each member of some bags, or of the top-bags: int64 [members, columns]."""
-    depth, found = len(around), []
-    inner = {key[depth]: key for key in sorted(columns, key=repr) if key[:depth] == around}
+    depth, found = len(outer), []
+    inner = {key[depth]: key for key in sorted(columns, key=repr) if key[:depth] == outer}
     for here, key in inner.items():
         values, splits = columns[key]
         if len(key) == depth + 1:
             found.append(values)
             continue
-        members = _rows(columns, (*around, here))
+        members = _rows(columns, (*outer, here))
         row_splits = splits[depth]
         if isinstance(here, tuple):
             lengths = np.diff(row_splits)

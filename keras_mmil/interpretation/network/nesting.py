@@ -38,7 +38,7 @@ class Occurrences:
         rows: row of each occurrence, [occurrences].
         row_splits: the occurrences that each bag (occurrence of the level above) holds.
         weights: multiplicity of each occurrence in the bag it is in, [occurrences].
-        total_weights: that times the multiplicities of all the bags around it, [occurrences].
+        total_weights: that times the multiplicities of all enclosing bags, [occurrences].
     """
 
     rows: Ints
@@ -89,7 +89,7 @@ def multiplicities(
     Args:
         nestings: one for each bag-layer.
         parents: see above; None for a chain.
-        n_top_bags: how many there are; None where the last bag-layer says it.
+        n_top_bags: their number; None if the last bag-layer tells.
     """
     parents = _parents(nestings, parents)
     n = nestings[-1].n_bags if n_top_bags is None else n_top_bags
@@ -106,15 +106,10 @@ def clustered_weights(
     parents: Sequence[int] | None = None,
     has_fields: Sequence[bool] | None = None,
 ) -> list[Array]:
-    """The weights of rows in clustering, [rows] for each bag-layer.
+    """The weights of rows in clustering, [rows] for each bag-layer: their multiplicities.
 
-    They are their multiplicities; but a row that is nothing but an empty bag, a learned vector, is
-    left out.
-
-    Args:
-        nestings, parents: as for `multiplicities`.
-        has_fields: of the rows of each bag-layer, whether they have fields besides bags; None where
-            none have.
+    A row that is nothing but an empty bag, a learned vector, has weight 0. `has_fields` tells for
+    the rows of each bag-layer whether they have fields besides bags; None if none have.
     """
     if not nestings:
         return []
@@ -132,26 +127,23 @@ def expand(
 ) -> tuple[Occurrences, ...]:
     """Walk down from the top-bags: one `Occurrences` a bag-layer, from the instances upwards.
 
-    Rows which bags share are repeated, so that the result has the shape of the data as it was
-    given, whatever the network stores once.
-
-    Args:
-        nestings, parents: as for `multiplicities`.
+    Rows that bags share are repeated, so that the result has the shape of the data, whatever the
+    network stores once.
     """
     if not nestings:
         return ()
     parents = _parents(nestings, parents)
     n_top_bags = nestings[-1].n_bags
     rows = {len(nestings): np.arange(n_top_bags)}
-    around = {len(nestings): np.ones(n_top_bags)}
+    totals = {len(nestings): np.ones(n_top_bags)}
     levels: list[Occurrences] = []
     for i in reversed(range(len(nestings))):
         nesting, parent = nestings[i], parents[i]
         index, row_splits = members_of(nesting.row_splits, rows[parent])  # (occurrences,)
         weights = nesting.weights[index]
         rows[i] = nesting.members[index]
-        around[i] = np.repeat(around[parent], np.diff(row_splits)) * weights
-        levels.insert(0, Occurrences(rows[i], row_splits, weights, around[i]))
+        totals[i] = np.repeat(totals[parent], np.diff(row_splits)) * weights
+        levels.insert(0, Occurrences(rows[i], row_splits, weights, totals[i]))
     return tuple(levels)
 
 

@@ -29,10 +29,9 @@ def sample(x: Source, seed: int) -> Source:
 
 @dataclass(frozen=True)
 class Gradients:
-    """The squares of gradients, by which `projections` are found: a `Step`.
+    """The squares of gradients, from which `projections` follow: a `Step`.
 
-    Attributes:
-        target: if it is about one output, only that one counts.
+    If the target is about one output, only that one counts.
     """
 
     target: Target
@@ -62,11 +61,11 @@ def projections(network: Network, squares: Iterable[list[Array]]) -> tuple[Array
 
     Args:
         network: the trained network.
-        squares: of the batches, in their order, what `Gradients` yields.
+        squares: the results of `Gradients`, in the order of the batches.
 
     Returns:
-        Matrices A, float32 [units, directions], one for each bag-layer. Where a bag-layer makes no
-        difference, as one without rows, it is a column of zeros: all its rows are alike.
+        Matrices A, float32 [units, directions], one for each bag-layer. If a bag-layer makes no
+        difference, such as one without rows, it is a column of zeros: all its rows are alike.
 
     Raises:
         ValueError: if the outputs depend on no bag-layer, as far as gradients tell.

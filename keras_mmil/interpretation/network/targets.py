@@ -19,7 +19,7 @@ __all__ = ["Outputs", "Target", "TargetChoice", "TargetFunction", "activation", 
 Outputs: TypeAlias = Array | Sequence[Array] | Mapping[str, Array]
 # From the outputs of some top-bags to their int labels [top-bags].
 TargetFunction: TypeAlias = Callable[[Any], npt.ArrayLike]
-# What users say the classes of top-bags are, see `Explainer`.
+# How users choose the classes of top-bags, see `Explainer`.
 TargetChoice: TypeAlias = int | tuple[int, float] | TargetFunction | None
 
 
@@ -61,20 +61,19 @@ class Target:
         return (labels if self.kind == "argmax" else labels == self.index).astype(np.int32)
 
     def n_classes(self, *labels: Ints) -> int:
-        """Number of classes; for a function, as many as the labels that it returned show."""
+        """Number of classes; for a function, of those that `labels`, its results, show."""
         if self.kind == "function":
             return max(2, *(int(each.max()) + 1 for each in labels))
         return 2 if self.kind != "argmax" or self.n_outputs is None else self.n_outputs
 
     def true_labels(self, y: npt.ArrayLike, n_top_bags: int, n_classes: int) -> Ints:
-        """True labels, as given to `fit`, as class labels int [top-bags].
+        """True labels, [top-bags] or [top-bags, 1], one-hot or one column per output, as classes.
 
-        Args:
-            y: [top-bags] or [top-bags, 1]; or one-hot, or one column an output.
-            n_top_bags, n_classes: what they have to fit.
+        Returns:
+            int32 [top-bags].
 
         Raises:
-            ValueError: if they are none of these.
+            ValueError: if they do not fit the numbers of top-bags and classes.
         """
         labels = np.asarray(y)
         if labels.ndim and len(labels) != n_top_bags:
@@ -110,7 +109,7 @@ class Target:
         return labels.astype(np.int32)
 
     def to_dict(self) -> Config:
-        """As JSON knows it. A function is not saved."""
+        """As JSON. A function is not saved."""
         return {name: value for name, value in vars(self).items() if name != "function"}
 
 
@@ -119,13 +118,11 @@ def resolve_target(model: keras.Model, target: TargetChoice = None) -> Target:
 
     Args:
         model: a functional Keras model.
-        target: None for what the output layer (and the loss, for logits) says: one sigmoid unit,
-            or softmax. An int for that output against the rest; `(output, threshold)`; or a
-            function from the outputs, an array [top-bags, n], to int labels [top-bags].
+        target: see `Explainer`.
 
     Raises:
-        ValueError: if `target` is None and the outputs are of a regression, of several labels
-            each, or several tensors; or if it does not fit the outputs.
+        ValueError: if `target` is None and the outputs are those of a regression, of several
+            labels, or several tensors; or if it does not fit the outputs.
     """
     if callable(target):
         return Target("function", function=target)
