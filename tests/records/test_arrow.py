@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from keras_mmil.records import Schema, arrow, keyed
-from keras_mmil.records.plain import to_arrow
+from keras_mmil.records import Schema, arrow
+from keras_mmil.records.to_arrow import entries, to_arrow
 
 DAY = datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 NUMBERS = [1, None, 0, 5]
@@ -109,7 +109,7 @@ def test_mixed_arrays():
     assert found["text"] == ["a", *[None] * 5]
     assert found["boolean"] == [None, None, True, None, None, None]
     assert found["number"] == [*[None] * 5, 0.5]
-    assert arrow.places(array, "").tolist() == [0, 1, 3, 4, 5, 6]
+    assert arrow.present_at(array, "").tolist() == [0, 1, 3, 4, 5, 6]
     assert arrow.holds_mixed(array.type)
     assert not arrow.holds_mixed(pa.array([{"number": 1, "text": "a"}]).type)
 
@@ -144,7 +144,7 @@ def test_keys_that_are_no_texts_are_refused():
 
 def test_entries_of_structs_leave_out_what_is_missing():
     values = [{"b": 1, "a": math.nan, "c": "x"}, {"a": 2.5, "c": None}, {"c": [1]}, {}]
-    keys, items, lengths = keyed.entries(to_arrow(values), "")
+    keys, items, lengths = entries(to_arrow(values), "")
     assert keys.to_pylist() == ["b", "c", "a", "c"]
     assert lengths.tolist() == [2, 1, 1, 0]
     found = {type_: x.to_pylist() for type_, x in arrow.alternatives(items, "").items()}
@@ -157,7 +157,7 @@ def test_entries_of_structs_leave_out_what_is_missing():
 
 def test_values_of_keys_of_other_forms_are_joined():
     values = [{"a": {"x": 1}, "b": {"y": [1.5]}, "c": {"x": "t", "z": DAY}}]
-    _, items, _ = keyed.entries(to_arrow(values), "")
+    _, items, _ = entries(to_arrow(values), "")
     schema = Schema.infer(items)
     assert [field.path for field in schema] == ["x<number>", "x<text>", "y", "y[]", "z"]
     assert schema["z"].seen.mean == DAY.timestamp()

@@ -10,8 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from keras_mmil.records import Files, Schema, link, opening
-from keras_mmil.records.csv_files import table
+from keras_mmil.records import Files, Schema, files, link
+from keras_mmil.records.csv_files import texts, typed
+
+
+def table(path):
+    return typed([texts(path)], [path])
 
 
 def write(path, *lines):
@@ -203,7 +207,7 @@ def test_several_files_have_types_together(tmp_path):
 def test_long_rows_and_bombs(tmp_path, monkeypatch):
     path = write(tmp_path / "a.csv", "a,b", "x" * 3_000_000 + ",1", "y,2")
     assert table(path)["b"].to_pylist() == [1, 2]
-    monkeypatch.setattr(opening, "_LIMIT", 1)
+    monkeypatch.setattr(files, "_LIMIT", 1)
     with pytest.raises(ValueError, match=r"straddl.*a\.csv"):
         table(path)
     packed = tmp_path / "a.csv.gz"

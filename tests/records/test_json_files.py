@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from keras_mmil.records import Files, Schema, json_files, plain
+from keras_mmil.records import Files, Schema, json_files, to_arrow
 
 KEYS = st.sampled_from(["a", "b", "c d", "", "\0"])
 VALUES = st.recursive(
@@ -297,7 +297,7 @@ def test_one_record_stays_one(tmp_path):
 def test_records_with_many_different_keys_take_little_memory(tmp_path, monkeypatch):
     """As bags by key, which they are."""
     monkeypatch.setattr(json_files, "_CELLS", 2000)
-    monkeypatch.setattr(plain, "_CELLS", 4000)
+    monkeypatch.setattr(to_arrow, "_CELLS", 4000)
     records = [{"n": i, "of": {f"{i}-{j}": {"x": i} for j in range(i % 3)}} for i in range(600)]
     records.append({"n": 1, "of": {f"all-{j}": {"x": j} for j in range(1100)}})
     expected = Schema.infer(records)

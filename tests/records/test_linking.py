@@ -99,7 +99,7 @@ def test_keys_are_identifiers():
 def test_schemas_remember_how_tables_are_linked(tmp_path):
     tables = shop()
     schema = Schema.infer_tables(tables, "customers", KEYS)
-    assert schema._observed == Schema.infer(link(tables, "customers", KEYS))._observed
+    assert schema._profile == Schema.infer(link(tables, "customers", KEYS))._profile
     schema.save(tmp_path / "schema.json")
     loaded = Schema.load(tmp_path / "schema.json")
     assert loaded == schema

@@ -131,7 +131,7 @@ class Loop:
 
     def bag(self, field, value):
         members = []
-        if field.is_keyed:
+        if field.is_map:
             members = [{"key": k, "": v} for k, v in (value or {}).items()]
         elif value is not None:
             members = [{"": each} for each in value]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from keras_mmil.records import Schema, csv_files, json_files, parquet, plain, sources
+from keras_mmil.records import Schema, csv_files, json_files, parquet, sources, to_arrow
 
 RECORDS = [{"n": i, "t": "ab"[i % 2], "o": [{"x": i / 2}] * (i % 3)} for i in range(12)]
 
@@ -52,7 +52,7 @@ def test_all_forms_hold_the_same(form, tmp_path):
 
 
 def test_batches_are_numbered(monkeypatch):
-    monkeypatch.setattr(plain, "_ROWS", 5)
+    monkeypatch.setattr(to_arrow, "_ROWS", 5)
     numbers = [list(batch.numbers) for batch in sources.batches(RECORDS)]
     assert numbers == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
     first, *_ = sources.batches(RECORDS)

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from keras_mmil.records import Files, Schema, network, statistics
+from keras_mmil.records import Files, Schema, network, profiling
 
 N = 3000
 NUMBERS = [random.Random(i).randrange(40_000) / 4 for i in range(N)]
@@ -167,7 +167,7 @@ def test_numbers_in_texts_are_read_where_numbers_were():
 
 def test_statistics_do_not_depend_on_batches(monkeypatch, tmp_path):
     """Whether values are counted in one part or not, strangers and moments are the same."""
-    monkeypatch.setattr(statistics, "MAX_VALUES", 100)
+    monkeypatch.setattr(profiling, "MAX_VALUES", 100)
     values = [*TEXTS[:300], "a", "b", *TEXTS[300:350], *["c"] * 60, "1/2/2020", *TEXTS[350:380]]
     whole = Schema.infer(of(values))
     for size in (40, 130, 400):
@@ -177,7 +177,7 @@ def test_statistics_do_not_depend_on_batches(monkeypatch, tmp_path):
             for each in order[1:]:
                 merged = Schema.merge(merged, each)
             one, two = (
-                each._observed.by_type["record"].fields["x"].by_type["text"]
+                each._profile.by_type["record"].fields["x"].by_type["text"]
                 for each in (whole, merged)
             )
             assert one.counts is two.counts is None
