@@ -278,7 +278,7 @@ class _Python:
     """
 
     def __init__(self, path: Path, place: str) -> None:
-        self._file, self._place = path, place
+        self._where, self._place = path, place
         self.n_empty, self._n_last_empty = 0, 0  # lines, those at the end apart
         self._n_objects, self._keys = 0, set[str]()
         self.decoder = json.JSONDecoder(object_pairs_hook=self._object)
@@ -291,7 +291,7 @@ class _Python:
             self.n_empty, self._n_last_empty = self.n_empty + self._n_last_empty, 0
 
     def named(self, number: int) -> str:
-        return f"{self._place} {number} of {self._file}"
+        return f"{self._place} {number} of {self._where}"
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)

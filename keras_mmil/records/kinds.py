@@ -5,14 +5,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from keras_mmil.records import scalars
-from keras_mmil.records.profiling import (
-    MAX_POSITIONS,
-    Bags,
-    FieldProfile,
-    Reading,
-    Records,
-    Values,
-)
+from keras_mmil.records.profiling import MAX_POSITIONS, Bags, FieldProfile, Reading, Records, Values
 from keras_mmil.records.scalars import DIGITS, EPOCHS
 
 __all__ = [

@@ -57,9 +57,7 @@ class Batch(NamedTuple):
 
 
 def batches(
-    source: Any,
-    wanted: parquet.Wanted | None = None,
-    types: Mapping[str, str] | None = None,
+    source: Any, wanted: parquet.Wanted | None = None, types: Mapping[str, str] | None = None
 ) -> Iterator[Batch]:
     """Records in batches.
 

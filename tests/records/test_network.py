@@ -158,12 +158,7 @@ class Loop:
         return np.concatenate(vectors)
 
 
-SCHEMA_OF_VALUES = {
-    bool: ["boolean"],
-    int: ["number"],
-    float: ["number"],
-    str: ["text"],
-}
+SCHEMA_OF_VALUES = {bool: ["boolean"], int: ["number"], float: ["number"], str: ["text"]}
 
 
 def inner(bag):
@@ -219,11 +214,7 @@ def test_the_records_are_of_all_kinds():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("aggregation", "compress"),
-    [
-        pytest.param("max", True, marks=pytest.mark.nightly),
-        ("sum", False),
-        (("mean", "max"), True),
-    ],
+    [pytest.param("max", True, marks=pytest.mark.nightly), ("sum", False), (("mean", "max"), True)],
 )
 def test_outputs_are_those_of_a_loop_over_the_records(aggregation, compress):
     model = shaken(

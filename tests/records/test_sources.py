@@ -84,12 +84,7 @@ def test_only_wanted_leaves_of_parquet_are_read(tmp_path):
     pyarrow.parquet.write_table(pa.Table.from_pylist(NESTED).append_column("q", maps), path)
     wanted = {"b.c": {"e": {"g": True}}, "k": {"l": {"m": True}}, "q": {"p": True}, "h": {"r": 1}}
     assert whole(path, wanted) == [
-        {
-            "b.c": {"e": [{"g": "x"}] * i},
-            "h": [[i], []],
-            "k": [{"l": {"m": i}}],
-            "q": [("p", 1)],
-        }
+        {"b.c": {"e": [{"g": "x"}] * i}, "h": [[i], []], "k": [{"l": {"m": i}}], "q": [("p", 1)]}
         for i in range(3)
     ]
     schema = Schema.infer(path)
