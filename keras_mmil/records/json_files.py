@@ -362,18 +362,14 @@ def document(
 
     Args:
         path: of the file.
-        at: the key of the array of records in an object around it, or of an object whose values are
-            the records; "*" for the values of the outermost object; None to find out.
+        at: see `Files.records`; None to find out.
         is_alone: whether this is the only file, so that one object is hardly one record.
 
     Returns:
         Arrays of records, with the numbers of their lines, None where the file has none.
 
-    Raises:
-        ValueError: as `lines`; and if it is unclear which objects are the records.
-
-    Warns:
-        UserWarning: if records are, or may be, in an object around them.
+    Raises ValueError as `lines`, and if it is unclear which objects are the records. Warns if
+    records are, or may be, in an object around them.
     """
     with TextFile(path) as file:
         text = _Text(file, path)

@@ -44,8 +44,7 @@ def link(
     such as "12", and texts such as "Encounter/p1" to "p1" if all have the prefix, with a warning.
 
     Args:
-        tables: dict from names to tables: DataFrames, Arrow Tables, lists of dicts, dicts of
-            columns, or paths of Parquet, JSON or CSV files; whatever `Schema.infer` takes.
+        tables: dict from names to tables, in any form that `Schema.infer` accepts.
         top: name of the table whose rows are the records.
         keys: pairs of a column that refers and the column that it refers to:
             `("orders.customer", "customers.id")`. Values of the latter are distinct; null refers
@@ -66,8 +65,8 @@ def link(
             names the tables.
 
     Warns:
-        UserWarning: of orphans that are left out, of texts that refer to integers or have a common
-            prefix, and of tables that get another name because a column has theirs.
+        UserWarning: of orphans that are left out, texts that refer to integers or have a common
+            prefix, and tables that get another name because a column has theirs.
 
     Example:
 
@@ -202,14 +201,12 @@ class _Nesting:
 
     def _roles(self, table: str) -> dict[tuple[str, ...], str]:
         """The columns that are keys: "of" this table, or "to" another one."""
-        of = {names: f"of {table}" for key in self.keys if key.parent == table for names in key.ids}
-        to = {
-            names: f"to {_listed(key.parent, [id_])}"
-            for key in reversed(self.keys)
-            if key.child == table
-            for names, id_ in zip(key.columns, key.ids, strict=True)
-        }
-        return of | to
+        roles = {names: f"of {table}" for k in self.keys if k.parent == table for names in k.ids}
+        for key in reversed(self.keys):
+            if key.child == table:
+                for names, id_ in zip(key.columns, key.ids, strict=True):
+                    roles[names] = f"to {_listed(key.parent, [id_])}"
+        return roles
 
     def _name(self, table: str, key: _Key, around: str, columns: Mapping[str, pa.Array]) -> str:
         """The name of the part of a table in the rows of another, which has some columns."""
@@ -220,8 +217,8 @@ class _Nesting:
         other = table + key.suffix
         if other in columns:
             raise ValueError(
-                "Expected tables that are not named as columns beside them. "
-                f"Received: {name!r} in {around!r}"
+                f"Expected tables that are not named as columns beside them. Received: {name!r} in "
+                f"{around!r}"
             )
         warnings.warn(
             f"The rows of {table!r} are {other!r} in {around!r}, which has a column {name!r}.",
@@ -307,11 +304,10 @@ def _marked(
     """A field with metadata that marks the keys in it."""
     if names in roles:
         return field.with_metadata({arrow.KEY: roles[names].encode()})
-    if not pa.types.is_struct(field.type) or not any(role[: len(names)] == names for role in roles):
+    if not pa.types.is_struct(field.type):
         return field
-    return field.with_type(
-        pa.struct([_marked(each, roles, (*names, each.name)) for each in field.type])
-    )
+    inner = [_marked(each, roles, (*names, each.name)) for each in field.type]
+    return field.with_type(pa.struct(inner))
 
 
 def _pair(key: Any) -> tuple[Columns, Columns]:
@@ -430,24 +426,12 @@ def _shown(columns: Sequence[pa.Array]) -> str:
     return shown + (" ..." if len(columns[0]) > _N_SHOWN else "")
 
 
-# Values of keys, compared exactly ----------------------------------------------------------------
-
-
 def _comparable(one: pa.Array, two: pa.Array, where: str) -> tuple[pa.Array, pa.Array]:
-    """Two columns as arrays of one type, equal only where the values are equal.
+    """A column of references and one of ids as arrays of one type, equal only where values are.
 
-    Args:
-        one: what refers: numbers, texts, times or booleans. Null, NaN and infinite are missing.
-        two: what it refers to, likewise.
-        where: the names of both, for errors.
-
-    Raises:
-        TypeError: if they are of different types.
-        ValueError: if a float may stand for several numbers, or numbers have too many digits.
-
-    Warns:
-        UserWarning: if texts are compared with integers, as all are written as such; and if texts
-            are compared without a common prefix such as "Encounter/", as none refers with it.
+    Null, NaN and infinite are missing. Raises TypeError for different types, and ValueError for a
+    float that may stand for several numbers. Warns of texts that are compared with integers, or
+    without a common prefix such as "Encounter/".
     """
     sides = [arrow.alternatives(array, where) for array in (one, two)]
     types = list(dict.fromkeys(type_ for each in sides for type_ in each))
@@ -457,10 +441,12 @@ def _comparable(one: pa.Array, two: pa.Array, where: str) -> tuple[pa.Array, pa.
     present = [array for array in arrays if array is not None]
     if len(types) == 2:
         alike = _texts_of_integers(sides[0], sides[1], types, where)
-    elif len({array.type for array in present}) == 1 and not _is_inexact(present[0].type):
-        alike = present
     else:
-        alike = _EXACT[types[0]](present, where) if types else []
+        is_inexact = any(
+            pa.types.is_floating(x.type) or pa.types.is_dictionary(x.type) for x in present
+        )
+        are_alike = not is_inexact and len({x.type for x in present}) == 1
+        alike = present if are_alike or not types else _EXACT[types[0]](present, where)
     left = iter(alike)
     type_ = alike[0].type if alike else pa.null()
     one, two = (
@@ -475,10 +461,6 @@ def _differ(types: list[str], where: str, detail: str = "") -> TypeError:
         "Expected keys of one type, numbers, texts, times or booleans. "
         f"Received: {' and '.join(types)} in {where}{detail}"
     )
-
-
-def _is_inexact(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(type_) or pa.types.is_dictionary(type_))
 
 
 def _texts_of_integers(
@@ -574,12 +556,9 @@ def _of_floats(array: pa.Array, where: str) -> pa.Array:
     for value, text in texts.items():
         if float(text) != value:
             raise _ambiguous(value, where)
-    numbers = [
-        Decimal(texts[value]) if there else None
-        for value, there in zip(x.tolist(), is_there, strict=True)
-    ]
+    decimals = {value: Decimal(text) for value, text in texts.items()}  # NaN has none
     try:
-        return pa.array(numbers)
+        return pa.array([decimals.get(value) for value in x.tolist()])
     except pa.ArrowInvalid as error:
         raise _too_long(where, error) from error
 
@@ -596,10 +575,7 @@ def _ambiguous(value: float, where: str) -> ValueError:
 
 
 def _exact_times(arrays: list[pa.Array], where: str) -> list[pa.Array]:
-    stamps = [
-        array.cast(pa.timestamp("ms")) if pa.types.is_date(array.type) else array
-        for array in arrays
-    ]
+    stamps = [x.cast(pa.timestamp("ms")) if pa.types.is_date(x.type) else x for x in arrays]
     unit = max((array.type.unit for array in stamps), key=_UNITS.index)
     try:
         return [array.cast(pa.timestamp(unit)) for array in stamps]

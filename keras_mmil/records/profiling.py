@@ -176,12 +176,9 @@ def _merged_readings(one: Values, two: Values) -> dict[str, Reading]:
 def _readings(
     texts: Sequence[str], counts: Sequence[int], longer: str | None = None
 ) -> dict[str, Reading]:
-    """Distinct texts in each form that some of them have.
+    """Distinct texts of up to `LONGEST` characters, seen so often, in each form that some have.
 
-    Args:
-        texts: distinct ones, of at most `LONGEST` characters.
-        counts: how often each was seen.
-        longer: the first of longer texts in sorted order, cut at `LONGEST`; None for none.
+    `longer` is the first of longer texts in sorted order, cut at `LONGEST`.
     """
     array, n = pa.array(texts, pa.large_string()), np.asarray(counts, np.int64)
     may_be = scalars.candidates(array)
@@ -386,15 +383,9 @@ Seen: TypeAlias = Values | Records | Bags
 
 
 def profile(array: pa.Array, path: str = "") -> FieldProfile:
-    """The statistics of a place, and of all places in it.
+    """The statistics of a place, and of all places in it; its path is for errors.
 
-    Args:
-        array: of any type that stands for parts of records; may be a slice.
-        path: of the place, for errors.
-
-    Raises:
-        TypeError: if a type stands for no part of a record.
-        ValueError: if bytes are no text.
+    Raises TypeError if a type stands for no part of a record, ValueError if bytes are no text.
     """
     seen: dict[str, Seen] = {}
     for type_, alternative in arrow.alternatives(array, path).items():

@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Self
 
@@ -394,7 +394,9 @@ class Schema:
                 the records, unless that is likely by chance.
         """
         expected = self._target(target)
-        x = self._tensors(source, self._wanted(without), unseen=unseen, target=expected)
+        mismatches = Mismatches(expected)
+        x = self._read(source, Reader(self._wanted(without), (), _checked(unseen), mismatches))
+        mismatches.warn()
         return x if expected is None else expected.split(x)
 
     def read_labelled(self, source: Any, target: TargetPaths) -> tuple[Any, Array, Bools]:
@@ -410,8 +412,9 @@ class Schema:
             UserWarning: as `read`; and of how many records have no label.
         """
         expected = Target.of(target, self.__getitem__)
-        exact = [part.path for part in expected.parts]
-        x = self._tensors(source, self._wanted(()), exact, target=expected)
+        mismatches, exact = Mismatches(expected), [part.path for part in expected.parts]
+        x = self._read(source, Reader(self.root, exact, mismatches=mismatches))
+        mismatches.warn()
         are_there = expected.are_there(x)
         if not are_there.all():
             x = ragged.take(x, np.flatnonzero(are_there))
@@ -435,24 +438,10 @@ class Schema:
         """
         root, mismatches = self._wanted(without), Mismatches()
         for source in sources:
-            yield self._read_from(source, Reader(root, (), _checked(unseen), mismatches))
+            yield self._read(source, Reader(root, (), _checked(unseen), mismatches))
         mismatches.warn()
 
-    def _tensors(
-        self,
-        source: Any,
-        root: Field,
-        exact: Collection[str] = (),
-        unseen: str = "missing",
-        target: Target | None = None,
-    ) -> Any:
-        """The tensors of `read`, with float64 for numbers at exact paths."""
-        mismatches = Mismatches(target)
-        x = self._read_from(source, Reader(root, exact, _checked(unseen), mismatches))
-        mismatches.warn(stacklevel=4)
-        return x
-
-    def _read_from(self, source: Any, reader: Reader) -> Any:
+    def _read(self, source: Any, reader: Reader) -> Any:
         types = scalar_types(self.root.parts)
         for batch in batches(self._linked(source), wanted(reader.root.parts), types):
             reader.add(batch)

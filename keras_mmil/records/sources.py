@@ -149,7 +149,7 @@ def _of_memory(source: Any) -> Iterator[pa.Array]:
     if isinstance(source, pa.ChunkedArray):
         return source.iterchunks()
     if isinstance(source, pa.RecordBatch):
-        return _of_table(pa.Table.from_batches([source]))
+        return _of_reader(pa.Table.from_batches([source]).to_reader())
     if hasattr(source, "set_axis") and hasattr(source, "columns"):  # pandas
         return _of_data_frame(source)
     if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # lazy, of Polars
@@ -224,12 +224,6 @@ def _column(column: Any, name: str) -> pa.Array:
     return to_arrow(list(column), name)
 
 
-def _of_table(table: pa.Table) -> Iterator[pa.Array]:
-    yield arrow.no_records(table.schema)  # for its fields
-    for batch in table.to_batches(max_chunksize=_ROWS):
-        yield batch.to_struct_array()
-
-
 def _of_data_frame(frame: Any) -> Iterator[pa.Array]:
     names = [name_of(name) for name in frame.columns]
     for i, name in enumerate(names):
@@ -243,7 +237,7 @@ def _of_data_frame(frame: Any) -> Iterator[pa.Array]:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return in_batches(frame.to_dict("records"))
-    return _of_table(table)
+    return _of_reader(table.to_reader())
 
 
 def _of_files(
@@ -264,7 +258,7 @@ def _of_files(
             table = csv_files.typed(tables, paths, types, files.decimal)
         if any(each.constants for each in data_files):
             raise ValueError(f"Expected no folders such as year=2024 around CSV. Received: {files}")
-        yield from ((records, None, "") for records in _of_table(table))
+        yield from ((records, None, "") for records in _of_reader(table.to_reader()))
         return
     for each in data_files:
         arrays: Iterator[tuple[pa.Array, range | Ints | None]]

@@ -5,8 +5,8 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from keras_mmil.records import Schema
-from keras_mmil.records.fields import by_path, check_choices, tree, walk
+from keras_mmil.records import Schema, paths
+from keras_mmil.records.fields import check_choices
 from keras_mmil.records.profiling import MAX_FIELDS, profile
 from keras_mmil.records.to_arrow import to_arrow
 
@@ -46,15 +46,6 @@ def test_what_is_shared():
     assert shared == ["orders.products"]
 
 
-def test_walking():
-    schema = Schema.infer(RECORDS)
-    schema.drop("a")
-    paths = [field.path for field in walk(schema.root)]
-    assert "a" in paths
-    assert "a.b" not in paths
-    assert "a.b" in [field.path for field in walk(schema.root, also_left_out=True)]
-
-
 def test_times_are_shown_as_such():
     days = [datetime.date(2024, 1, 2), datetime.datetime(1960, 5, 6, 7, 8, 9)]
     for day, expected in zip(days, ("2024-01-02", "1960-05-06 07:08:09"), strict=True):
@@ -66,17 +57,6 @@ TABLE = [
     for i, m in enumerate([1, "one", 2])
 ]
 SEEN = profile(to_arrow(TABLE, ""))
-
-
-def test_parts_by_path():
-    found = by_path(tree(SEEN, {}))
-    plain = ["age", "note", "bag", "bag.a", "in", "in.b"]
-    assert list(found) == [*plain, "mixed<number>", "mixed<text>", "none"]
-    assert all(field.path == path for path, field in found.items())
-    assert found["bag"].kind == "bag"  # not the record in it, which has the same path
-    dropped = tree(SEEN, {"in": "dropped"})
-    assert "in.b" not in by_path(dropped)
-    assert "in.b" in by_path(dropped, also_left_out=True)
 
 
 @pytest.mark.parametrize(
@@ -121,3 +101,30 @@ def test_too_many_fields_at_the_top():
     check_choices(profile(wide(MAX_FIELDS)), {})
     with pytest.raises(ValueError, match=f"at most {MAX_FIELDS} fields of the records at the top"):
         check_choices(profile(wide(MAX_FIELDS + 1)), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("price", "price"),
+        ("größe", "größe"),
+        ("a-b_c", "a-b_c"),
+        ("a.b", '"a.b"'),
+        ("", '""'),
+        ("a b", '"a b"'),
+        ('a"b', r'"a\"b"'),
+        ("a[]", '"a[]"'),
+        ("a<text>", '"a<text>"'),
+        ("\n", r'"\n"'),
+    ],
+)
+def test_names_in_paths(name, shown):
+    assert paths.child("", name) == shown
+    assert paths.child("orders", name) == f"orders.{shown}"
+    schema = Schema.infer([{"orders": [{name: 1.5}, {name: 2}]}])
+    assert schema[f"orders.{shown}"].name == name
+
+
+def test_paths_of_members_and_alternatives():
+    assert paths.item("orders") == "orders[]"
+    assert paths.alternative("orders[]", "text") == "orders[]<text>"

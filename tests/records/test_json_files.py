@@ -112,7 +112,8 @@ def test_odd_documents(content, n, tmp_path):
         ("5\n", "Received: number as line 1"),
         ('{"a": "\xff"}\n', "codec can't decode.*in line 1 of"),
         ('{"a":' + "[" * 30_000 + "]" * 30_000 + "}\n", "recursion.*in line 1 of"),
-        ('{"a":' + "[" * 300 + "]" * 300 + "}\n", "at most 64 levels of bags"),
+        ('{"a":' + "[" * 300 + "]" * 300 + "}\n", "at most 64 levels of bags.*records.jsonl"),
+        ('{"a":' + '{"a":' * 900 + "1" + "}" * 901, "levels of .*records.jsonl"),
     ],
 )
 def test_damaged_lines_are_refused(content, message, tmp_path):

@@ -12,7 +12,6 @@ from keras_mmil.records.profiling import (
     LONGEST,
     MAX_FIELDS,
     MAX_VALUES,
-    Bags,
     FieldProfile,
     Records,
     Values,
@@ -113,15 +112,6 @@ def numbers(*x):
     return Values(len(x), counts, tuple(in_order[:3]), in_order[-1], mean, squares)
 
 
-def test_moments_are_merged():
-    merged = numbers(1.0, 2.0, 7.0).merged(numbers(4.0, 2.0))
-    expected = numbers(1.0, 2.0, 7.0, 4.0, 2.0)
-    assert merged.counts == expected.counts
-    assert (merged.smallest, merged.largest) == ((1, 2, 4), 7)
-    assert merged.mean == pytest.approx(expected.mean)
-    assert merged.squares == pytest.approx(expected.squares)
-
-
 def test_nothing_merged_is_nothing():
     one = numbers(1.0, 2.0)
     assert one.merged(Values()) == Values().merged(one) == one
@@ -167,21 +157,3 @@ def test_of_very_many_fields_fewer_values_are_counted(monkeypatch):
             fields = [seen.fields[name].by_type["number"] for name in "ab"]
             assert [x.n_distinct for x in fields] == counted
             assert [x.smallest for x in fields] == [(0, 1, 2)] * 2
-
-
-def test_absent_fields_are_missing():
-    one = Records(3, {"a": FieldProfile(3, {"number": numbers(1.0, 2.0)})})
-    merged = one.merged(Records(2, {"b": FieldProfile(2, {"number": numbers(5.0)})}))
-    assert {name: (x.count, x.n_present) for name, x in merged.fields.items()} == {
-        "a": (5, 2),
-        "b": (5, 1),
-    }
-    assert merged.fields["b"].share_missing == 0.8
-
-
-def test_types_are_merged_apart():
-    bags = FieldProfile(1, {"bag": Bags(numbers(4), FieldProfile(4, {"number": numbers(1.0)}))})
-    merged = bags.merged(FieldProfile(2, {"text": Values(1, {"a": 1}, ("a",), "a")})).merged(bags)
-    assert list(merged.by_type) == ["text", "bag"]
-    assert merged.by_type["bag"].members.count == 8
-    assert (merged.count, merged.n_present) == (4, 3)

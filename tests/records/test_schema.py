@@ -191,25 +191,6 @@ def test_kinds_are_chosen_and_taken_back():
     assert schema["orders.price"].kind == "number"
 
 
-def test_kinds_of_values_in_bags_are_chosen_by_the_bag():
-    schema = Schema.infer([{"tags": ["a", "b"]}, {"tags": ["a", "b"]}])
-    assert schema["tags[]"].kind == "category"
-    schema["tags"] = "text"
-    assert (schema["tags"].kind, schema["tags[]"].kind) == ("bag", "text")
-
-
-def test_parts_are_dropped():
-    schema = Schema.infer(SHOP)
-    schema["orders.kind"] = "text"
-    schema.drop("orders")
-    assert "orders.kind" not in schema
-    assert list(schema.read(SHOP)) == []
-    with pytest.raises(KeyError, match="Received: 'order'"):
-        schema.drop("order")
-    del schema["orders"]
-    assert schema["orders.kind"].kind == "text"
-
-
 def test_choices_in_what_is_dropped_are_saved(tmp_path):
     schema = Schema.infer(SHOP)
     schema.drop("orders")
@@ -218,14 +199,6 @@ def test_choices_in_what_is_dropped_are_saved(tmp_path):
     merged = Schema.merge(schema, other)
     merged.save(tmp_path / "schema.json")
     assert Schema.load(tmp_path / "schema.json") == merged
-
-
-def test_a_part_of_several_types_is_dropped_as_one():
-    schema = Schema.infer([{"x": 1, "y": 5}, {"x": "a", "y": 6}])
-    assert [field.path for field in schema] == ["x<number>", "x<text>", "y"]
-    assert "50 % of what is there are numbers" in schema["x<number>"].why
-    schema.drop("x")
-    assert list(schema.read([{"x": 1, "y": 5}])) == ["y"]
 
 
 def test_a_choice_that_no_longer_holds_is_refused():
@@ -359,9 +332,13 @@ def test_parts_are_found_by_their_paths(schema):
     for path in paths:
         assert path in schema
         assert schema[path].path == path
+    assert schema["orders"].kind == "bag"  # not the record in it, which has the same path
     assert "n" not in schema
     with pytest.raises(KeyError, match=r"such as age, tags, .*Received: 'price'"):
         schema["price"]
+    for act in (lambda: schema["orders.prise"], lambda: schema.read(AGES, "orders.prise")):
+        with pytest.raises(KeyError, match=r"such as orders\.price.*\. Received: 'orders\.prise'"):
+            act()
 
 
 def test_what_is_chosen_changes_that_part_alone(schema):
@@ -396,29 +373,24 @@ def test_a_refused_change_changes_nothing(schema, change, error):
     assert schema.root is root
 
 
-def test_what_is_dropped_has_no_parts(schema):
-    schema.drop("orders")
-    schema.drop("n")  # of both types
+def test_parts_are_dropped_with_all_in_them(schema):
+    assert "50 % of what is there are numbers" in schema["n<number>"].why
+    schema["tags[]"] = "text"
+    for path in ("orders", "tags", "n"):  # n of both types
+        schema.drop(path)
     assert "orders.price" not in schema
     kinds = {field.path: field.kind for field in schema}
     assert kinds["orders"] == kinds["n<number>"] == kinds["n<text>"] == "dropped"
-
-
-def test_paths_that_are_written_alike_are_named(schema):
-    for act in (lambda: schema["orders.prise"], lambda: schema.read(AGES, "orders.prise")):
-        with pytest.raises(KeyError, match=r"such as orders\.price.*\. Received: 'orders\.prise'"):
-            act()
-
-
-def test_what_is_dropped_with_its_parent_says_so(schema):
-    schema.drop("orders")
-    schema.drop("n")
+    assert list(schema.read(AGES)) == ["age"]
     said = r"Received: 'orders\.price', which is in 'orders', dropped by the choice 'orders'"
     for act in (lambda: schema["orders.price"], lambda: schema.read(AGES, "orders.price")):
         with pytest.raises(KeyError, match=said):
             act()
-    with pytest.raises(KeyError, match="Received: 'gone'\""):
-        schema["gone"]
+    for act in (lambda: schema["gone"], lambda: schema.drop("gone")):
+        with pytest.raises(KeyError, match="Received: 'gone'\""):
+            act()
+    del schema["tags"]
+    assert schema["tags[]"].kind == "text"
 
 
 def values(counts):
