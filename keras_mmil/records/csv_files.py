@@ -49,7 +49,7 @@ def texts(path: Path) -> pa.Table:
     try:
         content, sample = _content(path)
     except DAMAGES as error:
-        raise ValueError(f"Expected a whole file of CSV. Received: {path}: {error}") from error
+        raise ValueError(f"Expected a complete CSV file. Received: {path}: {error}") from error
     names, separator, n_skipped = _header(sample, path)
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise ValueError(f"Expected columns of different names. Received: {twice} twice in {path}")
@@ -59,7 +59,7 @@ def texts(path: Path) -> pa.Table:
         detail = _first_bad_row(path, separator, names) or f"Expected CSV. Received: {error}"
         raise ValueError(f"{detail} of {path}") from error
     if n_empty:
-        warnings.warn(f"{n_empty} empty lines of {path} are left out.", stacklevel=2)
+        warnings.warn(f"{n_empty} empty lines in {path} are skipped.", stacklevel=2)
     return table
 
 
@@ -69,7 +69,7 @@ def columns(path: Path) -> list[str]:
         with TextFile(path) as file:
             sample = file.read(_SAMPLE).decode(errors="replace")
     except DAMAGES as error:
-        raise ValueError(f"Expected a whole file of CSV. Received: {path}: {error}") from error
+        raise ValueError(f"Expected a complete CSV file. Received: {path}: {error}") from error
     return _header(sample, path)[0]
 
 
@@ -224,13 +224,13 @@ def _decimal(columns: Mapping[str, pa.Array], paths: Sequence[Path]) -> str:
     where = f"{paths[0]}" + (" …" if len(paths) > 1 else "")
     if not is_sure:
         raise ValueError(
-            "Expected to be told whether commas are decimal points: give decimal=',' or "
-            f"decimal='.' (then they separate thousands), see `keras_mmil.records.Files`. "
+            "Expected decimal=',' or decimal='.' (then commas separate thousands), see "
+            "`keras_mmil.records.Files`, as it is unclear what commas mean. "
             f"Received: {with_commas} of {where}"
         )
     warnings.warn(
-        f"Commas in {with_commas} of {where} are read as decimal points; decimal='.' leaves them "
-        "texts: see `keras_mmil.records.Files`.",
+        f"Commas in {with_commas} of {where} are read as decimal points; decimal='.' keeps "
+        "them as texts: see `keras_mmil.records.Files`.",
         stacklevel=2,
     )
     return ","

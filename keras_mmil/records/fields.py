@@ -381,11 +381,11 @@ def check_choices(profile: FieldProfile, choices: Mapping[str, str]) -> None:
             continue
         if path not in parts:
             what = f"{' and '.join(types)} values" if types else "nothing"
-            raise ValueError(f"Expected {kind} at {path!r}, as was chosen. Received: {what} there")
+            raise ValueError(f"Expected {kind} at {path!r}, as chosen. Received: {what} there")
         allowed = _allowed(parts[path])
         if kind not in allowed:
             raise ValueError(
-                f"Expected a kind that {path!r} can be of: {', '.join(allowed)}. Received: {kind!r}"
+                f"Expected one of these kinds for {path!r}: {', '.join(allowed)}. Received: {kind!r}"
             )
 
 

@@ -155,8 +155,8 @@ def _expanded(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     if not path.is_dir():
         if ending(path) not in ENDINGS:
             raise ValueError(
-                f"Expected a file that ends in {', '.join(ENDINGS)} (all but the first also with "
-                f".gz or .zst behind it). Received: {path}"
+                f"Expected a file that ends in {', '.join(ENDINGS)} (all but the first also "
+                f"followed by .gz or .zst). Received: {path}"
             )
         yield path, {}
         return
@@ -169,7 +169,7 @@ def _expanded(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     if others and len(others) < len(inside):  # such as manifest.json
         left = len(inside) - len(others)
         warnings.warn(
-            f"{left} .json files beside {ending(others[0])} files in {path} are left out.",
+            f"{left} .json files beside {ending(others[0])} files in {path} are skipped.",
             stacklevel=2,
         )
         inside = others

@@ -60,7 +60,7 @@ def lines(path: Path) -> Iterator[tuple[pa.Array, range | Ints]]:
                     python.count_empty()
                     yield records, range(first, first + len(records))
     if python.n_empty:
-        warnings.warn(f"{python.n_empty} empty lines of {path} are left out.", stacklevel=2)
+        warnings.warn(f"{python.n_empty} empty lines in {path} are skipped.", stacklevel=2)
 
 
 def _line_blocks(file: TextFile, path: Path) -> Iterator[tuple[int, bytes]]:
@@ -72,7 +72,7 @@ def _line_blocks(file: TextFile, path: Path) -> Iterator[tuple[int, bytes]]:
             chunk = file.read(_BLOCK)
         except DAMAGES as error:
             raise ValueError(
-                f"Expected a whole file of JSON in UTF-8. Received: {path}: {error}, in line "
+                f"Expected a complete JSON file in UTF-8. Received: {path}: {error}, in line "
                 f"{number} or later"
             ) from error
         end = chunk.rfind(b"\n") + 1
@@ -391,7 +391,7 @@ def document(
 def _envelope(value: Mapping[str, Any], path: Path, is_alone: bool) -> list[Any] | None:
     """The records in an object that is only an envelope around them; else None."""
     if (rows := _columns(value)) is not None:
-        _warn(f"{path} is read as a table in columns, as of pandas, of {len(rows)} records.")
+        _warn(f"{path} is read as a table of {len(rows)} records, in columns as pandas writes it.")
         return rows
     bags = {
         key: each
@@ -406,7 +406,7 @@ def _envelope(value: Mapping[str, Any], path: Path, is_alone: bool) -> list[Any]
     keys = {frozenset(each if isinstance(each, Mapping) else ()) for each in value.values()}
     if len(value) > 1 and len(keys) == 1 and keys != {frozenset()}:
         raise ValueError(
-            "Expected an array of records, [...] around it if it is one, or a record in each line; "
+            "Expected an array of records, also of a single one, or a record in each line; "
             f"or records='*', see `keras_mmil.records.Files`, to read each value of an object as a "
             f"record. Received: {path}, an object of {len(value)} objects with the same keys"
         )
@@ -456,7 +456,7 @@ class _Text:
             more = self._decode(raw, not raw)
         except DAMAGES as error:
             raise ValueError(
-                f"Expected a whole file of JSON in UTF-8. Received: {self._where}: {error}, in "
+                f"Expected a complete JSON file in UTF-8. Received: {self._where}: {error}, in "
                 f"record {self._number} or later"
             ) from error
         self._text, self._at = self._text[self._at :] + more, 0
@@ -514,7 +514,7 @@ class _Text:
         yield from self._members("no array")
         if self.peek():
             raise ValueError(
-                f"Expected the end of the file behind the last record. Received: {self._where}"
+                f"Expected the end of the file after the last record. Received: {self._where}"
             )
 
     def _members(self, wrong: str, opening: str = "[") -> Iterator[tuple[int, Any, int]]:
@@ -537,7 +537,7 @@ class _Text:
 
     def _key(self) -> Any:
         key, _ = self._value()
-        self._take(":", "no colon behind a key")
+        self._take(":", "no colon after a key")
         return key
 
     def inside(self, at: str) -> Iterator[tuple[int, Any, int]]:

@@ -320,7 +320,7 @@ def _pair(key: Any) -> tuple[Columns, Columns]:
     ):
         raise ValueError(
             "Expected pairs of columns, such as ('orders.customer', 'customers.id'), or of tuples "
-            f"of as many columns. Received: {key!r}"
+            f"of equally many columns. Received: {key!r}"
         )
     one, two = (side[0] if len(side) == 1 else side for side in tuples)
     return one, two

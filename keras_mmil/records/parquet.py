@@ -52,7 +52,8 @@ def records(path: Path, wanted: Wanted | None) -> Iterator[pa.Array]:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"Expected a whole Parquet file. Received: {path}: {error}, in record {first} or later"
+            f"Expected a complete Parquet file. Received: {path}: {error}, in record {first} or "
+            "later"
         ) from error
 
 

@@ -118,7 +118,7 @@ def numbers_at(schema: "Schema", records: pa.Array, path: str) -> Floats:
     part, present = schema[path], values_at(schema, records, path)
     if part.type not in ("number", "time") and part.kind not in ("number", "time"):
         raise ValueError(
-            f"Expected times, or numbers. Received: {path!r}, which is {part.kind}: {part.why}"
+            f"Expected times or numbers. Received: {path!r}, which is {part.kind}: {part.why}"
         )
     numbers = np.full(len(records), np.nan)
     numbers[slice(None) if present.at is None else present.at] = arrow.as_floats(present.values)

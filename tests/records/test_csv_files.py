@@ -167,7 +167,7 @@ def test_decimal_commas(cells, says, tmp_path):
     path = write(tmp_path / "a.csv", "x;y", *(f"{cell};t" for cell in cells))
     as_numbers = [float(cell.replace(",", ".")) for cell in cells if cell.count(".") == 0]
     if says == ",":
-        with pytest.warns(UserWarning, match=r"Commas in \['x'\] of .*decimal='.' leaves them"):
+        with pytest.warns(UserWarning, match=r"Commas in \['x'\] of .*decimal='.' keeps them"):
             assert table(path)["x"].to_pylist() == as_numbers
     elif says == "?":
         with pytest.raises(ValueError, match=r"decimal=',' or decimal='.'.*\['x'\] of .*a\.csv"):
@@ -183,10 +183,10 @@ def test_decimal_commas(cells, says, tmp_path):
 
 def test_lines_that_are_left_out_are_counted(tmp_path):
     path = write(tmp_path / "a.csv", "", "a,b", "", "1,2", "", '3,"', '"', "", "")
-    with pytest.warns(UserWarning, match=r"5 empty lines of .*a\.csv are left out"):
+    with pytest.warns(UserWarning, match=r"5 empty lines in .*a\.csv are skipped"):
         assert table(path).to_pylist() == [{"a": 1, "b": "2"}, {"a": 3, "b": "\n"}]
     path = write(tmp_path / "a.csv", "a", "1", "", '""', "2")
-    with pytest.warns(UserWarning, match=r"1 empty lines of"):
+    with pytest.warns(UserWarning, match=r"1 empty lines in"):
         assert table(path)["a"].to_pylist() == [1, None, 2]
 
 
@@ -215,7 +215,7 @@ def test_long_rows_and_bombs(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"packed into less than a 100th, .* MiB in .*a\.csv\.gz"):
         table(packed)
     packed.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-20])
-    with pytest.raises(ValueError, match=r"a whole file of CSV\. Received: .*a\.csv\.gz"):
+    with pytest.raises(ValueError, match=r"a complete CSV file\. Received: .*a\.csv\.gz"):
         table(packed)
 
 

@@ -79,13 +79,13 @@ def test_what_may_be_chosen(choices):
 @pytest.mark.parametrize(
     ("choices", "match"),
     [
-        ({"age": "text"}, "a kind that 'age' can be of: .*number.*dropped. Received: 'text'"),
-        ({"bag": "record"}, "a kind that 'bag' can be of: bag, dropped. Received: 'record'"),
-        ({"in": "number"}, "a kind that 'in' can be of: bag, record, dropped. Received: 'number'"),
-        ({"none": "number"}, "a kind that 'none' can be of: dropped. Received: 'number'"),
-        ({"mixed": "text"}, "text at 'mixed', as was chosen. Received: number and text values"),
-        ({"mixed": "time"}, "a kind that 'mixed' can be of: number, dropped. Received: 'time'"),
-        ({"gone": "number"}, "number at 'gone', as was chosen. Received: nothing there"),
+        ({"age": "text"}, "one of these kinds for 'age': .*number.*dropped. Received: 'text'"),
+        ({"bag": "record"}, "one of these kinds for 'bag': bag, dropped. Received: 'record'"),
+        ({"in": "number"}, "one of these kinds for 'in': bag, record, dropped. Received: 'number'"),
+        ({"none": "number"}, "one of these kinds for 'none': dropped. Received: 'number'"),
+        ({"mixed": "text"}, "text at 'mixed', as chosen. Received: number and text values"),
+        ({"mixed": "time"}, "one of these kinds for 'mixed': number, dropped. Received: 'time'"),
+        ({"gone": "number"}, "number at 'gone', as chosen. Received: nothing there"),
     ],
 )
 def test_what_may_not_be_chosen(choices, match):

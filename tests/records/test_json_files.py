@@ -130,7 +130,7 @@ def test_damaged_lines_are_refused(content, message, tmp_path):
         ('[{"a": 1}, {"a": 2}', "no comma between elements, in record 2 of"),
         ('[{"a": 1} {"a": 2}]', "no comma between elements, in record 1 of"),
         ('[{"a": 1}, ]', "Expecting value.*in record 1 of"),
-        ('[{"a": 1}] {}', "the end of the file behind the last record"),
+        ('[{"a": 1}] {}', "the end of the file after the last record"),
         ('[{"a": 1}, 5]', "Received: number as record 1"),
         ('[{"a": 1}, {"b": {"c": 1, "c": 1}}]', "the key 'c' twice in one object, in record 1 of"),
         ('[{"a": "\xff"}]', "in record 0 or later"),
@@ -153,7 +153,7 @@ def test_cut_archives_are_refused(ending, tmp_path, monkeypatch):
     content = gzip.compress((lines(records) if "l" in ending else json.dumps(records)).encode())
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(
-        ValueError, match=r"a whole file .*Compressed file ended.*in (line|record) \d+ or"
+        ValueError, match=r"a complete JSON file .*Compressed file ended.*in (line|record) \d+ or"
     ):
         Schema.infer(path)
     path.write_bytes(b"no gzip")
@@ -219,7 +219,7 @@ def test_lines_are_named_by_their_own_numbers(tmp_path, monkeypatch):
 def test_empty_lines_are_counted(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_text('\n{"a": 1}\n\n  \n{"a": 2}\n\n\n')  # those at the end stand for nothing
-    with pytest.warns(UserWarning, match=r"3 empty lines of .*records\.jsonl are left out"):
+    with pytest.warns(UserWarning, match=r"3 empty lines in .*records\.jsonl are skipped"):
         assert Schema.infer(path).n_records == 2
 
 

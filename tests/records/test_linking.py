@@ -406,7 +406,7 @@ def test_keys_of_several_columns(tmp_path):
     with pytest.raises(ValueError, match=r"in orders.shop, orders.number. Received: \(3, 'a'\) m"):
         link(tables | {"orders": twice}, "orders", keys)
     for wrong in (("items.s", ("orders.shop", "orders.number")), ((), ()), (("items.s", 1), "x")):
-        with pytest.raises(ValueError, match="or of tuples of as many columns"):
+        with pytest.raises(ValueError, match="or of tuples of equally many columns"):
             link(tables, "orders", [wrong])
     with pytest.raises(ValueError, match="columns of one table on each side"):
         link(tables, "orders", [(("items.s", "orders.total"), ("orders.shop", "orders.number"))])

@@ -498,5 +498,5 @@ def test_what_is_no_field(path, error, message):
 
 
 def test_what_is_no_number():
-    with pytest.raises(ValueError, match=r"times, or numbers\. Received: 'at\.city', which is cat"):
+    with pytest.raises(ValueError, match=r"times or numbers\. Received: 'at\.city', which is cat"):
         numbers_at(SCHEMA, ARRAY, "at.city")

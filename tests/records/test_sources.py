@@ -148,13 +148,13 @@ def test_damaged_parquet_is_refused(tmp_path):
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(
-        ValueError, match=r"(?s)a whole Parquet file. Received: .*in record 0 or later"
+        ValueError, match=r"(?s)a complete Parquet file. Received: .*in record 0 or later"
     ):
         whole(path)
     middle = len(content) // 2
     path.write_bytes(content[:middle] + bytes(60_000) + content[middle + 60_000 :])
     with pytest.raises(
-        ValueError, match=r"(?s)a whole Parquet file. Received: .*in record \d+ or later"
+        ValueError, match=r"(?s)a complete Parquet file. Received: .*in record \d+ or later"
     ):
         whole(path)
 

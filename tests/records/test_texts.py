@@ -151,7 +151,7 @@ def test_a_kind_may_be_chosen_where_some_texts_can_be_read_so(kind, values, expe
     assert warned == [lost(kind, "2 of 4")]
     (batch,) = schema.dataset(of(values[:1]), batch_size=1)
     assert batch["x"].dtype == ("float64" if kind == "time" else "float32")
-    with pytest.raises(ValueError, match="a kind that 'x' can be of: text, category, dropped"):
+    with pytest.raises(ValueError, match="one of these kinds for 'x': text, category, dropped"):
         Schema.infer(of(["a", "b"]))["x"] = kind
 
 

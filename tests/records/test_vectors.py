@@ -103,9 +103,9 @@ def test_kinds_are_chosen_both_ways():
     del schema["pos"]
     assert schema["pos"].kind == "vector"
     schema["pos[0]"] = "category"
-    with pytest.raises(ValueError, match=r"category at 'pos\[0\]', as was chosen"):
+    with pytest.raises(ValueError, match=r"category at 'pos\[0\]', as chosen"):
         schema.update([{"pos": [1, 2, 3]}])
-    with pytest.raises(ValueError, match=r"'line' can be of: bag, dropped\. Received: 'vec"):
+    with pytest.raises(ValueError, match=r"for 'line': bag, dropped\. Received: 'vec"):
         schema["line"] = "vector"
     thin = inferred([[1, 2]] * 5)
     thin["x"] = "category"  # of its members: it stays a bag however many come
