@@ -385,7 +385,8 @@ def check_choices(profile: FieldProfile, choices: Mapping[str, str]) -> None:
         allowed = _allowed(parts[path])
         if kind not in allowed:
             raise ValueError(
-                f"Expected one of these kinds for {path!r}: {', '.join(allowed)}. Received: {kind!r}"
+                f"Expected one of these kinds for {path!r}: {', '.join(allowed)}. "
+                f"Received: {kind!r}"
             )
 
 

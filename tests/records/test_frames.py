@@ -45,27 +45,19 @@ class Stream:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-def with_views():
-    inner = pa.struct([("u", pa.string_view()), ("v", pa.large_list(pa.string_view()))])
-    return pa.schema(
-        [
-            ("n", pa.int64()),
-            ("t", pa.dictionary(pa.uint32(), pa.string_view())),
-            ("tags", pa.large_list(pa.string_view())),
-            ("in", inner),
-        ]
-    )
-
-
 def test_layouts_that_few_functions_know():
+    view, lists = pa.string_view(), pa.large_list(pa.string_view())
+    types = {
+        "n": pa.int64(),
+        "t": view,
+        "tags": lists,
+        "in": pa.struct([("u", view), ("v", lists)]),
+    }
     plain = pa.Table.from_pylist(RECORDS)
-    columns = [
-        plain["t"].combine_chunks().dictionary_encode().cast(field.type)
-        if field.name == "t"
-        else plain[field.name].combine_chunks().cast(field.type)
-        for field in with_views()
-    ]
-    table = pa.table(columns, schema=with_views())
+    columns = {name: plain[name].combine_chunks().cast(type_) for name, type_ in types.items()}
+    texts = plain["t"].combine_chunks().dictionary_encode()
+    columns["t"] = texts.cast(pa.dictionary(pa.uint32(), view))
+    table = pa.table(columns)
     check(Stream(table))
     check(table)
     check(table.to_batches()[0])

@@ -174,12 +174,7 @@ def test_orphans():
 @pytest.mark.parametrize(
     ("changes", "keys", "error", "message"),
     [
-        (
-            {"products": [{"id": 1}, {"id": 2}, {"id": 2}]},
-            KEYS,
-            ValueError,
-            r"products\.id.* 2 more",
-        ),
+        ({"products": [{"id": i} for i in (1, 2, 2)]}, KEYS, ValueError, r"products\.id.* 2 more"),
         ({"shops": [{"id": 1}]}, KEYS, ValueError, "to each table. Received: none to shops"),
         ({}, KEYS[1:], ValueError, "none to orders, items, products"),
         ({}, [*KEYS, ("items.x", "y.z")], KeyError, "Received: 'items.x'"),

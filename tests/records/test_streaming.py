@@ -48,10 +48,6 @@ def joined(batches):
     return {path: tf.concat([batch[path] for batch in batches], 0) for path in batches[0]}
 
 
-def lists(x):
-    return {path: tensor.numpy().tolist() for path, tensor in x.items()}
-
-
 def nested(x):
     """Lists, without arrays of arrays."""
     return {p: t.to_list() if hasattr(t, "to_list") else t.numpy().tolist() for p, t in x.items()}
