@@ -250,8 +250,8 @@ def _number(name: str, seen: Values, is_always: bool) -> Decision:
     is_distinct = n is None or 1 < n == seen.count
     if is_integer and is_distinct and is_always and _IS_ID.search(name):
         return Decision("identifier", "by its name, and no value comes twice")
-    if is_integer and _is_of_few_each(name, seen):
-        return Decision("identifier", _of_few_each(seen))
+    if is_integer and (identifier := _of_few_each(name, seen)):
+        return identifier
     if (form := _epoch(seen)) and _is_moment(name, form):
         return Decision("time", f"by its name: integers as {form} since 1970", form)
     if is_integer and 2 * seen.n_wide > seen.count:  # nobody measures with so many digits
@@ -297,19 +297,16 @@ def _is_code(name: str) -> bool:
     return bool(words) and words[-1] in _CODES and _MEASURES.isdisjoint(words)
 
 
-def _is_of_few_each(name: str, seen: Values) -> bool:
-    """Whether values have the name of identifiers, and each of them is in few records."""
+def _of_few_each(name: str, seen: Values) -> Decision | None:
+    """An identifier, if values have the name of one, and each of them is in few records."""
     counts, words = seen.counts, _words(name)
     if not counts or not words or words[-1] not in _IDS:
-        return False
+        return None
     n, in_order = len(counts), sorted(counts.values())
-    if n > _MANY_IDS and in_order[n // 2] <= _FEW_EACH:
-        return True
-    return n > _SOME_IDS and 3 * n > seen.count
-
-
-def _of_few_each(seen: Values) -> str:
-    return f"by its name: {seen.n_distinct} values, each {seen.repeats:.1f} times"
+    are_few = n > _MANY_IDS and in_order[n // 2] <= _FEW_EACH
+    if not are_few and (n <= _SOME_IDS or 3 * n <= seen.count):
+        return None
+    return Decision("identifier", f"by its name: {n} values, each {seen.repeats:.1f} times")
 
 
 def _text(name: str, seen: Values, is_always: bool) -> Decision:
@@ -393,8 +390,8 @@ def _of_words(name: str, seen: Values, is_always: bool) -> Decision:
             return Decision("identifier", "by its name, and there are very many values")
         if n is not None and 1 < n == seen.count and (n > _MANY or _IS_ID.search(name)):
             return Decision("identifier", "single words, of which none comes twice")
-    if n_words < _WORDS_OF_IDS and _is_of_few_each(name, seen):
-        return Decision("identifier", _of_few_each(seen))
+    if n_words < _WORDS_OF_IDS and (identifier := _of_few_each(name, seen)):
+        return identifier
     if n is not None and seen.repeats >= 2 and (n <= _MANY or n_words < _WORDS_OF_CATEGORIES):
         return Decision("category", f"{n} different texts, each {seen.repeats:.0f} times")
     if n == 1:

@@ -320,7 +320,7 @@ class _Network:
 
     def _bag(self, bag: Field, depth: int, n_places: float) -> _Branch:
         size, aggregation = mean_size(bag), self.aggregation
-        fields = list(_in_members(bag))
+        fields = [x for part in bag.parts for x in (part.parts if part.has_fields else [part])]
         if any(each.is_read for each in fields):
             rows = self._rows(fields, bag.path, depth + 1, n_places * size)
         else:
@@ -390,15 +390,6 @@ class _Network:
             name, i = f"{plain}.{role}_{i}", i + 1
         self._names.add(name)
         return name
-
-
-def _in_members(bag: Field) -> Iterable[Field]:
-    """The parts of a bag's members, and its keys."""
-    for part in bag.parts:
-        if part.has_fields:
-            yield from part.parts
-        else:
-            yield part
 
 
 def _power(n: float, exponent: float) -> float:

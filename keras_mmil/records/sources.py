@@ -199,17 +199,15 @@ def _of_columns(columns: Mapping[Any, Any]) -> Iterator[pa.Array]:
         raise TypeError(
             f"{_EXPECTED}. Received: a dict, whose columns are {shown or 'none'}{_HINT}"
         )
-    if all(_holds_records(column) for column in columns.values()):
+    if all(
+        isinstance(x, list | tuple) and x and isinstance(x[0], Mapping) for x in columns.values()
+    ):
         raise TypeError(
             f"{_EXPECTED}. Received: a dict of lists of records; `Schema.infer_tables` takes tables"
             f"{_HINT}"
         )
     arrays = [_column(column, str(name)) for name, column in columns.items()]
     return iter([pa.StructArray.from_arrays(arrays, list(sizes))])
-
-
-def _holds_records(column: Any) -> bool:
-    return isinstance(column, list | tuple) and len(column) > 0 and isinstance(column[0], Mapping)
 
 
 def _column(column: Any, name: str) -> pa.Array:

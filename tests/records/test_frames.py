@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import datetime
 import uuid
 
 import numpy as np
@@ -167,23 +166,3 @@ def test_uuids_are_texts(n):
     for form in ([{"a": {"b": b"\xff" * 15}}], pa.table({"a": [{"b": b"\xff" * 17}]})):
         with pytest.raises(ValueError, match=r"text in UTF-8\. Received: bytes at a\.b"):
             Schema.infer(form)
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        (datetime.date(2020, 1, 1), "an Arrow table. Received: date"),
-        (b"bytes", "an Arrow table. Received: bytes"),
-        ([datetime.date(2020, 1, 1)], "Received: time as record 0"),
-        (np.arange(3), "Received: number as record 0"),
-        (np.zeros((2, 2)), "Received: bag as record 0"),
-        (pa.table({"a": [1]})["a"], "Received: number as record 0"),
-        (Record, "an Arrow table. Received: type"),
-        ([Record], "Received: type at the top, in record 0"),
-        ({"a": "text"}, "a dict with a str for 'a'; \\[record\\] is a list of one record"),
-        ({}, "a dict, whose columns are none"),
-    ],
-)
-def test_what_is_refused(source, message):
-    with pytest.raises(TypeError, match=message):
-        whole(source)

@@ -550,8 +550,10 @@ def test_device_examples(data_dir):
     assert model.predict(x, verbose=0).shape == (schema.n_records, 1)
 
 
-def test_it_is_in_the_zoo():
-    assert zoo.records_model is keras_mmil.zoo.records_model is records_model
+def test_it_is_in_two_packages():
+    assert zoo.records_model is keras_mmil.records.records_model is records_model
+    assert keras_mmil.records.Labels is Labels
+    assert {"Labels", "records_model"} <= set(dir(keras_mmil.records))
     with pytest.raises(AttributeError, match="'none'"):
         zoo.none  # noqa: B018
 

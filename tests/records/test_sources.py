@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from keras_mmil.records import Schema, csv_files, json_files, parquet, sources, to_arrow
+from keras_mmil.records import Files, Schema, csv_files, json_files, parquet, sources, to_arrow
 
 RECORDS = [{"n": i, "t": "ab"[i % 2], "o": [{"x": i / 2}] * (i % 3)} for i in range(12)]
 
@@ -134,6 +134,16 @@ def test_data_frames_of_mixed_objects():
         (pa.array([{"a": 1}, None]), "Received: null as record 1"),
         ([{"a": 1}] * 10_001 + ["b"], "Received: text as record 10001"),
         ([{"a": 1}, {"a": [{"b": object()}]}], "Received: object at a.b, in record 1"),
+        (datetime.date(2020, 1, 1), "an Arrow table. Received: date"),
+        (b"bytes", "an Arrow table. Received: bytes"),
+        ([datetime.date(2020, 1, 1)], "Received: time as record 0"),
+        (np.arange(3), "Received: number as record 0"),
+        (np.zeros((2, 2)), "Received: bag as record 0"),
+        (pa.table({"a": [1]})["a"], "Received: number as record 0"),
+        (Files, "an Arrow table. Received: type"),
+        ([Files], "Received: type at the top, in record 0"),
+        ({"a": "text"}, "a dict with a str for 'a'; \\[record\\] is a list of one record"),
+        ({}, "a dict, whose columns are none"),
     ],
 )
 def test_what_holds_no_records_is_refused(source, message):
