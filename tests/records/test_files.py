@@ -58,7 +58,7 @@ def test_folders_patterns_and_lists(names, tmp_path):
     folder = tmp_path / "records"
     for i, name in enumerate(names):
         write(folder / name, RECORDS[4 * i : 4 * i + 4])
-    for junk in ("_SUCCESS", "_log/0.json", ".a.json", "a.txt", "_old/a.csv", ".hidden/b.parquet"):
+    for junk in ("_SUCCESS", "_log/0.json", ".a.json", "n.txt", "_old/a.csv", ".hidden/b.parquet"):
         (folder / junk).parent.mkdir(exist_ok=True)
         (folder / junk).write_text("no records")
     paths = [folder / name for name in names]
