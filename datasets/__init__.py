@@ -8,8 +8,7 @@ else downloaded once to Keras's cache. Made-up data are in `synthetic`.
 if __name__ == "datasets":
     raise ImportError("Expected `from keras_mmil import datasets`. Received: `import datasets`")
 
-import importlib
-from types import ModuleType
+from keras_mmil._support.lazy import lazy
 
 __all__ = [
     "citations",
@@ -26,12 +25,4 @@ __all__ = [
     "trains",
 ]
 
-
-def __getattr__(name: str) -> ModuleType:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module(f"{__name__}.{name}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, dict.fromkeys(__all__), __all__)

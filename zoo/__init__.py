@@ -3,9 +3,9 @@
 if __name__ == "zoo":
     raise ImportError("Import `keras_mmil.zoo`, not `zoo`: its classes would be registered twice.")
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from keras_mmil._support.lazy import lazy
 from keras_mmil.records.network import records_model
 from keras_mmil.zoo import imdb
 from keras_mmil.zoo.citations import citation_mil, citation_mmil
@@ -49,12 +49,4 @@ __all__ = [
     "social_mmil",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'keras_mmil.zoo' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"keras_mmil.zoo.{_LAZY[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, _LAZY, __all__)

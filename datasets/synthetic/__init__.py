@@ -5,10 +5,8 @@
 labels.
 """
 
-import importlib
-from typing import Any
+from keras_mmil._support.lazy import lazy
 
-# Where each name is; `keras_mmil.datasets.synthetic` loads a module when it is asked for a name.
 _HOMES = {
     "load_churn": "churn",
     "load_citations": "citations",
@@ -28,14 +26,4 @@ _MODULES = ("churn", "citations", "clouds", "opinions", "plants", "points", "soc
 
 __all__ = [*_HOMES, *_MODULES]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, {**_HOMES, **dict.fromkeys(_MODULES)}, __all__)

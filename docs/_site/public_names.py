@@ -43,7 +43,6 @@ RETURNED = {
         "report.page.Report",
         "report.renderers.Renderer",
     ),
-    "keras_mmil.records": ("network.Labels",),
 }
 # Keras documents these methods of layers, models and callbacks.
 KERAS_METHODS = {
@@ -91,8 +90,7 @@ class Name:
     def shown(self) -> str:
         """What stands in headings: the path, or the name alone where users import nothing."""
         returned = {f"{m}.{path}" for m, paths in RETURNED.items() for path in paths}
-        is_returned = self.path in returned and self.module != "keras_mmil.records.network"
-        return self.name if is_returned else self.path
+        return self.name if self.path in returned else self.path
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.records import Schema
 from keras_mmil.records.fields import Field
 from keras_mmil.records.linking import columns_in
-from keras_mmil.records.statistics import Values
+from keras_mmil.records.profiling import Values
 
 __all__ = ["Doubt", "advice", "doubt_of_classes", "doubt_of_numbers", "hardly_repeated"]
 

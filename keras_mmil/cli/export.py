@@ -16,7 +16,7 @@ from keras_mmil.cli.trained_run import check_has_rules
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
-from keras_mmil.records.keyed import joined
+from keras_mmil.records.to_arrow import joined
 
 __all__ = ["export"]
 

@@ -16,8 +16,8 @@ from keras_mmil.cli.own_files import did_you_mean, read, users_errors
 from keras_mmil.cli.splitting import Split, at_random, by_group, by_time
 from keras_mmil.cli.train_options import TrainSettings
 from keras_mmil.records import Schema, arrow
-from keras_mmil.records.columns import numbers_at, values_at
 from keras_mmil.records.paths import alternative, child, place
+from keras_mmil.records.reading import numbers_at, values_at
 
 __all__ = ["OwnData"]
 

@@ -14,10 +14,9 @@ from keras_mmil._support.checksums import checksum_of_file
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import Schema, csv_files
 from keras_mmil.records.fields import scalar_types
-from keras_mmil.records.files import ENDINGS, Files, ending, found_files
+from keras_mmil.records.files import ENDINGS, Files, ending, list_files, unpacked
 from keras_mmil.records.linking import Columns, Links, columns_in, columns_of_table
-from keras_mmil.records.opening import unpacked
-from keras_mmil.records.sources import batches, whole
+from keras_mmil.records.sources import batches, read_all
 
 __all__ = ["check_not_input", "checksums", "did_you_mean", "new_records", "read", "users_errors"]
 
@@ -79,7 +78,7 @@ def checksums(
     where = _located(path, tables, keys, top)
     files = list(where.values()) if isinstance(where, dict) else [where]
     if where == path and path.is_dir():
-        files = [each.path for each in found_files(path)]
+        files = [each.path for each in list_files(path)]
     around = path if path.is_dir() else path.parent
     return {file.relative_to(around).as_posix(): checksum_of_file(file) for file in files}
 
@@ -118,7 +117,7 @@ def read(
     where = _located(Path(path), tables, keys, top)
     with users_errors():
         if isinstance(where, Path):
-            return whole(Files(where, records, decimal)), None, []
+            return read_all(Files(where, records, decimal)), None, []
         _check_not_of_tables(records, decimal)
         columns = {name: columns_of_table(name, file) for name, file in where.items()}
         links = Links.of(_top(columns, keys, target) if top is None else top, keys, orphans)
@@ -194,7 +193,7 @@ def _located(
         (file,) = found.values()
         return file
     if not found or _are_alike([*found.values()]):
-        found_files(path)  # which raises where there are none
+        list_files(path)  # which raises where there are none
         return path
     wanted = "--key, such as --key orders.customer=customers.id, for a folder of several tables"
     if keys is None:

@@ -23,7 +23,7 @@ from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.readout.explanation import Explanation
 from keras_mmil.records import Schema
-from keras_mmil.records.columns import columns_of
+from keras_mmil.records.reading import columns_of
 
 __all__ = ["load_trained", "predict"]
 

@@ -1,8 +1,17 @@
 """Nested records: JSON documents, linked tables and Parquet files."""
 
+from typing import TYPE_CHECKING
+
+from keras_mmil._support.lazy import lazy
 from keras_mmil.records.fields import Field
 from keras_mmil.records.files import Files
 from keras_mmil.records.linking import link
 from keras_mmil.records.schema import Schema
 
-__all__ = ["Field", "Files", "Schema", "link"]
+if TYPE_CHECKING:
+    from keras_mmil.records.network import Labels, records_model
+
+__all__ = ["Field", "Files", "Labels", "Schema", "link", "records_model"]
+
+# Only those who build a network need its layers.
+__getattr__, __dir__ = lazy(__name__, {"Labels": "network", "records_model": "network"}, __all__)

@@ -13,8 +13,11 @@ from keras_mmil._support.types import Array, Bools, Floats
 
 __all__ = [
     "KEY",
+    "LARGEST",
     "MAX_DEPTH",
-    "Part",
+    "WHOLE",
+    "WIDE",
+    "Present",
     "alternatives",
     "as_floats",
     "as_numpy",
@@ -23,35 +26,34 @@ __all__ = [
     "holds_mixed",
     "mixed",
     "no_records",
-    "places",
     "plain_types",
     "present",
+    "present_at",
     "spread",
     "texts_of_bytes",
 ]
 
-MAX_DEPTH = 64  # levels of records and bags in each other
-# Marks the fields of a struct that stands for values of several types: one field for each type, of
-# which at most one is there.
+LARGEST = float(np.finfo(np.float32).max)
+WHOLE = 2.0**53  # below it, floats tell integers apart
+WIDE = pa.decimal256(76, 0)  # the widest integers
+MAX_DEPTH = 64  # levels of records and bags
+KEY = b"keras_mmil key"  # metadata of a key's field: "to customers.id", or "of customers"
+# Marks the fields of a struct that stands for values of several types: one field for each type,
+# at most one of them not null.
 _MIXED = {b"keras_mmil": b"values of one type"}
-# In the metadata of the field of a key: "to customers.id", or "of customers".
-KEY = b"keras_mmil key"
-_LARGEST = float(np.finfo(np.float32).max)
-_EXACT = 2.0**53  # floats below it tell integers apart
 _BYTES_OF_UUID = 16
 _SECONDS = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """What is there of one type.
+class Present:
+    """The values of one type.
 
     Attributes:
-        values: without nulls. Of numbers an array of integers, of float64, all finite as float32,
-            or of decimals, where some have more digits than float64 holds; of booleans; of strings,
-            or a dictionary of such; of times in seconds since 1970 (UTC), float64; of structs or
-            maps; of lists.
-        at: position of each in the array that they are from, int64; None where all are there.
+        values: without nulls: integers, float64 (finite as float32), or decimals with more digits
+            than float64 holds; booleans; strings, or a dictionary of them; times in seconds since
+            1970 (UTC), float64; structs or maps; lists.
+        at: position of each value in the array it is from, int64; None where all are present.
     """
 
     values: pa.Array
@@ -59,46 +61,30 @@ class Part:
 
 
 def mixed(arrays: Mapping[str, pa.Array]) -> pa.Array:
-    """Arrays of several types as one.
-
-    Args:
-        arrays: dict from types to arrays of the same length, of which at most one is not null at
-            each position.
-    """
+    """Arrays of one length, by type, as one array; at most one of them is not null anywhere."""
     fields = [pa.field(type_, array.type, metadata=_MIXED) for type_, array in arrays.items()]
     return pa.StructArray.from_arrays(list(arrays.values()), fields=fields)
 
 
 def alternatives(array: pa.Array, path: str) -> dict[str, pa.Array]:
-    """An array, or what it mixes, by the type of the values: "number", "boolean", "text" ...
+    """Splits an array by the types of its values: "number", "boolean", "text", "time" and so on.
 
-    Args:
-        array: may be a slice.
-        path: for errors.
-
-    Returns:
-        Dict from types to arrays of the same length, in which what is not of the type is null.
-
-    Raises:
-        TypeError: if the array's type stands for no part of a record.
+    Values of other types are null in each result. Raises TypeError, with the path, if the type
+    stands for no part of a record.
     """
     array = _plain(array)
     if pa.types.is_null(array.type):
         return {}
     if not _is_mixed(array.type):
         return {_conversion(array.type, path)[0]: array}
-    found: dict[str, pa.Array] = {}
+    by_type: dict[str, pa.Array] = {}
     for alternative in array.flatten():
-        found |= alternatives(alternative, path)
-    return found
+        by_type |= alternatives(alternative, path)
+    return by_type
 
 
-def present(array: pa.Array, path: str) -> Part:
-    """What is there in an array of one type: see `alternatives`.
-
-    Raises:
-        ValueError: if it is of bytes that are no text.
-    """
+def present(array: pa.Array, path: str) -> Present:
+    """The values in an array of one type: see `alternatives`. ValueError for bytes, not text."""
     _, convert = _conversion(array.type, path)
     at = None
     if array.null_count:
@@ -106,12 +92,21 @@ def present(array: pa.Array, path: str) -> Part:
         array = array.drop_null()
     values = convert(array)
     if pa.types.is_floating(values.type):
-        is_there = np.abs(values.to_numpy()) <= _LARGEST
-        if not is_there.all():
-            kept = np.flatnonzero(is_there)
-            at = kept if at is None else at[kept]
-            values = values.filter(pa.array(is_there))
-    return Part(values, at)
+        is_finite = np.abs(values.to_numpy()) <= LARGEST
+        if not is_finite.all():
+            finite = np.flatnonzero(is_finite)
+            at = finite if at is None else at[finite]
+            values = values.filter(pa.array(is_finite))
+    return Present(values, at)
+
+
+def present_at(array: pa.Array, path: str) -> Array:
+    """The positions that hold a value of any type, int64."""
+    is_present = np.zeros(len(array), bool)
+    for alternative in alternatives(array, path).values():
+        at = present(alternative, path).at
+        is_present[slice(None) if at is None else at] = True
+    return np.flatnonzero(is_present)
 
 
 def check_depth(type_: pa.DataType) -> None:
@@ -129,18 +124,17 @@ def check_depth(type_: pa.DataType) -> None:
 
 
 def no_records(schema: pa.Schema) -> pa.Array:
-    """An array of structs without any, for the names of their fields."""
+    """An empty array of structs, which has the names of the fields."""
     return pa.StructArray.from_arrays([pa.nulls(0)] * len(schema), schema.names)
 
 
 def plain_types(array: pa.Array) -> pa.Array:
-    """The same array, with texts and bytes in layouts that all functions know, at all levels."""
+    """The same array, without views of texts and bytes, which few functions of Arrow know."""
     plain = _without_views(array.type)
     return array if plain.equals(array.type) else array.cast(plain)
 
 
 def _without_views(type_: pa.DataType) -> pa.DataType:
-    """An Arrow type without views."""
     is_ = pa.types
     if is_.is_string_view(type_):
         return pa.large_string()
@@ -162,30 +156,15 @@ def _without_views(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
-def places(array: pa.Array, path: str) -> Array:
-    """Positions at which something is there, int64."""
-    found = np.zeros(len(array), bool)
-    for alternative in alternatives(array, path).values():
-        at = present(alternative, path).at
-        found[slice(None) if at is None else at] = True
-    return np.flatnonzero(found)
-
-
 def spread(values: pa.Array, at: Array, n: int) -> pa.Array:
-    """An array of n, which holds values at some positions, and null elsewhere.
-
-    Args:
-        values: one for each position.
-        at: the positions, ints, each of them once.
-        n: length of the result.
-    """
+    """An array of length n with these values at some positions, and null elsewhere."""
     index = np.full(n, -1)
     index[at] = np.arange(len(values))
     return values.take(pa.array(index, mask=index < 0))
 
 
 def holds_mixed(type_: pa.DataType) -> bool:
-    """Whether there are values of several types at a place in arrays of an Arrow type."""
+    """Whether some place in arrays of an Arrow type holds values of several types."""
     if not pa.types.is_nested(type_):
         return False
     return _is_mixed(type_) or any(
@@ -222,14 +201,14 @@ def _is_mixed(type_: pa.DataType) -> bool:
 
 
 def _conversion(type_: pa.DataType, path: str) -> tuple[str, Callable[[pa.Array], pa.Array]]:
-    """The name of an Arrow type among those of parts, and a function to its plain arrays."""
+    """The type of parts that an Arrow type stands for, and a function to `Present.values`."""
     is_ = pa.types
     if is_.is_boolean(type_):
         return "boolean", _same
     if is_.is_integer(type_):
         return "number", _same
     if is_.is_decimal(type_):
-        return "number", _exact
+        return "number", _floats_if_exact
     if is_.is_floating(type_):
         return "number", lambda x: x.cast(pa.float64(), safe=False)
     if is_.is_string(type_) or is_.is_large_string(type_) or is_.is_dictionary(type_):
@@ -255,28 +234,23 @@ def _conversion(type_: pa.DataType, path: str) -> tuple[str, Callable[[pa.Array]
 
 
 def texts_of_bytes(array: pa.Array, path: str) -> pa.Array:
-    """Bytes as texts: of UTF-8, or of UUIDs where all are of their length.
-
-    Raises:
-        ValueError: if they are neither; it names the path.
-    """
+    """Bytes as texts: UTF-8, or UUIDs if all have their length; else ValueError with the path."""
     try:
         return array.cast(pa.large_string())
     except pa.ArrowInvalid as error:
-        found = array.drop_null().to_pylist()
-        if any(len(each) != _BYTES_OF_UUID for each in found):
+        if any(len(each) != _BYTES_OF_UUID for each in array.drop_null().to_pylist()):
             where = path or "the top"
             raise ValueError(f"Expected text in UTF-8. Received: bytes at {where}") from error
     return _texts_of_uuids(array)
 
 
 def _texts_of_uuids(array: pa.Array) -> pa.Array:
-    shown = [None if x is None else str(uuid.UUID(bytes=x)) for x in array.to_pylist()]
-    return pa.array(shown, pa.large_string())
+    texts = [None if x is None else str(uuid.UUID(bytes=x)) for x in array.to_pylist()]
+    return pa.array(texts, pa.large_string())
 
 
 def as_floats(numbers: pa.Array) -> Floats:
-    """Numbers as the nearest float64: see `Part`."""
+    """Numbers as the nearest float64: see `Present`."""
     if pa.types.is_decimal(numbers.type):
         numbers = numbers.cast(pa.float64(), safe=False)
     return as_numpy(numbers).astype(np.float64)
@@ -285,15 +259,15 @@ def as_floats(numbers: pa.Array) -> Floats:
 def digits_lost(decimals: pa.Array) -> tuple[Bools, Bools]:
     """Which decimals have more digits than float64 holds, and which are whole numbers."""
     x, scale = as_floats(decimals), decimals.type.scale
-    is_wide = np.abs(x) >= _EXACT
+    is_wide = np.abs(x) >= WHOLE
     if scale <= 0:
         return is_wide, np.ones(len(x), bool)
     is_whole = as_numpy(pc.equal(decimals, pc.floor(decimals)))
-    may_be = np.flatnonzero(~is_whole & (np.abs(x) * 10.0**scale >= _EXACT))
-    there = decimals.take(pa.array(may_be)).to_pylist()
+    may_be = np.flatnonzero(~is_whole & (np.abs(x) * 10.0**scale >= WHOLE))
+    exact = decimals.take(pa.array(may_be)).to_pylist()
     is_wide[may_be] = [
         f"{one:.{scale}f}" != format(two, "f")
-        for one, two in zip(x[may_be].tolist(), there, strict=True)
+        for one, two in zip(x[may_be].tolist(), exact, strict=True)
     ]
     return is_wide, is_whole
 
@@ -302,8 +276,7 @@ def _same(array: pa.Array) -> pa.Array:
     return array
 
 
-def _exact(decimals: pa.Array) -> pa.Array:
-    """Decimals as floats, if these have all of their digits, or as they are."""
+def _floats_if_exact(decimals: pa.Array) -> pa.Array:
     if len(decimals) and digits_lost(decimals)[0].any():
         return decimals
     return decimals.cast(pa.float64(), safe=False)

@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from keras_mmil.records import arrow
-from keras_mmil.records.exact import WIDE
-from keras_mmil.records.opening import DAMAGES, TextFile, check_packing, largest_record, unpacked
+from keras_mmil.records.files import DAMAGES, TextFile, check_packing, largest_record, unpacked
 
-__all__ = ["columns", "table", "texts", "typed"]
+__all__ = ["columns", "texts", "typed"]
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 2**16  # bytes in which separators are looked for
@@ -29,21 +28,16 @@ _BIT = "^(true|True|TRUE|false|False|FALSE|0|1)$"
 _TIME = "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
 _END = r"(POINT[0-9]*)?|POINT[0-9]+)([eE][+-]?[0-9]+)?|(?i:[+-]?inf(inity)?))$"
 _NUMBER = "^([+-]?([0-9]+" + _END
-_NUMBER_AS_WRITTEN = "^([+-]?((0|[1-9][0-9]*)" + _END  # without zeros in front, as of 007
+_NUMBER_AS_WRITTEN = "^([+-]?((0|[1-9][0-9]*)" + _END  # without leading zeros, as in 007
 _INTEGER = "^[+-]?[0-9]+$"
 _WITH_COMMA = "^[+-]?[0-9]+,[0-9]+$"
 _THOUSANDS = "^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
 
 
-def table(path: Path) -> pa.Table:
-    """The rows of one file: see `texts` and `typed`."""
-    return typed([texts(path)], [path])
-
-
 def texts(path: Path) -> pa.Table:
     """The rows of a file, whose first line names the columns, all as texts.
 
-    Columns are separated by commas, or what else the first lines show, in .tsv by tabs.
+    The separator is the comma, or another one that the first lines show; in .tsv the tab.
 
     Raises:
         ValueError: if the file is damaged or not in UTF-8 or UTF-16, names a column twice, or has
@@ -55,36 +49,32 @@ def texts(path: Path) -> pa.Table:
     try:
         content, sample = _content(path)
     except DAMAGES as error:
-        raise ValueError(f"Expected a whole file of CSV. Received: {path}: {error}") from error
+        raise ValueError(f"Expected a complete CSV file. Received: {path}: {error}") from error
     names, separator, n_skipped = _header(sample, path)
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise ValueError(f"Expected columns of different names. Received: {twice} twice in {path}")
     try:
-        found, n_empty = _read(content, separator, names, n_skipped)
+        table, n_empty = _read(content, separator, names, n_skipped)
     except (*DAMAGES, pa.ArrowInvalid) as error:
         detail = _first_bad_row(path, separator, names) or f"Expected CSV. Received: {error}"
         raise ValueError(f"{detail} of {path}") from error
     if n_empty:
-        warnings.warn(f"{n_empty} empty lines of {path} are left out.", stacklevel=2)
-    return found
+        warnings.warn(f"{n_empty} empty lines in {path} are skipped.", stacklevel=2)
+    return table
 
 
 def columns(path: Path) -> list[str]:
-    """The names of the columns of a file.
-
-    Raises:
-        ValueError: if it is empty or damaged.
-    """
+    """The names of the columns of a file; ValueError if it is empty or damaged."""
     try:
         with TextFile(path) as file:
             sample = file.read(_SAMPLE).decode(errors="replace")
     except DAMAGES as error:
-        raise ValueError(f"Expected a whole file of CSV. Received: {path}: {error}") from error
+        raise ValueError(f"Expected a complete CSV file. Received: {path}: {error}") from error
     return _header(sample, path)[0]
 
 
 def _header(sample: str, path: Path) -> tuple[list[str], str, int]:
-    """The names of columns, what separates them, and how many empty lines are above them."""
+    """The names of columns, the separator, and the number of empty lines above them."""
     lines = _LINE.findall(sample)
     n_skipped = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
     separator = "\t" if unpacked(path).suffix == ".tsv" else _separator(lines[n_skipped:])
@@ -95,7 +85,7 @@ def _header(sample: str, path: Path) -> tuple[list[str], str, int]:
 
 
 def _content(path: Path) -> tuple[str | pa.Buffer, str]:
-    """What is to be read: the path of a plain file, else its content; and how it begins."""
+    """What Arrow reads: the path of a plain file, else its content; and the first lines."""
     with TextFile(path) as file:
         first = file.read(_SAMPLE)
         more = file.read(_SAMPLE)
@@ -113,13 +103,13 @@ def _content(path: Path) -> tuple[str | pa.Buffer, str]:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """What separates the columns: it is in the first line, and as often in all others."""
-    found = {}
+    """The separator: it is in the first line, and equally often in all others."""
+    regular, in_header = [], []
     for each in _SEPARATORS:
-        rows = [row for row in csv.reader(lines, delimiter=each) if row]
-        found[each] = (len({len(row) for row in rows}) == 1, len(rows[0]) if rows else 0)
-    regular = [each for each in _SEPARATORS if found[each][0] and found[each][1] > 1]
-    in_header = [each for each in _SEPARATORS if found[each][1] > 1]
+        sizes = [len(row) for row in csv.reader(lines, delimiter=each) if row]
+        if sizes and sizes[0] > 1:
+            in_header.append(each)
+            regular += [each] * (len(set(sizes)) == 1)
     return (regular or in_header or [","])[0]
 
 
@@ -151,16 +141,16 @@ def _read(
                 raise
         return read(ignore_empty_lines, largest_record())
 
-    found = read(ignore_empty_lines=False)
-    is_empty = functools.reduce(pc.and_, (pc.is_null(column) for column in found.columns))
+    table = read(ignore_empty_lines=False)
+    is_empty = functools.reduce(pc.and_, (pc.is_null(column) for column in table.columns))
     if not pc.any(is_empty, min_count=0).as_py():
-        return found, n_skipped
-    whole = read(ignore_empty_lines=True)  # without lines that are empty, rather than their cells
-    return whole, n_skipped + len(found) - len(whole)
+        return table, n_skipped
+    filled = read(ignore_empty_lines=True)  # without empty lines, but with rows of empty cells
+    return filled, n_skipped + len(table) - len(filled)
 
 
 def _first_bad_row(path: Path, separator: str, names: Sequence[str]) -> str:
-    """Which row has more or fewer cells than there are columns, "" if none has."""
+    """The first row with more or fewer cells than there are columns; "" for none."""
     try:
         with TextFile(path) as file:
             reader = csv.reader(_lines(file), delimiter=separator)
@@ -171,15 +161,15 @@ def _first_bad_row(path: Path, separator: str, names: Sequence[str]) -> str:
                         f"{reader.line_num}"
                     )
     except (*DAMAGES, csv.Error):
-        pass  # then Arrow's own message says what is wrong
+        pass  # Arrow's own message is better
     return ""
 
 
 def _lines(file: TextFile) -> Iterator[str]:
     rest = b""
     while part := file.read(_CHUNK):
-        *whole, rest = (rest + part).split(b"\n")
-        yield from (line.decode(errors="replace") + "\n" for line in whole)
+        *complete, rest = (rest + part).split(b"\n")
+        yield from (line.decode(errors="replace") + "\n" for line in complete)
     yield rest.decode(errors="replace")
 
 
@@ -191,17 +181,17 @@ def typed(
 ) -> pa.Table:
     """Tables of texts as one table of numbers, booleans, times and texts.
 
-    An empty cell is missing. Whole numbers with zeros in front, as of 007, are texts.
+    An empty cell is missing. Whole numbers with leading zeros, such as 007, are texts.
 
     Args:
         tables: of texts, which are joined.
         paths: of their files.
-        types: what columns are, by name: "number", "boolean", "text" or "time". Other columns
-            are what all of their cells are.
-        decimal: what separates decimals, "." or ","; None to find out.
+        types: of columns, by name: "number", "boolean", "text" or "time". The cells decide on the
+            types of the others.
+        decimal: the decimal separator, "." or ","; None to find out.
 
     Raises:
-        ValueError: if it cannot be told what commas are in numbers.
+        ValueError: if the meaning of commas in numbers is unclear.
 
     Warns:
         UserWarning: if commas are read as decimal points.
@@ -218,29 +208,29 @@ def typed(
 
 
 def _decimal(columns: Mapping[str, pa.Array], paths: Sequence[Path]) -> str:
-    """What separates decimals: a comma only where that is sure."""
+    """The decimal separator: a comma only where that is sure."""
     with_commas, is_sure = [], False
     for name, column in columns.items():
-        found = _values(column)
-        if not len(found) or not _all(found, f"{_WITH_COMMA}|{_INTEGER}|{_THOUSANDS}"):
-            if _all(found, _pattern(_NUMBER, ".")) and _any(found, r"\."):
+        cells = _values(column)
+        if not len(cells) or not _all(cells, f"{_WITH_COMMA}|{_INTEGER}|{_THOUSANDS}"):
+            if _all(cells, _pattern(_NUMBER, ".")) and _any(cells, r"\."):
                 return "."
             continue
-        if _any(found, ","):
+        if _any(cells, ","):
             with_commas.append(name)
-            is_sure = is_sure or not _all(found, f"{_THOUSANDS}|{_INTEGER}")
+            is_sure = is_sure or not _all(cells, f"{_THOUSANDS}|{_INTEGER}")
     if not with_commas:
         return "."
     where = f"{paths[0]}" + (" …" if len(paths) > 1 else "")
     if not is_sure:
         raise ValueError(
-            "Expected to be told whether commas are decimal points: give decimal=',' or "
-            f"decimal='.' (then they separate thousands), see `keras_mmil.records.Files`. "
+            "Expected decimal=',' or decimal='.' (then commas separate thousands), see "
+            "`keras_mmil.records.Files`, as it is unclear what commas mean. "
             f"Received: {with_commas} of {where}"
         )
     warnings.warn(
-        f"Commas in {with_commas} of {where} are read as decimal points; decimal='.' leaves them "
-        "texts: see `keras_mmil.records.Files`.",
+        f"Commas in {with_commas} of {where} are read as decimal points; decimal='.' keeps "
+        "them as texts: see `keras_mmil.records.Files`.",
         stacklevel=2,
     )
     return ","
@@ -255,9 +245,9 @@ def _pattern(pattern: str, decimal: str) -> str:
 
 
 def _values(column: pa.Array) -> pa.Array:
-    """The cells that are not missing, wherever numbers are expected, without blanks around them."""
-    found = pc.utf8_trim_whitespace(column.drop_null())
-    return found.filter(pc.invert(pc.is_in(found, pa.array(_MISSING))))
+    """The cells that are not missing if numbers are expected, without blanks around them."""
+    cells = pc.utf8_trim_whitespace(column.drop_null())
+    return cells.filter(pc.invert(pc.is_in(cells, pa.array(_MISSING))))
 
 
 def _all(values: pa.Array, pattern: str) -> bool:
@@ -269,14 +259,14 @@ def _any(values: pa.Array, pattern: str) -> bool:
 
 
 def _converted(column: pa.Array, wanted: str | None, decimal: str) -> pa.Array:
-    """A column of texts as what it is, or of values of several types where some are not wanted."""
-    found = _values(column)
+    """A column of texts as the wanted type, mixed with others where cells have another type."""
     if wanted is None:
-        if not len(found):
+        present = _values(column)
+        if not len(present):
             return pa.nulls(len(column))
-        if _all(found, _BOOLEAN) or _all(found, _pattern(_NUMBER_AS_WRITTEN, decimal)):
+        if _all(present, _BOOLEAN) or _all(present, _pattern(_NUMBER_AS_WRITTEN, decimal)):
             return _converted(column, "number", decimal)
-        if _all(found, _TIME):
+        if _all(present, _TIME):
             moments = pc.binary_join_element_wise("1970-01-01", _trimmed(column), " ")
             return moments.cast(pa.timestamp("s")).cast(pa.time32("s"))
         return column
@@ -307,7 +297,7 @@ def _trimmed(column: pa.Array) -> pa.Array:
 def _numbers(cells: pa.Array, decimal: str) -> pa.Array:
     cells = pc.utf8_ltrim(pc.replace_substring(cells, decimal, "."), "+")
     if _all(cells, _INTEGER):
-        for type_ in (pa.int64(), WIDE):
+        for type_ in (pa.int64(), arrow.WIDE):
             try:
                 return cells.cast(type_)
             except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Schemas as JSON, and back, where nothing is believed unchecked."""
+"""Schemas as JSON, and back; everything that is read is checked."""
 
 import json
 import math
@@ -9,9 +9,10 @@ from typing import Any
 
 from keras_mmil._support.atomic import write_json
 from keras_mmil._support.types import PathLike
-from keras_mmil.records import forms, statistics
+from keras_mmil.records import profiling
 from keras_mmil.records.linking import Links
-from keras_mmil.records.statistics import Bags, ByKey, Observed, Reading, Records, Seen, Values
+from keras_mmil.records.profiling import Bags, ByKey, FieldProfile, Reading, Records, Seen, Values
+from keras_mmil.records.scalars import FORMS
 
 __all__ = ["read", "write"]
 
@@ -21,21 +22,17 @@ _COUNTS = ("n_integers", "n_wide", "n_words")
 
 
 def write(
-    path: PathLike, observed: Observed, choices: Mapping[str, str], links: Links | None
+    path: PathLike, profile: FieldProfile, choices: Mapping[str, str], links: Links | None
 ) -> None:
-    """Write what was seen, what was chosen, and how tables are linked, to a file."""
+    """Write a profile, the choices of kinds, and how tables are linked, to a file."""
     content: dict[str, Any] = {"format": _FORMAT, "choices": dict(choices)}
     if links is not None:
         content["tables"] = asdict(links)
-    write_json(Path(path), content | {"records": _encode(observed)})
+    write_json(Path(path), content | {"records": _encode(profile)})
 
 
-def read(path: PathLike) -> tuple[Observed, dict[str, str], Links | None]:
-    """Read what `write` wrote.
-
-    Raises:
-        ValueError: if the file holds something else; it says where.
-    """
+def read(path: PathLike) -> tuple[FieldProfile, dict[str, str], Links | None]:
+    """Read what `write` wrote; ValueError, with the place, if the file holds something else."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         _expect(isinstance(content, dict), "format", content)
@@ -74,11 +71,11 @@ def _wrong(where: str, received: object) -> ValueError:
     return ValueError(f"{where}={shown if len(shown) < 80 else f'{shown[:80]}…'}")
 
 
-def _encode(observed: Observed) -> dict[str, Any]:
-    content: dict[str, Any] = {"count": observed.count}
-    if observed.key:
-        content["key"] = observed.key
-    return content | {type_: _encoded(type_, seen) for type_, seen in observed.by_type.items()}
+def _encode(profile: FieldProfile) -> dict[str, Any]:
+    content: dict[str, Any] = {"count": profile.count}
+    if profile.key:
+        content["key"] = profile.key
+    return content | {type_: _encoded(type_, seen) for type_, seen in profile.by_type.items()}
 
 
 def _encoded(type_: str, seen: Seen) -> dict[str, Any]:
@@ -106,12 +103,12 @@ def _encoded(type_: str, seen: Seen) -> dict[str, Any]:
 
 
 def _encoded_reading(form: str, reading: Reading) -> dict[str, Any]:
-    content = {"values": _encoded(forms.FORMS[form], reading.values), "example": reading.example}
+    content = {"values": _encoded(FORMS[form], reading.values), "example": reading.example}
     others = reading.others
     return content if others is None else content | {"others": [[x, n] for x, n in others.items()]}
 
 
-def _decode(content: Any, where: str) -> Observed:
+def _decode(content: Any, where: str) -> FieldProfile:
     _expect(isinstance(content, dict), where, content)
     by_type = {
         type_: _decoded(type_, part, f"{where}.{type_}")
@@ -120,13 +117,13 @@ def _decode(content: Any, where: str) -> Observed:
     }
     key = content.get("key", "")
     _expect(isinstance(key, str), f"{where}.key", key)
-    observed = Observed(_count(content, where), by_type, key)
-    _expect(observed.n_present <= observed.count, f"{where}.count", observed.count)
-    return observed
+    profile = FieldProfile(_count(content, where), by_type, key)
+    _expect(profile.n_present <= profile.count, f"{where}.count", profile.count)
+    return profile
 
 
 def _decoded(type_: str, content: Any, where: str) -> Seen:
-    _expect(type_ in statistics.TYPES and isinstance(content, dict), where, content)
+    _expect(type_ in profiling.TYPES and isinstance(content, dict), where, content)
     if type_ not in ("record", "bag"):
         return _values(type_, content, where)
     count = _count(content, where, least=1)
@@ -139,7 +136,7 @@ def _decoded(type_: str, content: Any, where: str) -> Seen:
         return Records(count, {}, ByKey(keys, each))
     fields = content.get("fields")
     _expect(isinstance(fields, dict), f"{where}.fields", fields)
-    _expect(len(fields) <= statistics.MAX_FIELDS, f"{where}.fields", list(fields))
+    _expect(len(fields) <= profiling.MAX_FIELDS, f"{where}.fields", list(fields))
     parts = {name: _decode(part, f"{where}.fields.{name}") for name, part in fields.items()}
     for name, part in parts.items():
         _expect(part.count == count, f"{where}.fields.{name}.count", part.count)
@@ -157,9 +154,9 @@ def _bags(content: dict[str, Any], count: int, where: str) -> Bags:
     _expect(len(parts) in (0, lengths.largest), f"{where}.positions", len(parts))
     positions = tuple(_decode(x, f"{where}.positions[{i}]") for i, x in enumerate(parts))
     for i, each in enumerate(positions):
-        found = f"{where}.positions[{i}]"
-        _expect(each.count * len(positions) == members.count, f"{found}.count", each.count)
-        _expect(each.by_type.keys() <= members.by_type.keys(), found, list(each.by_type))
+        here = f"{where}.positions[{i}]"
+        _expect(each.count * len(positions) == members.count, f"{here}.count", each.count)
+        _expect(each.by_type.keys() <= members.by_type.keys(), here, list(each.by_type))
     is_fixed = content.get("is_fixed", False)
     _expect(isinstance(is_fixed, bool), f"{where}.is_fixed", is_fixed)
     return Bags(lengths, members, positions, is_fixed)
@@ -179,21 +176,21 @@ def _values(type_: str, content: Any, where: str, least: int = 1) -> Values:
         _expect(_is_value("number", figures[name]), f"{where}.{name}", figures[name])
     if "values" not in content:
         smallest, largest = content.get("smallest"), content.get("largest")
-        are_some = isinstance(smallest, list) and 0 < len(smallest) <= statistics.N_SMALLEST
+        are_some = isinstance(smallest, list) and 0 < len(smallest) <= profiling.N_SMALLEST
         _expect(are_some, f"{where}.smallest", smallest)
         _expect(all(_is_value(type_, x) for x in smallest), f"{where}.smallest", smallest)
         _expect(_is_value(type_, largest), f"{where}.largest", largest)
         readings = {
             form: _reading(form, content[form], count, f"{where}.{form}")
-            for form in forms.FORMS
+            for form in FORMS
             if form in content and type_ == "text"
         }
         return Values(count, None, tuple(smallest), largest, **figures, readings=readings)
     counts = _counts(type_, content["values"], f"{where}.values")
-    _expect(len(counts) <= statistics.MAX_VALUES, f"{where}.values", f"{len(counts)} values")
+    _expect(len(counts) <= profiling.MAX_VALUES, f"{where}.values", f"{len(counts)} values")
     _expect(sum(counts.values()) == count, f"{where}.count", count)
     in_order = sorted(counts)
-    smallest = tuple(in_order[: statistics.N_SMALLEST])
+    smallest = tuple(in_order[: profiling.N_SMALLEST])
     return Values(count, counts, smallest, in_order[-1] if in_order else None, **figures)
 
 
@@ -210,13 +207,13 @@ def _counts(type_: str, pairs: Any, where: str) -> dict[Any, int]:
 
 def _reading(form: str, content: Any, count: int, where: str) -> Reading:
     _expect(isinstance(content, dict), where, content)
-    values = _values(forms.FORMS[form], content.get("values"), f"{where}.values")
+    values = _values(FORMS[form], content.get("values"), f"{where}.values")
     example, others = content.get("example"), None
     _expect(isinstance(example, str), f"{where}.example", example)
     _expect(values.count <= count, f"{where}.values.count", values.count)
     if "others" in content:
         others = _counts("text", content["others"], f"{where}.others")
-        _expect(len(others) <= statistics.MAX_OTHERS, f"{where}.others", f"{len(others)} texts")
+        _expect(len(others) <= profiling.MAX_OTHERS, f"{where}.others", f"{len(others)} texts")
         _expect(values.count + sum(others.values()) == count, f"{where}.others", others)
         _expect(example == min(others, default=""), f"{where}.example", example)
     return Reading(values, others, example)

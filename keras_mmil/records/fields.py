@@ -1,4 +1,4 @@
-"""The parts of records with what they are taken for: a tree, made of what was seen."""
+"""The parts of records with what they are taken for: a tree, made of a profile."""
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,11 +10,30 @@ from keras_mmil._support.numbers import number_text, time_text
 from keras_mmil.records import kinds, paths
 from keras_mmil.records.kinds import Decision
 from keras_mmil.records.paths import alternative, child, item, position
-from keras_mmil.records.statistics import Bags, Observed, Records, Scalar, Seen, Values
+from keras_mmil.records.profiling import (
+    MAX_FIELDS,
+    TYPES,
+    Bags,
+    FieldProfile,
+    Records,
+    Scalar,
+    Seen,
+    Values,
+)
+from keras_mmil.records.scalars import DIGITS, EPOCHS
 
-__all__ = ["KEY", "Field", "scalar_types", "tree", "walk"]
+__all__ = [
+    "Field",
+    "applicable",
+    "by_choice",
+    "by_path",
+    "check_choices",
+    "scalar_types",
+    "tree",
+    "walk",
+]
 
-KEY = "key"  # of the field that holds the keys of a bag by key
+_KEY = "key"  # the name of the keys of a bag by key
 _N_SHOWN = 3
 _LARGE = 1e30  # number, near the end of float32
 _WIDEST = 24  # characters of an example
@@ -27,21 +46,21 @@ class Field:
 
     Attributes:
         path: such as `orders.items.price`.
-        name: of the field in its record; empty for members of a bag, and for alternatives.
+        name: of the field in its record; empty for members of a bag.
         kind: "number", "category", "boolean", "text", "time", "record", "vector" or "bag"; or why
             it is left out: "constant", "identifier", "empty" (nothing was ever there) or "dropped".
-        why: what the kind was chosen for.
-        type: that of the values it is of, one of `statistics.TYPES`; empty if there were none.
+        why: the reason for the kind.
+        type: of its values: "number", "boolean", "text", "time", "record" or "bag"; empty if there
+            are none.
         share_missing: share of the places that hold no such value.
         seen: statistics of the values, None if there were none.
         parts: the fields of a record; the positions of a vector, fields named "[0]", "[1]" and so
-            on; or the members of a bag, several `Field`s if they are of several types. A bag by key
-            has the keys as a further one, and the values.
-        is_keyed: whether it is a bag of which the data hold records, with a key for each member.
+            on; or the members of a bag, one `Field` for each type. A bag by key has its keys, too.
+        is_map: whether it is a bag by key: in the data a record, with a key for each member.
         chosen_at: the path at which its kind is chosen: `bag[]` of records in a bag, else its own.
-        form: the form in which its texts are read, as numbers, booleans or times, or `kinds.DIGITS`
-            or one of `kinds.EPOCHS`, of integers; else empty: see `kinds.Decision`.
-        texts: statistics of the texts that are there besides, and read as values of the type.
+        form: how its texts, or integers, are read as numbers, booleans or times, such as
+            "thousands"; else empty.
+        texts: statistics of the texts beside its values, which are read as such values.
     """
 
     path: str
@@ -52,7 +71,7 @@ class Field:
     share_missing: float
     seen: Seen | None
     parts: tuple["Field", ...] = ()
-    is_keyed: bool = False
+    is_map: bool = False
     chosen_at: str = ""
     form: str = ""
     texts: Values | None = None
@@ -67,12 +86,12 @@ class Field:
         """Statistics of the values as they are read, such as of numbers where they are texts."""
         if not isinstance(self.seen, Values):
             return None
-        if self.form == kinds.DIGITS:
+        if self.form == DIGITS:
             counts = self.seen.counts
             as_texts = None if counts is None else {str(x): n for x, n in counts.items()}
             return replace(self.seen, counts=as_texts)
-        if self.form in kinds.EPOCHS:
-            return _as_seconds(self.seen, kinds.EPOCHS[self.form])
+        if self.form in EPOCHS:
+            return _as_seconds(self.seen, EPOCHS[self.form])
         read = [self.seen] if self.type != "text" or not self.form else []
         texts = self.texts or self.seen
         if self.form in texts.as_forms:
@@ -93,12 +112,12 @@ class Field:
 
     @property
     def has_fields(self) -> bool:
-        """Whether its parts are fields beside each other: it is a record, or a vector."""
+        """Whether it is a record or a vector, whose parts are fields side by side."""
         return self.kind in ("record", "vector")
 
     @property
     def is_read(self) -> bool:
-        """Whether tensors come of it: of a bag in any case, of a record if it has such parts."""
+        """Whether it gives tensors: every bag does, a record if one of its parts does."""
         if self.has_fields:
             return any(part.is_read for part in self.parts)
         return not self.is_left_out
@@ -112,7 +131,7 @@ class Field:
 
     @property
     def n_distinct(self) -> int | None:
-        """Number of distinct values; None if they are not values, or too many to be counted."""
+        """Number of distinct values; None if they are not scalars, or too many to be counted."""
         return self.seen.n_distinct if isinstance(self.seen, Values) else None
 
     @property
@@ -128,9 +147,9 @@ class Field:
         if counts is not None:
             order = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
             values = [value for value, _ in order[:_N_SHOWN]]
-        if self.type == "time" or self.form in kinds.EPOCHS:
-            values = [_as_time(value / kinds.EPOCHS.get(self.form, 1)) for value in values]
-        return ", ".join(map(_shown, values))
+        if self.type == "time" or self.form in EPOCHS:
+            values = [_time(value / EPOCHS.get(self.form, 1)) for value in values]
+        return ", ".join(map(_example, values))
 
 
 def _as_seconds(seen: Values, per_second: float) -> Values:
@@ -147,14 +166,29 @@ def _as_seconds(seen: Values, per_second: float) -> Values:
     )
 
 
-def tree(observed: Observed, choices: Mapping[str, str]) -> Field:
+def _time(seconds: float) -> str:
+    if not _EARLIEST <= seconds <= _LATEST:
+        return str(seconds)
+    return time_text(seconds).replace("T", " ")
+
+
+def _example(value: Scalar) -> str:
+    text = str(value)
+    if isinstance(value, float):  # what is no whole number in float32, as networks read it
+        is_long = not value.is_integer() and abs(value) < _LARGE
+        text = number_text(float(str(np.float32(value))) if is_long else value)
+    text = " ".join(text.split()) or repr(text)
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+def tree(profile: FieldProfile, choices: Mapping[str, str]) -> Field:
     """The records at the top, with all parts.
 
     Args:
-        observed: what was seen at the top.
-        choices: kinds by path that were chosen by people, or "dropped".
+        profile: of the top.
+        choices: kinds by path, or "dropped", that a user has chosen.
     """
-    seen = observed.by_type.get("record")
+    seen = profile.by_type.get("record")
     if not isinstance(seen, Records):
         seen = Records()
     return Field("", "", "record", "the top", "record", 0.0, seen, _fields(seen, "", choices))
@@ -171,54 +205,62 @@ def walk(field: Field, also_left_out: bool = False) -> Iterator[Field]:
 def _fields(seen: Records, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
     return tuple(
         field
-        for name, observed in seen.fields.items()
-        for field in _place(observed, child(path, name), name, choices)
+        for name, profile in seen.fields.items()
+        for field in _place(profile, child(path, name), name, choices)
     )
 
 
 def _place(
-    observed: Observed,
+    profile: FieldProfile,
     path: str,
     name: str,
     choices: Mapping[str, str],
     path_of_records: str | None = None,
 ) -> Iterator[Field]:
-    """What is at one place: a `Field` for each type of value that was seen there."""
-    if not observed.by_type:
+    """The fields of one place: a `Field` for each type of value that was seen there."""
+    if not profile.by_type:
         kind, why = choices.get(path, "empty"), "nothing was ever there"
         yield Field(path, name, kind, why, "", 1.0, None, chosen_at=path)
-    together = _together(observed, path, name, choices)
+    together = _together(profile, path, name, choices)
     if together is not None:
         yield together
         return
-    for type_, seen in observed.by_type.items():
-        is_only = len(observed.by_type) == 1
+    for type_, seen in profile.by_type.items():
+        is_only = len(profile.by_type) == 1
         here = path if is_only else alternative(path, type_)
         inner = here if path_of_records is None else path_of_records
-        decision, parts, is_keyed = _decided(observed, seen, here, type_, name, choices, inner)
+        is_map, parts = False, tuple[Field, ...]()
+        if isinstance(seen, Values):
+            decision = kinds.decide(name, type_, seen, seen.count == profile.count)
+        elif isinstance(seen, Bags):
+            decision, parts = _lists(seen, here, choices)
+        else:
+            decision, parts, is_map = _records(seen, here, choices, inner)
         kind, why, form = decision
-        if observed.key:
-            kind, why, form = "identifier", f"key {observed.key}", ""
+        if profile.key:
+            kind, why, form = "identifier", f"key {profile.key}", ""
         elif not is_only:
-            why += f"; {seen.count / observed.n_present * 100:.0f} % of what is there are {type_}s"
+            why += f"; {seen.count / profile.n_present * 100:.0f} % of what is there are {type_}s"
         chosen = choices.get(here, "dropped" if choices.get(path) == "dropped" else None)
         if chosen:
             kind, why = chosen, "chosen"
             form = kinds.form_chosen(kind, type_, seen) if isinstance(seen, Values) else ""
-        shown = inner if type_ == "record" and not is_keyed else here
-        field = Field(shown, name, kind, why, type_, 0.0, seen, parts, is_keyed, here, form)
-        yield _with_missing(field, observed)
+        own = inner if type_ == "record" and not is_map else here
+        field = Field(own, name, kind, why, type_, 0.0, seen, parts, is_map, here, form)
+        yield _with_missing(field, profile)
 
 
-def _together(observed: Observed, path: str, name: str, choices: Mapping[str, str]) -> Field | None:
+def _together(
+    profile: FieldProfile, path: str, name: str, choices: Mapping[str, str]
+) -> Field | None:
     """Values of a type with texts that are read as such; None where they are parts of their own."""
-    texts = observed.by_type.get("text")
-    types = [type_ for type_ in observed.by_type if type_ != "text"]
-    if not isinstance(texts, Values) or len(types) != 1 or observed.key:
+    texts = profile.by_type.get("text")
+    types = [type_ for type_ in profile.by_type if type_ != "text"]
+    if not isinstance(texts, Values) or len(types) != 1 or profile.key:
         return None
     (type_,) = types
-    seen, chosen = observed.by_type[type_], choices.get(path)
-    is_apart = any(alternative(path, each) in choices for each in observed.by_type)
+    seen, chosen = profile.by_type[type_], choices.get(path)
+    is_apart = any(alternative(path, each) in choices for each in profile.by_type)
     if not isinstance(seen, Values) or is_apart:
         return None
     decision = kinds.with_texts(name, type_, seen, texts)
@@ -229,88 +271,136 @@ def _together(observed: Observed, path: str, name: str, choices: Mapping[str, st
         return None
     kind, why, form = decision
     field = Field(path, name, kind, why, type_, 0.0, seen, chosen_at=path, form=form, texts=texts)
-    return _with_missing(field, observed)
+    return _with_missing(field, profile)
 
 
-def _with_missing(field: Field, observed: Observed) -> Field:
+def _with_missing(field: Field, profile: FieldProfile) -> Field:
     """A part at a place, with the share of what is missing there."""
     seen = field.values or field.seen
     count = 0 if seen is None else seen.count
-    return replace(field, share_missing=1 - count / observed.count)
+    return replace(field, share_missing=1 - count / profile.count)
 
 
-def _decided(
-    observed: Observed,
-    seen: Seen,
-    path: str,
-    type_: str,
-    name: str,
-    choices: Mapping[str, str],
-    path_of_records: str,
+def _lists(seen: Bags, path: str, choices: Mapping[str, str]) -> tuple[Decision, tuple[Field, ...]]:
+    """What lists are taken for, and their positions or members."""
+    decision, inner = kinds.of_lists(seen), item(path)
+    types = seen.members.by_type
+    if decision.kind == "vector" and (
+        inner in choices or any(alternative(inner, type_) in choices for type_ in types)
+    ):
+        decision = Decision("bag", "by the choice of a kind for its members")
+    if not _is_taken_for("vector", decision, path, choices):
+        return decision, _members(seen.members, path, choices)
+    return decision, tuple(
+        field
+        for i, profile in enumerate(seen.positions)
+        for field in _place(profile, position(path, i), position("", i), choices)
+    )
+
+
+def _records(
+    seen: Records, path: str, choices: Mapping[str, str], path_of_records: str
 ) -> tuple[Decision, tuple[Field, ...], bool]:
-    """What values of one type are taken for, the parts in them, and whether they are by key."""
-    if isinstance(seen, Values):
-        return kinds.decide(name, type_, seen, seen.count == observed.count), (), False
-    if isinstance(seen, Bags):
-        decision = kinds.of_lists(seen)
-        if decision.kind == "vector" and _chosen_in(seen.members, item(path), choices):
-            decision = Decision("bag", "by the choice of a kind for its members")
-        kind = choices.get(path, decision.kind)
-        if kind == "vector" or (kind == "dropped" and decision.kind == "vector"):
-            return decision, _positions(seen, path, choices), False
-        return decision, _members(seen.members, path, choices), False
-    decision = kinds.is_keyed(seen)
-    kind = choices.get(path, decision.kind)
-    if kind == "record" or (kind == "dropped" and decision.kind == "record"):
+    """What records are taken for, their fields or members, and whether they are a bag by key."""
+    decision = kinds.of_records(seen)
+    if _is_taken_for("record", decision, path, choices):
         return decision, _fields(seen, path_of_records, choices), False
     entries = seen.entries()
     parts = _members(entries.each, path, choices)
     taken = {part.name for member in parts for part in (member, *member.parts)}
-    key = KEY
+    key = _KEY
     while key in taken:
         key = f"_{key}"
-    keys = Observed(entries.keys.count, {"text": entries.keys} if entries.keys.count else {})
+    of_keys = {"text": entries.keys} if entries.keys.count else {}
+    keys = FieldProfile(entries.keys.count, dict(of_keys))
     return decision, (*_place(keys, child(path, key), key, choices), *parts), True
 
 
-def _members(observed: Observed, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
-    """What the members of a bag are; records among them have its own path."""
-    return tuple(_place(observed, item(path), "", choices, path_of_records=path))
+def _is_taken_for(kind: str, decision: Decision, path: str, choices: Mapping[str, str]) -> bool:
+    chosen = choices.get(path, decision.kind)
+    return chosen == kind or (chosen == "dropped" and decision.kind == kind)
 
 
-def _positions(seen: Bags, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
-    return tuple(
-        field
-        for i, observed in enumerate(seen.positions)
-        for field in _place(observed, position(path, i), position("", i), choices)
-    )
-
-
-def _chosen_in(members: Observed, path: str, choices: Mapping[str, str]) -> bool:
-    """Whether a kind was chosen for members of a bag."""
-    return path in choices or any(alternative(path, type_) in choices for type_ in members.by_type)
-
-
-def _as_time(seconds: float) -> str:
-    """A time as people write it."""
-    if not _EARLIEST <= seconds <= _LATEST:
-        return str(seconds)
-    return time_text(seconds).replace("T", " ")
-
-
-def _shown(value: Scalar) -> str:
-    text = str(value)
-    if isinstance(value, float):  # what is no whole number in float32, as networks read it
-        is_long = not value.is_integer() and abs(value) < _LARGE
-        text = number_text(float(str(np.float32(value))) if is_long else value)
-    text = " ".join(text.split()) or repr(text)
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+def _members(profile: FieldProfile, path: str, choices: Mapping[str, str]) -> tuple[Field, ...]:
+    """The members of a bag; records among them have its own path."""
+    return tuple(_place(profile, item(path), "", choices, path_of_records=path))
 
 
 def scalar_types(fields: Iterable[Field]) -> dict[str, str]:
-    """The types of the values of some fields by their names, where they are of one type only."""
+    """The types of the scalars of some fields by name, where there is only one type."""
     of_name: dict[str, set[str]] = {}
     for each in fields:
         of_name.setdefault(each.name, set()).add(each.type)
     single = {name: types.pop() for name, types in of_name.items() if len(types) == 1}
     return {name: type_ for name, type_ in single.items() if type_ not in ("", "record", "bag")}
+
+
+def by_path(root: Field, also_left_out: bool = False) -> dict[str, Field]:
+    """The parts of records by path; those in left-out ones only on request."""
+    parts: dict[str, Field] = {}
+    for field in walk(root, also_left_out):
+        parts.setdefault(field.path, field)  # records in a bag have the bag's path
+    del parts[""]
+    return parts
+
+
+def by_choice(root: Field, also_left_out: bool = False) -> dict[str, Field]:
+    """Same as `by_path`, with records in bags also by `chosen_at`: `orders[]`."""
+    parts = by_path(root, also_left_out)
+    for field in walk(root, also_left_out):
+        if field.chosen_at:
+            parts.setdefault(field.chosen_at, field)
+    return parts
+
+
+def applicable(profile: FieldProfile, choices: Mapping[str, str]) -> dict[str, str]:
+    """The choices for parts that the records have."""
+    parts = by_choice(tree(profile, choices), also_left_out=True)
+    return {
+        path: kind
+        for path, kind in choices.items()
+        if path in parts or (kind == "dropped" and _types_at(path, parts))
+    }
+
+
+def check_choices(profile: FieldProfile, choices: Mapping[str, str]) -> None:
+    """Raise ValueError where records cannot be read, or cannot be of the kinds that were chosen."""
+    top = profile.by_type.get("record")
+    if isinstance(top, Records) and top.by_key is not None:
+        raise ValueError(
+            f"Expected at most {MAX_FIELDS} fields of the records at the top. Received: more. "
+            "Leave some out, or put those that are alike into one field: a list, or an object, "
+            "which is a bag by key"
+        )
+    if not choices:
+        return
+    parts = by_choice(tree(profile, choices), also_left_out=True)
+    for path, kind in choices.items():
+        types = _types_at(path, parts)
+        if types and kind == "dropped":
+            continue
+        if path not in parts:
+            what = f"{' and '.join(types)} values" if types else "nothing"
+            raise ValueError(f"Expected {kind} at {path!r}, as chosen. Received: {what} there")
+        allowed = _allowed(parts[path])
+        if kind not in allowed:
+            raise ValueError(
+                f"Expected one of these kinds for {path!r}: {', '.join(allowed)}. "
+                f"Received: {kind!r}"
+            )
+
+
+def _types_at(path: str, parts: Mapping[str, Field]) -> list[str]:
+    """The types of the values at a path, where they are of several."""
+    return [type_ for type_ in TYPES if alternative(path, type_) in parts]
+
+
+def _allowed(field: Field) -> tuple[str, ...]:
+    """The kinds that may be chosen for a part."""
+    if isinstance(field.seen, Values):
+        return (*kinds.possible(field.type, field.seen, field.texts), "dropped")
+    if isinstance(field.seen, Records):
+        return ("bag", *(["record"] if field.seen.by_key is None else []), "dropped")
+    if isinstance(field.seen, Bags):
+        return ("bag", *(["vector"] if field.seen.positions else []), "dropped")
+    return ("dropped",)

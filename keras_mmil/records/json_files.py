@@ -11,30 +11,24 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.records import arrow
-from keras_mmil.records.exact import beyond_int64
-from keras_mmil.records.opening import (
-    DAMAGES,
-    LIMIT,
-    TextFile,
-    largest_record,
-    most_values,
-)
-from keras_mmil.records.plain import records_to_arrow
+from keras_mmil.records.files import DAMAGES, LIMIT, TextFile, largest_record, most_values
+from keras_mmil.records.to_arrow import records_to_arrow
 
-__all__ = ["EACH", "document", "lines"]
+__all__ = ["document", "lines"]
 
-EACH = "*"  # the records are the values of an object
+_EACH = "*"  # the records are the values of an object
 
 _BLOCK = 2**24  # bytes
 _CHUNK = 2**20  # characters
 _ROWS = 10_000  # records of a batch that Python reads
 _PIECE = 2**22  # bytes of a batch that Python reads
 _CELLS = 2**23  # objects times different keys, in what is read at once
-_LONG = 10_000  # bytes of a line that is too short to be nested so deeply that Arrow crashes
+_LONG = 10_000  # bytes; shorter lines are not nested so deeply that Arrow crashes
 _STRADDLES = "straddling object"
 _BLANK = " \t\n\r"
 _NEWLINE, _OPEN, _CLOSE, _QUOTE, _COLON, _ESCAPE = map(ord, '\n{}":\\')
@@ -50,27 +44,23 @@ _ENVELOPES = ("data", "records", "results", "rows")
 def lines(path: Path) -> Iterator[tuple[pa.Array, range | Ints]]:
     """The records of a file with one in each line, and the numbers of the lines, from 1.
 
-    Raises:
-        ValueError: if the file is damaged, a line is no JSON, or a record is larger than it may be;
-            it names the line.
-
-    Warns:
-        UserWarning: of empty lines, which are left out.
+    Raises ValueError, which names the line, if the file is damaged, a line is no JSON, or a record
+    is too large. Warns of empty lines, which are left out.
     """
     known = pa.schema([])  # of the columns that Arrow would take for times
     python = _Python(path, "line")
     with TextFile(path) as file:
         for number, block in _line_blocks(file, path):
             for first, piece, is_for_arrow in _pieces(number, block):
-                found = _by_arrow(piece, known) if is_for_arrow else None
-                if found is None:
+                result = _by_arrow(piece, known) if is_for_arrow else None
+                if result is None:
                     yield from python.arrays(_decoded_lines(piece, first, python))
                 else:
-                    records, known = found
+                    records, known = result
                     python.count_empty()
                     yield records, range(first, first + len(records))
     if python.n_empty:
-        warnings.warn(f"{python.n_empty} empty lines of {path} are left out.", stacklevel=2)
+        warnings.warn(f"{python.n_empty} empty lines in {path} are skipped.", stacklevel=2)
 
 
 def _line_blocks(file: TextFile, path: Path) -> Iterator[tuple[int, bytes]]:
@@ -82,7 +72,7 @@ def _line_blocks(file: TextFile, path: Path) -> Iterator[tuple[int, bytes]]:
             chunk = file.read(_BLOCK)
         except DAMAGES as error:
             raise ValueError(
-                f"Expected a whole file of JSON in UTF-8. Received: {path}: {error}, in line "
+                f"Expected a complete JSON file in UTF-8. Received: {path}: {error}, in line "
                 f"{number} or later"
             ) from error
         end = chunk.rfind(b"\n") + 1
@@ -126,16 +116,12 @@ def _n_separators(text: bytes) -> int:
 def _has_too_many_values(text: bytes) -> bool:
     if _n_separators(text) <= most_values():
         return False
-    bare = _TEXT.sub("", text.decode(errors="replace"))  # as those in texts do not count
+    bare = _TEXT.sub("", text.decode(errors="replace"))  # those in texts do not count
     return _n_separators(bare.encode()) > most_values()
 
 
 def _pieces(first: int, block: bytes) -> Iterator[tuple[int, bytes, bool]]:
-    """Parts of a block that are read at once.
-
-    Yields:
-        The number of the first line, the lines, and whether they are for Arrow.
-    """
+    """Splits a block: the number of the first line, the lines, and whether Arrow may read them."""
     is_for_arrow = _is_for_arrow(block) and not _is_wide(block)
     middle = block.find(b"\n", len(block) // 2) + 1
     if is_for_arrow or len(block) <= _PIECE or not 0 < middle < len(block):
@@ -146,12 +132,12 @@ def _pieces(first: int, block: bytes) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def _is_wide(block: bytes) -> bool:
-    """Whether there are so many objects and different keys that columns of them were too large."""
+    """Whether columns for all different keys of all objects would be too large."""
     return block.count(b"{") * _n_keys(block) > _CELLS
 
 
 def _n_keys(block: bytes) -> int:
-    """About how many different keys there are."""
+    """The approximate number of different keys."""
     padded = bytes(8) + block
     x = np.frombuffer(padded, np.uint8)
     quotes = np.flatnonzero(x == _QUOTE)
@@ -179,33 +165,47 @@ def _n_keys(block: bytes) -> int:
 
 
 def _by_arrow(block: bytes, known: pa.Schema) -> tuple[pa.Array, pa.Schema] | None:
-    """The records of some lines, and what is now known of columns of texts that look like times.
+    """The records of some lines, and the columns of texts that look like times.
 
     None if Arrow cannot read them, or has made floats of integers.
     """
     for types in (known, pa.schema([])) if len(known) else (known,):
         try:
-            table, found = _read_block(block, types)
-            if table.num_columns and not beyond_int64(records := _struct_of(table)):
-                return records, found
+            table, with_times = _read_block(block, types)
+            if not table.num_columns:
+                continue
+            batches = [batch.to_struct_array() for batch in table.to_batches()]
+            records = batches[0] if len(batches) == 1 else pa.concat_arrays(batches)
+            if not _may_exceed_int64(records):
+                return records, with_times
         except pa.ArrowMemoryError:
             raise
         except pa.ArrowException:
-            # Not one form, or not that of earlier blocks, or no JSON; or a form that its parser has
-            # not, as of a place where nothing was in the first megabyte.
+            # Types vary, also between blocks; or no JSON; or a type that its parser lacks, such as
+            # records where nothing was in the first megabyte.
             continue
     return None
+
+
+def _may_exceed_int64(array: pa.Array) -> bool:
+    """Whether some floats may have been integers beyond int64, of which Arrow makes floats."""
+    if pa.types.is_struct(array.type):
+        return any(map(_may_exceed_int64, array.flatten()))
+    if pa.types.is_list(array.type):
+        return _may_exceed_int64(array.flatten())
+    if not pa.types.is_floating(array.type):
+        return False
+    return bool(pc.any(pc.greater_equal(pc.abs(array), 2.0**63), min_count=0).as_py())
 
 
 def _is_for_arrow(block: bytes) -> bool:
     """Whether Arrow's parser can be trusted with some lines.
 
-    It crashes where it finds only nulls, or very many levels, and takes several objects in a line.
-    So it gets only lines that begin as objects, of which nothing else follows in the line, and only
-    short ones, or such that are not nested deeply.
+    It crashes on nothing but nulls, and on very many levels, and accepts several objects in a line.
+    So it gets only lines with one object and nothing else, short or not nested deeply.
     """
     try:
-        block.decode()  # it does not check this, either
+        block.decode()  # which it does not check
     except UnicodeDecodeError:
         return False
     x = np.frombuffer(block, np.uint8)
@@ -221,21 +221,16 @@ def _is_for_arrow(block: bytes) -> bool:
 
 
 def _depth(line: Array) -> int:
-    """An upper bound of the levels of a line of JSON: brackets in texts count, too."""
+    """An upper bound of the levels of a line of JSON; brackets in texts count, too."""
     opened, closed = np.isin(line, _OPENING), np.isin(line, _CLOSING)
     return int((opened.astype(np.int32) - closed).cumsum().max(initial=0))
 
 
-def _struct_of(table: pa.Table) -> pa.Array:
-    batches = [batch.to_struct_array() for batch in table.to_batches()]
-    return batches[0] if len(batches) == 1 else pa.concat_arrays(batches)
-
-
 def _read_block(block: bytes, known: pa.Schema) -> tuple[pa.Table, pa.Schema]:
-    """Lines of JSON by Arrow's parser, in which texts stay texts."""
+    """Lines of JSON by Arrow's parser, in which texts that look like times stay texts."""
     table = _parsed(block, known)
     with_times = [field for field in table.schema if _as_text(field.type) != field.type]
-    if with_times:  # texts that look like times: which are times is the schema's business
+    if with_times:
         for field in with_times:
             index = known.get_field_index(field.name)
             known = known if index < 0 else known.remove(index)
@@ -263,7 +258,7 @@ def _parsed(block: bytes, known: pa.Schema) -> pa.Table:
 
 
 def _as_text(type_: pa.DataType) -> pa.DataType:
-    """An Arrow type with texts for times, and without parts that held nothing."""
+    """An Arrow type with texts for times."""
     if pa.types.is_timestamp(type_):
         return pa.string()
     if pa.types.is_list(type_):
@@ -277,15 +272,13 @@ def _as_text(type_: pa.DataType) -> pa.DataType:
 
 
 class _Python:
-    """Records that Python's parser reads: slower than Arrow, but whatever form they have.
+    """Records that Python's parser reads: slower than Arrow, but of any form.
 
-    Args:
-        path: of the file, for errors.
-        place: what a record is called there: "line" or "record".
+    In errors, a record of the path is a `place`: "line" or "record".
     """
 
     def __init__(self, path: Path, place: str) -> None:
-        self.path, self.place = path, place
+        self._where, self._place = path, place
         self.n_empty, self._n_last_empty = 0, 0  # lines, those at the end apart
         self._n_objects, self._keys = 0, set[str]()
         self.decoder = json.JSONDecoder(object_pairs_hook=self._object)
@@ -298,23 +291,23 @@ class _Python:
             self.n_empty, self._n_last_empty = self.n_empty + self._n_last_empty, 0
 
     def named(self, number: int) -> str:
-        return f"{self.place} {number} of {self.path}"
+        return f"{self._place} {number} of {self._where}"
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        result = dict(pairs)
+        if len(result) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"the key {twice!r} twice in one object")
         self._n_objects += 1
-        self._keys.update(found)
-        return found
+        self._keys.update(result)
+        return result
 
     def arrays(self, values: Iterable[tuple[int, Any, int]]) -> Iterator[tuple[pa.Array, Ints]]:
         """Records as arrays, and their numbers.
 
         Args:
-            values: number, value and bytes of each record, which `decoder` decodes.
+            values: number, value and bytes of each record, decoded by `decoder`.
         """
         some: list[Any] = []
         numbers: list[int] = []
@@ -336,16 +329,12 @@ class _Python:
     def _array(self, records: list[Any], numbers: list[int]) -> pa.Array:
         is_wide = self._n_cells() > _CELLS
         self._n_objects, self._keys = 0, set()
-
-        def named(i: int) -> str:
-            return self.named(numbers[i])
-
-        return records_to_arrow(records, named, is_wide=is_wide)
+        return records_to_arrow(records, lambda i: self.named(numbers[i]), is_wide=is_wide)
 
 
 def _no_json(error: Exception, where: str) -> ValueError:
-    found = error.msg if isinstance(error, json.JSONDecodeError) else error
-    return ValueError(f"Expected JSON. Received: {found}, in {where}")
+    what = error.msg if isinstance(error, json.JSONDecodeError) else error
+    return ValueError(f"Expected JSON. Received: {what}, in {where}")
 
 
 def _decoded_lines(block: bytes, first: int, python: _Python) -> Iterator[tuple[int, Any, int]]:
@@ -369,23 +358,18 @@ def _decoded_lines(block: bytes, first: int, python: _Python) -> Iterator[tuple[
 def document(
     path: Path, at: str | None = None, is_alone: bool = True
 ) -> Iterator[tuple[pa.Array, range | Ints | None]]:
-    """The records of a file that is an array of objects, one object, or lines of them.
+    """The records of a file that is an array of objects, one object, or lines of objects.
 
     Args:
         path: of the file.
-        at: the key of the array of records in an object around it, or of an object whose values are
-            the records; "*" where they are the values of the outermost object; None to find out.
-        is_alone: whether there are no other files, so that one object is hardly one record.
+        at: see `Files.records`; None to find out.
+        is_alone: whether this is the only file, so that one object is hardly one record.
 
     Returns:
-        Iterator of arrays of records, and of the numbers of their lines, None where the file has
-        none.
+        Arrays of records, with the numbers of their lines, None where the file has none.
 
-    Raises:
-        ValueError: as `lines`; and if it cannot be told which objects are the records.
-
-    Warns:
-        UserWarning: if records are found in an object around them, or may be there.
+    Raises ValueError as `lines`, and if it is unclear which objects are the records. Warns if
+    records are, or may be, in an object around them.
     """
     with TextFile(path) as file:
         text = _Text(file, path)
@@ -393,8 +377,7 @@ def document(
         if not first:
             return
         if first == "[" or at is not None:
-            found = text.elements() if at is None else text.inside(at)
-            yield from _numbered(text.arrays(found))
+            yield from text.arrays(text.elements() if at is None else text.inside(at))
             return
         one = text.one()
     if one is None:
@@ -402,58 +385,47 @@ def document(
         return
     inside = _envelope(one[0], path, is_alone) if isinstance(one[0], Mapping) else None
     records = one if inside is None else inside
-    yield from _numbered(text.arrays((i, each, 0) for i, each in enumerate(records)))
-
-
-def _numbered(arrays: Iterable[pa.Array]) -> Iterator[tuple[pa.Array, None]]:
-    return ((array, None) for array in arrays)
+    yield from text.arrays((i, each, 0) for i, each in enumerate(records))
 
 
 def _envelope(value: Mapping[str, Any], path: Path, is_alone: bool) -> list[Any] | None:
-    """The records in an object that is no record but around them, None for any other."""
+    """The records in an object that is only an envelope around them; else None."""
     if (rows := _columns(value)) is not None:
-        _say(f"{path} is read as a table in columns, as of pandas, of {len(rows)} records.")
+        _warn(f"{path} is read as a table of {len(rows)} records, in columns as pandas writes it.")
         return rows
-    bags = {key: each for key, each in value.items() if _are_objects(each)}
+    bags = {
+        key: each
+        for key, each in value.items()
+        if isinstance(each, list) and each and all(isinstance(x, Mapping) for x in each)
+    }
     if len(bags) == len(value) == 1 and (key := next(iter(bags))) in _ENVELOPES:
-        _say(f"{path} is read as the {len(bags[key])} records in its {key!r}.")
+        _warn(f"{path} is read as the {len(bags[key])} records in its {key!r}.")
         return list(bags[key])
     if not is_alone:
         return None
-    if (
-        len(value) > 1
-        and len({_form(each) for each in value.values()}) == 1
-        and _form(next(iter(value.values())))
-    ):
+    keys = {frozenset(each if isinstance(each, Mapping) else ()) for each in value.values()}
+    if len(value) > 1 and len(keys) == 1 and keys != {frozenset()}:
         raise ValueError(
-            "Expected an array of records, [...] around it if it is one, or a record in each line; "
-            f"or records={EACH!r}, see `keras_mmil.records.Files`, to read each value of an object "
-            f"as a record. Received: {path}, an object of {len(value)} objects with the same keys"
+            "Expected an array of records, also of a single one, or a record in each line; "
+            f"or records='*', see `keras_mmil.records.Files`, to read each value of an object as a "
+            f"record. Received: {path}, an object of {len(value)} objects with the same keys"
         )
     bags = {key: each for key, each in bags.items() if len(each) > 1}
     if bags:
         names = " or ".join(map(repr, bags))
-        _say(
+        _warn(
             f"{path} holds one object, which is read as one record. To read the records in its "
             f"{names}, give records={next(iter(bags))!r}: see `keras_mmil.records.Files`."
         )
     return None
 
 
-def _say(message: str) -> None:
+def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=2)
 
 
-def _are_objects(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(x, Mapping) for x in value)
-
-
-def _form(value: Any) -> frozenset[str]:
-    return frozenset(value) if isinstance(value, Mapping) else frozenset()
-
-
 def _columns(value: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The rows of a table that is an object of columns, each of them by the numbers of the rows."""
+    """The rows of a table that is an object of columns, each an object by row number."""
     columns = list(value.values())
     if not columns or not all(isinstance(column, Mapping) and column for column in columns):
         return None
@@ -466,7 +438,7 @@ def _columns(value: Mapping[str, Any]) -> list[dict[str, Any]] | None:
 
 
 class _Text:
-    """JSON that is read piece by piece, of which only one value is held at a time."""
+    """JSON that is read piece by piece, and holds one value at a time."""
 
     def __init__(self, file: TextFile, path: Path) -> None:
         self._file, self._where = file, path
@@ -474,20 +446,20 @@ class _Text:
         self._python = _Python(path, "record")
         self._text, self._at, self._number = "", 0, 0
 
-    def arrays(self, values: Iterable[tuple[int, Any, int]]) -> Iterator[pa.Array]:
-        """Records as arrays: their numbers, values and sizes are given."""
-        return (array for array, _ in self._python.arrays(values))
+    def arrays(self, values: Iterable[tuple[int, Any, int]]) -> Iterator[tuple[pa.Array, None]]:
+        """Same as `_Python.arrays`, without numbers of lines."""
+        return ((array, None) for array, _ in self._python.arrays(values))
 
     def _more(self, n: int = _CHUNK) -> bool:
         try:
             raw = self._file.read(n)
-            found = self._decode(raw, not raw)
+            more = self._decode(raw, not raw)
         except DAMAGES as error:
             raise ValueError(
-                f"Expected a whole file of JSON in UTF-8. Received: {self._where}: {error}, in "
+                f"Expected a complete JSON file in UTF-8. Received: {self._where}: {error}, in "
                 f"record {self._number} or later"
             ) from error
-        self._text, self._at = self._text[self._at :] + found, 0
+        self._text, self._at = self._text[self._at :] + more, 0
         return bool(raw)
 
     def peek(self) -> str:
@@ -504,7 +476,7 @@ class _Text:
         self._at += 1
 
     def _value(self) -> tuple[Any, int]:
-        """The next value, and how long it is."""
+        """The next value, and its length."""
         self.peek()
         while True:
             try:
@@ -526,14 +498,13 @@ class _Text:
     def _longer(self, error: Exception | None) -> bool:
         size = len(self._text) - self._at
         if size > largest_record() or _has_too_many_values(self._next(size)):
-            found = getattr(error, "msg", error)
-            detail = f", or no JSON: {found}" if error else ""
+            detail = f", or no JSON: {getattr(error, 'msg', error)}" if error else ""
             raise _too_large(self._python.named(self._number), detail)
-        # More than it was, so that long elements are not read again and again.
+        # Doubled, so that long elements are not read again and again.
         return self._more(max(_CHUNK, size))
 
     def _is_final(self, error: Exception) -> bool:
-        """Whether an error stays, however the text goes on."""
+        """Whether an error remains, however the text goes on."""
         if not isinstance(error, json.JSONDecodeError):
             return True
         return "Unterminated" not in error.msg and error.pos < len(self._text) - _NEAR
@@ -543,11 +514,11 @@ class _Text:
         yield from self._members("no array")
         if self.peek():
             raise ValueError(
-                f"Expected the end of the file behind the last record. Received: {self._where}"
+                f"Expected the end of the file after the last record. Received: {self._where}"
             )
 
     def _members(self, wrong: str, opening: str = "[") -> Iterator[tuple[int, Any, int]]:
-        """The values of an array or an object; `wrong` says what is wrong if it is none."""
+        """The values of an array or an object; `wrong` is the message if it is none."""
         self._take(opening, wrong)
         end = "}" if opening == "{" else "]"
         if self.peek() == end:
@@ -566,12 +537,12 @@ class _Text:
 
     def _key(self) -> Any:
         key, _ = self._value()
-        self._take(":", "no colon behind a key")
+        self._take(":", "no colon after a key")
         return key
 
     def inside(self, at: str) -> Iterator[tuple[int, Any, int]]:
         """The records in an object: see `document`."""
-        if at == EACH:
+        if at == _EACH:
             yield from self._members("no object", "{")
             return
         self._take("{", "no object")

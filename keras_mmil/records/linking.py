@@ -1,7 +1,7 @@
 """Linked tables as nested records."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Self, TypeAlias
@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 
 from keras_mmil._support.types import Bools, Ints
 from keras_mmil.records import arrow
-from keras_mmil.records.exact import comparable
 from keras_mmil.records.fields import Field, scalar_types, walk
-from keras_mmil.records.sources import whole
+from keras_mmil.records.sources import read_all
 
 __all__ = ["Columns", "Links", "columns_in", "columns_of_table", "link"]
 
@@ -22,6 +21,9 @@ __all__ = ["Columns", "Links", "columns_in", "columns_of_table", "link"]
 Columns: TypeAlias = str | Sequence[str]
 
 _N_SHOWN = 3
+_INTEGER = "^(0|-?[1-9][0-9]*)$"  # as an integer is written
+_PREFIX = "^.*[/:]"  # such as "Encounter/", of references in FHIR
+_UNITS = ("s", "ms", "us", "ns")
 
 
 def link(
@@ -34,24 +36,23 @@ def link(
 
     Rows that refer to a row are a bag in it: the orders of a customer. A row that others refer to
     is a record in each of them: the product of an order. Both are named after their table, such as
-    `orders`, or `messages_by_sender` where several keys lead from one table to the other, or a
-    column has the name. Key columns stay, and are identifiers to `Schema.infer`.
+    `orders`, or `messages_by_sender` if several keys lead from one table to the other, or a column
+    has the name. Key columns stay, and `Schema.infer` takes them for identifiers.
 
-    Keys are compared exactly: integers of any width, decimals, texts, times or booleans. Floats
-    are, as long as they tell numbers apart; texts such as "12" refer to integers where all of the
-    column are such, and texts such as "Encounter/p1" to "p1" where all begin so, with a warning.
+    Keys are compared exactly: integers of any width, decimals, texts, times or booleans; and floats
+    if they tell numbers apart. Texts refer to integers if all texts of the column are integers,
+    such as "12", and texts such as "Encounter/p1" to "p1" if all have the prefix, with a warning.
 
     Args:
-        tables: dict from names to tables: DataFrames, Arrow Tables, lists of dicts, dicts of
-            columns, or paths of Parquet, JSON or CSV files; whatever `Schema.infer` takes.
+        tables: dict from names to tables, in any form that `Schema.infer` accepts.
         top: name of the table whose rows are the records.
         keys: pairs of a column that refers and the column that it refers to:
             `("orders.customer", "customers.id")`. Values of the latter are distinct; null refers
-            to nothing. Where it takes several columns, they are tuples of as many:
-            `(("items.shop", "items.number"), ("orders.shop", "orders.number"))`. A column in a
-            record is named with that: `observations.encounter.reference`.
-        orphans: what to do with rows that refer to no row: "raise", or "drop", which warns of how
-            many there are. In bags, also null is an orphan; elsewhere it is a missing record.
+            to nothing. A key of several columns is a pair of tuples:
+            `(("items.shop", "items.number"), ("orders.shop", "orders.number"))`. The name of a
+            column in a record includes the record: `observations.encounter.reference`.
+        orphans: what to do with rows that refer to no row: "raise", or "drop" them, with a warning
+            that counts them. In bags, null is an orphan, too; elsewhere it is a missing record.
 
     Returns:
         StructArray, which `Schema.infer` and `Schema.read` take.
@@ -60,12 +61,12 @@ def link(
         KeyError: if there is no such table or column.
         TypeError: if a key and what it refers to are of different types.
         ValueError: if rows are orphans, a value that is referred to comes twice, a float may stand
-            for several numbers, the keys make a cycle, or a table is not reached from the top; it
+            for several numbers, the keys form a cycle, or a table is not reached from the top; it
             names the tables.
 
     Warns:
-        UserWarning: of orphans that are left out, texts that refer to integers or begin with a
-            common prefix, and tables that are named otherwise as a column has their name.
+        UserWarning: of orphans that are left out, texts that refer to integers or have a common
+            prefix, and tables that get another name because a column has theirs.
 
     Example:
 
@@ -92,20 +93,11 @@ class Links:
 
     @classmethod
     def of(cls, top: str, keys: Iterable[Any], orphans: str) -> Self:
-        """Links by pairs of columns, or of several columns each, in any collection.
-
-        Raises:
-            ValueError: if they are no such pairs.
-        """
+        """Links from any iterable of pairs; ValueError if they are no pairs of columns."""
         return cls(top, tuple(_pair(key) for key in keys), orphans)
 
     def link(self, tables: Mapping[str, Any], root: Field | None = None) -> pa.StructArray:
-        """Tables that are so linked, as nested records.
-
-        Args:
-            tables: as of `link`.
-            root: the records of a schema of such tables, for the types of columns of CSV.
-        """
+        """Tables as nested records; `root`, of their schema, has the types for columns of CSV."""
         columns = {
             name: columns_of_table(
                 name, table, None if root is None else _types_in(root, name, name == self.top)
@@ -116,17 +108,15 @@ class Links:
             raise KeyError(
                 f"Expected a table at the top, one of {', '.join(columns)}. Received: {self.top!r}"
             )
-        return _Nest(columns, [_key(pair, columns) for pair in self.keys], self.orphans).of(
-            self.top
-        )
+        keys = [_key(pair, columns) for pair in self.keys]
+        return _Nesting(columns, keys, self.orphans).of(self.top)
 
 
 @dataclass(frozen=True)
 class _Key:
-    """Columns of the table `child` that refer to as many of `parent`.
+    """Columns of the table `child` that refer to the columns `ids` of `parent`.
 
-    Attributes:
-        columns, ids: of each column its name, behind those of the records that it is in.
+    A column is its name, after those of the records that it is in.
     """
 
     child: str
@@ -139,7 +129,7 @@ class _Key:
 
     @property
     def suffix(self) -> str:
-        """What tells parts apart that several keys lead to."""
+        """Distinguishes parts that several keys lead to."""
         return "_by_" + "_".join(name for names in self.columns for name in names)
 
 
@@ -148,12 +138,13 @@ def _listed(table: str, columns: Iterable[Sequence[str]]) -> str:
 
 
 @dataclass
-class _Nest:
+class _Nesting:
     tables: dict[str, dict[str, pa.Array]]
     keys: list[_Key]
     orphans: str
 
     def of(self, top: str) -> pa.StructArray:
+        """The nested records of the table at the top."""
         self.direct = self._reached_directly(top)
         reached: set[str] = set()
         records = self._records(top, None, (top,), reached)
@@ -166,19 +157,8 @@ class _Nest:
 
     def _reached_directly(self, top: str) -> set[str]:
         """The tables that are reached without going on from a shared row to what refers to it."""
-        below, waiting = {top}, [top]
-        while waiting:
-            name = waiting.pop()
-            children = {key.child for key in self.keys if key.parent == name} - below
-            below |= children
-            waiting.extend(children)
-        found, waiting = set(below), [*below]
-        while waiting:
-            name = waiting.pop()
-            parents = {key.parent for key in self.keys if key.child == name} - found
-            found |= parents
-            waiting.extend(parents)
-        return found
+        below = _reached({top}, lambda name: {k.child for k in self.keys if k.parent == name})
+        return _reached(below, lambda name: {k.parent for k in self.keys if k.child == name})
 
     def _records(
         self, name: str, via: _Key | None, route: tuple[str, ...], reached: set[str]
@@ -213,22 +193,20 @@ class _Nest:
                 continue
             if key.child == name:
                 yield key, key.parent
-            # From a row that others share, no key leads to what has a nearer place.
+            # Not from a shared row to what is reached directly.
             elif key.parent == name and (
                 via is None or via.parent != name or key.child not in self.direct
             ):
                 yield key, key.child
 
     def _roles(self, table: str) -> dict[tuple[str, ...], str]:
-        """What columns are that are keys."""
-        of = {names: f"of {table}" for key in self.keys if key.parent == table for names in key.ids}
-        to = {
-            names: f"to {_listed(key.parent, [id_])}"
-            for key in reversed(self.keys)
-            if key.child == table
-            for names, id_ in zip(key.columns, key.ids, strict=True)
-        }
-        return of | to
+        """The columns that are keys: "of" this table, or "to" another one."""
+        roles = {names: f"of {table}" for k in self.keys if k.parent == table for names in k.ids}
+        for key in reversed(self.keys):
+            if key.child == table:
+                for names, id_ in zip(key.columns, key.ids, strict=True):
+                    roles[names] = f"to {_listed(key.parent, [id_])}"
+        return roles
 
     def _name(self, table: str, key: _Key, around: str, columns: Mapping[str, pa.Array]) -> str:
         """The name of the part of a table in the rows of another, which has some columns."""
@@ -239,8 +217,8 @@ class _Nest:
         other = table + key.suffix
         if other in columns:
             raise ValueError(
-                "Expected tables that are not named as columns beside them. "
-                f"Received: {name!r} in {around!r}"
+                f"Expected tables that are not named as columns beside them. Received: {name!r} in "
+                f"{around!r}"
             )
         warnings.warn(
             f"The rows of {table!r} are {other!r} in {around!r}, which has a column {name!r}.",
@@ -266,7 +244,7 @@ class _Nest:
         return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), members)
 
     def _places(self, key: _Key) -> tuple[Ints, Bools]:
-        """The row of the parent for each row of the child, -1 for none; whether it names one."""
+        """For each row of the child, its row of the parent or -1, and whether it refers to one."""
         referring, ids = (
             [_at(self.tables[table], names) for names in columns]
             for table, columns in ((key.child, key.columns), (key.parent, key.ids))
@@ -276,7 +254,7 @@ class _Nest:
         refers = np.ones(len(references), bool)
         for column, id_, one, two in zip(referring, ids, key.columns, key.ids, strict=True):
             where = f"{_listed(key.child, [one])} -> {_listed(key.parent, [two])}"
-            values, known = comparable(column, id_, where)
+            values, known = _comparable(column, id_, where)
             refers &= arrow.as_numpy(values.is_valid())
             references, referred = _numbered(references, referred, values, known)
         rows = np.flatnonzero(referred >= 0)
@@ -311,32 +289,40 @@ class _Nest:
         warnings.warn(f"{message}; they are left out", stacklevel=2)
 
 
+def _reached(start: set[str], next_of: Callable[[str], set[str]]) -> set[str]:
+    reached, waiting = set(start), [*start]
+    while waiting:
+        new = next_of(waiting.pop()) - reached
+        reached |= new
+        waiting.extend(new)
+    return reached
+
+
 def _marked(
     field: pa.Field, roles: Mapping[tuple[str, ...], str], names: tuple[str, ...]
 ) -> pa.Field:
-    """A field that says of what is in it what are keys."""
+    """A field with metadata that marks the keys in it."""
     if names in roles:
         return field.with_metadata({arrow.KEY: roles[names].encode()})
-    if not pa.types.is_struct(field.type) or not any(role[: len(names)] == names for role in roles):
+    if not pa.types.is_struct(field.type):
         return field
-    return field.with_type(
-        pa.struct([_marked(each, roles, (*names, each.name)) for each in field.type])
-    )
+    inner = [_marked(each, roles, (*names, each.name)) for each in field.type]
+    return field.with_type(pa.struct(inner))
 
 
 def _pair(key: Any) -> tuple[Columns, Columns]:
     sides = key if isinstance(key, Sequence) and not isinstance(key, str) else ()
-    found = [(x,) if isinstance(x, str) else tuple(x) for x in sides if isinstance(x, Sequence)]
+    tuples = [(x,) if isinstance(x, str) else tuple(x) for x in sides if isinstance(x, Sequence)]
     if (
-        not len(sides) == len(found) == 2
-        or not 0 < len(found[0]) == len(found[1])
-        or not all(isinstance(x, str) for side in found for x in side)
+        not len(sides) == len(tuples) == 2
+        or not 0 < len(tuples[0]) == len(tuples[1])
+        or not all(isinstance(x, str) for side in tuples for x in side)
     ):
         raise ValueError(
             "Expected pairs of columns, such as ('orders.customer', 'customers.id'), or of tuples "
-            f"of as many columns. Received: {key!r}"
+            f"of equally many columns. Received: {key!r}"
         )
-    one, two = (side[0] if len(side) == 1 else side for side in found)
+    one, two = (side[0] if len(side) == 1 else side for side in tuples)
     return one, two
 
 
@@ -348,18 +334,18 @@ def columns_in(columns: Columns) -> tuple[str, ...]:
 def _key(pair: tuple[Columns, Columns], tables: Mapping[str, Mapping[str, pa.Array]]) -> _Key:
     sides = []
     for columns in pair:
-        found = [_split(path, tables) for path in columns_in(columns)]
-        if len({table for table, _ in found}) > 1:
+        split = [_split(path, tables) for path in columns_in(columns)]
+        if len({table for table, _ in split}) > 1:
             raise ValueError(
                 f"Expected columns of one table on each side of a key. Received: {columns!r}"
             )
-        sides.append((found[0][0], tuple(names for _, names in found)))
+        sides.append((split[0][0], tuple(names for _, names in split)))
     (child, refers), (parent, ids) = sides
     return _Key(child, refers, parent, ids)
 
 
 def _split(path: str, tables: Mapping[str, Mapping[str, pa.Array]]) -> tuple[str, tuple[str, ...]]:
-    """A table and the names that lead to a column of it; all may have dots."""
+    """A table and the names that lead to a column of it; all may contain dots."""
     for i, character in enumerate(path):
         if character == "." and path[:i] in tables:
             columns = tables[path[:i]]
@@ -394,14 +380,14 @@ def _at(table: Mapping[str, pa.Array], names: Sequence[str]) -> pa.Array:
 def _numbered(
     references: Ints, referred: Ints, values: pa.Array, known: pa.Array
 ) -> tuple[Ints, Ints]:
-    """Numbers of the values of several columns together, of which one is added; -1 for none."""
-    different = pc.unique(known.drop_null())
+    """Numbers of the values of several columns together, with one column added; -1 for none."""
+    distinct = pc.unique(known.drop_null())
     places = [
-        arrow.as_numpy(pc.index_in(x, value_set=different, skip_nulls=True).fill_null(-1))
+        arrow.as_numpy(pc.index_in(x, value_set=distinct, skip_nulls=True).fill_null(-1))
         for x in (values, known)
     ]
     together = [
-        np.where((before < 0) | (place < 0), -1, before * (len(different) + 1) + place)
+        np.where((before < 0) | (place < 0), -1, before * (len(distinct) + 1) + place)
         for before, place in zip((references, referred), places, strict=True)
     ]
     _, numbers = np.unique(np.concatenate([[-1], *together]), return_inverse=True)  # from 0 again
@@ -412,14 +398,8 @@ def _numbered(
 def columns_of_table(
     name: str, source: Any, types: Mapping[str, str] | None = None
 ) -> dict[str, pa.Array]:
-    """The columns of a table.
-
-    Args:
-        name: of the table, for errors.
-        source: as of `link`.
-        types: those of columns, by name, for files that do not say: as of `sources.batches`.
-    """
-    table = whole(source, types)
+    """The columns of a table; its name is for errors, and `types` as in `sources.batches`."""
+    table = read_all(source, types)
     if not pa.types.is_struct(table.type) or not table.type.num_fields:
         raise ValueError(f"Expected a table with columns. Received: none in {name!r}")
     names = [field.name for field in table.type]
@@ -430,13 +410,12 @@ def _types_in(root: Field, name: str, is_top: bool) -> dict[str, str]:
     """The types of the columns of a table, in the records of linked tables."""
     if is_top:
         return scalar_types(root.parts)
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for part in walk(root):
         if part.name == name or part.name.startswith(f"{name}_by_"):
-            inner = [part] if part.type == "record" else part.parts
-            for each in inner:
-                found |= scalar_types(each.parts)
-    return found
+            for each in [part] if part.type == "record" else part.parts:
+                types |= scalar_types(each.parts)
+    return types
 
 
 def _shown(columns: Sequence[pa.Array]) -> str:
@@ -445,3 +424,176 @@ def _shown(columns: Sequence[pa.Array]) -> str:
     values = rows[0] if len(rows) == 1 else [*zip(*rows, strict=True)]
     shown = ", ".join(str(x) if isinstance(x, Decimal) else repr(x) for x in values)
     return shown + (" ..." if len(columns[0]) > _N_SHOWN else "")
+
+
+def _comparable(one: pa.Array, two: pa.Array, where: str) -> tuple[pa.Array, pa.Array]:
+    """A column of references and one of ids as arrays of one type, equal only where values are.
+
+    Null, NaN and infinite are missing. Raises TypeError for different types, and ValueError for a
+    float that may stand for several numbers. Warns of texts that are compared with integers, or
+    without a common prefix such as "Encounter/".
+    """
+    sides = [arrow.alternatives(array, where) for array in (one, two)]
+    types = list(dict.fromkeys(type_ for each in sides for type_ in each))
+    if any(len(each) > 1 for each in sides) or not set(types) <= _EXACT.keys():
+        raise _differ(types, where)
+    arrays = [next(iter(each.values()), None) for each in sides]
+    present = [array for array in arrays if array is not None]
+    if len(types) == 2:
+        alike = _texts_of_integers(sides[0], sides[1], types, where)
+    else:
+        is_inexact = any(
+            pa.types.is_floating(x.type) or pa.types.is_dictionary(x.type) for x in present
+        )
+        are_alike = not is_inexact and len({x.type for x in present}) == 1
+        alike = present if are_alike or not types else _EXACT[types[0]](present, where)
+    left = iter(alike)
+    type_ = alike[0].type if alike else pa.null()
+    one, two = (
+        pa.nulls(len(column), type_) if array is None else next(left)
+        for column, array in zip((one, two), arrays, strict=True)
+    )
+    return (_without_prefix(one, two, where) if types == ["text"] else one), two
+
+
+def _differ(types: list[str], where: str, detail: str = "") -> TypeError:
+    return TypeError(
+        "Expected keys of one type, numbers, texts, times or booleans. "
+        f"Received: {' and '.join(types)} in {where}{detail}"
+    )
+
+
+def _texts_of_integers(
+    one: dict[str, pa.Array], two: dict[str, pa.Array], types: list[str], where: str
+) -> list[pa.Array]:
+    """Texts and integers as texts."""
+    if set(types) != {"number", "text"}:
+        raise _differ(types, where)
+    (texts,) = _exact_texts([(one | two)["text"]], where)
+    is_integer = pc.match_substring_regex(texts, _INTEGER)
+    others = texts.filter(pc.invert(is_integer)).drop_null()
+    if len(others):
+        raise _differ(types, where, f", such as the text {others[0].as_py()!r}")
+    (numbers,) = _exact_numbers([(one | two)["number"]], where)
+    if not pa.types.is_integer(numbers.type) and numbers.type != arrow.WIDE:
+        raise _differ(types, where, f", such as the number {numbers.drop_null()[0].as_py()}")
+    warnings.warn(
+        f"Texts and integers are compared, as all texts are integers: {where}.", stacklevel=2
+    )
+    numbers = numbers.cast(pa.large_string())
+    return [texts, numbers] if "text" in one else [numbers, texts]
+
+
+def _exact_texts(arrays: list[pa.Array], where: str) -> list[pa.Array]:
+    texts = []
+    for array in arrays:
+        part = arrow.present(array, where)
+        values = part.values.cast(pa.large_string())
+        texts.append(values if part.at is None else arrow.spread(values, part.at, len(array)))
+    return texts
+
+
+def _without_prefix(references: pa.Array, ids: pa.Array, where: str) -> pa.Array:
+    """The references without a common prefix, if none is an id with it and some without."""
+    known = ids.drop_null()
+    if pc.any(pc.is_in(references, value_set=known), min_count=0).as_py():
+        return references
+    ends = pc.replace_substring_regex(references, _PREFIX, "")
+    if not pc.any(pc.is_in(ends, value_set=known), min_count=0).as_py():
+        return references
+    lengths = pc.subtract(pc.utf8_length(references), pc.utf8_length(ends)).drop_null()
+    prefix = pc.utf8_slice_codeunits(references.drop_null(), 0, lengths[0].as_py()).unique()
+    if len(prefix) > 1 or len(lengths.unique()) > 1:
+        return references
+    warnings.warn(
+        f"References are compared without {prefix[0].as_py()!r}, which all begin with: {where}.",
+        stacklevel=2,
+    )
+    return ends
+
+
+def _exact_numbers(arrays: list[pa.Array], where: str) -> list[pa.Array]:
+    if any(pa.types.is_temporal(array.type) for array in arrays):
+        # Times of the day, or durations.
+        for is_it, make in ((pa.types.is_time, pa.time64), (pa.types.is_duration, pa.duration)):
+            if all(is_it(array.type) for array in arrays):
+                return [array.cast(make("ns")) for array in arrays]
+        types = " and ".join(str(array.type) for array in arrays)
+        raise TypeError(f"Expected keys of one type. Received: {types} in {where}")
+    numbers = [_exact(array, where) for array in arrays]
+    if all(array.type == numbers[0].type for array in numbers):
+        return numbers
+    scale = max(array.type.scale for array in numbers if pa.types.is_decimal(array.type))
+    try:
+        return [array.cast(pa.decimal256(76, scale)) for array in numbers]
+    except pa.ArrowInvalid as error:
+        raise _too_long(where, error) from error
+
+
+def _exact(array: pa.Array, where: str) -> pa.Array:
+    """Numbers as int64 if possible, else as wider integers, else as decimals."""
+    if pa.types.is_floating(array.type):
+        array = _of_floats(array, where)
+    for type_ in (pa.int64(), arrow.WIDE):
+        try:
+            return array.cast(type_)
+        except pa.ArrowInvalid:
+            pass
+    return array
+
+
+def _of_floats(array: pa.Array, where: str) -> pa.Array:
+    """Floats as the numbers that they stand for, if they cannot stand for others."""
+    x = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    is_there = np.isfinite(x)
+    distinct = np.unique(x[is_there])
+    is_whole = distinct == np.floor(distinct)
+    for value in distinct[is_whole & (np.abs(distinct) > arrow.WHOLE)]:
+        raise _ambiguous(value, where)
+    if is_whole.all():
+        return pa.array(np.where(is_there, x, 0).astype(np.int64), mask=~is_there)
+    texts = {value: f"{value:.15g}" for value in distinct.tolist()}
+    for value, text in texts.items():
+        if float(text) != value:
+            raise _ambiguous(value, where)
+    decimals = {value: Decimal(text) for value, text in texts.items()}  # NaN has none
+    try:
+        return pa.array([decimals.get(value) for value in x.tolist()])
+    except pa.ArrowInvalid as error:
+        raise _too_long(where, error) from error
+
+
+def _too_long(where: str, error: Exception) -> ValueError:
+    return ValueError(f"Expected keys of at most 76 digits. Received: others in {where}: {error}")
+
+
+def _ambiguous(value: float, where: str) -> ValueError:
+    return ValueError(
+        "Expected keys that are exact, such as integers, decimals or texts. "
+        f"Received: the float {float(value)!r} in {where}, which may stand for several numbers"
+    )
+
+
+def _exact_times(arrays: list[pa.Array], where: str) -> list[pa.Array]:
+    stamps = [x.cast(pa.timestamp("ms")) if pa.types.is_date(x.type) else x for x in arrays]
+    unit = max((array.type.unit for array in stamps), key=_UNITS.index)
+    try:
+        return [array.cast(pa.timestamp(unit)) for array in stamps]
+    except pa.ArrowInvalid:  # such as the year 9999 in nanoseconds
+        return [_nanoseconds(array) for array in stamps]
+
+
+def _nanoseconds(stamps: pa.Array) -> pa.Array:
+    """Since 1970 (UTC), as decimals."""
+    factor = 1000 ** (3 - _UNITS.index(stamps.type.unit))
+    units = stamps.cast(pa.int64()).cast(pa.decimal128(19, 0))
+    product = pc.multiply(units, pa.scalar(Decimal(factor), pa.decimal128(10, 0)))
+    return product.cast(pa.decimal128(30, 0))
+
+
+_EXACT: dict[str, Callable[[list[pa.Array], str], list[pa.Array]]] = {
+    "number": _exact_numbers,
+    "text": _exact_texts,
+    "time": _exact_times,
+    "boolean": lambda arrays, where: arrays,
+}

@@ -30,19 +30,18 @@ from keras_mmil.layers import (
 )
 from keras_mmil.layers.aggregations import Aggregations
 from keras_mmil.model import Model, output_dtype
-from keras_mmil.records import Schema
 from keras_mmil.records.fields import Field
-from keras_mmil.records.kinds import DIGITS
-from keras_mmil.records.leaves import DTYPES
-from keras_mmil.records.statistics import Bags, Records, Values
+from keras_mmil.records.profiling import Bags, Records, Values
+from keras_mmil.records.scalars import DIGITS, DTYPES
+from keras_mmil.records.schema import Schema
 from keras_mmil.records.targets import Target
 
 __all__ = ["Labels", "records_model"]
 
 Compress: TypeAlias = bool | Literal["auto"]
 
-_BATCH = 32  # records in a batch, Keras's default, among which equal things are looked for
-_WORTH = 500  # places in it from which on it takes less time to look for equal ones than to compute
+_BATCH = 32  # records in a batch: Keras's default
+_WORTH = 500  # places in it from which on looking for equal ones takes less time than computing all
 _ONE_HOT = 64  # categories, at most, of one-hot vectors
 
 
@@ -51,10 +50,10 @@ class Labels:
     """What a network predicts.
 
     Attributes:
-        kind: "classes": one of `n` classes for each record; "labels": for each of `n` labels,
-            whether it is given to a record; "numbers": `n` numbers.
+        kind: "classes": each record has one of `n` classes; "labels": each record has any of `n`
+            labels; "numbers": `n` numbers.
         n: how many.
-        mean, scale: of numbers, one each: what they are about, and how far they are from it.
+        mean, scale: mean and standard deviation of each of the numbers.
     """
 
     kind: Literal["classes", "labels", "numbers"]
@@ -91,50 +90,49 @@ def records_model(
     """Compiled network for nested records, built along their schema.
 
     Each field is encoded: numbers are standardised, categories are one-hot or learned vectors,
-    texts the mean of learned vectors of their words, and times are seen with their year, month,
-    weekday and hour. What is missing has learned features, and one that says so. The vectors of a
-    record's fields and of the bags in it are put side by side and go through a dense layer; the
-    members of a bag then go through a bag-layer. What is in a record within a record counts as in
-    the record itself; rows of linked tables that others share have a dense layer of their own.
+    texts the mean of learned vectors of their words, and times come with their year, month, weekday
+    and hour. Missing values have learned features, and one that marks them. The vectors of a
+    record's fields and of the bags in it are concatenated and go through a dense layer; the members
+    of a bag then go through a bag-layer. The fields of a record within a record count as fields of
+    the outer one; shared rows of linked tables have a dense layer of their own.
 
-    All this is in the network: it takes values as `schema.read` gives them, in a file or as a
-    SavedModel, too, without the schema.
+    All this is in the network: saved, or as a SavedModel, it takes values as `schema.read` returns
+    them, without the schema.
 
-    Equal records in bags, and equal bags, are computed once in a batch, with the same results,
-    unless there is dropout.
+    Equal records in bags, and equal bags, are computed once in a batch; without dropout, results
+    are the same.
 
     Args:
         schema: of the training data. What it leaves out, and the target, are not read.
-        target: path of what is to be predicted, or several, as of `schema.read`; or `Labels`, where
-            the labels are not in the records.
+        target: path of what is to be predicted, or several, see `schema.read`; or `Labels`, if the
+            labels are not in the records.
         units: of each dense layer, and of each aggregation of the bag-layers.
-        activation: of these layers, a name that Keras knows. "linear" makes a linear model of the
-            fields' features, if the aggregation is "mean" or "sum": for few records with long bags
-            of words or categories.
-        aggregation: of the bag-layers, as of `BagLayer`. Where nothing of a bag is read but its
-            size, it is "sum".
-        dropout: rate, behind each dense layer and bag-layer. Equal records of a batch that are
-            computed once share its noise, which can spoil the training: with `compress=False`
-            they do not. `weight_decay` is another remedy against overfitting.
-        member_dropout: rate at which members are left out of their bags in training: of bags of
-            words or categories this keeps a network from learning rare ones by heart.
+        activation: of these layers, a name that Keras knows. "linear" makes a model that is linear
+            in the fields' features, if the aggregation is "mean" or "sum": for few records with
+            long bags of words or categories.
+        aggregation: of the bag-layers, see `BagLayer`. It is "sum" for bags of which only the size
+            is read.
+        dropout: rate after each dense layer and bag-layer. Equal records that are computed once
+            share its noise, which can spoil the training: use `compress=False`, or `weight_decay`
+            instead.
+        member_dropout: rate at which members are left out of their bags in training. In bags of
+            words or categories, this keeps a network from memorising rare ones.
         weight_decay: of AdamW, in units of the learning rate.
-        min_count: how often a category has been seen that is not to be taken for unknown.
+        min_count: categories that were seen less often count as unknown.
         n_edges: number of quantiles of each number that are edges of `NumberEncoder`, at most; 0
             for none.
-        compress: whether equal records and bags are computed once; "auto" where the schema says
-            that a batch of 32 records has many. Weights and, without dropout, results are the same
-            in all cases.
+        compress: whether equal records and bags are computed once; "auto" where the schema suggests
+            that a batch of 32 records has many. The choice does not change weights, nor results
+            without dropout.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
-        seed: int from 0 to 2³² - 1 that all random numbers follow from with which the weights
-            start; None for other ones each time.
+        seed: int from 0 to 2³² - 1 that determines the initial weights; None for random ones each
+            time.
         name: of the model.
 
     Returns:
-        A compiled `keras_mmil.Model` of the dict of tensors that `schema.read` gives, and of labels
-        as it gives them. Outputs are [batch, 1] for two classes (the probability of the second) and
-        for one number; else [batch, n]: probabilities of the classes, or of each label, or the
-        numbers.
+        A compiled `keras_mmil.Model` of the dict of tensors, and the labels, that `schema.read`
+        returns. Outputs are [batch, 1] for two classes (the probability of the second) and for one
+        number; else [batch, n]: probabilities of the classes, or of each label, or the numbers.
 
     Raises:
         KeyError: if the schema has no such part.
@@ -144,7 +142,7 @@ def records_model(
     Example:
 
     >>> schema = Schema.infer("train.jsonl")
-    >>> model = zoo.records_model(schema, target="is_late")
+    >>> model = records_model(schema, target="is_late")
     >>> model.fit(*schema.read("train.jsonl", target="is_late"), epochs=20)
     >>> model.predict(schema.read("new.jsonl", without="is_late"))
     """
@@ -174,14 +172,14 @@ def records_model(
 def _labels_of(
     schema: Schema, target: str | Sequence[str] | Labels
 ) -> tuple[Labels, tuple[str, ...]]:
-    """What is to be predicted, and the paths of parts that are therefore not read."""
+    """What is to be predicted, and the paths of the parts that hold it."""
     if isinstance(target, Labels):
         return target, ()
-    found = Target.of(target, schema.__getitem__)
-    paths = tuple(part.path for part in found.parts)
-    if found.kind != "numbers":
-        return Labels(found.kind, len(found.classes)), paths
-    means, variances = zip(*map(moments, found.parts), strict=True)
+    parsed = Target.of(target, schema.__getitem__)
+    paths = tuple(part.path for part in parsed.parts)
+    if parsed.kind != "numbers":
+        return Labels(parsed.kind, len(parsed.classes)), paths
+    means, variances = zip(*map(moments, parsed.parts), strict=True)
     return Labels("numbers", len(paths), means, tuple(x**0.5 for x in variances)), paths
 
 
@@ -208,8 +206,8 @@ def _head(labels: Labels, x: keras.KerasTensor) -> tuple[keras.KerasTensor, str,
 def _make_variables(model: Model, labels: Labels) -> None:
     """Make the variables of optimizer, loss and metrics.
 
-    Keras makes them in the first step, which TensorFlow then traces twice: of a network with many
-    parts that takes long.
+    Keras would make them in the first step, and TensorFlow would trace that twice, which takes long
+    for many parts.
     """
     outputs = tf.zeros([1, model.output_shape[-1]])
     y = tf.zeros([1] if labels.kind == "classes" else outputs.shape)
@@ -225,12 +223,11 @@ def _checked(compress: Compress) -> Compress:
     raise ValueError(f"Expected True, False or 'auto'. Received: compress={compress!r}")
 
 
-class _Part(NamedTuple):
-    """A part of records.
+class _Branch(NamedTuple):
+    """A part of records in the network.
 
     Attributes:
-        column: its value at each place where there is such a record: what was read, or for bags and
-            shared records which of the distinct ones it is.
+        column: its value in each record: what was read, or the row among distinct bags or records.
         encode: from values [n] to vectors [n, width].
         n_distinct: how many different values there are at least; infinite if few come again.
     """
@@ -252,19 +249,7 @@ class _Rows(NamedTuple):
 class _Network:
     """The layers of a network along a schema, from the fields up to the records at the top.
 
-    Args:
-        units: of each dense layer, and of each aggregation of the bag-layers.
-        activation: of the dense layers and bag-layers.
-        aggregation: of the bag-layers.
-        dropout: rate, behind each dense layer and bag-layer.
-        member_dropout: rate at which members are left out of their bags in training.
-        min_count: how often a category has been seen that is not to be unknown.
-        n_edges: of numbers.
-        compress: whether equal things are computed once.
-        without: paths of what is not read.
-
-    Attributes:
-        inputs: the `keras.Input`s that were made, by path.
+    `inputs` are the `keras.Input`s by path; the rest are arguments of `records_model`.
     """
 
     units: int
@@ -280,11 +265,7 @@ class _Network:
     _names: set[str] = field(default_factory=set)
 
     def top(self, records: Field) -> keras.KerasTensor:
-        """Vectors [batch, units] of the records at the top.
-
-        Raises:
-            ValueError: if no part of them is read.
-        """
+        """Vectors [batch, units] of the records at the top; ValueError if no part is read."""
         parts = self._parts(records.parts, 0, _BATCH)
         if not parts:
             raise ValueError(
@@ -293,8 +274,8 @@ class _Network:
             )
         return self._dense([part.encode(part.column) for part in parts], "top")
 
-    def _parts(self, fields: Iterable[Field], depth: int, n_places: float) -> list[_Part]:
-        """The parts of records in so many bags, of which a batch has about `n_places`."""
+    def _parts(self, fields: Iterable[Field], depth: int, n_places: float) -> list[_Branch]:
+        """The parts of records in `depth` bags; a batch has about `n_places` such records."""
         return [
             part
             for each in fields
@@ -302,12 +283,12 @@ class _Network:
             for part in self._parts_of(each, depth, n_places)
         ]
 
-    def _parts_of(self, part: Field, depth: int, n_places: float) -> list[_Part]:
+    def _parts_of(self, part: Field, depth: int, n_places: float) -> list[_Branch]:
         if part.kind == "bag":
             return [self._bag(part, depth, n_places)]
         if part.kind == "record" and part.is_shared:
             rows = self._rows(part.parts, part.path, depth, n_places, is_shared=True)
-            return [_Part(rows.ids, self._gathered(rows.vectors, part), rows.n_distinct)]
+            return [_Branch(rows.ids, self._gathered(rows.vectors, part), rows.n_distinct)]
         if part.has_fields:
             return self._parts(part.parts, depth, n_places)
         encoder = encoder_of(
@@ -318,7 +299,7 @@ class _Network:
             name=self._name(part.path, "encoder"),
         )
         column = self._input(part.path, dtype_of(part), depth)
-        return [_Part(column, encoder, n_distinct(part))]
+        return [_Branch(column, encoder, n_distinct(part))]
 
     def _rows(
         self,
@@ -337,9 +318,9 @@ class _Network:
         vectors = [part.encode(x) for part, x in zip(parts, values, strict=True)]
         return _Rows(self._dense(vectors, path), ids, n_distinct if compress else math.inf)
 
-    def _bag(self, bag: Field, depth: int, n_places: float) -> _Part:
+    def _bag(self, bag: Field, depth: int, n_places: float) -> _Branch:
         size, aggregation = mean_size(bag), self.aggregation
-        fields = list(_in_members(bag))
+        fields = [x for part in bag.parts for x in (part.parts if part.has_fields else [part])]
         if any(each.is_read for each in fields):
             rows = self._rows(fields, bag.path, depth + 1, n_places * size)
         else:
@@ -362,10 +343,10 @@ class _Network:
             name=self._name(bag.path, "bag"),
         )(rows.vectors, *bag_of_rows)
         gathered = self._gathered(self._dropped(vectors), bag)
-        return _Part(bags, gathered, n_distinct if compress else math.inf)
+        return _Branch(bags, gathered, n_distinct if compress else math.inf)
 
     def _alike_rows(self, path: str, depth: int) -> _Rows:
-        """The rows of a bag of which nothing is read but its size: they are all alike."""
+        """The rows of a bag of which only the size is read: they are all equal."""
         layer = DistinctRows(self._is_worth(True), name=self._name(path, "distinct_rows"))
         ones, ids = layer([self._input(path, "float32", depth)])
         vectors = keras.layers.Reshape((1,), name=self._name(path, "reshape"))(ones)
@@ -381,7 +362,7 @@ class _Network:
         return lambda ids: layer([vectors, ids])
 
     def _dense(self, vectors: Sequence[keras.KerasTensor], path: str) -> keras.KerasTensor:
-        """A dense layer on vectors side by side."""
+        """A dense layer on concatenated vectors."""
         x = vectors[0]
         if len(vectors) > 1:
             x = keras.layers.Concatenate(name=self._name(path, "parts"))(vectors)
@@ -395,14 +376,14 @@ class _Network:
 
     def _input(self, path: str, dtype: str, depth: int) -> keras.KerasTensor:
         shape: Shape = (None,) * depth
-        # Keras wants the name of an input to be its key, but allows no slash in it.
+        # The name of an input should be its key, but Keras allows no slash in it.
         name = path if "/" not in path else self._name(path, "input")
         x = keras.Input(shape, dtype=dtype, ragged=depth > 0, name=name)
         self.inputs[path] = x
         return x
 
     def _name(self, path: str, role: str) -> str:
-        """The name of a layer: TensorFlow's hold no blanks, brackets, quotes or foreign letters."""
+        """The name of a layer; TensorFlow allows no blanks, brackets, quotes or foreign letters."""
         plain = re.sub(r"[^A-Za-z0-9._]+", "_", path).lstrip("_.") or "part"
         name, i = f"{plain}.{role}", 1
         while name in self._names:
@@ -411,17 +392,8 @@ class _Network:
         return name
 
 
-def _in_members(bag: Field) -> Iterable[Field]:
-    """The parts of a bag's members, and their keys: those of records, and values and bags."""
-    for part in bag.parts:
-        if part.has_fields:
-            yield from part.parts
-        else:
-            yield part
-
-
 def _power(n: float, exponent: float) -> float:
-    """How many bags of so many members there are, of n different ones."""
+    """n to the power of an exponent, or infinity: the number of bags of n different members."""
     if n <= 1:
         return n
     log = exponent * math.log(n)
@@ -438,15 +410,7 @@ def dtype_of(field: Field) -> str:
 def encoder_of(
     field: Field, *, units: int, min_count: int, n_edges: int, name: str
 ) -> FieldEncoder:
-    """The encoder of a field of values.
-
-    Args:
-        field: of a kind of values.
-        units: of learned vectors, of words and of many categories.
-        min_count: how often a category has been seen that is not to be unknown.
-        n_edges: of numbers, at most; 0 for none.
-        name: of the layer.
-    """
+    """The encoder of a field of a scalar kind: arguments as of `records_model`."""
     seen = _values(field)
     if field.kind == "boolean":
         return BooleanEncoder(field.path, name=name)
@@ -478,7 +442,7 @@ def mean_size(bag: Field) -> float:
 
 
 def n_distinct(field: Field) -> float:
-    """How many different values there are, missing counted; infinite if they are not counted."""
+    """Number of different values, including missing; infinite if they are not counted."""
     n = _values(field).n_distinct
     return math.inf if n is None else n + (field.share_missing > 0)
 
@@ -490,7 +454,7 @@ def _values(field: Field) -> Values:
 
 
 def _quantiles(seen: Values, n_edges: int) -> list[float]:
-    """Edges with about as many values between each two; none where values are not counted."""
+    """Edges with about equally many values in between; none if values are not counted."""
     if n_edges < 2 or not seen.counts:
         return []
     values, counts = np.array(sorted(seen.counts.items()), np.float64).T

@@ -10,28 +10,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from keras_mmil.records import arrow
-from keras_mmil.records.opening import LIMIT, largest_record
+from keras_mmil.records.files import LIMIT, largest_record
 
 __all__ = ["Wanted", "records"]
 
 _ROWS = 2**16
-_LARGE_GROUP = 2**14  # rows of a row group that make a batch of their own
+_LARGE_GROUP = 2**14  # rows of a row group that is a batch of its own
 _SMALL = 4  # bytes a value, in columns that are indices of few different texts
 _BATCH = 2**26  # bytes of a batch
 _WIDTH = 8  # bytes of a value in memory, at least, with its place in the bags
-_RATIO = 100  # how much more than the file what is in it may be
-_FREE = 4  # largest records that a file may be in any case
+_RATIO = 100  # the content may be so many times as large as the file,
+_FREE = 4  # and in any case as large as so many of the largest records
 
-# By the names of fields which parts of them are wanted: True for all.
+# The wanted parts of fields, by name: True for all.
 Wanted: TypeAlias = Mapping[str, "bool | Wanted"]
 
 
 def records(path: Path, wanted: Wanted | None) -> Iterator[pa.Array]:
     """The records of a file, batch by batch.
 
-    Raises:
-        ValueError: if the file is damaged, or holds far more than its size lets expect; it names
-            the file and the record.
+    Raises ValueError, which names the file and the record, if the file is damaged, or holds far
+    more than its size suggests.
     """
     first = 0
     try:
@@ -41,12 +40,11 @@ def records(path: Path, wanted: Wanted | None) -> Iterator[pa.Array]:
             texts = sorted({*_texts(file), *sizes.repeated()})
         with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
             groups = list(range(file.num_row_groups))
-            # Arrow makes no batches with dictionaries in bags of several row groups.
+            # Arrow cannot read dictionaries in bags across row groups.
             for some in [[group] for group in groups] if texts else [groups]:
                 for batch in file.iter_batches(sizes.rows, row_groups=some, columns=columns):
                     batch.validate(full=True)  # texts in a damaged file may be no UTF-8
-                    found = batch.to_struct_array()
-                    yield from sizes.parts(found)
+                    yield from sizes.parts(batch.to_struct_array())
                     first += len(batch)
             if not first and columns is None:
                 yield arrow.no_records(file.schema_arrow)
@@ -54,16 +52,13 @@ def records(path: Path, wanted: Wanted | None) -> Iterator[pa.Array]:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"Expected a whole Parquet file. Received: {path}: {error}, in record {first} or later"
+            f"Expected a complete Parquet file. Received: {path}: {error}, in record {first} or "
+            "later"
         ) from error
 
 
 class _Sizes:
-    """How much is in a file, before and while it is read.
-
-    Attributes:
-        rows: of a batch, so that it is of about `_BATCH` bytes.
-    """
+    """Limits the content of a file, before and while it is read; `rows` is the size of a batch."""
 
     def __init__(
         self, path: Path, file: pyarrow.parquet.ParquetFile, columns: list[str] | None
@@ -83,7 +78,7 @@ class _Sizes:
             chunks = [about.row_group(j).column(i) for j in range(about.num_row_groups)]
             n = sum(chunk.num_values for chunk in chunks)
             size += n * _WIDTH
-            # What is in no list is read batch by batch, however few rows there are in the file.
+            # What is in no list is read batch by batch, however few rows the file has.
             at_once += n * (_WIDTH if column.max_repetition_level else _WIDTH // 4)
             inside = sum(chunk.total_uncompressed_size for chunk in chunks)
             packed += inside
@@ -95,16 +90,16 @@ class _Sizes:
         self.rows = int(np.clip(_BATCH * n_rows // max(size, 1), 1, _ROWS))
 
     def repeated(self) -> list[str]:
-        """The columns of texts that may be far more than the file, as long ones are repeated."""
-        found = []
+        """The columns of long texts that repeat, and may be far larger than the file."""
+        columns = []
         if self._of_few:
             with pyarrow.parquet.ParquetFile(self._where, read_dictionary=[*self._of_few]) as file:
                 for path, sizes in self._of_few.items():
                     longest = (_longest(file, group, path) for group in range(len(sizes)))
                     if sum(n * m for n, m in zip(sizes, longest, strict=True)) > self._most:
-                        found.append(path)
-        self._are_repeated = bool(found)
-        return found
+                        columns.append(path)
+        self._are_repeated = bool(columns)
+        return columns
 
     def _check(self, size: int) -> None:
         if size > self._most:
@@ -115,7 +110,7 @@ class _Sizes:
             )
 
     def parts(self, records: pa.Array) -> Iterator[pa.Array]:
-        """Records in parts whose repeated texts are of a moderate size, written out."""
+        """Records in parts whose texts, written out, have a moderate size."""
         size = _written_out(records) if self._are_repeated else 0
         self._texts += size
         self._check(self._texts)
@@ -125,15 +120,15 @@ class _Sizes:
 
 
 def _longest(file: pyarrow.parquet.ParquetFile, group: int, path: str) -> int:
-    """The length of the longest text of those that are written once in a row group, in bytes."""
+    """The length, in bytes, of the longest text in the dictionary of a row group."""
     for batch in file.iter_batches(1, row_groups=[group], columns=[path]):
-        found = [pc.max(_lengths(array)).as_py() for array in _of_few(batch.to_struct_array())]
-        return max((length or 0 for length in found), default=0)
+        lengths = [pc.max(_lengths(array)).as_py() for array in _of_few(batch.to_struct_array())]
+        return max((length or 0 for length in lengths), default=0)
     return 0
 
 
 def _written_out(array: pa.Array) -> int:
-    """How many bytes the texts in dictionaries are."""
+    """The size of the texts in dictionaries, written out, in bytes."""
     size = 0
     for each in _of_few(array):
         indices, n = pc.value_counts(each.indices.drop_null()).flatten()
@@ -146,7 +141,7 @@ def _lengths(array: pa.DictionaryArray) -> pa.Array:
 
 
 def _of_few(array: pa.Array) -> Iterator[pa.DictionaryArray]:
-    """The arrays of texts inside an array that are indices of few different ones."""
+    """The dictionaries of texts inside an array."""
     if pa.types.is_dictionary(array.type):
         if not pa.types.is_primitive(array.type.value_type):
             yield array
@@ -161,19 +156,19 @@ def _of_few(array: pa.Array) -> Iterator[pa.DictionaryArray]:
 
 
 def _texts(file: pyarrow.parquet.ParquetFile) -> list[str]:
-    """The columns of texts that are faster to read as dictionaries: of few different ones."""
+    """The columns of few different texts, which are faster to read as dictionaries."""
     groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
     if len(groups) > 1 and file.metadata.num_rows < _LARGE_GROUP * len(groups):
         return []
-    found = []
+    columns = []
     for i in range(len(file.schema)):
         column = file.schema.column(i)
         chunks = [group.column(i) for group in groups]
         size = sum(chunk.total_uncompressed_size for chunk in chunks)
         is_small = size < _SMALL * sum(chunk.num_values for chunk in chunks)
         if is_small and column.logical_type.type == "STRING":
-            found.append(column.path)
-    return found
+            columns.append(column.path)
+    return columns
 
 
 def _columns(file: pyarrow.parquet.ParquetFile, wanted: Wanted) -> list[str]:
@@ -185,17 +180,17 @@ def _columns(file: pyarrow.parquet.ParquetFile, wanted: Wanted) -> list[str]:
 
 
 def _of_struct(fields: pa.Schema | pa.StructType, wanted: Wanted | bool) -> Iterator[bool]:
-    """Whether each leaf in some fields is wanted, in the order of the columns of a file.
+    """Whether each column of a file below some fields is wanted, in their order.
 
-    Of a field that is wanted one is in any case, if only to say that there is something: it may be
-    of another structure than what is wanted.
+    One column of each wanted field is, to show whether something is there: the structure of the
+    field may differ from what is wanted.
     """
     for field in fields:
         inner = wanted if isinstance(wanted, bool) else wanted.get(field.name, False)
-        leaves = list(_of_type(field.type, inner))
-        if inner and not any(leaves):
-            leaves[:1] = [True]
-        yield from leaves
+        columns = list(_of_type(field.type, inner))
+        if inner and not any(columns):
+            columns[:1] = [True]
+        yield from columns
 
 
 def _of_type(type_: pa.DataType, wanted: Wanted | bool) -> Iterator[bool]:

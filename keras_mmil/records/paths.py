@@ -11,20 +11,13 @@ _TYPE = re.compile(r"<\w+>$")
 
 
 def child(path: str, name: str) -> str:
-    """The path of a field of a record; a name that would be unclear in it is quoted, as in JSON.
-
-    >>> child("orders", "price"), child("", "a.b")
-    ('orders.price', '"a.b"')
-    """
-    shown = name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
-    return f"{path}.{shown}" if path else shown
+    """The path of a field of a record; a name that would be ambiguous is quoted, as in JSON."""
+    quoted = name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    return f"{path}.{quoted}" if path else quoted
 
 
 def item(path: str) -> str:
-    """The path of the members of a bag, where they are values or bags: `ingredients[]`.
-
-    Records in a bag have the path of the bag itself, so that their fields are `orders.price`.
-    """
+    """The path of values and bags in a bag: `tags[]`. Records in it have the bag's own path."""
     return path + ITEM
 
 
@@ -34,14 +27,10 @@ def position(path: str, index: int) -> str:
 
 
 def alternative(path: str, type_: str) -> str:
-    """The path of the values of one type, where values of several types have been seen."""
+    """The path of the values of one type, where there are several types: `rating<number>`."""
     return f"{path}<{type_}>"
 
 
 def place(path: str) -> str:
-    """The path without the type, if it has one: where values of several types are.
-
-    >>> place("rating<number>"), place("rating")
-    ('rating', 'rating')
-    """
+    """The path without the type of `alternative`."""
     return _TYPE.sub("", path)

@@ -1,30 +1,42 @@
 """The schema of nested records: which parts they have, and what these are taken for."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support import html
 from keras_mmil._support.types import Array, Bools, PathLike
-from keras_mmil.records import encoding
-from keras_mmil.records.choices import applicable
-from keras_mmil.records.fields import Field, scalar_types, tree
+from keras_mmil.records import encoding, kinds
+from keras_mmil.records.fields import (
+    Field,
+    applicable,
+    by_choice,
+    by_path,
+    check_choices,
+    scalar_types,
+    tree,
+    walk,
+)
 from keras_mmil.records.linking import Columns, Links
-from keras_mmil.records.noticing import Noticed
-from keras_mmil.records.observing import observe
-from keras_mmil.records.parts import Parts
-from keras_mmil.records.reading import UNSEEN, Reader, wanted
-from keras_mmil.records.showing import named
+from keras_mmil.records.paths import alternative, item, place
+from keras_mmil.records.profiling import TYPES, FieldProfile, Values, profile
+from keras_mmil.records.reading import UNSEEN, Mismatches, Reader, stream, wanted
 from keras_mmil.records.sources import batches
-from keras_mmil.records.streaming import streamed
 from keras_mmil.records.targets import Target, TargetPaths, warn_of_missing
 
 __all__ = ["Schema"]
 
+_COLUMNS = ("path", "kind", "why", "missing", "distinct", "examples")
+_WIDEST = 60  # characters of a column
 
-class Schema(Parts):
+
+class Schema:
     """The parts of nested records, inferred from examples.
 
     Each part has a path, such as `orders.items.price`, and a kind:
@@ -40,12 +52,14 @@ class Schema(Parts):
     | vector | lists of one length, whose members have a meaning by their position | its positions |
     | bag | members: values, records or bags; also a dict whose keys are data | its members |
 
-    Constants, identifiers and what was never there are left out. What is null, absent, NaN or
-    infinite is missing, which is a state and no error. Texts of which nearly all are numbers,
-    booleans or times are such, and the others are missing. Where values of several types were seen
-    at one place, each of them is a part of its own: `volume<number>`, `volume<text>`.
+    Constants, identifiers and what was never there are left out. Null, absent, NaN and infinite
+    values are missing, which is a state and no error. Texts are read as numbers, booleans or times
+    if nearly all of them are; the others are missing. If values of several types were seen at one
+    place, each type is a part of its own: `volume<number>`, `volume<text>`.
 
-    Every decision is in the table that `print(schema)` shows, and can be changed.
+    `print(schema)` shows every decision, and you can change it: `schema[path]` is a `Field`,
+    `schema[path] = kind` chooses a kind, and `for field in schema` goes over all parts that are not
+    inside of left-out ones.
 
     Example:
 
@@ -66,7 +80,8 @@ class Schema(Parts):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        self._profile = FieldProfile()
+        self._choices: dict[str, str] = {}
         self._links: Links | None = None
 
     @classmethod
@@ -77,35 +92,29 @@ class Schema(Parts):
 
         Args:
             source: a list or another iterable of dicts, dataclasses, named tuples or NumPy records;
-                the path of a .json, .jsonl, .ndjson or .parquet file, which are read as streams, or
-                of a .csv or .tsv file (all but .parquet also .gz and .zst), or of a folder of such,
-                a pattern, or a list of paths; `Files`, which also say how they are to be read; a
-                dict of columns; a DataFrame of pandas or Polars; a structured array; or an Arrow
-                Table, or whatever has Arrow's interface.
-            choices: kinds by path, such as the `choices` of another schema; those of parts that the
-                records have are made.
+                the path of a .json, .jsonl, .ndjson or .parquet file, which are streamed, or of a
+                .csv or .tsv file (all but .parquet also .gz and .zst), or of a folder of these, a
+                pattern, or a list of paths; `Files`; a dict of columns; a DataFrame of pandas or
+                Polars; a structured array; an Arrow Table, or anything with Arrow's interface.
+            choices: kinds by path, such as the `choices` of another schema; those for parts that
+                the records lack are ignored.
             links: of the tables that `source` was made of, the `links` of another schema.
 
         Raises:
             TypeError: if `source`, or a value in it, is no part of records; with its path.
             FileNotFoundError: if there is no such file.
-            ValueError: if there are no records, a file is damaged, a record is larger than it may
-                be, or a choice is impossible.
+            ValueError: if there are no records, a file is damaged, a record is too large, or a
+                choice is impossible.
 
         Warns:
-            UserWarning: of empty lines in a file, which are left out; and of what was found out on
-                how a file is to be read.
+            UserWarning: of empty lines in a file, which are left out; and of guesses about how to
+                read a file.
         """
         schema = cls()
         schema._links = links
         schema._inferred(source)
-        schema._take(schema._observed, applicable(schema._observed, choices or {}))
+        schema._take(schema._profile, applicable(schema._profile, choices or {}))
         return schema
-
-    @property
-    def links(self) -> Links | None:
-        """How the tables are linked that it reads; None where it is of no tables."""
-        return self._links
 
     @classmethod
     def infer_tables(
@@ -115,10 +124,10 @@ class Schema(Parts):
         keys: Iterable[tuple[Columns, Columns]],
         orphans: str = "raise",
     ) -> Self:
-        """The schema of linked tables, which takes such tables wherever it takes records.
+        """The schema of linked tables, which accepts such tables wherever it accepts records.
 
         Args:
-            tables, top, keys, orphans: as of `keras_mmil.records.link`.
+            tables, top, keys, orphans: see `keras_mmil.records.link`.
 
         Raises:
             KeyError, TypeError, ValueError: as `infer`, and `keras_mmil.records.link`.
@@ -138,19 +147,27 @@ class Schema(Parts):
         schema._links = Links.of(top, keys, orphans)
         return schema._inferred(tables)
 
+    def _inferred(self, source: Any) -> Self:
+        self.update(source)
+        if not self.n_records:
+            is_path = isinstance(source, str | os.PathLike)
+            where = repr(str(source)) if is_path else f"a {type(source).__name__}"
+            raise ValueError(f"Expected at least one record. Received: none in {where}")
+        return self
+
     def update(self, source: Any) -> None:
         """Take further records into account, as if they had been there from the start.
 
         Args:
-            source: as of `infer`.
+            source: see `infer`.
 
         Raises:
-            TypeError, ValueError: as `infer`; the schema is then as it was.
+            TypeError, ValueError: as `infer`; the schema is then unchanged.
         """
-        observed = self._observed
+        merged = self._profile
         for batch in batches(self._linked(source), types=scalar_types(self.root.parts)):
-            observed = observed.merged(observe(batch.records))
-        self._take(observed, self._choices)
+            merged = merged.merged(profile(batch.records))
+        self._take(merged, self._choices)
 
     @staticmethod
     def merge(one: "Schema", other: "Schema") -> "Schema":
@@ -172,8 +189,62 @@ class Schema(Parts):
             )
         merged = Schema()
         merged._links = one._links
-        merged._take(one._observed.merged(other._observed), one._choices | other._choices)
+        merged._take(one._profile.merged(other._profile), one._choices | other._choices)
         return merged
+
+    def save(self, path: PathLike) -> None:
+        """Write the schema to a JSON file, which is replaced as a whole."""
+        encoding.write(path, self._profile, self._choices, self._links)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """Read a schema that was saved.
+
+        Raises:
+            ValueError: if the file is no schema, or damaged; with the place.
+        """
+        schema = cls()
+        loaded, choices, schema._links = encoding.read(path)
+        try:
+            schema._take(loaded, choices)
+        except ValueError as error:
+            raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
+        return schema
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """The kinds that were chosen, and "dropped", by path: a copy."""
+        return dict(self._choices)
+
+    @property
+    def links(self) -> Links | None:
+        """How the tables that it reads are linked; None if it reads no tables."""
+        return self._links
+
+    @property
+    def n_records(self) -> int:
+        """Number of records that were seen."""
+        return self._profile.n_present
+
+    @cached_property
+    def root(self) -> Field:
+        """The records at the top, with all their parts."""
+        return tree(self._profile, self._choices)
+
+    @cached_property
+    def _by_path(self) -> dict[str, Field]:
+        return by_path(self.root)
+
+    @cached_property
+    def _by_choice(self) -> dict[str, Field]:
+        return by_choice(self.root)
+
+    def _take(self, profile: FieldProfile, choices: Mapping[str, str]) -> None:
+        """Use this profile and these choices, if they go together."""
+        check_choices(profile, choices)
+        self._profile, self._choices = profile, dict(choices)
+        for name in ("root", "_by_path", "_by_choice"):
+            self.__dict__.pop(name, None)
 
     def __repr__(self) -> str:
         return f"<Schema of {self.n_records} records with {len(self)} parts>"
@@ -181,10 +252,108 @@ class Schema(Parts):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
             return NotImplemented
-        mine, others = ((each._observed, each._choices, each._links) for each in (self, other))
+        mine, others = ((each._profile, each._choices, each._links) for each in (self, other))
         return mine == others
 
     __hash__ = None  # type: ignore[assignment] # it changes; typeshed: python/mypy#4266
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self._by_path.values())
+
+    def __len__(self) -> int:
+        return len(self._by_path)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._by_choice
+
+    def __getitem__(self, path: str) -> Field:
+        """The part with a path.
+
+        Raises:
+            KeyError: if there is none.
+        """
+        try:
+            return self._by_choice[path]
+        except KeyError:
+            raise KeyError(
+                f"Expected a path of the schema, such as {', '.join(self._similar(path))}. "
+                f"Received: {path!r}{self._dropped_with(path)}"
+            ) from None
+
+    def _similar(self, path: object) -> list[str]:
+        """Paths of one type of values there, or of similar spelling, or else the first ones."""
+        by_type = [each for each in self._by_path if each.startswith(f"{path}<")]
+        close = by_type or difflib.get_close_matches(str(path), self._by_path, 3)
+        return close or list(self._by_path)[:5]
+
+    def _dropped_with(self, path: str) -> str:
+        """A note about a part that is inside a dropped one."""
+        if path not in by_path(self.root, also_left_out=True):
+            return ""
+        parent = next(
+            part.path
+            for part in self
+            if part.kind == "dropped" and any(x.path == path for x in walk(part, True))
+        )
+        chosen = parent if parent in self._choices else place(parent)
+        return f", which is in {parent!r}, dropped by the choice {chosen!r}: 'dropped'"
+
+    def __setitem__(self, path: str, kind: str) -> None:
+        """Choose the kind of a part; of a bag of values, that of its values.
+
+        Raises:
+            KeyError: if there is no such path.
+            ValueError: if what was seen there cannot be of that kind.
+        """
+        choices = self._choices | {path: kind}
+        if path not in by_choice(tree(self._profile, choices)):  # it may join texts and numbers
+            self[path]  # raises
+        elif path in self and self[path].kind == "bag" and kind in kinds.SCALARS:
+            path = item(path) if item(path) in self else path
+        self._take(self._profile, self._choices | {path: kind})
+
+    def __delitem__(self, path: str) -> None:
+        """Take back the choice for a part, which then has the inferred kind.
+
+        Raises:
+            KeyError: if nothing was chosen.
+        """
+        if path not in self._choices:
+            raise KeyError(
+                f"Expected a path for which a kind was chosen: {', '.join(self._choices)}. "
+                f"Received: {path!r}"
+            )
+        self._take(self._profile, {k: v for k, v in self._choices.items() if k != path})
+
+    def drop(self, path: str) -> None:
+        """Leave out a part, with all that is in it.
+
+        Args:
+            path: where values of several types were seen, also their common path, such as `volume`
+                for `volume<number>` and `volume<text>`.
+
+        Raises:
+            KeyError: if there is no such path.
+        """
+        if not any(alternative(path, type_) in self for type_ in TYPES):
+            self[path]  # raises
+        self._take(self._profile, self._choices | {path: "dropped"})
+
+    def __str__(self) -> str:
+        rows = [_COLUMNS, *map(_row, self)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                cell.rjust(width) if name in ("missing", "distinct") else cell.ljust(width)
+                for name, cell, width in zip(_COLUMNS, row, widths, strict=True)
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return html.table(_COLUMNS, map(_row, self))
 
     def read(
         self,
@@ -196,22 +365,20 @@ class Schema(Parts):
         """Records as tensors, one for each part that is not left out.
 
         Args:
-            source: as of `infer`; also linked tables, if the schema is of such.
-            target: path of what is to be predicted: of a number, a boolean, a category or a bag of
-                categories, that is in no bag; or several paths, of booleans or of numbers.
-            without: path of what is not to be read, or several: of the target, where it is to be
-                predicted.
+            source: see `infer`; also linked tables, if the schema is of such.
+            target: path of what is to be predicted: a number, a boolean, a category or a bag of
+                categories, in no bag; or several paths, of booleans or of numbers.
+            without: path, or several, of what is not to be read: of the target, in data to predict.
             unseen: what becomes of values of a type that the schema has not seen at their place,
                 such as a text where numbers were, or a list where records were: "missing", with a
                 warning that counts them; or "error".
 
         Returns:
             x, or with a target `(x, y)`.
-            - x: dict from paths to tensors which all lead with the records: [records], or ragged
+            - x: dict from paths to tensors whose first axis is the records: [records], or ragged
               [records, (n₁), …] for what is in bags. Dtypes are in the table above; what is missing
-              is NaN, the text "\\0", or -2⁶³ in categories of integers. A bag of which no part is
-              read has ones, for its size. Parts that the records have and the schema has not are
-              left out.
+              is NaN, the text "\\0", or -2⁶³ in categories of integers. A bag without any part that
+              is read has ones, for its size. Parts that the schema does not have are left out.
             - y: array [records], float32 of numbers, else int64: positions in `classes(target)`. Of
               several paths, or of a bag, [records, columns]: numbers, or 1 for each label that a
               record has, in the order of `classes(target)`, else 0.
@@ -223,19 +390,20 @@ class Schema(Parts):
 
         Warns:
             UserWarning: of how many values are read as missing, as they are of a type that the
-                schema has not seen there, or no such values as it has; and of parts that are in
-                none of the records, where that is hardly by chance.
+                schema has not seen there, or do not fit the kind; and of parts that are in none of
+                the records, unless that is likely by chance.
         """
         expected = self._target(target)
-        x = self._tensors(source, self._wanted(without), unseen=unseen, target=expected)
+        mismatches = Mismatches(expected)
+        x = self._read(source, Reader(self._wanted(without), (), _checked(unseen), mismatches))
+        mismatches.warn()
         return x if expected is None else expected.split(x)
 
     def read_labelled(self, source: Any, target: TargetPaths) -> tuple[Any, Array, Bools]:
-        """As `read` with a target, of those records alone that have one, and numbers in float64.
+        """Same as `read`, but only records with labels, and numbers as labels in float64.
 
         Returns:
-            x and y, as `read`, but for y of numbers, float64; and which of the records have a
-            label, or all of several, [records].
+            x and y, and which of the records have a label, or all of several, [records].
 
         Raises:
             KeyError, ValueError: as `read`.
@@ -244,8 +412,9 @@ class Schema(Parts):
             UserWarning: as `read`; and of how many records have no label.
         """
         expected = Target.of(target, self.__getitem__)
-        exact = [part.path for part in expected.parts]
-        x = self._tensors(source, self._wanted(()), exact, target=expected)
+        mismatches, exact = Mismatches(expected), [part.path for part in expected.parts]
+        x = self._read(source, Reader(self.root, exact, mismatches=mismatches))
+        mismatches.warn()
         are_there = expected.are_there(x)
         if not are_there.all():
             x = ragged.take(x, np.flatnonzero(are_there))
@@ -255,11 +424,11 @@ class Schema(Parts):
     def read_in_turn(
         self, sources: Iterable[Any], without: TargetPaths = (), unseen: str = "missing"
     ) -> Iterator[Any]:
-        """As `read`, the tensors of each of several sources, with one warning for all at the end.
+        """Same as `read` for each of several sources, with one warning for all at the end.
 
         Args:
-            sources: parts of records that are too many to be read at once, each as of `read`.
-            without, unseen: as of `read`.
+            sources: parts of records that are too many to be read at once; see `read`.
+            without, unseen: see `read`.
 
         Raises:
             KeyError, ValueError: as `read`.
@@ -267,47 +436,26 @@ class Schema(Parts):
         Warns:
             UserWarning: as `read`.
         """
-        root, noticed = self._wanted(without), Noticed()
+        root, mismatches = self._wanted(without), Mismatches()
         for source in sources:
-            yield self._read_from(source, Reader(root, unseen=_checked(unseen), noticed=noticed))
-        noticed.warn()
+            yield self._read(source, Reader(root, (), _checked(unseen), mismatches))
+        mismatches.warn()
 
-    def _tensors(
-        self,
-        source: Any,
-        root: Field,
-        exact: Collection[str] = (),
-        unseen: str = "missing",
-        target: Target | None = None,
-    ) -> Any:
-        """Records as tensors: see `read`.
-
-        Args:
-            source, unseen: as of `read`.
-            root: the records at the top, without what is not to be read.
-            exact: paths of numbers that are read as float64.
-            target: what is to be predicted, which may be missing in all records.
-        """
-        noticed = Noticed(() if target is None else [part.path for part in target.parts])
-        x = self._read_from(source, Reader(root, exact, _checked(unseen), noticed))
-        noticed.warn(stacklevel=4)
-        return x
-
-    def _read_from(self, source: Any, reader: Reader) -> Any:
+    def _read(self, source: Any, reader: Reader) -> Any:
         types = scalar_types(self.root.parts)
         for batch in batches(self._linked(source), wanted(reader.root.parts), types):
             reader.add(batch)
         return reader.result()
 
     def classes(self, target: TargetPaths) -> tuple[Any, ...]:
-        """What the labels of a target stand for.
+        """The meanings of the labels of a target.
 
         Args:
-            target: as of `read`.
+            target: see `read`.
 
         Returns:
-            The values of a category or boolean, in order; of several paths, these; and the
-            categories in a bag. Nothing for numbers.
+            The values of a category or boolean, in order; of several paths, these; the categories
+            in a bag. Nothing for numbers.
 
         Raises:
             KeyError, ValueError: as `read`.
@@ -324,22 +472,23 @@ class Schema(Parts):
         without: TargetPaths = (),
         unseen: str = "missing",
     ) -> tf.data.Dataset:
-        """What `read` gives, in batches that are streamed from the source.
+        """Same as `read`, in batches that are streamed from the source.
 
         Args:
-            source: as of `read`; not an iterator, which can be read only once.
+            source: see `read`; not an iterator, which can be read only once.
             batch_size: records in a batch; the last one may have fewer.
-            shuffle: so many records are held and mixed, anew in each epoch; 0 leaves them in order.
+            shuffle: size of the buffer in which records are shuffled, differently in each epoch; 0
+                for no shuffling.
             seed: of the shuffling.
-            target, without, unseen: as of `read`.
+            target, without, unseen: see `read`.
 
         Returns:
             Dataset of x, or of `(x, y)`. Errors of `read` are `tf.errors.InvalidArgumentError`
             here, with the same message. Its warnings come at the end of each epoch.
 
         Raises:
-            KeyError, TypeError, ValueError: if `source` or `target` are not of these, or
-                `batch_size` or `shuffle` is out of range.
+            KeyError, TypeError, ValueError: if `source` or `target` are invalid, or `batch_size` or
+                `shuffle` is out of range.
         """
         if isinstance(source, Iterator):
             raise TypeError(
@@ -347,7 +496,7 @@ class Schema(Parts):
             )
         linked, root = self._linked(source), self._wanted(without)
         columns, types = wanted(root.parts), scalar_types(self.root.parts)
-        return streamed(
+        return stream(
             root,
             lambda: batches(linked, columns, types),
             batch_size=batch_size,
@@ -361,34 +510,9 @@ class Schema(Parts):
         """The names of the fields at the top of records that `read` reads.
 
         Args:
-            without: as of `read`.
+            without: see `read`.
         """
         return list(wanted(self._wanted(without).parts))
-
-    def save(self, path: PathLike) -> None:
-        """Write the schema to a file of JSON, which is replaced as a whole."""
-        encoding.write(path, self._observed, self._choices, self._links)
-
-    @classmethod
-    def load(cls, path: PathLike) -> Self:
-        """Read a schema that was saved.
-
-        Raises:
-            ValueError: if the file is no schema, or not a whole one; it says where.
-        """
-        schema = cls()
-        observed, choices, schema._links = encoding.read(path)
-        try:
-            schema._take(observed, choices)
-        except ValueError as error:
-            raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
-        return schema
-
-    def _inferred(self, source: Any) -> Self:
-        self.update(source)
-        if not self.n_records:
-            raise ValueError(f"Expected at least one record. Received: none in {named(source)}")
-        return self
 
     def _target(self, paths: TargetPaths | None) -> Target | None:
         return None if paths is None else Target.of(paths, self.__getitem__)
@@ -397,10 +521,10 @@ class Schema(Parts):
         """The records at the top, without some parts."""
         paths = [without] if isinstance(without, str) else without
         dropped = dict.fromkeys((self[path].chosen_at for path in paths), "dropped")
-        return tree(self._observed, self._choices | dropped) if dropped else self.root
+        return tree(self._profile, self._choices | dropped) if dropped else self.root
 
     def _linked(self, source: Any) -> Any:
-        """A source of records: of the tables, if it is of linked ones."""
+        """The records of linked tables, or the source itself."""
         if self._links is None or not isinstance(source, Mapping):
             return source
         return self._links.link(source, self.root)
@@ -410,3 +534,13 @@ def _checked(unseen: str) -> str:
     if unseen not in UNSEEN:
         raise ValueError(f"Expected {' or '.join(map(repr, UNSEEN))}. Received: unseen={unseen!r}")
     return unseen
+
+
+def _row(field: Field) -> tuple[str, ...]:
+    """A line of the table of a schema."""
+    distinct = ""
+    if isinstance(field.seen, Values):
+        distinct = "many" if field.n_distinct is None else str(field.n_distinct)
+    missing = f"{field.share_missing * 100:.0f} %"
+    cells = field.path, field.kind, field.why, missing, distinct, field.examples
+    return tuple(cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}…" for cell in cells)

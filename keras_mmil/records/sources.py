@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +9,10 @@ import pyarrow as pa
 
 from keras_mmil._support.types import Ints
 from keras_mmil.records import arrow, csv_files, json_files, parquet
-from keras_mmil.records.files import Files, Found, are_paths, ending, found_files
-from keras_mmil.records.keyed import joined
-from keras_mmil.records.plain import in_batches, name_of, to_arrow
+from keras_mmil.records.files import DataFile, Files, are_paths, ending, list_files
+from keras_mmil.records.to_arrow import in_batches, joined, name_of, to_arrow
 
-__all__ = ["Batch", "batches", "whole"]
+__all__ = ["Batch", "batches", "read_all"]
 
 _ROWS = 2**16
 _EXPECTED = (
@@ -29,8 +27,8 @@ class Batch(NamedTuple):
     Attributes:
         numbers: of the records, from 0.
         records: array of structs or maps.
-        lines: the lines that they are in, from 1, if they are of a file with a record in each line.
-        file: the file that they are of, to be named in errors; "" for none.
+        lines: the line of each record, from 1, in files with a record in each line.
+        file: the name of their file, for errors; "" for none.
         offset: the number of the first record of that file.
     """
 
@@ -41,70 +39,46 @@ class Batch(NamedTuple):
     offset: int = 0
 
     def part(self, places: slice | Ints) -> "Batch":
-        """Those at some places."""
-        taken = places if isinstance(places, slice) else pa.array(places)
-        records = self.records[places] if isinstance(places, slice) else self.records.take(taken)
-        lines = None if self.lines is None else _at(self.lines, places)
-        return Batch(_at(self.numbers, places), records, lines, self.file, self.offset)
+        """The records at some places."""
+        if isinstance(places, slice):
+            records, numbers = self.records[places], self.numbers[places]
+            lines = None if self.lines is None else self.lines[places]
+        else:
+            records, numbers = self.records.take(pa.array(places)), np.asarray(self.numbers)[places]
+            lines = None if self.lines is None else np.asarray(self.lines)[places]
+        return Batch(numbers, records, lines, self.file, self.offset)
 
     def named(self, place: int) -> str:
-        """What the record at a place is called in errors."""
+        """The name of the record at a place, for errors."""
         where = f" of {self.file}" if self.file else ""
         if self.lines is None:
             return f"record {self.numbers[place] - self.offset}{where}"
         return f"line {self.lines[place]}{where}"
 
 
-def _at(numbers: range | Ints, places: slice | Ints) -> range | Ints:
-    if isinstance(places, slice):
-        return numbers[places]
-    return np.asarray(numbers)[places]
-
-
-class _Read(NamedTuple):
-    """Records as they are read: see `Batch`."""
-
-    records: pa.Array
-    lines: range | Ints | None = None
-    file: str = ""
-
-
 def batches(
-    source: Any,
-    wanted: parquet.Wanted | None = None,
-    types: Mapping[str, str] | None = None,
+    source: Any, wanted: parquet.Wanted | None = None, types: Mapping[str, str] | None = None
 ) -> Iterator[Batch]:
     """Records in batches.
 
     Args:
-        source: a list of records: dicts, dataclasses, named tuples or NumPy records; the path of a
-            .json, .jsonl, .ndjson, .csv or .tsv file, which may end in .gz or .zst, or of a Parquet
-            file; of a folder of such files, a pattern, or a list of paths; `Files`; a dict of
-            columns; a pandas or Polars DataFrame; a structured array of NumPy; Arrow's Table,
-            RecordBatch or StructArray; or anything else with Arrow's interface.
-        wanted: what needs to be read of files in which parts can be left out; None for all.
-        types: the types of fields at the top, by name, for files that do not say: those of CSV.
+        source: see `Schema.infer`.
+        wanted: the columns to read of files in which others can be skipped; None for all.
+        types: the types of fields at the top, by name, for files that do not know them: CSV.
 
     Raises:
-        TypeError: if it is none of these.
-        ValueError: if a file ends in something else, is damaged, holds a record that is larger than
-            it may be, or does not fit in memory; it names the file, and the line or the record.
+        TypeError: if `source` is no source of records.
+        ValueError: if a file has another ending, is damaged, has a record that is too large, or
+            does not fit in memory; it names the file, and the line or the record.
         FileNotFoundError: if there is no such file.
     """
     return (batch for batch in _batches(source, wanted, types or {}) if len(batch.records))
 
 
-def whole(source: Any, types: Mapping[str, str] | None = None) -> pa.Array:
-    """All records of a source, an array of structs or maps, which can be taken apart.
-
-    Args:
-        source, types: as of `batches`.
-
-    Raises:
-        FileNotFoundError, TypeError, ValueError: as `batches`.
-    """
-    found = [batch.records for batch in _batches(source, None, types or {})]
-    return joined([records for records in found if len(records)] or found[:1], "")
+def read_all(source: Any, types: Mapping[str, str] | None = None) -> pa.Array:
+    """All records of a source, an array of structs or maps: see `batches`."""
+    arrays = [batch.records for batch in _batches(source, None, types or {})]
+    return joined([records for records in arrays if len(records)] or arrays[:1], "")
 
 
 def _batches(
@@ -113,13 +87,13 @@ def _batches(
     """Records in batches, which may be empty."""
     first = offset = 0
     file = ""
-    for read in _arrays(source, wanted, types):
-        if read.file != file:
-            file, offset = read.file, first
-        numbers = range(first, first + len(read.records))
+    for array, lines, name in _arrays(source, wanted, types):
+        if name != file:
+            file, offset = name, first
+        numbers = range(first, first + len(array))
         with _naming(file):
-            records = arrow.plain_types(read.records)
-            batch = Batch(numbers, records, read.lines, file, offset)
+            records = arrow.plain_types(array)
+            batch = Batch(numbers, records, lines, file, offset)
             _check(batch)
         yield batch
         first += len(records)
@@ -127,7 +101,7 @@ def _batches(
 
 @contextlib.contextmanager
 def _naming(file: str) -> Iterator[None]:
-    """Name the file in the message of an error of its records, where it is not."""
+    """Name the file in the message of errors, where it is not named."""
     try:
         yield
     except MemoryError as error:
@@ -145,14 +119,13 @@ def _check(batch: Batch) -> None:
     """Raise TypeError where what should be records are values or lists."""
     arrow.check_depth(batch.records.type)
     is_record = np.zeros(len(batch.records), bool)
-    found = arrow.alternatives(batch.records, "")
-    for type_, values in found.items():
-        if type_ == "record":
-            is_record = arrow.as_numpy(values.is_valid())
+    by_type = arrow.alternatives(batch.records, "")
+    if "record" in by_type:
+        is_record = arrow.as_numpy(by_type["record"].is_valid())
     if is_record.all():
         return
     place = int(np.argmin(is_record))
-    types = [type_ for type_, values in found.items() if values[place].is_valid]
+    types = [type_ for type_, values in by_type.items() if values[place].is_valid]
     raise TypeError(
         f"Expected records, such as dicts. Received: {''.join(types) or 'null'} as "
         f"{batch.named(place)}"
@@ -161,12 +134,13 @@ def _check(batch: Batch) -> None:
 
 def _arrays(
     source: Any, wanted: parquet.Wanted | None, types: Mapping[str, str]
-) -> Iterator[_Read]:
+) -> Iterator[tuple[pa.Array, range | Ints | None, str]]:
+    """Records, their lines, and the name of their file: see `Batch`."""
     if isinstance(source, Files):
         return _of_files(source, wanted, types)
     if are_paths(source):
         return _of_files(Files(source), wanted, types)
-    return map(_Read, _of_memory(source))
+    return ((records, None, "") for records in _of_memory(source))
 
 
 def _of_memory(source: Any) -> Iterator[pa.Array]:
@@ -175,7 +149,7 @@ def _of_memory(source: Any) -> Iterator[pa.Array]:
     if isinstance(source, pa.ChunkedArray):
         return source.iterchunks()
     if isinstance(source, pa.RecordBatch):
-        return _of_table(pa.Table.from_batches([source]))
+        return _of_reader(pa.Table.from_batches([source]).to_reader())
     if hasattr(source, "set_axis") and hasattr(source, "columns"):  # pandas
         return _of_data_frame(source)
     if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # lazy, of Polars
@@ -225,17 +199,15 @@ def _of_columns(columns: Mapping[Any, Any]) -> Iterator[pa.Array]:
         raise TypeError(
             f"{_EXPECTED}. Received: a dict, whose columns are {shown or 'none'}{_HINT}"
         )
-    if all(_holds_records(column) for column in columns.values()):
+    if all(
+        isinstance(x, list | tuple) and x and isinstance(x[0], Mapping) for x in columns.values()
+    ):
         raise TypeError(
             f"{_EXPECTED}. Received: a dict of lists of records; `Schema.infer_tables` takes tables"
             f"{_HINT}"
         )
     arrays = [_column(column, str(name)) for name, column in columns.items()]
     return iter([pa.StructArray.from_arrays(arrays, list(sizes))])
-
-
-def _holds_records(column: Any) -> bool:
-    return isinstance(column, list | tuple) and len(column) > 0 and isinstance(column[0], Mapping)
 
 
 def _column(column: Any, name: str) -> pa.Array:
@@ -248,12 +220,6 @@ def _column(column: Any, name: str) -> pa.Array:
         arrays = [_column(x, f"{name}.{each}") for each, x in inner.items()]
         return pa.StructArray.from_arrays(arrays, list(inner))
     return to_arrow(list(column), name)
-
-
-def _of_table(table: pa.Table) -> Iterator[pa.Array]:
-    yield arrow.no_records(table.schema)  # for its fields
-    for batch in table.to_batches(max_chunksize=_ROWS):
-        yield batch.to_struct_array()
 
 
 def _of_data_frame(frame: Any) -> Iterator[pa.Array]:
@@ -269,14 +235,14 @@ def _of_data_frame(frame: Any) -> Iterator[pa.Array]:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return in_batches(frame.to_dict("records"))
-    return _of_table(table)
+    return _of_reader(table.to_reader())
 
 
 def _of_files(
     files: Files, wanted: parquet.Wanted | None, types: Mapping[str, str]
-) -> Iterator[_Read]:
-    found = found_files(files.paths)
-    kind = ending(found[0].path)
+) -> Iterator[tuple[pa.Array, range | Ints | None, str]]:
+    data_files = list_files(files.paths)
+    kind = ending(data_files[0].path)
     if files.records is not None and kind != ".json":
         raise ValueError(f"Expected .json files, for records={files.records!r}. Received: {files}")
     if files.decimal is not None and kind not in (".csv", ".tsv"):
@@ -284,34 +250,30 @@ def _of_files(
             f"Expected .csv or .tsv files, for decimal={files.decimal!r}. Received: {files}"
         )
     if kind in (".csv", ".tsv"):
-        paths = [each.path for each in found]
+        paths = [each.path for each in data_files]
         with _naming(str(files)):
             tables = [csv_files.texts(path) for path in paths]
             table = csv_files.typed(tables, paths, types, files.decimal)
-        if any(each.constants for each in found):
+        if any(each.constants for each in data_files):
             raise ValueError(f"Expected no folders such as year=2024 around CSV. Received: {files}")
-        yield from (_Read(records) for records in _of_table(table))
+        yield from ((records, None, "") for records in _of_reader(table.to_reader()))
         return
-    for each in found:
-        name = str(each.path)
-        with _naming(name):
-            for records, lines in _of_file(each.path, files, wanted, is_alone=len(found) == 1):
-                yield _Read(_with(records, each, wanted), lines, name)
+    for each in data_files:
+        arrays: Iterator[tuple[pa.Array, range | Ints | None]]
+        with _naming(str(each.path)):
+            if kind == ".parquet":
+                arrays = ((records, None) for records in parquet.records(each.path, wanted))
+            elif kind == ".json":
+                is_alone = len(data_files) == 1
+                arrays = json_files.document(each.path, files.records, is_alone)
+            else:
+                arrays = json_files.lines(each.path)
+            for records, lines in arrays:
+                yield _with_constants(records, each, wanted), lines, str(each.path)
 
 
-def _of_file(
-    path: Path, files: Files, wanted: parquet.Wanted | None, is_alone: bool
-) -> Iterator[tuple[pa.Array, range | Ints | None]]:
-    kind = ending(path)
-    if kind == ".parquet":
-        return ((records, None) for records in parquet.records(path, wanted))
-    if kind == ".json":
-        return json_files.document(path, files.records, is_alone)
-    return iter(json_files.lines(path))
-
-
-def _with(records: pa.Array, file: Found, wanted: parquet.Wanted | None) -> pa.Array:
-    """Records with what the folders of their file say of them."""
+def _with_constants(records: pa.Array, file: DataFile, wanted: parquet.Wanted | None) -> pa.Array:
+    """Records with the fields that the names of their file's folders hold."""
     names = [field.name for field in records.type] if pa.types.is_struct(records.type) else []
     added = {
         name: value

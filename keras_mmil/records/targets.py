@@ -27,11 +27,11 @@ class Target:
     """Parts whose values are labels.
 
     Attributes:
-        kind: "classes": one of some classes for each record; "labels": each of some labels is or is
-            not given to a record; or "numbers".
-        parts: what the labels are read of.
-        classes: of classes, the values that they stand for, in order; of labels, their names, one
-            for each column: paths of booleans, or the categories in a bag. Empty for numbers.
+        kind: "classes": each record has one of some classes; "labels": each record has any of some
+            labels; or "numbers".
+        parts: that hold the labels.
+        classes: the values of the classes, in order; the names of the labels, one for each column:
+            paths of booleans, or the categories in a bag. Empty for numbers.
         shape: of the labels of a record: (), or (columns,).
     """
 
@@ -47,10 +47,9 @@ class Target:
         Args:
             paths: of a number, a boolean, a category, or a bag of categories; or several, of
                 booleans or of numbers.
-            part_of: from a path to the part there.
+            part_of: from a path to the part there; it may raise KeyError.
 
         Raises:
-            KeyError: if there is no such path.
             ValueError: if the parts are none of these.
         """
         if not isinstance(paths, str):
@@ -61,10 +60,10 @@ class Target:
         if part.kind == "boolean":
             return cls("classes", (part,), (False, True), ())
         if part.kind == "category":
-            return cls("classes", (part,), _values(part), ())
+            return cls("classes", (part,), _categories(part), ())
         members = [each for each in part.parts if not each.is_left_out]
         if part.kind == "bag" and [each.kind for each in members] == ["category"]:
-            values = _values(members[0])
+            values = _categories(members[0])
             return cls("labels", (part,), values, (len(values),))
         raise ValueError(
             "Expected a number, a boolean, a category or a bag of categories as target. "
@@ -79,10 +78,10 @@ class Target:
             return cls("labels", parts, tuple(paths), (len(parts),))
         if len(set(paths)) == len(parts) and kinds == {"number"}:
             return cls("numbers", parts, (), (len(parts),))
-        found = ", ".join(f"{part.path!r}, which is {part.kind}" for part in parts)
+        received = ", ".join(f"{part.path!r}, which is {part.kind}" for part in parts)
         raise ValueError(
             "Expected different paths as targets, all of booleans or all of numbers. "
-            f"Received: {found or 'none'}"
+            f"Received: {received or 'none'}"
         )
 
     @property
@@ -93,39 +92,43 @@ class Target:
     def split(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], Array]:
         """Tensors without the target, and the labels.
 
-        Raises:
-            ValueError: if labels are in bags, missing, or no known classes.
+        Raises ValueError if labels are in bags, missing, or no known classes.
         """
-        leaves_of = [_leaf(part) for part in self.parts]
-        paths = {leaf.path for leaf in leaves_of}
+        scalars = [_scalar(part) for part in self.parts]
+        paths = {scalar.path for scalar in scalars}
         x = {path: tensor for path, tensor in tensors.items() if path not in paths}
-        columns = [
-            self._labels(leaf, _in_no_more_bags(part, tensors[leaf.path]))
-            for part, leaf in zip(self.parts, leaves_of, strict=True)
-        ]
+        columns = []
+        for part, scalar in zip(self.parts, scalars, strict=True):
+            values = tensors[scalar.path]
+            if len(values.shape) != 1 + (part.kind == "bag"):
+                raise ValueError(f"Expected a target that is in no bag. Received: {part.path!r}")
+            columns.append(self._labels(scalar, values))
         if not self.shape or self.parts[0].kind == "bag":
             return x, columns[0]
         return x, np.stack(columns, axis=1)
 
     def are_there(self, tensors: Mapping[str, Any]) -> Bools:
-        """Which records have all labels, [records]. In a bag, none is as good as some."""
-        found: list[Bools] = []
-        for leaf in map(_leaf, self.parts):
-            values = tensors[leaf.path]
+        """Which records have all labels, [records]. An empty bag is no missing label."""
+        results: list[Bools] = []
+        for scalar in map(_scalar, self.parts):
+            values = tensors[scalar.path]
             if isinstance(values, tf.RaggedTensor):
-                found.append(np.ones(values.nrows(), bool))
+                results.append(np.ones(values.nrows(), bool))
             elif values.dtype.is_floating:
-                found.append(~np.isnan(values.numpy()))
+                results.append(~np.isnan(values.numpy()))
             else:
-                missing = MISSING_TEXT if values.dtype == tf.string else MISSING_INT
-                found.append(
-                    values.numpy() != (missing.encode() if isinstance(missing, str) else missing)
-                )
-        return np.logical_and.reduce(found)
+                missing = _NOTHING[0] if values.dtype == tf.string else MISSING_INT
+                results.append(values.numpy() != missing)
+        return np.logical_and.reduce(results)
 
     def _labels(self, part: Field, values: tf.Tensor | tf.RaggedTensor) -> Array:
-        if isinstance(values, tf.RaggedTensor):
-            return self._of_bags(part, values)
+        if isinstance(values, tf.RaggedTensor):  # a column for each category: is it in the bag?
+            positions = self._positions(values.flat_values)
+            _check(part, values.flat_values.numpy(), positions != _UNKNOWN)
+            labels = np.zeros((values.nrows(), len(self.classes)), self.dtype)
+            is_there = positions >= 0
+            labels[values.value_rowids().numpy()[is_there], positions[is_there]] = 1
+            return labels
         if values.dtype.is_floating:
             labels = values.numpy()
             _check(part, labels, ~np.isnan(labels))
@@ -134,28 +137,19 @@ class Target:
         _check(part, values.numpy(), positions >= 0)
         return positions
 
-    def _of_bags(self, part: Field, values: tf.RaggedTensor) -> Array:
-        """A column for each category: whether it is in the bag."""
-        positions = self._positions(values.flat_values)
-        _check(part, values.flat_values.numpy(), positions != _UNKNOWN)
-        labels = np.zeros((values.nrows(), len(self.classes)), self.dtype)
-        is_there = positions >= 0
-        labels[values.value_rowids().numpy()[is_there], positions[is_there]] = 1
-        return labels
-
     def _positions(self, values: tf.Tensor) -> Array:
-        """Which class each value is; `_MISSING` or `_UNKNOWN` where it is none."""
+        """The class of each value; `_MISSING` or `_UNKNOWN` where it has none."""
         keys = [each.encode() if isinstance(each, str) else each for each in self.classes]
         position = {key: i for i, key in enumerate(keys)} | dict.fromkeys(_NOTHING, _MISSING)
         return np.array([position.get(x, _UNKNOWN) for x in values.numpy().tolist()], self.dtype)
 
 
 def warn_of_missing(are_there: Bools, where: str) -> None:
-    """Warn of how many records are left out as they have no label.
+    """Warn that records without a label are left out.
 
     Args:
-        are_there: which have one, [records].
-        where: where it would be.
+        are_there: which records have one, [records].
+        where: it would be.
     """
     n = len(are_there) - int(are_there.sum())
     if n:
@@ -165,29 +159,21 @@ def warn_of_missing(are_there: Bools, where: str) -> None:
         )
 
 
-def _values(part: Field) -> tuple[Any, ...]:
+def _categories(part: Field) -> tuple[Any, ...]:
     return () if part.values is None else tuple(sorted(part.values.counts or ()))
 
 
-def _leaf(part: Field) -> Field:
-    """What the values of a part are read of: of a bag, its members."""
+def _scalar(part: Field) -> Field:
+    """The part itself, or the members of a bag."""
     if part.kind != "bag":
         return part
     return next(each for each in part.parts if not each.is_left_out)
 
 
-def _in_no_more_bags(part: Field, values: Any) -> Any:
-    """The values of a target, which is at the top of the records."""
-    depth = int(part.kind == "bag")
-    if len(values.shape) != 1 + depth:
-        raise ValueError(f"Expected a target that is in no bag. Received: {part.path!r}")
-    return values
-
-
 def _check(part: Field, values: Array, is_known: Array) -> None:
     if not is_known.all():
-        found = values[~is_known][:_N_SHOWN].tolist()
-        shown = ", ".join("nothing" if x in _NOTHING or x != x else str(x) for x in found)
+        unknown = values[~is_known][:_N_SHOWN].tolist()
+        shown = ", ".join("nothing" if x in _NOTHING or x != x else str(x) for x in unknown)
         raise ValueError(
             f"Expected a known value of {part.path!r} in each record. "
             f"Received: {shown} in {int((~is_known).sum())} of {len(values)}"

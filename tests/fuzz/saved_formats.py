@@ -128,7 +128,7 @@ def make_schema(folder):
 
 def load_schema(folder):
     schema = Schema.load(folder / "schema.json")
-    return [str(schema), repr(schema._observed), repr(schema._links)]
+    return [str(schema), repr(schema._profile), repr(schema._links)]
 
 
 # Networks and rules -----------------------------------------------------------------------------

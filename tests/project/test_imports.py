@@ -42,6 +42,7 @@ ORDER = list(DIRECTIONS)
 EAGER = {
     "_backend",
     "_checkout",
+    "_support",
     "_version",
     "bags",
     "layers",

@@ -49,7 +49,7 @@ def test_public_names_are_those_of_the_library(names):
         assert {f"{package}.{name}" for name in exported} - found <= {
             "keras_mmil.layers.aggregations"
         }
-    lazy = {"keras_mmil.Explainer", "keras_mmil.zoo.records_model", "keras_mmil.ragged.split"}
+    lazy = {"keras_mmil.Explainer", "keras_mmil.records.records_model", "keras_mmil.ragged.split"}
     assert lazy <= found
 
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from keras_mmil.records import Schema, arrow, keyed
-from keras_mmil.records.plain import to_arrow
+from keras_mmil.records import Schema, arrow
+from keras_mmil.records.to_arrow import entries, to_arrow
 
 DAY = datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 NUMBERS = [1, None, 0, 5]
@@ -26,11 +26,7 @@ ARRAYS = {
     "view": ("text", pa.array(["a", None], pa.string_view()), ["a", None]),
     "binary": ("text", pa.array([b"\xc3\xbc", None]), ["ü", None]),
     "fixed binary": ("text", pa.array([b"ab", None], pa.binary(2)), ["ab", None]),
-    "dictionary": (
-        "text",
-        pa.array(["a", None, "b", "a"]).dictionary_encode(),
-        ["a", None, "b", "a"],
-    ),
+    "dictionary": ("text", pa.array(["a", None, "a"]).dictionary_encode(), ["a", None, "a"]),
     "run ends": ("number", pc.run_end_encode(pa.array([1, 1, None, 2])), [1, 1, None, 2]),
     "date": ("time", pa.array([DAY.date(), None]), [18263 * 86400, None]),
     "date64": ("time", pa.array([DAY.date(), None], pa.date64()), [18263 * 86400, None]),
@@ -109,7 +105,7 @@ def test_mixed_arrays():
     assert found["text"] == ["a", *[None] * 5]
     assert found["boolean"] == [None, None, True, None, None, None]
     assert found["number"] == [*[None] * 5, 0.5]
-    assert arrow.places(array, "").tolist() == [0, 1, 3, 4, 5, 6]
+    assert arrow.present_at(array, "").tolist() == [0, 1, 3, 4, 5, 6]
     assert arrow.holds_mixed(array.type)
     assert not arrow.holds_mixed(pa.array([{"number": 1, "text": "a"}]).type)
 
@@ -144,7 +140,7 @@ def test_keys_that_are_no_texts_are_refused():
 
 def test_entries_of_structs_leave_out_what_is_missing():
     values = [{"b": 1, "a": math.nan, "c": "x"}, {"a": 2.5, "c": None}, {"c": [1]}, {}]
-    keys, items, lengths = keyed.entries(to_arrow(values), "")
+    keys, items, lengths = entries(to_arrow(values), "")
     assert keys.to_pylist() == ["b", "c", "a", "c"]
     assert lengths.tolist() == [2, 1, 1, 0]
     found = {type_: x.to_pylist() for type_, x in arrow.alternatives(items, "").items()}
@@ -157,7 +153,7 @@ def test_entries_of_structs_leave_out_what_is_missing():
 
 def test_values_of_keys_of_other_forms_are_joined():
     values = [{"a": {"x": 1}, "b": {"y": [1.5]}, "c": {"x": "t", "z": DAY}}]
-    _, items, _ = keyed.entries(to_arrow(values), "")
+    _, items, _ = entries(to_arrow(values), "")
     schema = Schema.infer(items)
     assert [field.path for field in schema] == ["x<number>", "x<text>", "y", "y[]", "z"]
     assert schema["z"].seen.mean == DAY.timestamp()

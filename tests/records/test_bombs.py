@@ -40,8 +40,7 @@ def parquet_bombs(folder):
         "texts in a list": pa.table(
             {
                 "a": pa.ListArray.from_arrays(
-                    [0, few],
-                    pa.DictionaryArray.from_arrays(zeros[:few], ["y" * 2**16]),
+                    [0, few], pa.DictionaryArray.from_arrays(zeros[:few], ["y" * 2**16])
                 )
             }
         ),

@@ -10,8 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from keras_mmil.records import Files, Schema, link, opening
-from keras_mmil.records.csv_files import table
+from keras_mmil.records import Files, Schema, files, link
+from keras_mmil.records.csv_files import texts, typed
+
+
+def table(path):
+    return typed([texts(path)], [path])
 
 
 def write(path, *lines):
@@ -163,7 +167,7 @@ def test_decimal_commas(cells, says, tmp_path):
     path = write(tmp_path / "a.csv", "x;y", *(f"{cell};t" for cell in cells))
     as_numbers = [float(cell.replace(",", ".")) for cell in cells if cell.count(".") == 0]
     if says == ",":
-        with pytest.warns(UserWarning, match=r"Commas in \['x'\] of .*decimal='.' leaves them"):
+        with pytest.warns(UserWarning, match=r"Commas in \['x'\] of .*decimal='.' keeps them"):
             assert table(path)["x"].to_pylist() == as_numbers
     elif says == "?":
         with pytest.raises(ValueError, match=r"decimal=',' or decimal='.'.*\['x'\] of .*a\.csv"):
@@ -179,10 +183,10 @@ def test_decimal_commas(cells, says, tmp_path):
 
 def test_lines_that_are_left_out_are_counted(tmp_path):
     path = write(tmp_path / "a.csv", "", "a,b", "", "1,2", "", '3,"', '"', "", "")
-    with pytest.warns(UserWarning, match=r"5 empty lines of .*a\.csv are left out"):
+    with pytest.warns(UserWarning, match=r"5 empty lines in .*a\.csv are skipped"):
         assert table(path).to_pylist() == [{"a": 1, "b": "2"}, {"a": 3, "b": "\n"}]
     path = write(tmp_path / "a.csv", "a", "1", "", '""', "2")
-    with pytest.warns(UserWarning, match=r"1 empty lines of"):
+    with pytest.warns(UserWarning, match=r"1 empty lines in"):
         assert table(path)["a"].to_pylist() == [1, None, 2]
 
 
@@ -203,7 +207,7 @@ def test_several_files_have_types_together(tmp_path):
 def test_long_rows_and_bombs(tmp_path, monkeypatch):
     path = write(tmp_path / "a.csv", "a,b", "x" * 3_000_000 + ",1", "y,2")
     assert table(path)["b"].to_pylist() == [1, 2]
-    monkeypatch.setattr(opening, "_LIMIT", 1)
+    monkeypatch.setattr(files, "_LIMIT", 1)
     with pytest.raises(ValueError, match=r"straddl.*a\.csv"):
         table(path)
     packed = tmp_path / "a.csv.gz"
@@ -211,7 +215,7 @@ def test_long_rows_and_bombs(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"packed into less than a 100th, .* MiB in .*a\.csv\.gz"):
         table(packed)
     packed.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-20])
-    with pytest.raises(ValueError, match=r"a whole file of CSV\. Received: .*a\.csv\.gz"):
+    with pytest.raises(ValueError, match=r"a complete CSV file\. Received: .*a\.csv\.gz"):
         table(packed)
 
 

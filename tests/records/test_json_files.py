@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from keras_mmil.records import Files, Schema, json_files, plain
+from keras_mmil.records import Files, Schema, json_files, to_arrow
 
 KEYS = st.sampled_from(["a", "b", "c d", "", "\0"])
 VALUES = st.recursive(
@@ -112,7 +112,8 @@ def test_odd_documents(content, n, tmp_path):
         ("5\n", "Received: number as line 1"),
         ('{"a": "\xff"}\n', "codec can't decode.*in line 1 of"),
         ('{"a":' + "[" * 30_000 + "]" * 30_000 + "}\n", "recursion.*in line 1 of"),
-        ('{"a":' + "[" * 300 + "]" * 300 + "}\n", "at most 64 levels of bags"),
+        ('{"a":' + "[" * 300 + "]" * 300 + "}\n", "at most 64 levels of bags.*records.jsonl"),
+        ('{"a":' + '{"a":' * 900 + "1" + "}" * 901, "levels of .*records.jsonl"),
     ],
 )
 def test_damaged_lines_are_refused(content, message, tmp_path):
@@ -129,7 +130,7 @@ def test_damaged_lines_are_refused(content, message, tmp_path):
         ('[{"a": 1}, {"a": 2}', "no comma between elements, in record 2 of"),
         ('[{"a": 1} {"a": 2}]', "no comma between elements, in record 1 of"),
         ('[{"a": 1}, ]', "Expecting value.*in record 1 of"),
-        ('[{"a": 1}] {}', "the end of the file behind the last record"),
+        ('[{"a": 1}] {}', "the end of the file after the last record"),
         ('[{"a": 1}, 5]', "Received: number as record 1"),
         ('[{"a": 1}, {"b": {"c": 1, "c": 1}}]', "the key 'c' twice in one object, in record 1 of"),
         ('[{"a": "\xff"}]', "in record 0 or later"),
@@ -152,7 +153,7 @@ def test_cut_archives_are_refused(ending, tmp_path, monkeypatch):
     content = gzip.compress((lines(records) if "l" in ending else json.dumps(records)).encode())
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(
-        ValueError, match=r"a whole file .*Compressed file ended.*in (line|record) \d+ or"
+        ValueError, match=r"a complete JSON file .*Compressed file ended.*in (line|record) \d+ or"
     ):
         Schema.infer(path)
     path.write_bytes(b"no gzip")
@@ -218,7 +219,7 @@ def test_lines_are_named_by_their_own_numbers(tmp_path, monkeypatch):
 def test_empty_lines_are_counted(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_text('\n{"a": 1}\n\n  \n{"a": 2}\n\n\n')  # those at the end stand for nothing
-    with pytest.warns(UserWarning, match=r"3 empty lines of .*records\.jsonl are left out"):
+    with pytest.warns(UserWarning, match=r"3 empty lines in .*records\.jsonl are skipped"):
         assert Schema.infer(path).n_records == 2
 
 
@@ -297,7 +298,7 @@ def test_one_record_stays_one(tmp_path):
 def test_records_with_many_different_keys_take_little_memory(tmp_path, monkeypatch):
     """As bags by key, which they are."""
     monkeypatch.setattr(json_files, "_CELLS", 2000)
-    monkeypatch.setattr(plain, "_CELLS", 4000)
+    monkeypatch.setattr(to_arrow, "_CELLS", 4000)
     records = [{"n": i, "of": {f"{i}-{j}": {"x": i} for j in range(i % 3)}} for i in range(600)]
     records.append({"n": 1, "of": {f"all-{j}": {"x": j} for j in range(1100)}})
     expected = Schema.infer(records)

@@ -123,15 +123,13 @@ class Loop:
             return self.parts(field.parts, value)
         if field.kind == "bag":
             return self.bag(field, value)
-        found = next(iter(SCHEMA_OF_VALUES.get(type(value), ())), None)
-        if value is None or found != field.type:
-            value = None
+        value = value if TYPES.get(type(value)) == field.type else None
         layer = self.model.get_layer(f"{sane(field.path)}.encoder")
         return layer(tensor_of(field, value)).numpy()[0]
 
     def bag(self, field, value):
         members = []
-        if field.is_keyed:
+        if field.is_map:
             members = [{"key": k, "": v} for k, v in (value or {}).items()]
         elif value is not None:
             members = [{"": each} for each in value]
@@ -158,12 +156,7 @@ class Loop:
         return np.concatenate(vectors)
 
 
-SCHEMA_OF_VALUES = {
-    bool: ["boolean"],
-    int: ["number"],
-    float: ["number"],
-    str: ["text"],
-}
+TYPES = {bool: "boolean", int: "number", float: "number", str: "text"}
 
 
 def inner(bag):
@@ -190,40 +183,26 @@ def tensor_of(field, value):
 
 
 def test_the_records_are_of_all_kinds():
-    kinds = {field.path: field.kind for field in SCHEMA}
-    assert kinds == {
-        "age<number>": "number",
-        "age<text>": "category",
-        "city": "category",
+    paths = {}
+    for field in SCHEMA:
+        paths[field.kind] = f"{paths.get(field.kind, '')} {field.path}".strip()
+    assert paths == {
+        "number": "age<number> orders.items.price",
+        "category": "age<text> city orders.items.kind orders.items.code orders.paid.by "
+        "orders.tags[] scores.key",
         "text": "text",
-        "orders": "bag",
-        "orders.items": "bag",
-        "orders.items.price": "number",
-        "orders.items.kind": "category",
-        "orders.items.code": "category",
-        "orders.items.returned": "boolean",
-        "orders.paid": "record",
-        "orders.paid.on": "time",
-        "orders.paid.by": "category",
-        "orders.tags": "bag",
-        "orders.tags[]": "category",
-        "orders.notes": "bag",
-        "scores": "bag",
-        "scores.key": "category",
-        "scores[]": "boolean",
-        "churned": "boolean",
-        **dict.fromkeys(TARGETS[1:], "dropped"),
+        "bag": "orders orders.items orders.tags orders.notes scores",
+        "boolean": "orders.items.returned scores[] churned",
+        "record": "orders.paid",
+        "time": "orders.paid.on",
+        "dropped": " ".join(TARGETS[1:]),
     }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("aggregation", "compress"),
-    [
-        pytest.param("max", True, marks=pytest.mark.nightly),
-        ("sum", False),
-        (("mean", "max"), True),
-    ],
+    [pytest.param("max", True, marks=pytest.mark.nightly), ("sum", False), (("mean", "max"), True)],
 )
 def test_outputs_are_those_of_a_loop_over_the_records(aggregation, compress):
     model = shaken(
@@ -571,8 +550,10 @@ def test_device_examples(data_dir):
     assert model.predict(x, verbose=0).shape == (schema.n_records, 1)
 
 
-def test_it_is_in_the_zoo():
-    assert zoo.records_model is keras_mmil.zoo.records_model is records_model
+def test_it_is_in_two_packages():
+    assert zoo.records_model is keras_mmil.records.records_model is records_model
+    assert keras_mmil.records.Labels is Labels
+    assert {"Labels", "records_model"} <= set(dir(keras_mmil.records))
     with pytest.raises(AttributeError, match="'none'"):
         zoo.none  # noqa: B018
 

@@ -61,7 +61,7 @@ def test_mean_sizes():
     schema = Schema.infer(rows)
     assert known.mean_size(schema["a"]) == 1.5
     schema["b"] = "bag"
-    assert schema["b"].is_keyed
+    assert schema["b"].is_map
     assert known.mean_size(schema["b"]) == 20
     with pytest.raises(TypeError, match="a bag"):
         known.mean_size(schema["a[]"])

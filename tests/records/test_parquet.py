@@ -43,7 +43,7 @@ def test_texts_that_are_no_utf_8(tmp_path):
     )
     content = path.read_bytes()
     path.write_bytes(content.replace(b"xyz" * 5, b"xy\xff" * 5))
-    with pytest.raises(ValueError, match=r"a whole Parquet file\. Received: .*a\.parquet.*UTF8"):
+    with pytest.raises(ValueError, match=r"a complete Parquet file\. Received: .*a\.parquet.*UTF8"):
         Schema.infer(path)
 
 

@@ -1,4 +1,4 @@
-"""Tensors of records against loops over the records."""
+"""Records as tensors and as columns, against loops over the records."""
 
 import datetime
 import math
@@ -14,12 +14,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from nested_records import draw_records, draw_values, is_missing, type_of
 
-from keras_mmil.records import Schema, leaves
-from keras_mmil.records.plain import to_arrow
-from keras_mmil.records.reading import Reader
-from keras_mmil.records.sources import Batch
+from keras_mmil.records import Schema, scalars
+from keras_mmil.records.reading import Reader, numbers_at, values_at
+from keras_mmil.records.sources import Batch, read_all
+from keras_mmil.records.to_arrow import to_arrow
 
-MISSING = {"number": math.nan, "boolean": math.nan, "time": math.nan, "text": leaves.MISSING_TEXT}
+MISSING = {"number": math.nan, "boolean": math.nan, "time": math.nan, "text": scalars.MISSING_TEXT}
 SCALARS = (
     st.none()
     | st.booleans()
@@ -48,12 +48,12 @@ def value_by_loop(field, value, others):
         return read_by_loop(field.parts, value if type_of(value) == "record" else None)
     if field.kind == "bag":
         members = []
-        if field.is_keyed and type_of(value) == "record":
+        if field.is_map and type_of(value) == "record":
             members = [(k, x) for k, x in sorted(value.items()) if not is_missing(x)]
-        elif not field.is_keyed and value is not None and type_of(value) == "bag":
+        elif not field.is_map and value is not None and type_of(value) == "bag":
             members = [(None, x) for x in value]
         return members_by_loop(field, members)
-    accepted = {field.type} | (leaves.ACCEPTED.get(field.kind, set()) - others)
+    accepted = {field.type} | (scalars.ACCEPTED.get(field.kind, set()) - others)
     if is_missing(value) or type_of(value) not in accepted:
         value = None
     return {field.path: leaf_by_loop(field, value)}
@@ -86,10 +86,10 @@ def paths_in(field):
 def leaf_by_loop(field, value):
     if field.kind == "category" and field.type == "number":
         if value is None:
-            return leaves.MISSING_INT
-        return int(value) if value == int(value) else leaves.UNKNOWN_INT
+            return scalars.MISSING_INT
+        return int(value) if value == int(value) else scalars.UNKNOWN_INT
     if field.kind == "category" or field.kind == "text":
-        return (leaves.MISSING_TEXT if value is None else value).encode()
+        return (scalars.MISSING_TEXT if value is None else value).encode()
     if field.kind == "time" and isinstance(value, str):
         try:
             time = datetime.datetime.fromisoformat(value)
@@ -189,9 +189,9 @@ def test_dtypes_of_kinds(name):
     kind = "category" if name == "code" else name
     assert schema[name].kind == kind
     x = schema.read([{name: value} for value in [*TYPED[name], None]])[name]
-    dtype = {"category": "string", "code": "int64"}.get(name) or leaves.DTYPES[kind]
+    dtype = {"category": "string", "code": "int64"}.get(name) or scalars.DTYPES[kind]
     assert x.dtype == dtype
-    missing = {"category": b"\0", "code": leaves.MISSING_INT, "text": b"\0"}.get(name, math.nan)
+    missing = {"category": b"\0", "code": scalars.MISSING_INT, "text": b"\0"}.get(name, math.nan)
     assert same(x.numpy()[-1], missing)
 
 
@@ -211,7 +211,7 @@ def test_integers_of_categories():
     schema = Schema.infer([{"code": i % 3} for i in range(9)])
     values = [1, 2.0, 0.5, None, 2**60, -(2**63), 1e300]
     x = schema.read([{"code": value} for value in values])["code"].numpy()
-    unknown, missing = leaves.UNKNOWN_INT, leaves.MISSING_INT
+    unknown, missing = scalars.UNKNOWN_INT, scalars.MISSING_INT
     # 10³⁰⁰ is infinite as float32, and so missing.
     assert x.tolist() == [1, 2, unknown, missing, 2**60, unknown, missing]
 
@@ -412,3 +412,91 @@ def test_no_records():
         "a.x": ([0, None], "float32"),
         "b": ([0], "string"),
     }
+
+
+ROWS = [
+    {
+        "id": f"x{i}",
+        "same": 1,
+        "at": {"city": "ab"[i % 2], "when": f"2024-01-{i + 1:02d}"} if i % 4 else None,
+        "mixed": i if i % 2 else "text",
+        "bags": [{"n": i}],
+        "a.b": i / 2 if i % 3 else None,
+        "big": 2**53 - i,
+        "wide": 2**64 - 1 - i % 3,
+        "late": ["yes", "No", "?"][i % 3],
+        "price": "PL" if i == 5 else f"{i}.25",
+        "paid": "NA" if i == 7 else i,
+    }
+    for i in range(12)
+]
+ARRAY = read_all(ROWS)
+SCHEMA = Schema.infer(ARRAY)
+
+
+def values_by_row(path):
+    """The values by the numbers of their records."""
+    part = values_at(SCHEMA, ARRAY, path)
+    at = range(len(ROWS)) if part.at is None else part.at.tolist()
+    return dict(zip(at, part.values.to_pylist(), strict=True))
+
+
+def by_loop(function):
+    values = {i: function(record) for i, record in enumerate(ROWS)}
+    return {i: value for i, value in values.items() if value is not None}
+
+
+def test_values():
+    assert values_by_row("id") == by_loop(lambda r: r["id"])  # which is not read
+    assert values_by_row("same") == by_loop(lambda r: 1)
+    assert values_by_row("at.city") == by_loop(lambda r: r["at"] and r["at"]["city"])
+    assert values_by_row("mixed<number>") == by_loop(
+        lambda r: r["mixed"] if r["mixed"] != "text" else None
+    )
+    assert values_by_row('"a.b"') == by_loop(lambda r: r["a.b"])
+    assert values_by_row("big") == by_loop(lambda r: r["big"])  # which no float32 holds
+
+
+def test_values_are_as_they_are_read():
+    assert SCHEMA["paid"].kind == "number"
+    assert values_by_row("paid") == {i: i for i in range(12) if i != 7}
+    assert values_by_row("late") == {i: i % 3 == 0 for i in range(12) if i % 3 < 2}
+    assert values_by_row("wide") == {i: str(2**64 - 1 - i % 3) for i in range(12)}
+    SCHEMA["price"] = "number"
+    assert values_by_row("price") == {i: i + 0.25 for i in range(12) if i != 5}
+    assert np.isnan(numbers_at(SCHEMA, ARRAY, "price")).tolist() == [i == 5 for i in range(12)]
+
+
+def test_numbers_and_times():
+    days = numbers_at(SCHEMA, ARRAY, "at.when")
+    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC).timestamp()
+    for i, day in enumerate(days):
+        assert day == start + 86400 * i if i % 4 else np.isnan(day)
+    assert numbers_at(SCHEMA, ARRAY, "big").tolist() == [2.0**53 - i for i in range(12)]
+    halves = numbers_at(SCHEMA, ARRAY, '"a.b"')
+    np.testing.assert_array_equal(halves, [i / 2 if i % 3 else np.nan for i in range(12)])
+
+
+def test_records_that_are_taken_apart():
+    some = ARRAY.take([1, 2])
+    assert values_at(SCHEMA, some, "id").values.to_pylist() == ["x1", "x2"]
+    assert len(values_at(SCHEMA, read_all([{"other": 1}] * 3), "id").values) == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "message"),
+    [
+        ("no", KeyError, "Received: 'no'"),
+        ("bags", ValueError, "a field with values. Received: 'bags', which is bag"),
+        ("bags.n", ValueError, "in no bag. Received: 'bags.n'"),
+        ("at", ValueError, "'at', which is record"),
+    ],
+)
+def test_what_is_no_field(path, error, message):
+    with pytest.raises(error, match=message):
+        values_at(SCHEMA, ARRAY, path)
+
+
+def test_what_is_no_number():
+    with pytest.raises(ValueError, match=r"times or numbers\. Received: 'at\.city', which is cat"):
+        numbers_at(SCHEMA, ARRAY, "at.city")

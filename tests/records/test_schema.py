@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nested_records import draw_records, draw_values, is_missing, type_of
 
-from keras_mmil.records import Schema, statistics
+from keras_mmil.records import Schema, profiling
+from keras_mmil.records.fields import Field
+from keras_mmil.records.profiling import Values
 
 SHOP = [
     {"id": 1, "orders": [{"price": 9.5, "kind": "toy"}, {"price": 3, "kind": "toy"}]},
@@ -31,7 +33,7 @@ RECORDS = draw_records(VALUES, KEYS)
 
 
 def seen_by_loop(values):
-    """What `Observed` holds, as a dict, from a loop over the values of a place."""
+    """What `FieldProfile` holds, as a dict, from a loop over the values of a place."""
     found = {"count": len(values)}
     present = [value for value in values if not is_missing(value)]
     for type_ in dict.fromkeys(map(type_of, present)):
@@ -119,7 +121,7 @@ def with_clean_keys(value):
 @given(RECORDS)
 def test_statistics_are_those_of_a_loop(records):
     records = with_clean_keys(records)
-    observed = Schema.infer(copy.deepcopy(records))._observed
+    observed = Schema.infer(copy.deepcopy(records))._profile
     assert_equal(as_dict(observed), seen_by_loop(records))
 
 
@@ -127,7 +129,7 @@ def test_statistics_are_those_of_a_loop(records):
 def test_batches_do_not_matter(limit, monkeypatch):
     """Nor where keys, values or long texts are no longer told apart."""
     if limit:
-        monkeypatch.setattr(statistics, limit, 2)
+        monkeypatch.setattr(profiling, limit, 2)
 
     @given(st.lists(VALUES, min_size=1, max_size=6), st.lists(VALUES, min_size=1, max_size=6))
     def check(one, two):
@@ -137,7 +139,7 @@ def test_batches_do_not_matter(limit, monkeypatch):
         updated.update(two)
         merged = Schema.merge(Schema.infer(one), Schema.infer(two))
         for schema in (updated, merged):
-            assert_equal(as_comparable(schema._observed), as_comparable(at_once._observed))
+            assert_equal(as_comparable(schema._profile), as_comparable(at_once._profile))
             lines, expected = str(schema).splitlines(), str(at_once).splitlines()
             assert sorted(line.split()[:2] for line in lines) == sorted(
                 line.split()[:2] for line in expected
@@ -180,32 +182,11 @@ def test_kinds_are_chosen_and_taken_back():
     assert schema["orders.kind"].kind == "category"
     with pytest.raises(KeyError, match=r"a kind was chosen: id\. Received: 'orders.kind'"):
         del schema["orders.kind"]
-    with pytest.raises(
-        ValueError, match=r"'orders.price' can be of: number, dropped. Received: 'te"
-    ):
+    with pytest.raises(ValueError, match=r"for 'orders.price': number, dropped. Received: 'te"):
         schema["orders.price"] = "text"
     with pytest.raises(KeyError, match=r"such as orders.price, .*Received: 'orders.size'"):
         schema["orders.size"] = "number"
     assert schema["orders.price"].kind == "number"
-
-
-def test_kinds_of_values_in_bags_are_chosen_by_the_bag():
-    schema = Schema.infer([{"tags": ["a", "b"]}, {"tags": ["a", "b"]}])
-    assert schema["tags[]"].kind == "category"
-    schema["tags"] = "text"
-    assert (schema["tags"].kind, schema["tags[]"].kind) == ("bag", "text")
-
-
-def test_parts_are_dropped():
-    schema = Schema.infer(SHOP)
-    schema["orders.kind"] = "text"
-    schema.drop("orders")
-    assert "orders.kind" not in schema
-    assert list(schema.read(SHOP)) == []
-    with pytest.raises(KeyError, match="Received: 'order'"):
-        schema.drop("order")
-    del schema["orders"]
-    assert schema["orders.kind"].kind == "text"
 
 
 def test_choices_in_what_is_dropped_are_saved(tmp_path):
@@ -218,24 +199,14 @@ def test_choices_in_what_is_dropped_are_saved(tmp_path):
     assert Schema.load(tmp_path / "schema.json") == merged
 
 
-def test_a_part_of_several_types_is_dropped_as_one():
-    schema = Schema.infer([{"x": 1, "y": 5}, {"x": "a", "y": 6}])
-    assert [field.path for field in schema] == ["x<number>", "x<text>", "y"]
-    assert "50 % of what is there are numbers" in schema["x<number>"].why
-    schema.drop("x")
-    assert list(schema.read([{"x": 1, "y": 5}])) == ["y"]
-
-
 def test_a_choice_that_no_longer_holds_is_refused():
     schema = Schema.infer([{"x": 1}, {"x": 2}])
     schema["x"] = "category"
     before = str(schema)
-    with pytest.raises(
-        ValueError, match=r"Expected category at 'x', as was chosen. Received: number"
-    ):
+    with pytest.raises(ValueError, match=r"Expected category at 'x', as chosen. Received: number"):
         schema.update([{"x": "a"}])
     assert str(schema) == before
-    with pytest.raises(ValueError, match=r"'x' can be of: number, dropped. Received: 'category'"):
+    with pytest.raises(ValueError, match=r"for 'x': number, dropped. Received: 'category'"):
         schema.update([{"x": 0.5}])
 
 
@@ -249,9 +220,9 @@ def test_different_choices_are_not_merged():
 
 def test_merging_leaves_both_as_they_were():
     one, two = Schema.infer(SHOP[:1]), Schema.infer(SHOP[1:])
-    before = copy.deepcopy((one._observed, two._observed))
+    before = copy.deepcopy((one._profile, two._profile))
     Schema.merge(one, two).update([{"orders": [{"price": 7, "kind": "car"}]}])
-    assert (one._observed, two._observed) == before
+    assert (one._profile, two._profile) == before
 
 
 def test_keys_of_dicts_can_be_data():
@@ -282,7 +253,7 @@ def test_objects_in_bags_are_records_or_by_key_by_choice():
     sparse = [{"bag": [{f"k{i % 20}": i}, {f"k{(i + 1) % 20}": i}]} for i in range(40)]
     schema = Schema.infer(sparse)
     assert [field.path for field in schema] == ["bag", "bag[]", "bag[].key", "bag[][]"]
-    assert schema["bag[]"].is_keyed
+    assert schema["bag[]"].is_map
     schema["bag[]"] = "record"
     assert (schema["bag[]"].kind, schema["bag"].kind) == ("record", "bag")
     (one, two), (three, four) = schema.read(sparse[:2])["bag.k1"].to_list()
@@ -309,10 +280,10 @@ def test_nothing_is_refused():
 
 def test_a_failed_update_changes_nothing():
     schema = Schema.infer(SHOP)
-    before = copy.deepcopy(schema._observed)
+    before = copy.deepcopy(schema._profile)
     with pytest.raises(TypeError, match=r"Received: object at orders.price, in record 1"):
         schema.update([*SHOP[:1], {"orders": [{"price": object()}]}])
-    assert schema._observed == before
+    assert schema._profile == before
 
 
 def test_generators_are_read_once():
@@ -331,5 +302,123 @@ def test_the_choices_of_another_schema():
     assert again["a"].seen.counts == {3: 3}
     mixed = Schema.infer([{"a": 1}, {"a": "x"}], choices={"a": "dropped", "a<text>": "text"})
     assert mixed.choices == {"a": "dropped", "a<text>": "text"}
-    with pytest.raises(ValueError, match="'b' can be of"):
+    with pytest.raises(ValueError, match="for 'b'"):
         Schema.infer([{"b": "x"}], choices={"b": "number"})
+
+
+AGES = [
+    {"age": i, "tags": ["a", "b"][: i % 3], "orders": [{"price": i / 2, "note": None}], "n": x}
+    for i, x in enumerate([1, "one", 2, "two"] * 3)
+]
+
+
+@pytest.fixture
+def schema():
+    return Schema.infer(AGES)
+
+
+def state(schema):
+    return {field.path: (field.kind, field.why) for field in schema}, str(schema)
+
+
+def test_parts_are_found_by_their_paths(schema):
+    paths = ["age", "tags", "tags[]", "orders", "orders.price", "orders.note", "n<number>"]
+    assert [field.path for field in schema] == [*paths, "n<text>"]
+    assert (len(schema), schema.n_records) == (8, 12)
+    for path in paths:
+        assert path in schema
+        assert schema[path].path == path
+    assert schema["orders"].kind == "bag"  # not the record in it, which has the same path
+    assert "n" not in schema
+    with pytest.raises(KeyError, match=r"such as age, tags, .*Received: 'price'"):
+        schema["price"]
+    for act in (lambda: schema["orders.prise"], lambda: schema.read(AGES, "orders.prise")):
+        with pytest.raises(KeyError, match=r"such as orders\.price.*\. Received: 'orders\.prise'"):
+            act()
+
+
+def test_what_is_chosen_changes_that_part_alone(schema):
+    before, _ = state(schema)
+    schema["age"] = "category"
+    schema["tags"] = "text"  # of its members
+    after, _ = state(schema)
+    changed = {path for path in before if before[path] != after[path]}
+    assert changed == {"age", "tags[]"}
+    assert after["age"] == ("category", "chosen")
+    assert after["tags[]"] == ("text", "chosen")
+    del schema["age"], schema["tags[]"]
+    assert state(schema)[0] == before
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda schema: schema.__setitem__("age", "text"), ValueError),
+        (lambda schema: schema.__setitem__("orders", "number"), ValueError),
+        (lambda schema: schema.__setitem__("price", "number"), KeyError),
+        (lambda schema: schema.__delitem__("age"), KeyError),
+        (lambda schema: schema.drop("price"), KeyError),
+    ],
+)
+def test_a_refused_change_changes_nothing(schema, change, error):
+    schema["tags"] = "text"
+    before, root = state(schema), schema.root
+    with pytest.raises(error, match="Expected"):
+        change(schema)
+    assert state(schema) == before
+    assert schema.root is root
+
+
+def test_parts_are_dropped_with_all_in_them(schema):
+    assert "50 % of what is there are numbers" in schema["n<number>"].why
+    schema["tags[]"] = "text"
+    for path in ("orders", "tags", "n"):  # n of both types
+        schema.drop(path)
+    assert "orders.price" not in schema
+    kinds = {field.path: field.kind for field in schema}
+    assert kinds["orders"] == kinds["n<number>"] == kinds["n<text>"] == "dropped"
+    assert list(schema.read(AGES)) == ["age"]
+    said = r"Received: 'orders\.price', which is in 'orders', dropped by the choice 'orders'"
+    for act in (lambda: schema["orders.price"], lambda: schema.read(AGES, "orders.price")):
+        with pytest.raises(KeyError, match=said):
+            act()
+    for act in (lambda: schema["gone"], lambda: schema.drop("gone")):
+        with pytest.raises(KeyError, match="Received: 'gone'\""):
+            act()
+    del schema["tags"]
+    assert schema["tags[]"].kind == "text"
+
+
+def values(counts):
+    return Values(count=sum(counts.values()), counts=counts, smallest=tuple(sorted(counts)))
+
+
+def test_the_columns_of_the_table():
+    parts = [
+        Field("age", "age", "number", "numbers", "number", 0.125, values({30: 2, 7: 5})),
+        Field("id", "id", "identifier", "all differ", "text", 0.0, Values(1, None, ("x",))),
+        Field("orders", "orders", "bag", "up to 3 members", "bag", 1 / 3, None),
+        Field("z" * 70, "z", "text", "w" * 61, "text", 0.0, values({"a b": 1})),
+    ]
+
+    def table(parts):
+        schema = Schema()
+        schema.root = Field("", "", "record", "", "record", 0.0, None, tuple(parts))
+        return str(schema).splitlines()
+
+    long = "z" * 59 + "…"
+    assert table(parts) == [
+        line.rstrip()
+        for line in (
+            f"{'path':<60}  {'kind':<10}  {'why':<60}  missing  distinct  examples",
+            f"{'age':<60}  {'number':<10}  {'numbers':<60}     12 %         2  7, 30",
+            f"{'id':<60}  {'identifier':<10}  {'all differ':<60}      0 %      many  x",
+            f"{'orders':<60}  {'bag':<10}  {'up to 3 members':<60}     33 %",
+            f"{long}  {'text':<10}  {'w' * 59}…      0 %         1  a b",
+        )
+    ]
+    assert table(parts[:1]) == [
+        "path  kind    why      missing  distinct  examples",
+        "age   number  numbers     12 %         2  7, 30",
+    ]
+    assert table([]) == ["path  kind  why  missing  distinct  examples"]

@@ -48,10 +48,6 @@ def joined(batches):
     return {path: tf.concat([batch[path] for batch in batches], 0) for path in batches[0]}
 
 
-def lists(x):
-    return {path: tensor.numpy().tolist() for path, tensor in x.items()}
-
-
 def nested(x):
     """Lists, without arrays of arrays."""
     return {p: t.to_list() if hasattr(t, "to_list") else t.numpy().tolist() for p, t in x.items()}
@@ -101,40 +97,6 @@ def test_shuffling():
     assert nested(again) == nested(one)
     near = schema.dataset(records, 5, shuffle=10)
     assert all(max(x["nr"]) - min(x["nr"]) < 10 for x in near)
-
-
-def test_targets():
-    records = [{"n": 1.5, "c": "b"}, {"n": 2, "c": "a"}, {"n": 4, "c": "b"}, {"n": 3, "c": "a"}]
-    schema = Schema.infer(records)
-    x, y = schema.read(records, target="c")
-    assert (list(x), y.tolist(), y.dtype) == (["n"], [1, 0, 1, 0], "int64")
-    assert schema.classes("c") == ("a", "b")
-    x, y = schema.read(records, target="n")
-    assert (list(x), y.tolist(), y.dtype) == (["c"], [1.5, 2, 4, 3], "float32")
-    (batch,) = schema.dataset(records, 8, target="c")
-    assert (list(batch[0]), batch[1].numpy().tolist()) == (["n"], [1, 0, 1, 0])
-    with pytest.raises(
-        ValueError, match=r"a known value of 'c' in each record.*b'd', nothing in 2 of 3"
-    ):
-        schema.read([{"c": "a", "n": 1}, {"c": "d"}, {}], target="c")
-    with pytest.raises(ValueError, match="nothing in 1 of 1"):
-        schema.read([{}], target="n")
-    with pytest.raises(KeyError, match="Received: 'm'"):
-        schema.read(records, target="m")
-
-
-def test_targets_are_booleans_or_integers():
-    records = [{"b": i % 2 == 0, "code": [7, 9, 8][i % 3], "o": [{"x": i}]} for i in range(6)]
-    schema = Schema.infer(records)
-    assert schema.read(records, target="b")[1].tolist() == [1, 0] * 3
-    assert schema.classes("b") == (False, True)
-    assert schema.read(records, target="code")[1].tolist() == [0, 2, 1] * 2
-    assert schema.classes("code") == (7, 8, 9)
-    for call in (schema.read, lambda *a, **k: schema.dataset(*a, 2, **k)):
-        with pytest.raises(ValueError, match=r"a target that is in no bag. Received: 'o.x'"):
-            call(records, target="o.x")
-        with pytest.raises(ValueError, match="Received: 'o', which is bag"):
-            call(records, target="o")
 
 
 def test_a_wrong_record_is_named_also_where_records_are_shuffled():

@@ -18,13 +18,14 @@ RECORDS = [
     {"n": -2, "late": True, "paid": True, "city": "Rome", "tags": None, "in": [{"c": 1}]},
     {"n": 0, "late": False, "paid": True, "city": "", "tags": ["big", None, "big"], "in": []},
 ]
-OTHER = {"n": None, "late": None, "paid": None, "city": None, "tags": ["new", "odd"], "in": []}
+RECORDS = [record | {"code": code} for record, code in zip(RECORDS, (7, 9, 8, 7), strict=True)]
+OTHER = {"n": None, "late": None, "paid": None, "city": None, "tags": ["new", "odd"]}
 
 
 @pytest.fixture
 def schema():
     schema = Schema.infer(RECORDS)
-    for path in ("city", "tags"):
+    for path in ("city", "code", "tags"):
         schema[path] = "category"
     return schema
 
@@ -35,6 +36,7 @@ def schema():
         ("n", (), [1.5, 3, -2, 0]),
         ("late", (False, True), [1, 0, 1, 0]),
         ("city", ("", "Rome"), [1, 0, 1, 0]),
+        ("code", (7, 8, 9), [0, 2, 1, 0]),
         ("tags", ("big", "new"), [[1, 1], [0, 0], [0, 0], [1, 0]]),
         (["late", "paid"], ("late", "paid"), [[1, 0], [0, 0], [1, 1], [0, 1]]),
         (("paid",), ("paid",), [[0], [0], [1], [1]]),
@@ -48,7 +50,7 @@ def test_labels(schema, target, classes, expected):
     assert y.dtype == (np.int64 if classes else np.float32)
     paths = {target} if isinstance(target, str) else set(target)
     assert not paths & {path.removesuffix("[]") for path in x}
-    assert len(x) == 6 - len(paths)
+    assert len(x) == 7 - len(paths)
     dataset = schema.dataset(RECORDS, 3, target=target)
     batches = [labels.numpy().tolist() for _, labels in dataset]
     assert batches == [expected[:3], expected[3:]]
@@ -60,7 +62,8 @@ def test_labels(schema, target, classes, expected):
     [
         ("n", "known value of 'n' in each record. Received: nothing in 1 of 5"),
         ("late", "'late'"),
-        ("city", "'city' in each record"),
+        ("city", "'city' in each record.*nothing in 1 of 5"),
+        ("code", "'code' in each record.*nothing in 1 of 5"),
         ("tags", r"'tags\[\]' in each record. Received: b'odd' in 1 of 7"),
         (["late", "paid"], "'late'"),
     ],
@@ -88,7 +91,8 @@ def test_what_is_no_target(schema, target, shown):
 
 
 def test_targets_are_in_no_bag(schema):
-    with pytest.raises(ValueError, match=r"in no bag\. Received: 'in\.c'"):
-        schema.read(RECORDS, "in.c")
+    for read in (schema.read, lambda *a, **k: schema.dataset(*a, 2, **k)):
+        with pytest.raises(ValueError, match=r"in no bag\. Received: 'in\.c'"):
+            list(read(RECORDS, target="in.c"))
     with pytest.raises(KeyError, match="Received: 'none'"):
         schema.read(RECORDS, ["late", "none"])

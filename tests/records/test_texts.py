@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from keras_mmil.records import Files, Schema, network, statistics
+from keras_mmil.records import Files, Schema, network, profiling
 
 N = 3000
 NUMBERS = [random.Random(i).randrange(40_000) / 4 for i in range(N)]
@@ -151,7 +151,7 @@ def test_a_kind_may_be_chosen_where_some_texts_can_be_read_so(kind, values, expe
     assert warned == [lost(kind, "2 of 4")]
     (batch,) = schema.dataset(of(values[:1]), batch_size=1)
     assert batch["x"].dtype == ("float64" if kind == "time" else "float32")
-    with pytest.raises(ValueError, match="a kind that 'x' can be of: text, category, dropped"):
+    with pytest.raises(ValueError, match="one of these kinds for 'x': text, category, dropped"):
         Schema.infer(of(["a", "b"]))["x"] = kind
 
 
@@ -167,7 +167,7 @@ def test_numbers_in_texts_are_read_where_numbers_were():
 
 def test_statistics_do_not_depend_on_batches(monkeypatch, tmp_path):
     """Whether values are counted in one part or not, strangers and moments are the same."""
-    monkeypatch.setattr(statistics, "MAX_VALUES", 100)
+    monkeypatch.setattr(profiling, "MAX_VALUES", 100)
     values = [*TEXTS[:300], "a", "b", *TEXTS[300:350], *["c"] * 60, "1/2/2020", *TEXTS[350:380]]
     whole = Schema.infer(of(values))
     for size in (40, 130, 400):
@@ -177,7 +177,7 @@ def test_statistics_do_not_depend_on_batches(monkeypatch, tmp_path):
             for each in order[1:]:
                 merged = Schema.merge(merged, each)
             one, two = (
-                each._observed.by_type["record"].fields["x"].by_type["text"]
+                each._profile.by_type["record"].fields["x"].by_type["text"]
                 for each in (whole, merged)
             )
             assert one.counts is two.counts is None

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import keras_mmil
-from keras_mmil.records import Schema, statistics
-from keras_mmil.records.columns import numbers_at
+from keras_mmil.records import Schema, profiling
+from keras_mmil.records.reading import numbers_at
 
 N = 30
 TIMES = [[f"2024-01-{i + 1:02d}", f"2024-02-{i % 28 + 1:02d}"] for i in range(28)]
@@ -103,9 +103,9 @@ def test_kinds_are_chosen_both_ways():
     del schema["pos"]
     assert schema["pos"].kind == "vector"
     schema["pos[0]"] = "category"
-    with pytest.raises(ValueError, match=r"category at 'pos\[0\]', as was chosen"):
+    with pytest.raises(ValueError, match=r"category at 'pos\[0\]', as chosen"):
         schema.update([{"pos": [1, 2, 3]}])
-    with pytest.raises(ValueError, match=r"'line' can be of: bag, dropped\. Received: 'vec"):
+    with pytest.raises(ValueError, match=r"for 'line': bag, dropped\. Received: 'vec"):
         schema["line"] = "vector"
     thin = inferred([[1, 2]] * 5)
     thin["x"] = "category"  # of its members: it stays a bag however many come
@@ -137,11 +137,11 @@ def test_statistics_of_positions_do_not_depend_on_batches():
     one, two = inferred([[i, "a"] for i in range(5)]), inferred([[], None, [7, "b"]])
     at_once = inferred([[i, "a"] for i in range(5)] + [[], None, [7, "b"]])
     merged = Schema.merge(one, two)
-    first, second = merged._observed.by_type["record"].fields["x"].by_type["bag"].positions
-    expected = at_once._observed.by_type["record"].fields["x"].by_type["bag"].positions
+    first, second = merged._profile.by_type["record"].fields["x"].by_type["bag"].positions
+    expected = at_once._profile.by_type["record"].fields["x"].by_type["bag"].positions
     assert first.by_type["number"].counts == expected[0].by_type["number"].counts
     assert second == expected[1]
-    assert statistics.MAX_POSITIONS == 1000
+    assert profiling.MAX_POSITIONS == 1000
 
 
 @pytest.mark.slow

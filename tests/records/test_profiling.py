@@ -1,4 +1,4 @@
-"""What is seen in Arrow arrays, compared with Python's loops; more in test_schema.py."""
+"""Statistics of Arrow arrays, compared with Python's loops, and merged; more in test_schema.py."""
 
 import math
 from collections import Counter
@@ -7,13 +7,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from keras_mmil.records import arrow
-from keras_mmil.records.observing import observe
-from keras_mmil.records.statistics import LONGEST, MAX_VALUES, Observed
+from keras_mmil.records import arrow, profiling
+from keras_mmil.records.profiling import (
+    LONGEST,
+    MAX_FIELDS,
+    MAX_VALUES,
+    FieldProfile,
+    Records,
+    Values,
+    profile,
+)
 
 
 def only(array, type_):
-    seen = observe(array)
+    seen = profile(array)
     assert list(seen.by_type) == [type_]
     return seen.by_type[type_]
 
@@ -25,7 +32,7 @@ def test_numbers_as_in_a_loop(type_):
     values = np.random.default_rng(0).integers(0, 30, 200).tolist()
     array = pa.array([None, *values, None, 99], type_)[1:-1]  # a slice
     seen = only(array, "number")
-    assert (observe(array).count, seen.count, seen.n_integers) == (201, 200, 200)
+    assert (profile(array).count, seen.count, seen.n_integers) == (201, 200, 200)
     assert seen.counts == Counter(values)
     assert all(type(value) is int for value in seen.counts)
     assert (seen.smallest, seen.largest) == (tuple(sorted(set(values))[:3]), max(values))
@@ -44,7 +51,7 @@ def test_integers_are_counted_alike_in_a_row_and_far_apart():
 def test_numbers_that_are_none():
     array = pa.array([0.0, -0.0, 2.5, math.nan, math.inf, -math.inf, 1e39, None, 2.0**60])
     seen = only(array, "number")
-    assert observe(array).share_missing == pytest.approx(5 / 9)
+    assert profile(array).share_missing == pytest.approx(5 / 9)
     assert seen.counts == {0: 2, 2.5: 1, 2.0**60: 1}
     assert seen.n_integers == 3
 
@@ -76,22 +83,77 @@ def test_texts_are_seen_alike_counted_or_not(more, type_):
 def test_records_bags_and_keys():
     array = pa.array([{"a": [1, 2]}, None, {"a": None}, {"a": []}])
     key = pa.field("id", pa.int64(), metadata={arrow.KEY: b"to customers.id"})
-    seen = observe(array)
+    seen = profile(array)
     records = seen.by_type["record"]
     assert (seen.count, records.count, records.fields["a"].count) == (4, 3, 3)
     bags = records.fields["a"].by_type["bag"]
     assert (bags.count, bags.members.count, bags.largest) == (2, 2, 2)
     linked = pa.StructArray.from_arrays([pa.array([7, 8])], fields=[key])
     assert only(linked, "record").fields["id"].key == "to customers.id"
-    assert observe(pa.nulls(3)) == Observed(3)
+    assert profile(pa.nulls(3)) == FieldProfile(3)
 
 
 def test_what_is_refused_has_its_path():
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     with pytest.raises(ValueError, match=r"different names. Received: \['a', 'a'\] at 'orders'"):
-        observe(twice, "orders")
+        profile(twice, "orders")
     keys = pa.array([[({"a": 1}, 2)]], pa.map_(pa.struct([("a", pa.int64())]), pa.int64()))
     with pytest.raises(TypeError, match=r"keys that are texts. Received: others at 'orders'"):
-        observe(keys, "orders")
+        profile(keys, "orders")
     with pytest.raises(TypeError, match=r"Received: .*month_day_nano.* at orders\.paid"):
-        observe(pa.array([{"paid": pa.MonthDayNano([1, 2, 3])}]), "orders")
+        profile(pa.array([{"paid": pa.MonthDayNano([1, 2, 3])}]), "orders")
+
+
+def numbers(*x):
+    mean = math.fsum(x) / len(x)
+    counts = {value: x.count(value) for value in x}
+    squares = math.fsum((value - mean) ** 2 for value in x)
+    in_order = sorted(counts)
+    return Values(len(x), counts, tuple(in_order[:3]), in_order[-1], mean, squares)
+
+
+def test_nothing_merged_is_nothing():
+    one = numbers(1.0, 2.0)
+    assert one.merged(Values()) == Values().merged(one) == one
+    assert FieldProfile().merged(FieldProfile()) == FieldProfile()
+    assert FieldProfile().share_missing == 0
+
+
+@pytest.mark.slow
+def test_too_many_values_are_not_counted():
+    half = MAX_VALUES // 2
+    one, two = numbers(*range(half)), numbers(*range(half, 2 * half))
+    assert one.merged(two).n_distinct == MAX_VALUES
+    assert one.merged(two).merged(numbers(-1)).n_distinct is None
+    assert one.merged(two).merged(numbers(-1)).smallest == (-1, 0, 1)
+
+
+@pytest.mark.slow
+def test_too_many_keys_are_not_told_apart():
+    def records(*names):
+        return Records(1, {name: FieldProfile(1, {"number": numbers(1.0)}) for name in names})
+
+    names = [f"k{i}" for i in range(MAX_FIELDS)]
+    assert records(*names).by_key is None
+    merged = records(*names).merged(records("k0", "x" * (LONGEST + 1)))
+    assert (merged.count, merged.fields) == (2, {})
+    assert merged.by_key.keys.count == merged.by_key.each.count == MAX_FIELDS + 2
+    assert merged.by_key.keys.counts is None
+    assert merged.by_key.each.by_type["number"].counts == {1.0: MAX_FIELDS + 2}
+    assert records(*names, "new").entries().keys.count == MAX_FIELDS + 1
+
+
+def test_of_very_many_fields_fewer_values_are_counted(monkeypatch):
+    monkeypatch.setattr(profiling, "MAX_COUNTED", 12)
+
+    def records(n_fields):
+        some = {"a": numbers(*range(4)), "b": numbers(*range(3))}
+        fields = {name: FieldProfile(4, {"number": x}) for name, x in some.items()}
+        return Records(4, fields | {f"x{i}": FieldProfile(4) for i in range(n_fields - 2)})
+
+    monkeypatch.setattr(profiling, "MAX_VALUES", 4)
+    for n, counted in [(3, [4, 3]), (4, [None, 3]), (5, [None, None])]:
+        for seen in (records(n), records(2).merged(records(n))):
+            fields = [seen.fields[name].by_type["number"] for name in "ab"]
+            assert [x.n_distinct for x in fields] == counted
+            assert [x.smallest for x in fields] == [(0, 1, 2)] * 2

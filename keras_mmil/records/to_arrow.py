@@ -1,4 +1,7 @@
-"""Python's own nested objects as Arrow arrays, also where values of several types are mixed."""
+"""Python's nested objects as Arrow arrays, also where types are mixed, and back.
+
+Records whose keys are data, such as ids, become entries of a key and a value here.
+"""
 
 import dataclasses
 import datetime
@@ -7,6 +10,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -14,16 +18,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keras_mmil._support.types import Array
 from keras_mmil.records import arrow
-from keras_mmil.records.exact import WIDE
 from keras_mmil.records.paths import child
 
-__all__ = ["in_batches", "name_of", "records_to_arrow", "to_arrow"]
+__all__ = [
+    "column_of_map",
+    "entries",
+    "in_batches",
+    "joined",
+    "name_of",
+    "records_to_arrow",
+    "to_arrow",
+]
 
 _ROWS = 10_000  # records of a batch
-_FIELDS = 1000  # of records that stay records in an array with many cells
+_FIELDS = 1000  # a record with more keys may become a map
 _CELLS = 2**26  # records times different keys at a place, in an array with a column for each key
-_EXACT = 2.0**53  # up to there floats tell integers apart
 _TIMES = datetime.datetime, datetime.date, np.datetime64
 _NUMBERS = Real, Decimal, datetime.timedelta, datetime.time
 _BAGS = list, tuple, set, frozenset, np.ndarray
@@ -32,44 +43,30 @@ _MISSING = type(None), type(np.ma.masked)
 
 
 def to_arrow(values: Sequence[Any], path: str = "", is_wide: bool = False) -> pa.Array:
-    """Values of one place as an array, the fields of records in the order of their appearance.
-
-    Values of several types are kept apart: see `arrow.mixed`.
+    """The values of one place as an array; those of several types are kept apart.
 
     Args:
         values: None and NaN are missing.
-        path: that of the place, for errors.
-        is_wide: whether records may have so many different keys that an array with a column for
-            each of them were too large: such records are maps then.
+        path: of the place, for errors.
+        is_wide: make maps of records with so many different keys that columns would be too large.
 
     Raises:
-        TypeError: if a value is no part of a record; it names the path, and the value's type.
-        ValueError: if bytes are no text, a key comes twice, or records are too many and too
-            different.
+        TypeError: if a value is no part of a record; it names the path and the value's type.
+        ValueError: for bytes that are no text, a key that comes twice, or too many different keys.
     """
     if is_wide:
         return _by_type(values, path, is_wide)
     try:
         array = pa.array(values, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        return _by_type(values, path)  # slower: what Arrow does not know, or not side by side
+        return _by_type(values, path)  # slower: what Arrow does not know, or several types
     return _by_type(values, path) if _is_changed(array, lambda: values) else array
 
 
 def records_to_arrow(
-    records: Sequence[Any],
-    named: Callable[[int], str] = "record {}".format,
-    is_wide: bool = False,
+    records: Sequence[Any], name: Callable[[int], str] = "record {}".format, is_wide: bool = False
 ) -> pa.Array:
-    """Records as an array: see `to_arrow`.
-
-    Args:
-        named: what a record is called in errors, by its position.
-        is_wide: as of `to_arrow`.
-
-    Raises:
-        TypeError, ValueError: as `to_arrow`, with the number of the record.
-    """
+    """Same as `to_arrow`; errors name the record by its position: `name(i)`."""
     try:
         return to_arrow(records, is_wide=is_wide)
     except (RecursionError, TypeError, ValueError):
@@ -77,41 +74,42 @@ def records_to_arrow(
             try:
                 to_arrow([record], is_wide=is_wide)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{error}, in {named(i)}") from error
+                raise type(error)(f"{error}, in {name(i)}") from error
             except RecursionError as error:
                 raise ValueError(
-                    f"Expected fewer levels of nesting. Received: too many in {named(i)}"
+                    f"Expected fewer levels of nesting. Received: too many in {name(i)}"
                 ) from error
         raise
 
 
+def _name_of_record(numbers: range, i: int) -> str:
+    return f"record {numbers[i]}"
+
+
 def in_batches(records: Iterable[Any]) -> Iterator[pa.Array]:
-    """Records as arrays of some of them: see `records_to_arrow`."""
+    """Records as arrays of `_ROWS` records: see `records_to_arrow`."""
     records, first = iter(records), 0
     while some := list(itertools.islice(records, _ROWS)):
-
-        def named(i: int, first: int = first) -> str:
-            return f"record {first + i}"
-
-        yield records_to_arrow(some, named)
+        numbers = range(first, first + len(some))
+        yield records_to_arrow(some, partial(_name_of_record, numbers))
         first += len(some)
 
 
 def _by_type(values: Sequence[Any], path: str, is_wide: bool = False) -> pa.Array:
-    found: dict[str, pa.Array] = {}
     types = [_type_of(value, path) for value in values]
+    arrays: dict[str, pa.Array] = {}
     for type_ in dict.fromkeys(filter(None, types)):
         of_type = [
             value if here == type_ else None for value, here in zip(values, types, strict=True)
         ]
-        found[type_] = _ARRAYS[type_](of_type, path, is_wide)
-    if not found:
+        arrays[type_] = _ARRAYS[type_](of_type, path, is_wide)
+    if not arrays:
         return pa.nulls(len(values))
-    return next(iter(found.values())) if len(found) == 1 else arrow.mixed(found)
+    return next(iter(arrays.values())) if len(arrays) == 1 else arrow.mixed(arrays)
 
 
 def _is_suspect(type_: pa.DataType) -> bool:
-    """Whether there are types at a place for which Arrow takes values of others."""
+    """Whether Arrow makes such a type of values of others, too."""
     if pa.types.is_struct(type_):
         return any(_is_suspect(field.type) for field in type_)
     return bool(
@@ -120,10 +118,10 @@ def _is_suspect(type_: pa.DataType) -> bool:
 
 
 def _is_changed(array: pa.Array, values: Callable[[], Iterable[Any]]) -> bool:
-    """Whether Arrow has made an array of values of several types.
+    """Whether Arrow has converted values of one type to another.
 
-    It takes booleans behind floats for numbers, numbers beside times for times, times behind dates
-    for dates, and named tuples for lists.
+    It makes numbers of booleans after floats, times of numbers beside times, dates of times after
+    dates, and lists of named tuples.
     """
     if not _is_suspect(array.type):
         return False
@@ -186,9 +184,9 @@ def _fields_of(value: Any) -> Mapping[Any, Any] | None:
 
 
 def _numbers(values: list[Any], path: str, is_wide: bool) -> pa.Array:
-    if all(x is None or _is_whole(x) for x in values):  # exact, where all are integers
+    if all(x is None or _is_whole(x) for x in values):
         integers = [None if x is None else int(x) for x in values]
-        for type_ in (pa.int64(), WIDE):
+        for type_ in (pa.int64(), arrow.WIDE):
             try:
                 return pa.array(integers, type_)
             except (pa.ArrowException, OverflowError):
@@ -200,7 +198,7 @@ def _is_whole(value: Any) -> bool:
     if isinstance(value, int):
         return True
     if type(value) is float:
-        return value.is_integer() and abs(value) <= _EXACT
+        return value.is_integer() and abs(value) <= arrow.WHOLE
     if isinstance(value, Decimal):
         return value.is_finite() and value == value.to_integral_value()
     return isinstance(value, np.integer) and not isinstance(value, np.timedelta64)
@@ -220,11 +218,11 @@ def _number(value: Any) -> float:
 
 
 def _texts(values: list[Any], path: str, is_wide: bool) -> pa.Array:
-    found = [x for x in values if isinstance(x, bytes)]
+    of_bytes = [x for x in values if isinstance(x, bytes)]
     texts: Mapping[bytes, str] = {}
-    if found:
-        read = arrow.texts_of_bytes(pa.array(found, pa.large_binary()), path)
-        texts = dict(zip(found, read.to_pylist(), strict=True))
+    if of_bytes:
+        decoded = arrow.texts_of_bytes(pa.array(of_bytes, pa.large_binary()), path)
+        texts = dict(zip(of_bytes, decoded.to_pylist(), strict=True))
     return pa.array(
         [
             None if x is None else texts[x] if isinstance(x, bytes) else _unicode(str(x))
@@ -235,12 +233,12 @@ def _texts(values: list[Any], path: str, is_wide: bool) -> pa.Array:
 
 
 def name_of(key: Any) -> str:
-    """The name of a field as a text, also where its key is a number."""
+    """The name of a field as a text, even if its key is a number or bytes."""
     return _unicode(key.decode(errors="replace") if isinstance(key, bytes) else str(key))
 
 
 def _unicode(text: str) -> str:
-    """A text without halves of surrogate pairs, which JSON can write but are no characters."""
+    """A text without lone surrogates, which JSON can write but which are no characters."""
     return text.encode(errors="replace").decode()
 
 
@@ -264,22 +262,21 @@ def _utc(value: Any) -> Any:
 
 def _records(values: list[Any], path: str, is_wide: bool) -> pa.Array:
     is_missing = np.array([value is None for value in values])
-    present: list[Mapping[Any, Any]] = [_fields_of(value) or {} for value in values]
-    names = dict.fromkeys(name for value in present for name in value)
-    if is_wide and len(names) * len(values) > _CELLS:
-        return _maps(values, present, len(names), path)
+    dicts: list[Mapping[Any, Any]] = [_fields_of(value) or {} for value in values]
+    keys = dict.fromkeys(key for each in dicts for key in each)
+    if is_wide and len(keys) * len(values) > _CELLS:
+        return _maps(values, dicts, len(keys), path)
     columns: dict[str, pa.Array] = {}
-    named: dict[str, Any] = {}
-    for name in names:
-        key = name_of(name)
-        column = [value.get(name) for value in present]
-        if key in columns:
+    key_of: dict[str, Any] = {}
+    for key in keys:
+        name = name_of(key)
+        if name in columns:
             raise ValueError(
                 "Expected keys that differ as texts. "
-                f"Received: {named[key]!r} and {name!r} at {path or 'the top'}"
+                f"Received: {key_of[name]!r} and {key!r} at {path or 'the top'}"
             )
-        named[key] = name
-        columns[key] = to_arrow(column, child(path, key), is_wide)
+        key_of[name] = key
+        columns[name] = to_arrow([each.get(key) for each in dicts], child(path, name), is_wide)
     if not columns:
         return pa.array([None if missing else {} for missing in is_missing], pa.struct([]))
     return pa.StructArray.from_arrays(
@@ -287,23 +284,23 @@ def _records(values: list[Any], path: str, is_wide: bool) -> pa.Array:
     )
 
 
-def _maps(values: list[Any], present: list[Mapping[Any, Any]], n_keys: int, path: str) -> pa.Array:
-    """Records that have too many different keys for columns, whose keys are data anyway."""
+def _maps(values: list[Any], dicts: list[Mapping[Any, Any]], n_keys: int, path: str) -> pa.Array:
+    """Records with too many different keys for columns: these keys are data."""
     if n_keys <= _FIELDS:
         raise ValueError(
             f"Expected at most {_CELLS:,} records times different keys at a place. "
             f"Received: {len(values):,} with {n_keys:,} keys at {path or 'the top'}"
         )
-    pairs = [  # by key in each record, however they are batched
+    pairs = [  # sorted by key in each record, so that batches make no difference
         pair
-        for value in present
+        for value in dicts
         for pair in sorted((name_of(name), i) for i, name in enumerate(value))
     ]
-    of_record = np.repeat(np.arange(len(present)), [len(value) for value in present])
-    inner = [list(value.values()) for value in present]
+    of_record = np.repeat(np.arange(len(dicts)), [len(value) for value in dicts])
+    inner = [list(value.values()) for value in dicts]
     items = to_arrow([inner[r][i] for r, (_, i) in zip(of_record, pairs, strict=True)], path, True)
     keys = [key for key, _ in pairs]
-    offsets = np.concatenate([[0], np.cumsum([len(value) for value in present])])
+    offsets = np.concatenate([[0], np.cumsum([len(value) for value in dicts])])
     starts = pa.array(offsets, pa.int32(), mask=np.array([*(x is None for x in values), False]))
     return pa.MapArray.from_arrays(starts, pa.array(keys, pa.string()), items)
 
@@ -325,3 +322,97 @@ _ARRAYS = {
     "record": _records,
     "bag": _bags,
 }
+
+
+def entries(records: pa.Array, path: str) -> tuple[pa.Array, pa.Array, Array]:
+    """Keys and values, record by record, and how many each record has, int64.
+
+    A key without a value counts as absent.
+
+    Args:
+        records: structs or maps without nulls; may be a slice.
+        path: for errors.
+    """
+    if pa.types.is_map(records.type):
+        keys, values, owner = _entries_of_maps(records)
+        at = arrow.present_at(values, path)
+        keys, values, owner = keys.take(pa.array(at)), values.take(pa.array(at)), owner[at]
+    else:
+        keys, values, owner = _entries_of_structs(records, path)
+    return keys, values, np.bincount(owner, minlength=len(records)).astype(np.int64)
+
+
+def column_of_map(records: pa.MapArray, name: str) -> pa.Array:
+    """The values of a key of maps, null where a map is null or has no such key."""
+    at = np.flatnonzero(arrow.as_numpy(pc.is_valid(records)))
+    keys, values, owner = _entries_of_maps(records.drop_null())
+    is_it = arrow.as_numpy(pc.equal(keys.cast(pa.large_string()), name))
+    of_key = values.take(pa.array(np.flatnonzero(is_it)))
+    return arrow.spread(of_key, at[owner[is_it]], len(records))
+
+
+def _entries_of_maps(records: pa.MapArray) -> tuple[pa.Array, pa.Array, Array]:
+    """Keys, values, and the record of each entry."""
+    offsets = records.offsets.to_numpy()
+    first, last = int(offsets[0]), int(offsets[-1])
+    owner = np.repeat(np.arange(len(records)), np.diff(offsets))
+    keys = records.keys[first:last]
+    if pa.types.is_primitive(keys.type):  # numbers, dates ...
+        keys = keys.cast(pa.large_string())
+    return keys, records.items[first:last], owner
+
+
+def _entries_of_structs(records: pa.StructArray, path: str) -> tuple[pa.Array, pa.Array, Array]:
+    columns = records.flatten()
+    places = [arrow.present_at(column, path) for column in columns]
+    owner = np.concatenate([np.empty(0, np.int64), *places])
+    names = [field.name for field in records.type]
+    rank = np.argsort(np.argsort(np.array(names, object), kind="stable"))
+    which = np.repeat(np.arange(len(columns)), [len(at) for at in places])
+    order = np.lexsort((rank[which], owner))  # sorted by key in each record, as in `_maps`
+    parts = [x.take(pa.array(at)) for x, at in zip(columns, places, strict=True) if len(at)]
+    keys = pa.array(names, pa.string()).take(pa.array(which[order]))
+    return keys, joined(parts, path).take(pa.array(order)), owner[order]
+
+
+def joined(arrays: Sequence[pa.Array], path: str) -> pa.Array:
+    """Arrays, which may have different types, one after the other."""
+    if not arrays:
+        return pa.nulls(0)
+    if all(array.type.equals(arrays[0].type, check_metadata=True) for array in arrays):
+        return pa.concat_arrays(arrays)
+    if not any(arrow.holds_mixed(array.type) for array in arrays):
+        try:
+            tables = [pa.table({"values": array}) for array in arrays]
+            table = pa.concat_tables(tables, promote_options="permissive")
+            return table.column("values").combine_chunks()
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            pass  # numbers and texts, for instance
+    return to_arrow([value for array in arrays for value in _objects(array, path)], path)
+
+
+def _objects(array: pa.Array, path: str) -> list[Any]:
+    """The inverse of `to_arrow`."""
+    objects: list[Any] = [None] * len(array)
+    for type_, alternative in arrow.alternatives(array, path).items():
+        part = arrow.present(alternative, path)
+        values = part.values
+        if pa.types.is_decimal(alternative.type) or pa.types.is_uint64(alternative.type):
+            values = alternative.drop_null()  # exact, where the part has floats
+        each: Iterable[Any]
+        if type_ == "time":
+            each = [np.datetime64(round(x * 1e6), "us") for x in values.to_pylist()]
+        elif type_ == "record":
+            keys, items, lengths = entries(values, path)
+            pairs = zip(keys.to_pylist(), _objects(items, path), strict=True)
+            each = [dict(itertools.islice(pairs, n)) for n in lengths.tolist()]
+        elif type_ == "bag":
+            members = iter(_objects(values.flatten(), path))
+            lengths = pc.list_value_length(values)
+            each = [list(itertools.islice(members, n)) for n in lengths.to_pylist()]
+        else:
+            each = values.to_pylist()
+        at = range(len(array)) if part.at is None else part.at
+        for i, value in zip(at, each, strict=True):
+            objects[i] = value
+    return objects
