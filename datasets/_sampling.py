@@ -1,7 +1,4 @@
-"""Nested bags of given labels, drawn by rejection so that sizes are independent of the label.
-
-`mnist` draws bags of real digits in this way, and `synthetic` bags of made-up instances.
-"""
+"""Nested bags sampled by rejection, so that their sizes are independent of their labels."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
@@ -14,7 +11,7 @@ from keras_mmil import ragged
 from keras_mmil._support.checks import check_int, is_int
 from keras_mmil._support.types import Ints
 
-__all__ = ["Sizes", "check_counts", "check_sizes", "draw_labelled", "draw_sets", "draw_until"]
+__all__ = ["Sizes", "check_counts", "check_sizes", "sample_labelled", "sample_sets", "sample_until"]
 
 Sizes: TypeAlias = tuple[int, int]  # smallest and largest
 Set = TypeVar("Set")
@@ -41,25 +38,18 @@ def check_sizes(**sizes: Sizes) -> None:
             )
 
 
-def draw_sets(
+def sample_sets(
     counts: Sequence[int], seed: int, draw_set: Callable[[int, int, np.random.Generator], Set]
 ) -> tuple[Set, ...]:
-    """Draws several sets, each the same for the same seed, whatever the sizes of the others.
+    """Samples sets of `counts` top-bags, each independent of the sizes of the others.
 
-    Args:
-        counts: the number of top-bags of each set.
-        seed: integer.
-        draw_set: function from the index of the set, its number of top-bags and a random
-            generator to the set.
-
-    Returns:
-        Tuple of sets.
+    `draw_set` maps the index of a set, its number of top-bags and a random generator to the set.
     """
     rngs = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(len(counts)))
     return tuple(map(draw_set, range(len(counts)), counts, rngs))
 
 
-def draw_labelled(
+def sample_labelled(
     n: int,
     ranges: Iterable[Sizes],
     *,
@@ -67,46 +57,45 @@ def draw_labelled(
     label_of: Callable[[tf.RaggedTensor], Ints],
     rng: np.random.Generator,
 ) -> tuple[tf.RaggedTensor, npt.NDArray[np.int64]]:
-    """Draws nested bags, `n // 2` of them of label 1 and the others of label 0, in random order.
+    """Samples n nested bags in random order, `n // 2` of label 1 and the others of label 0.
 
     Args:
         n: number of top-bags.
         ranges: `(low, high)` for each level from the top-bags inwards; sizes are uniform in it.
-        draw: see `draw_until`.
-        label_of: see `draw_until`.
+        draw, label_of: see `sample_until`.
         rng: random generator.
 
     Returns:
-        Contents, an int64 RaggedTensor `[n, (n), (m)]`, and their labels, int64 `[n]`.
+        Contents, an int64 RaggedTensor `[n, (n), (m)]`, and labels, int64 `[n]`.
     """
     labels = rng.permutation((np.arange(n) < n // 2).astype(np.int64))
     lengths = []
     for low, high in ranges:
         lengths.append(rng.integers(low, high, n, endpoint=True))
         n = lengths[-1].sum()
-    return draw_until(lengths, draw=draw, label_of=label_of, wanted=labels), labels
+    return sample_until(lengths, draw=draw, label_of=label_of, wanted=labels), labels
 
 
-def draw_until(
+def sample_until(
     lengths: Sequence[Ints],
     *,
     draw: Callable[[int], Ints],
     label_of: Callable[[tf.RaggedTensor], Ints],
     wanted: Ints,
 ) -> tf.RaggedTensor:
-    """Draws the contents of top-bags of given sizes, repeatedly until they have given labels.
+    """Samples the contents of top-bags repeatedly until they have the labels `wanted` [B].
 
     Args:
         lengths: sizes of all bags, as for `keras_mmil.ragged.from_flat`.
         draw: function from a number n to integers `[n]`, the contents of n instances.
         label_of: function from contents, a RaggedTensor `[b, (n), (m)]`, to labels `[b]`.
-        wanted: labels `[B]`.
+        wanted: the labels.
 
     Returns:
         Contents, an int64 RaggedTensor `[B, (n), (m)]`.
 
     Raises:
-        ValueError: if a top-bag does not get its label in very many draws.
+        ValueError: if a top-bag does not get its label in very many samples.
     """
     n_instances = int(lengths[-1].sum())
     slots = ragged.from_flat(np.arange(n_instances), lengths)  # the instances of each top-bag

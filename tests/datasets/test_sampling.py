@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from keras_mmil.datasets import _draws, mnist
+from keras_mmil.datasets import _sampling, mnist
 
 
 @pytest.mark.slow
 def test_labels_that_cannot_be_had(monkeypatch):
-    monkeypatch.setattr(_draws, "_CANDIDATES", 10)
+    monkeypatch.setattr(_sampling, "_CANDIDATES", 10)
     with pytest.raises(
         ValueError, match=r"1 top-bags .*Received: a top-bag of 200 members for label 0"
     ):
@@ -16,10 +16,10 @@ def test_labels_that_cannot_be_had(monkeypatch):
 
 
 def test_drawing_keeps_what_fits(monkeypatch):
-    monkeypatch.setattr(_draws, "_CANDIDATES", 1)
+    monkeypatch.setattr(_sampling, "_CANDIDATES", 1)
     lengths = [np.array([2, 1, 3])]
     drawn = iter([[1, 2, 3, 4, 5, 6], [9, 7]])
-    x = _draws.draw_until(
+    x = _sampling.sample_until(
         lengths,
         draw=lambda n: np.array(next(drawn)),
         label_of=lambda x: np.array([sum(bag) % 2 for bag in x.to_list()]),
