@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_mmil import Explainer, Model
 from keras_mmil.layers import BagLayer
-from keras_mmil.zoo.experiments import Report
+from keras_mmil.zoo.experiments import RunWriter
 
 
 def show(position):
@@ -34,7 +34,7 @@ def clouds():
 
 @pytest.fixture
 def report(clouds, tmp_path):
-    return Report(tmp_path, *clouds)
+    return RunWriter(tmp_path, *clouds)
 
 
 def test_texts_are_those_of_the_explainer(report):
@@ -72,7 +72,7 @@ def test_pictures_are_left_out_without_matplotlib(report, capsys, monkeypatch):
 
 def test_clouds_are_drawn_with_their_names(report, monkeypatch):
     drawn = []
-    plot = "keras_mmil.zoo.experiments.report.plot_clouds"
+    plot = "keras_mmil.zoo.experiments.experiment.plot_clouds"
     monkeypatch.setattr(
         plot, lambda *arguments, path: (drawn.append(arguments), path.write_text("drawn"))
     )
