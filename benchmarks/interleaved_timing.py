@@ -1,4 +1,4 @@
-"""Processes that take turns, so that only one works at a time."""
+"""Interleaved timing: processes that take turns, so that only one works at a time."""
 
 import json
 import os
@@ -18,10 +18,10 @@ class Worker:
         arguments: of the program.
 
     Attributes:
-        first: what the program said before its first turn, a dict.
-        seconds: list of what each turn took.
-        peak_gb: greatest memory of the process since `mark_memory`, beyond what it had then.
-        process_gb: the same, with what it had then.
+        first: answer of the program before its first turn, a dict.
+        seconds: list of the duration of each turn.
+        peak_gb: increase of the peak memory of the process since `mark_memory`.
+        process_gb: its peak memory.
     """
 
     def __init__(self, script, *arguments):
@@ -30,7 +30,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            # Threads of PyTorch that wait actively would disturb the others.
+            # Busy-waiting threads of PyTorch would slow the others down.
             env={**os.environ, "OMP_WAIT_POLICY": "passive", "TF_CPP_MIN_LOG_LEVEL": "3"},
         )
         self.first = self._answer()
@@ -57,7 +57,7 @@ class Worker:
 
 
 def take_turns(workers, rounds):
-    """Let each worker in turn (A B C A B C …) work for so many turns, and end them all."""
+    """Let the workers take turns (A B C A B C …) for some rounds, and end them."""
     for _ in range(rounds):
         for worker in workers:
             worker.turn()
@@ -66,21 +66,15 @@ def take_turns(workers, rounds):
 
 
 def mark_memory():
-    """Forget the greatest memory so far; return the memory of the process now, in GB.
-
-    To be called when libraries and data are loaded, so that what follows is measured alone.
-    """
+    """Reset the peak memory; return the current memory, in GB: call it after loading the data."""
     Path("/proc/self/clear_refs").write_text("5")
     return _memory("VmRSS")
 
 
 def serve(turn, mark, **first):
-    """What a worker's program does: say something, then a turn for each line that it reads.
+    """Run a worker's program: answer `first`, and then call `turn` for each line of input.
 
-    Args:
-        turn: function without arguments.
-        mark: what `mark_memory` returned.
-        first: what to say before the first turn.
+    `mark` is the result of `mark_memory`.
     """
     print(json.dumps(first), flush=True)
     for _ in sys.stdin:

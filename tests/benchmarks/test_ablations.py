@@ -1,4 +1,4 @@
-"""Levers are compared on data that the networks do not learn from."""
+"""Ablations are compared on data that the networks do not learn from."""
 
 import json
 
@@ -12,16 +12,16 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def levers(load_benchmark, tmp_path, monkeypatch):
-    module = load_benchmark("levers")
+def ablations(load_benchmark, tmp_path, monkeypatch):
+    module = load_benchmark("ablations")
     monkeypatch.setattr(load_benchmark("records"), "FOLDER", tmp_path)
     return module
 
 
-def test_clouds_for_validation_are_not_learned_from(levers):
+def test_clouds_for_validation_are_not_learned_from(ablations):
     experiment = zoo.registry["modelnet-mil-P100"]
     data = experiment.load(seed=3, source="synthetic", limit=40)
-    x, y = levers.to_learn_from(experiment, data)
+    x, y = ablations.training_data(experiment, data)
     assert (x.shape[0], data.valid.x.shape[0], data.train.x.shape[0]) == (32, 8, 40)
     seen = {each.numpy().tobytes() for each in x}
     assert not seen & {each.numpy().tobytes() for each in data.valid.x}
@@ -29,8 +29,8 @@ def test_clouds_for_validation_are_not_learned_from(levers):
 
 
 @pytest.mark.nightly
-def test_levers_are_recorded(levers, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["levers.py"])
+def test_ablations_are_recorded(ablations, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["ablations.py"])
     built = []
 
     def small(**arguments):
@@ -39,11 +39,11 @@ def test_levers_are_recorded(levers, tmp_path, monkeypatch, capsys):
         return model
 
     experiment = zoo.registry["imdb-mil"]
-    monkeypatch.setitem(levers.zoo.registry, "imdb-mil", replaced(experiment, build=small))
+    monkeypatch.setitem(ablations.zoo.registry, "imdb-mil", replaced(experiment, build=small))
     options = ["imdb-mil", "--source", "opinions", "--limit", "60", "--epochs", "2", "--seeds", "2"]
-    levers.main([*options, "--levers", "as it is", "no dropout"])
+    ablations.main([*options, "--ablations", "as it is", "no dropout"])
     assert [arguments.get("dropout") for arguments, _ in built] == [None, None, 0.0, 0.0]
-    records = json.loads((tmp_path / "levers.json").read_text())
+    records = json.loads((tmp_path / "ablations.json").read_text())
     assert [(each["variant"], each["metric"]) for each in records] == [
         ("as it is", "valid_accuracy"),
         ("as it is", "valid_accuracy_majority"),
@@ -57,29 +57,29 @@ def test_levers_are_recorded(levers, tmp_path, monkeypatch, capsys):
     assert records[0]["std"] == pytest.approx(np.std(shown[:2], ddof=1) / 100, abs=1e-4)
 
     # One that is measured anew replaces its own record only.
-    levers.main([*options[:-1], "1", "--levers", "no dropout"])
-    again = json.loads((tmp_path / "levers.json").read_text())
+    ablations.main([*options[:-1], "1", "--ablations", "no dropout"])
+    again = json.loads((tmp_path / "ablations.json").read_text())
     assert [each["runs"] for each in again] == [2, 2, 1, 1]
     with pytest.raises(SystemExit):
-        levers.main([*options, "--levers", "more luck"])
+        ablations.main([*options, "--ablations", "more luck"])
     assert "more luck" in capsys.readouterr().err
 
 
-def test_changes_of_the_compiled_model(levers):
+def test_changes_of_the_compiled_model(ablations):
     model = zoo.pointcloud_mil(4, equivariant_units=(8,), dense_units=200)
     kernel = model.get_layer("dense").kernel
     assert np.abs(kernel).max() < np.sqrt(1 / 8)
-    levers.with_weights_of_keras(model)
+    ablations.with_weights_of_keras(model)
     bound = np.sqrt(6 / (8 + 200))
     assert 0.95 * bound < np.abs(kernel).max() < bound
-    levers.with_epsilon_of_deep_sets(model)
+    ablations.with_epsilon_of_deep_sets(model)
     assert model.optimizer.get_config()["epsilon"] == 1e-3
-    assert [levers.of_deep_sets(10)(epoch) for epoch in (0, 3, 4, 7, 8)] == [
+    assert [ablations.of_deep_sets(10)(epoch) for epoch in (0, 3, 4, 7, 8)] == [
         *(1e-3, 1e-3, 1e-4, 1e-4, 1e-5)
     ]
 
 
-def test_rotations_of_a_cloud_draw_points_of_their_own(levers):
+def test_rotations_of_a_cloud_draw_points_of_their_own(ablations):
     """Two equal clouds in a bag keep equal points, unless each draws its own."""
     model = zoo.pointcloud_mmil(4, equivariant_units=(8,), dense_units=8, n_points=5)
     cloud = np.random.default_rng(0).normal(size=(1, 1, 50, 3)).astype(np.float32)
@@ -91,7 +91,7 @@ def test_rotations_of_a_cloud_draw_points_of_their_own(levers):
         return np.allclose(first, second)
 
     assert are_equal()
-    levers.with_points_of_each(model)
+    ablations.with_points_of_each(model)
     assert not are_equal()
 
 
