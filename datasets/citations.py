@@ -261,8 +261,8 @@ def load(name: str) -> Citations:
 
     Raises:
         FileNotFoundError: if a file is not there and cannot be downloaded.
-        ValueError: if there is no such network, or a file has not the official checksum (that of
-            PubMed's `allx` is not known).
+        ValueError: if there is no such network, or a file does not have the official checksum
+            (that of PubMed's `allx` is not known).
     """
     if name not in NAMES:
         raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")

@@ -221,7 +221,7 @@ def read_archive(path: PathLike, limit: int | None = None) -> Iterator[tuple[str
     Raises ValueError if the archive is truncated, damaged or incomplete, or has links or paths that
     lead out of it. For `limit`, see `load_mmil`.
     """
-    numbers: dict[tuple[str, str], set[int]] = {key: set() for key in _EXPECTED}  # those found
+    numbers: dict[tuple[str, str], set[int]] = {key: set() for key in _EXPECTED}  # that were read
     wanted = dict(_EXPECTED)
     if limit is not None:
         shares = {"pos": limit - limit // 2, "neg": limit // 2, "unsup": 2 * limit}
@@ -250,9 +250,9 @@ def read_archive(path: PathLike, limit: int | None = None) -> Iterator[tuple[str
             f"Expected the whole archive {_NAME}; delete it and get it again. "
             f"Received: {path} ({error})"
         ) from error
-    found = {key: len(some) for key, some in numbers.items()}
-    if found != wanted:
-        raise ValueError(f"Expected {wanted} reviews. Received: {path} with {found}")
+    n_read = {key: len(some) for key, some in numbers.items()}
+    if n_read != wanted:
+        raise ValueError(f"Expected {wanted} reviews. Received: {path} with {n_read}")
 
 
 def _checked_name(member: tarfile.TarInfo, path: PathLike) -> str:

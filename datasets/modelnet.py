@@ -141,7 +141,7 @@ def _sample_surfaces(
 ) -> Iterator[_Sampled]:
     """Yields objects sampled from the surfaces of the original archive."""
     names = [name for name in sorted(archive.namelist()) if name.endswith(".off")]
-    found = {}
+    surfaces = {}
     for name in names:
         if "__MACOSX/" in name:
             continue
@@ -150,9 +150,9 @@ def _sample_surfaces(
             raise ValueError(
                 f"Expected surfaces of known kinds. Received: {name} of {archive.filename}"
             )
-        found[name] = match
-    bar = keras.utils.Progbar(len(found), unit_name="object")
-    for name, match in found.items():
+        surfaces[name] = match
+    bar = keras.utils.Progbar(len(surfaces), unit_name="object")
+    for name, match in surfaces.items():
         kind, part = match.groups()
         try:
             vertices, triangles = clouds.read_off(archive.read(name))

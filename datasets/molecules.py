@@ -85,13 +85,13 @@ def load(name: str, radius: int = 1) -> list[Document]:
     name = by_name[name.upper()]
     archive, meanings = tu.find(name), _MEANINGS[name]
     graphs = tu.read(archive, name)
-    given = tu.read_ints(archive, name, "node_labels")[:, 0]
-    if len(given) != graphs.sizes.sum():
+    node_labels = tu.read_ints(archive, name, "node_labels")[:, 0]
+    if len(node_labels) != graphs.sizes.sum():
         raise ValueError(
             f"Expected the elements of {graphs.sizes.sum()} atoms. "
-            f"Received: {archive} with {len(given)}"
+            f"Received: {archive} with {len(node_labels)}"
         )
-    elements = _names(given, meanings.elements, archive, "elements")
+    elements = _names(node_labels, meanings.elements, archive, "elements")
     others: list[list[tuple[int, str]]] = [[] for _ in elements]
     for (atom, other), kind in _bonds(archive, name, graphs.edges, meanings).items():
         others[atom].append((other, kind))
@@ -126,12 +126,13 @@ def _bonds(
     """The kinds of bonds, by their atoms in both orders; "" where there is none."""
     kinds = [""] * len(edges)
     if meanings.bonds is not None:
-        given = tu.read_ints(archive, name, "edge_labels")[:, 0]
-        if len(given) != len(edges):
+        edge_labels = tu.read_ints(archive, name, "edge_labels")[:, 0]
+        if len(edge_labels) != len(edges):
             raise ValueError(
-                f"Expected the kinds of {len(edges)} bonds. Received: {archive} with {len(given)}"
+                f"Expected the kinds of {len(edges)} bonds. "
+                f"Received: {archive} with {len(edge_labels)}"
             )
-        kinds = _names(given, meanings.bonds, archive, "bonds")
+        kinds = _names(edge_labels, meanings.bonds, archive, "bonds")
     bonds: dict[tuple[int, int], str] = {}
     for (atom, other), kind in zip(edges.tolist(), kinds, strict=True):
         if atom == other or bonds.setdefault((atom, other), kind) != kind:

@@ -127,7 +127,7 @@ def _write(path: Path, networks: Networks) -> None:
 
 def _parse(archive: Path, name: str) -> Networks:
     """Read the text files of an archive."""
-    edges, sizes, given = tu.read(archive, name)
-    labels = np.unique(given, return_inverse=True)[1].reshape(-1)
+    edges, sizes, graph_labels = tu.read(archive, name)
+    labels = np.unique(graph_labels, return_inverse=True)[1].reshape(-1)
     adjacency = graphs.adjacency(edges, n_nodes=int(sizes.sum()))
     return Networks(adjacency, sizes, labels.astype(np.int64))

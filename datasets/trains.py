@@ -85,13 +85,13 @@ def _inserted(path: Path) -> Iterator[tuple[str, tuple[Value, ...]]]:
         for number, line in enumerate(file, 1):
             if not line.lstrip().upper().startswith("INSERT"):
                 continue
-            found = _INSERT.fullmatch(line)
-            if not found:
+            match = _INSERT.fullmatch(line)
+            if not match:
                 raise ValueError(
                     "Expected a line INSERT INTO `table` VALUES (...),(...); of ints, texts "
                     f"without escapes and NULL. Received: {path}, line {number}"
                 )
-            name, rows = found.groups()
+            name, rows = match.groups()
             for row in re.findall(_ROW, rows):
                 values = tuple(map(_value, re.findall(_VALUE, row)))
                 if len(values) != len(_COLUMNS.get(name, ())):

@@ -143,10 +143,10 @@ def from_8_bits(stored: Array) -> Array:
 def read_weights(folder: Path, card: Mapping[str, Any]) -> list[Array]:
     """The weights of a pretrained network, in the order of `model.weights`."""
     path = check_file(folder, WEIGHTS, card)
-    found = archives.read_npz(path, {str(i): None for i in range(len(card["weights"]))})
+    arrays = archives.read_npz(path, {str(i): None for i in range(len(card["weights"]))})
     return [
         _unpacked(values, about)
-        for values, about in zip(found.values(), card["weights"], strict=True)
+        for values, about in zip(arrays.values(), card["weights"], strict=True)
     ]
 
 

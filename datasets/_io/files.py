@@ -201,30 +201,30 @@ def read_array(path: Path, is_right: Callable[[Document], bool], what: str) -> l
             describes the documents expected.
     """
     with text_files.opened(path) as file:
-        found = _parsed(file.read(), path)
-    if not isinstance(found, list) or not found:
+        documents = _parsed(file.read(), path)
+    if not isinstance(documents, list) or not documents:
         raise ValueError(f"Expected an array of documents. Received: {path} without")
-    return [check(each, i, path, is_right, what) for i, each in enumerate(found)]
+    return [check(each, i, path, is_right, what) for i, each in enumerate(documents)]
 
 
 def read_lines(path: Path, is_right: Callable[[Document], bool], what: str) -> list[Document]:
     """Same as `read_array`, of a file with one JSON object a line; empty lines are skipped."""
-    found = [
+    documents = [
         check(_parsed(line, f"{path}, line {i + 1}"), i, path, is_right, what)
         for i, line in _lines(path)
     ]
-    if not found:
+    if not documents:
         raise ValueError(f"Expected a document a line. Received: {path} without")
-    return found
+    return documents
 
 
 def check(
-    found: Any, i: int, path: Path, is_right: Callable[[Document], bool], what: str
+    document: Any, i: int, path: Path, is_right: Callable[[Document], bool], what: str
 ) -> Document:
     """Document `i` of a file, if it passes `is_right`, else ValueError."""
-    if not isinstance(found, dict) or not is_right(found):
+    if not isinstance(document, dict) or not is_right(document):
         raise ValueError(f"Expected {what}. Received: {path} with another document {i}")
-    return found
+    return document
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -88,12 +88,12 @@ def find(name: str) -> Contents:
             f"planetoid/{file}", url, expected and f"sha256:{expected}", f"It is {url}."
         )
         contents[path] = path.read_bytes()
-        found = hashlib.sha256(contents[path]).hexdigest()
-        if expected not in (None, found):
+        checksum = hashlib.sha256(contents[path]).hexdigest()
+        if expected not in (None, checksum):
             raise ValueError(
                 f"Expected the file of Planetoid, sha256:{expected}; delete it and get it again. A "
                 f"network of your own is read by `citations.read`. Received: {path} with "
-                f"sha256:{found}"
+                f"sha256:{checksum}"
             )
     return contents
 
@@ -117,10 +117,12 @@ def years(path: Path, n: int) -> npt.NDArray[np.int64] | None:
     """The years of n papers, int64 [n], from a file with a line for each; None if there is none."""
     if not path.is_file():
         return None
-    found = _ints(path.read_bytes(), path)
-    if found.shape != (n,):
-        raise ValueError(f"Expected the years of {n} papers. Received: {path} with {found.size}")
-    return found
+    years_of_papers = _ints(path.read_bytes(), path)
+    if years_of_papers.shape != (n,):
+        raise ValueError(
+            f"Expected the years of {n} papers. Received: {path} with {years_of_papers.size}"
+        )
+    return years_of_papers
 
 
 def _assemble(parts: _Parts, source: str) -> Fields:
@@ -193,10 +195,10 @@ def _read(content: bytes, part: str, path: Path) -> Any:
         return _ints(content, path)
     try:
         _check_memo(content)
-        found = _Unpickler(io.BytesIO(content), encoding="latin1").load()
+        unpickled = _Unpickler(io.BytesIO(content), encoding="latin1").load()
     except Exception as error:  # damaged streams raise many kinds
         raise _damaged(path, error) from error
-    return _checked(found, part, path, len(content))
+    return _checked(unpickled, part, path, len(content))
 
 
 def _ints(content: bytes, path: Path) -> npt.NDArray[np.int64]:
@@ -276,19 +278,21 @@ class _Unpickler(pickle.Unpickler):
         return _ALLOWED[module, name]
 
 
-def _checked(found: Any, part: str, path: Path, n_bytes: int) -> Any:
+def _checked(unpickled: Any, part: str, path: Path, n_bytes: int) -> Any:
     """The content of a file as CSR array, array, or dict of lists."""
     if part == "graph":
-        if not isinstance(found, dict) or not all(isinstance(x, list) for x in found.values()):
+        if not isinstance(unpickled, dict) or not all(
+            isinstance(x, list) for x in unpickled.values()
+        ):
             raise _damaged(path, "not a dict of lists")
-        papers = chain(found, chain.from_iterable(found.values()))
+        papers = chain(unpickled, chain.from_iterable(unpickled.values()))
         if not all(type(paper) is int and paper >= 0 for paper in papers):
             raise _damaged(path, "not numbers of papers")
-        if sum(map(len, found.values())) > n_bytes:  # one list many times
+        if sum(map(len, unpickled.values())) > n_bytes:  # one list many times
             raise _damaged(path, "more edges than bytes")
-        return dict(found)
-    if isinstance(found, _Matrix):
-        state = found.state
+        return dict(unpickled)
+    if isinstance(unpickled, _Matrix):
+        state = unpickled.state
         try:
             arrays = tuple(state[name].array for name in ("data", "indices", "indptr"))
             matrix = sparse.csr_array(arrays, shape=state["_shape"])
@@ -300,7 +304,7 @@ def _checked(found: Any, part: str, path: Path, n_bytes: int) -> Any:
         if part not in _SPARSE:
             raise _damaged(path, "a sparse matrix instead of an array")
         return matrix
-    array = getattr(found, "array", None)
+    array = getattr(unpickled, "array", None)
     if array is None or array.ndim != 2 or part in _SPARSE:
-        raise _damaged(path, f"{type(found).__name__.strip('_')} instead of a matrix")
+        raise _damaged(path, f"{type(unpickled).__name__.strip('_')} instead of a matrix")
     return array

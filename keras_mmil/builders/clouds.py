@@ -94,10 +94,10 @@ def rotation_matrices(angles: npt.ArrayLike, axis: str = "z") -> npt.NDArray[np.
     _check_axis(axis)
     angles = np.asarray(angles, float)
     cos, sin = np.cos(angles), np.sin(angles)
-    kept = _AXES[axis]
-    first, second = (kept + 1) % 3, (kept + 2) % 3
+    fixed = _AXES[axis]
+    first, second = (fixed + 1) % 3, (fixed + 2) % 3
     matrices = np.zeros((len(angles), 3, 3))
-    matrices[:, kept, kept] = 1
+    matrices[:, fixed, fixed] = 1
     matrices[:, first, first] = matrices[:, second, second] = cos
     matrices[:, second, first], matrices[:, first, second] = sin, -sin
     return matrices

@@ -38,7 +38,7 @@ class _Batch(NamedTuple):
 
 
 def _split_batches(texts: Iterable[str | bytes], splitter: str) -> Iterator[_Batch]:
-    """Yields some texts at a time, split."""
+    """Yields split texts, some at a time."""
     errors: list[Exception] = []
 
     def checked() -> Iterator[bytes]:

@@ -71,12 +71,12 @@ class Flora:
                 f"Expected at most {len(self.species)} species. Received: n_species={n_species}"
             )
         order = np.argsort(-self.presence.sum(axis=0), kind="stable")[:n_species]
-        kept = np.flatnonzero(self.presence[:, order].any(axis=1))
+        rows = np.flatnonzero(self.presence[:, order].any(axis=1))
         return Flora(
-            self.presence[kept][:, order],
-            self.coordinates[kept],
+            self.presence[rows][:, order],
+            self.coordinates[rows],
             tuple(self.species[i] for i in order),
-            tuple(self.regions[i] for i in kept),
+            tuple(self.regions[i] for i in rows),
         )
 
     def incomplete(self, percent: float, seed: int = 0) -> "Flora":
@@ -234,7 +234,7 @@ def read_occurrences(
         raise ValueError(f"Expected occurrences. Received: {path} without any")
     species = sorted({name for name, *_ in pairs})
     cells = sorted({(row, column) for _, row, column in pairs})
-    row_of = {place: i for i, place in enumerate(cells)}
+    row_of = {cell_index: i for i, cell_index in enumerate(cells)}
     column_of = {name: i for i, name in enumerate(species)}
     presence = np.zeros((len(cells), len(species)), bool)
     for name, row, column in pairs:
@@ -282,13 +282,13 @@ def _rows(
                     f"Expected {len(header)} columns, as in the first line. "
                     f"Received: {where} with {len(row)}: {str(row)[:200]}"
                 )
-            found = [row[column].strip() for column in columns]
-            if any("\n" in text or "\r" in text for text in found):
+            texts = [row[column].strip() for column in columns]
+            if any("\n" in text or "\r" in text for text in texts):
                 raise ValueError(
                     f"Expected a species and a place on one line, so that no quotation mark is "
-                    f"left open. Received: {where}: {str(found)[:200]}"
+                    f"left open. Received: {where}: {str(texts)[:200]}"
                 )
-            yield where, found
+            yield where, texts
     except csv.Error as error:
         raise ValueError(
             f"Expected columns separated by {delimiter!r}, with quotation marks that fit "

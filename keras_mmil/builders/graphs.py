@@ -167,8 +167,8 @@ def edge_values(
         )
     rows = np.repeat(np.arange(n), bags.row_lengths().numpy())
     members = bags.values.numpy()
-    found = np.asarray(sparse.csr_array(values)[rows, members]).reshape(-1)
-    return bags.with_values(tf.constant(np.where(rows == members, self_value, found)))
+    of_edges = np.asarray(sparse.csr_array(values)[rows, members]).reshape(-1)
+    return bags.with_values(tf.constant(np.where(rows == members, self_value, of_edges)))
 
 
 def degrees(graph: GraphLike) -> npt.NDArray[np.int64]:
@@ -268,8 +268,8 @@ def _sample(
     random_scores = rng.random_sample(len(members))
     rank = np.empty(len(members), np.int64)  # of the score, in its bag
     rank[np.lexsort((random_scores, bag))] = np.arange(len(members)) - splits[bag]
-    kept = rank < most
-    return members[kept], row_splits(np.bincount(bag[kept], minlength=len(splits) - 1))
+    is_sampled = rank < most
+    return members[is_sampled], row_splits(np.bincount(bag[is_sampled], minlength=len(splits) - 1))
 
 
 def _pair_up(first: tf.RaggedTensor, second: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -320,13 +320,13 @@ def adjacency(
     positive_int("n_nodes", n_nodes, optional=True)
     edges, n = _edges(graph, n_nodes)
     edges = edges[edges[:, 0] != edges[:, 1]]
-    there = np.ones(len(edges), bool)
-    found = sparse.coo_array((there, (edges[:, 0], edges[:, 1])), shape=(n, n)).tocsr()
-    found.sum_duplicates()  # which also sorts
+    ones = np.ones(len(edges), bool)
+    matrix = sparse.coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(n, n)).tocsr()
+    matrix.sum_duplicates()  # which also sorts
     if not directed:
-        found = found + found.T.tocsr()
-        found.sort_indices()
-    return found
+        matrix = matrix + matrix.T.tocsr()
+        matrix.sort_indices()
+    return matrix
 
 
 def induced_subgraph(graph: GraphLike, nodes: npt.ArrayLike) -> sparse.csr_array:
@@ -335,12 +335,12 @@ def induced_subgraph(graph: GraphLike, nodes: npt.ArrayLike) -> sparse.csr_array
     All nodes keep their numbers. For `graph`, see `adjacency`.
     """
     edges = _as_adjacency(graph)
-    kept = np.zeros(edges.shape[0], bool)
-    kept[_check_nodes("nodes", nodes, len(kept))] = True
+    is_inside = np.zeros(edges.shape[0], bool)
+    is_inside[_check_nodes("nodes", nodes, len(is_inside))] = True
     starts, ends = edges.nonzero()
-    both = kept[starts] & kept[ends]
-    between = np.stack([starts[both], ends[both]], axis=1)
-    return adjacency(between, n_nodes=len(kept) or None, directed=True)
+    are_inside = is_inside[starts] & is_inside[ends]
+    between = np.stack([starts[are_inside], ends[are_inside]], axis=1)
+    return adjacency(between, n_nodes=len(is_inside) or None, directed=True)
 
 
 def _as_adjacency(graph: GraphLike) -> sparse.csr_array:
@@ -449,11 +449,11 @@ def walk_neighbourhoods(
     nodes = np.arange(n) if nodes is None else _check_nodes("nodes", nodes, n)
     with_loops = sparse.csr_array(edges + sparse.eye_array(n, dtype=bool, format="csr"))
     step = sparse.csr_array(with_loops / with_loops.sum(axis=1)[:, None])
-    found = [
+    blocks = [
         _walk_ends(step, some, restart, steps, max_members)
         for some in np.array_split(nodes, max(1, -(-len(nodes) * n // _ENTRIES)))
     ]
-    members, weights, sizes = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    members, weights, sizes = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     splits = row_splits(sizes)
     return tuple(
         tf.RaggedTensor.from_row_splits(part, splits, validate=False) for part in (members, weights)

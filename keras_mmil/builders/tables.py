@@ -131,27 +131,27 @@ def _number_bags(
         For each level, a dict from sources to the number of each entry's bag; the lengths of the
         bags of each level; and the keys of the top-bags.
     """
-    around: dict[_Source, Ints] = {
+    outer_bag: dict[_Source, Ints] = {
         source: np.zeros(len(columns[0]), np.int64) for source, columns in keys.items()
     }
     numbers: list[dict[_Source, Ints]] = []
     lengths: list[Ints] = []
     ids = []
-    n_around = 1
+    n_outer = 1
     for level, group in enumerate(groups):
         sources = [source for source, columns in keys.items() if len(columns) > level]
         values, codes = _distinct([keys[source][level] for source in sources], group)
         ids.append(values)
-        outer = np.concatenate([around[source] for source in sources])
-        bags, found = np.unique(outer * len(values) + codes, return_inverse=True)
-        lengths.append(np.bincount(bags // max(len(values), 1), minlength=n_around))
-        ends = np.cumsum([len(around[source]) for source in sources])
-        around = dict(zip(sources, np.split(found, ends[:-1]), strict=True))
-        numbers.append(around)
-        n_around = len(bags)
+        outer = np.concatenate([outer_bag[source] for source in sources])
+        bags, inverse = np.unique(outer * len(values) + codes, return_inverse=True)
+        lengths.append(np.bincount(bags // max(len(values), 1), minlength=n_outer))
+        ends = np.cumsum([len(outer_bag[source]) for source in sources])
+        outer_bag = dict(zip(sources, np.split(inverse, ends[:-1]), strict=True))
+        numbers.append(outer_bag)
+        n_outer = len(bags)
         if group in keys:
-            _check_parents(group, groups[: level + 1], keys, around, n_around)
-    lengths.append(np.bincount(around[_ROWS], minlength=n_around))
+            _check_parents(group, groups[: level + 1], keys, outer_bag, n_outer)
+    lengths.append(np.bincount(outer_bag[_ROWS], minlength=n_outer))
     return numbers, lengths[1:], ids[0]
 
 

@@ -121,7 +121,7 @@ def read(
     gensim = _gensim()
     try:
         has_header = _check_header(path, binary)
-        found = gensim.models.KeyedVectors.load_word2vec_format(
+        loaded = gensim.models.KeyedVectors.load_word2vec_format(
             str(path), binary=binary, no_header=not has_header
         )
     except (ValueError, TypeError, EOFError, IndexError, MemoryError, OverflowError) as error:
@@ -129,15 +129,15 @@ def read(
             f"Expected a file of word vectors, in the format of GloVe or of word2vec. "
             f"Received: {path} ({error})"
         ) from error
-    if found.vector_size != size:
+    if loaded.vector_size != size:
         raise ValueError(
-            f"Expected vectors of size {size}. Received: {path} with size {found.vector_size}"
+            f"Expected vectors of size {size}. Received: {path} with size {loaded.vector_size}"
         )
-    ids = [i for i, word in enumerate(vocabulary) if i > 1 and word in found.key_to_index]
+    ids = [i for i, word in enumerate(vocabulary) if i > 1 and word in loaded.key_to_index]
     if not ids:
         raise ValueError(f"Expected words of the vocabulary. Received: {path} with none of them")
     vectors = np.zeros((len(vocabulary), size), np.float32)
-    vectors[ids] = found[[vocabulary[i] for i in ids]]
+    vectors[ids] = loaded[[vocabulary[i] for i in ids]]
     if not (np.abs(vectors) < _LARGEST).all():  # nor NaN
         raise ValueError(
             f"Expected finite vectors. Received: {path} with NaN or infinity, or numbers above "

@@ -98,7 +98,7 @@ class Aggregation(RawInputs):
         weights: tf.Tensor | None,
         /,
     ) -> tf.Tensor:
-        """Reduce the rows `members` [instances] of `values` [rows, units] likewise."""
+        """Reduce the rows `members` [instances] of `values` [rows, units] in the same way."""
         instances = segments.gather_rows(values, members)
         return self.reduce(instances, row_ids, num_segments, weights)
 
@@ -180,7 +180,8 @@ class LSE(Aggregation):
 
     def reduce(self, values: tf.Tensor, *bags: Any) -> tf.Tensor:
         sharpness = keras.ops.exp(self.log_sharpness) if self.learned else self.sharpness
-        return segments.segment_lse(values, *bags, sharpness)
+        row_ids, num_segments, weights = bags
+        return segments.segment_lse(values, row_ids, num_segments, weights, sharpness)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "sharpness": self.sharpness, "learned": self.learned}
@@ -219,7 +220,8 @@ class PNorm(Aggregation):
 
     def reduce(self, values: tf.Tensor, *bags: Any) -> tf.Tensor:
         p = 1.0 + keras.ops.exp(self.raw_p) if self.learned else self.p
-        return segments.segment_pnorm(values, *bags, p)
+        row_ids, num_segments, weights = bags
+        return segments.segment_pnorm(values, row_ids, num_segments, weights, p)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "p": self.p, "learned": self.learned}

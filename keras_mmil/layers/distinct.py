@@ -254,8 +254,8 @@ def _distinct_rows(columns: list[tf.Tensor]) -> list[tf.Tensor]:
     """The columns in the distinct rows, and the distinct row at each position."""
     stacked = _stack_by_dtype(columns)
 
-    def are_right(found: tf.Tensor) -> tf.Tensor:
-        equal = [tf.reduce_all(_are_equal(x, tf.gather(x, found, axis=1))) for x in stacked]
+    def are_right(firsts: tf.Tensor) -> tf.Tensor:
+        equal = [tf.reduce_all(_are_equal(x, tf.gather(x, firsts, axis=1))) for x in stacked]
         return tf.reduce_all(equal)
 
     first, ids, _ = _keep_distinct(_hash_rows(columns), are_right)
@@ -353,16 +353,16 @@ def _distinct_bags(rows: tf.Tensor, row_splits: tf.Tensor) -> tuple[tf.Tensor, .
     bag_of, members = pairs // n_rows, pairs % n_rows
     sizes = tf.math.unsorted_segment_sum(tf.ones_like(bag_of), bag_of, n_bags)
 
-    def are_right(found: tf.Tensor) -> tf.Tensor:
+    def are_right(firsts: tf.Tensor) -> tf.Tensor:
         # Bags are equal if they have as many different members, and each equally often.
-        in_copy = tf.gather(tf.not_equal(found, tf.range(n_bags)), bag_of)
-        wanted = tf.cast(tf.gather(found, bag_of), tf.int64) * n_rows + members
-        _, places = tf.unique(tf.concat([pairs, wanted[in_copy]], axis=0))
-        places = places[tf.size(pairs) :]
-        is_there = places < tf.size(pairs)
-        counts_there = tf.gather(counts, tf.where(is_there, places, 0))
+        in_copy = tf.gather(tf.not_equal(firsts, tf.range(n_bags)), bag_of)
+        wanted = tf.cast(tf.gather(firsts, bag_of), tf.int64) * n_rows + members
+        _, positions = tf.unique(tf.concat([pairs, wanted[in_copy]], axis=0))
+        positions = positions[tf.size(pairs) :]
+        is_there = positions < tf.size(pairs)
+        counts_there = tf.gather(counts, tf.where(is_there, positions, 0))
         equal = tf.reduce_all(is_there & tf.equal(counts_there, counts[in_copy]))
-        return equal & tf.reduce_all(tf.equal(sizes, tf.gather(sizes, found)))
+        return equal & tf.reduce_all(tf.equal(sizes, tf.gather(sizes, firsts)))
 
     hashes = _hash_bags(members, counts, bag_of, n_bags)
     first, bags, is_kept = _keep_distinct(hashes, are_right)
@@ -474,12 +474,12 @@ def _keep_distinct(
     n_distinct, n = tf.size(distinct), tf.size(ids)
     order = tf.range(n)
     first = tf.math.unsorted_segment_min(order, ids, n_distinct)
-    found = tf.gather(first, ids)
-    right = are_right(found)
+    firsts = tf.gather(first, ids)
+    right = are_right(firsts)
     # A slice in place of a conditional, which takes long to trace.
     start, size = tf.where(right, 0, n_distinct), tf.where(right, n_distinct, n)
     first = tf.slice(tf.concat([first, order], axis=0), [start], [size])
-    return first, tf.where(right, ids, order), tf.equal(found, order) | ~right
+    return first, tf.where(right, ids, order), tf.equal(firsts, order) | ~right
 
 
 def _folded(x: tf.Tensor) -> tf.Tensor:

@@ -267,9 +267,9 @@ class CategoryEncoder(FieldEncoder):
 
     def lookup(self, values: tf.Tensor) -> tf.Tensor:
         """The index of each category in the vocabulary, int32 [n]; -1 for unknown ones."""
-        places = tf.searchsorted(self._sorted_keys, _keys(values))
-        places = tf.minimum(places, len(self.vocabulary) - 1)
-        ids = tf.gather(self._order, places)
+        positions = tf.searchsorted(self._sorted_keys, _keys(values))
+        positions = tf.minimum(positions, len(self.vocabulary) - 1)
+        ids = tf.gather(self._order, positions)
         is_known = tf.equal(tf.gather(tf.constant(self.vocabulary, values.dtype), ids), values)
         return tf.where(is_known, ids, -1)
 

@@ -62,11 +62,10 @@ def write(folder, name="cora", index=TEST, **changed):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Where files of the official names are looked for, and may be any."""
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+def folder(folder, monkeypatch):
+    """The folder, in which files of the official names may be any."""
     monkeypatch.setattr(planetoid, "_CHECKSUMS", {name: {} for name in citations.NAMES})
-    return tmp_path
+    return folder
 
 
 @pytest.mark.parametrize("name", ["cora", "citeseer"])

@@ -148,18 +148,16 @@ def write_mnist(path, **changes):
         ({"y_test": np.full(10_000, "a")}, r"mnist\.npz\. Received: dtype=<U1$"),
     ],
 )
-def test_files_that_are_not_mnist(tmp_path, monkeypatch, changes, match):
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
-    write_mnist(tmp_path, **changes)
+def test_files_that_are_not_mnist(folder, changes, match):
+    write_mnist(folder, **changes)
     with pytest.raises(ValueError, match=match):
         mnist.load_mmil(2, 2, 2)
 
 
-def test_corrupt_or_missing_mnist(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+def test_corrupt_or_missing_mnist(folder):
     with pytest.raises(FileNotFoundError, match=r"mnist\.npz.*It is https://.*KERAS_MMIL_DATA="):
         mnist.load_mmil(2, 2, 2)
-    (tmp_path / "mnist.npz").write_bytes(b"not a zip file")
+    (folder / "mnist.npz").write_bytes(b"not a zip file")
     with pytest.raises(
         ValueError, match=r"delete the file and get it again. Received: .*mnist\.npz"
     ):

@@ -26,11 +26,9 @@ HDF5 = "modelnet40_ply_hdf5_2048.zip"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
-    (tmp_path / "modelnet40").mkdir()
-    return tmp_path / "modelnet40"
+def folder(folder):
+    (folder / "modelnet40").mkdir()
+    return folder / "modelnet40"
 
 
 def hdf5(x, y):

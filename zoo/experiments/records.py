@@ -68,8 +68,8 @@ def _load(
         records = _Records(
             partial(_customers, n_customers=_N_SYNTHETIC), synthetic.churn.TARGET, records.divide
         )
-    found, target = records.load(seed), records.target
-    labels = _labels(found, target)
+    all_records, target = records.load(seed), records.target
+    labels = _labels(all_records, target)
     known, test = records.divide(labels, seed)
     train = valid = known
     if records.share_valid:
@@ -77,11 +77,14 @@ def _load(
             known, test_size=records.share_valid, random_state=seed, stratify=labels[known]
         )
     train, valid, test = train[:limit], valid[:limit], test[:limit]
-    schema = Schema.infer(_take(found, np.append(train, valid) if records.trains_on_all else train))
+    schema = Schema.infer(
+        _take(all_records, np.append(train, valid) if records.trains_on_all else train)
+    )
     for path, kind in records.kinds.items():
         schema[path] = kind
     for_rules, *others = (
-        Split(*schema.read(_take(found, chosen), target=target)) for chosen in (train, valid, test)
+        Split(*schema.read(_take(all_records, chosen), target=target))
+        for chosen in (train, valid, test)
     )
     for_training = for_rules
     if records.trains_on_all:
