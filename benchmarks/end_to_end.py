@@ -12,8 +12,8 @@ import time
 import keras
 import numpy as np
 from competitors.ours import build, inputs_of
+from interleaved_timing import Worker, mark_memory, serve, take_turns
 from records import ratios, write
-from turns import Worker, mark_memory, serve, take_turns
 from workloads import N_BATCHES, WORKLOADS, Batch
 
 import keras_mmil

@@ -14,8 +14,8 @@ import tempfile
 import keras
 import numpy as np
 import tensorflow as tf
+from interleaved_timing import Worker, mark_memory, serve, take_turns
 from records import ratios, write
-from turns import Worker, mark_memory, serve, take_turns
 
 from keras_mmil import datasets, ragged, training, zoo
 

@@ -22,8 +22,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
+from interleaved_timing import Worker, mark_memory, serve
 from records import write
-from turns import Worker, mark_memory, serve
 
 import keras_mmil
 from keras_mmil import Bags, io, ragged

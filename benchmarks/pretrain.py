@@ -28,7 +28,7 @@ from keras_mmil.cli.options import Settings
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
 from keras_mmil.zoo import _weights
-from keras_mmil.zoo.pretrained.networks import write
+from keras_mmil.zoo.pretrained import write
 
 # The most that a figure may fall: by rounding; by pruning, too; and on validation data by pruning.
 BY_ROUNDING, BY_PRUNING, ON_VALIDATION = 0.001, 0.003, 0.002

@@ -20,9 +20,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tensorflow as tf
+from interleaved_timing import Worker, mark_memory, serve
 from record_files import write_jsonl, write_parquet
 from records import ratios, write
-from turns import Worker, mark_memory, serve
 
 from keras_mmil.records import Schema
 

@@ -8,8 +8,8 @@ the first step have to agree. Results go to `benchmarks/results/records_step.jso
 import argparse
 import sys
 
+from interleaved_timing import Worker, mark_memory, serve, take_turns
 from records import ratios, write
-from turns import Worker, mark_memory, serve, take_turns
 
 OURS, REFERENCE = "compressed", "plain"
 N_BATCHES, BATCH = 8, 128

@@ -11,8 +11,8 @@ import argparse
 import importlib
 import sys
 
+from interleaved_timing import Worker, mark_memory, serve, take_turns
 from records import ratios, write
-from turns import Worker, mark_memory, serve, take_turns
 from workloads import N_BATCHES, WORKLOADS
 
 OURS, REFERENCE = "keras-mmil", "flat"

@@ -1,7 +1,7 @@
 """Citation networks: papers, their words, and the papers they cite (paper, "Citation Datasets").
 
 Cora, CiteSeer and PubMed in the format of Planetoid: a paper is a bag of words, and its top-bag
-holds the paper itself and those it cites or is cited by.
+contains the paper itself and those it cites or is cited by.
 
 Reference: Sen et al., Collective Classification in Network Data, 2008; Yang et al., Revisiting
 Semi-Supervised Learning with Graph Embeddings, 2016 (the files and the transductive split).
@@ -24,38 +24,25 @@ from keras_mmil.datasets._io import files, planetoid
 
 __all__ = ["ALL_VISIBLE", "NAMES", "Citations", "Walk", "load", "read", "visible"]
 
-# Papers for training, validation and test in the paper's random and temporal splits, the years in
-# which the first two of the latter end, and the classes in the order of the files.
-_KNOWN: dict[str, tuple[tuple[int, int, int], tuple[int, int], tuple[str, ...]]] = {
+# Papers for training, validation and test in the paper's random and temporal splits, the last years
+# of training and of validation in the latter, and the classes in the order of the files.
+_KNOWN = {
     "cora": (
         (1040, 447, 1221),
         (1994, 1995),
-        (
-            "theory",
-            "reinforcement learning",
-            "genetic algorithms",
-            "neural networks",
-            "probabilistic methods",
-            "case based",
-            "rule learning",
-        ),
+        "theory, reinforcement learning, genetic algorithms, neural networks, "
+        "probabilistic methods, case based, rule learning",
     ),
     "citeseer": (
         (1560, 779, 988),
         (1999, 2000),
-        (
-            "artificial intelligence",
-            "machine learning",
-            "information retrieval",
-            "databases",
-            "agents",
-            "human-computer interaction",
-        ),
+        "artificial intelligence, machine learning, information retrieval, databases, agents, "
+        "human-computer interaction",
     ),
     "pubmed": (
         (8289, 3087, 8341),
         (1997, 2001),
-        ("experimental diabetes", "diabetes type 1", "diabetes type 2"),
+        "experimental diabetes, diabetes type 1, diabetes type 2",
     ),
 }
 NAMES = tuple(_KNOWN)
@@ -63,7 +50,7 @@ NAMES = tuple(_KNOWN)
 Walk: TypeAlias = Mapping[str, Any]
 """Arguments of `builders.graphs.walk_neighbourhoods`, by name."""
 ALL_VISIBLE = ("transductive", "scarce")
-"""The splits with few labels, in which all papers and citations are known."""
+"""The splits with few labels, in which all papers and citations are visible."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +63,7 @@ class Citations:
         labels: int64 [papers], the class of each; -1 where it is not known.
         edges: symmetric adjacency matrix of the citations, CSR array of bool [papers, papers], as
             made by `builders.graphs.adjacency`.
-        weights: float32 RaggedTensor like `words` of their TF-IDF weights; None where the words of
-            a paper are a set.
+        weights: float32 RaggedTensor like `words` of their TF-IDF weights; None for sets of words.
         class_names: names of the classes; None if they are not known.
         sizes: numbers of papers for training, validation and test in a random split.
         transductive: int64 arrays of the papers for training, validation and test of Planetoid.
@@ -85,7 +71,7 @@ class Citations:
         until: the last years of training and of validation in that split.
 
     Raises:
-        ValueError: if the parts do not fit together.
+        ValueError: if the parts are inconsistent.
     """
 
     words: tf.RaggedTensor
@@ -131,17 +117,16 @@ class Citations:
 
         Args:
             kind: "transductive", the split of Planetoid, with equally many training papers of each
-                class; "scarce", drawn at random, of the same sizes; "random", of the sizes in the
+                class; "scarce", a random split of the same sizes; "random", of the sizes in the
                 paper's table; or "temporal", by years of publication.
             seed: of the random splits.
             years, until: for the temporal split, in place of the network's own.
 
         Returns:
-            Three int64 arrays. Papers of unknown class are in none of them.
+            Three int64 arrays, without papers of unknown class.
 
         Raises:
-            ValueError: if there is no such kind, the network lacks what it needs, or a part is
-                empty.
+            ValueError: if there is no such kind, the network lacks its data, or a part is empty.
         """
         known = self.labels >= 0
         if kind == "transductive" and self.transductive is not None:
@@ -181,17 +166,16 @@ class Citations:
         visible: npt.ArrayLike | None = None,
         walk: Walk | None = None,
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The bag of each paper: itself, and the papers it cites or is cited by; or those around.
+        """The bag of each paper: itself, and the papers it cites or is cited by.
 
         Args:
             papers: int array [n].
             visible: papers that may be in the bags of others; None for all.
-            walk: arguments of `builders.graphs.walk_neighbourhoods`, for the papers where a random
-                walk ends; None for the paper and its neighbours.
+            walk: arguments of `builders.graphs.walk_neighbourhoods`, for bags of the papers where
+                random walks end; None for the neighbours.
 
         Returns:
-            int64 RaggedTensor [n, (papers)], and a float32 one like it of their weights, 1 without
-            a walk.
+            int64 RaggedTensor [n, (papers)], and a float32 one of their weights, 1 without a walk.
         """
         edges = self.edges
         if visible is not None:
@@ -208,14 +192,11 @@ class Citations:
         depth: int = 2,
         walk: Walk | None = None,
     ) -> Bags:
-        """The words of the papers in the bag of each paper.
+        """The words of the papers in the bag of each paper: `Bags` [n, (papers), (words)].
 
         Args:
             papers, visible, walk: as for `bags`.
-            depth: 2 for bags of papers, which are bags of words; 1 for bags of all their words.
-
-        Returns:
-            `Bags` [n, (papers), (words)], or [n, (words)].
+            depth: 2 for bags of papers, which are bags of words; 1 for [n, (words)].
         """
         bags, paper_weights = self.bags(papers, visible, walk)
         words = tf.gather(self.words, bags)
@@ -238,9 +219,9 @@ class Citations:
     ) -> tuple[tuple[Bags, Array], ...]:
         """Bags of words for training, validation and test.
 
-        In the transductive and the scarce split, bags hold all neighbours. In the others, which are
-        inductive, the bag of a training paper holds only training papers, that of a validation
-        paper also validation papers, and that of a test paper all.
+        In the transductive and the scarce split, bags contain all neighbours. In the others, which
+        are inductive, those of training papers contain only training papers, those of validation
+        papers also validation papers, and those of test papers all.
 
         Args:
             kind, seed: as for `split`.
@@ -259,15 +240,9 @@ class Citations:
 
 
 def visible(kind: str, parts: Sequence[Ints]) -> list[Ints] | list[None]:
-    """The papers that may be in the bags of others, for each part of a split.
+    """The papers that may be in the bags of others, for each part of `Citations.split`.
 
-    Args:
-        kind: "transductive" or "scarce", for all; or another, for those of the part and of earlier
-            parts.
-        parts: arrays of the papers in each part, as `Citations.split` returns them.
-
-    Returns:
-        A list of arrays, or of None for all.
+    They are those of the part and of earlier ones; or None, for all, in the splits `ALL_VISIBLE`.
     """
     if kind in ALL_VISIBLE:
         return [None] * len(parts)
@@ -282,37 +257,37 @@ def load(name: str) -> Citations:
 
     Returns:
         `Citations`. It has years if there is a file `planetoid/<name>.years`, which Planetoid does
-        not provide, with the year of each paper on a line of its own.
+        not provide, with the year of one paper a line.
 
     Raises:
         FileNotFoundError: if a file is not there and cannot be downloaded.
-        ValueError: if there is no such network, or a file does not have the checksum of the
-            official one (that of PubMed's `allx` is not known).
+        ValueError: if there is no such network, or a file does not have the official checksum
+            (that of PubMed's `allx` is not known).
     """
     if name not in NAMES:
         raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
     sizes, until, class_names = _KNOWN[name]
     fields = planetoid.read(planetoid.find(name))
     years = planetoid.years(files.find_local(f"planetoid/{name}.years"), len(fields["labels"]))
-    return Citations(**fields, class_names=class_names, sizes=sizes, years=years, until=until)
+    names = tuple(class_names.split(", "))
+    return Citations(**fields, class_names=names, sizes=sizes, years=years, until=until)
 
 
 def read(folder: PathLike, name: str) -> Citations:
     """Read a network of your own from files in the format of Planetoid.
 
     Args:
-        folder: that of the files `ind.<name>.x`, `y`, `tx`, `ty`, `allx`, `ally`, `graph` and
+        folder: of the files `ind.<name>.x`, `y`, `tx`, `ty`, `allx`, `ally`, `graph` and
             `test.index`, and optionally `<name>.years`.
         name: of the network.
 
     Returns:
-        `Citations` without class names and without the sizes of a random split, which
-        `dataclasses.replace` adds.
+        `Citations` without class names and sizes of a random split, which `dataclasses.replace`
+        can add.
 
     Raises:
         FileNotFoundError: if a file is not there.
-        ValueError: if a file is damaged, as far as can be told without a checksum, or holds what it
-            should not.
+        ValueError: if a file is damaged or has other contents.
     """
     fields = planetoid.read(planetoid.find_own(folder, name))
     years = planetoid.years(Path(folder) / f"{name}.years", len(fields["labels"]))

@@ -3,12 +3,12 @@
 Source: the example of a schema in JsonGrinder.jl (`device_examples.json`), made of CORD-19.
 """
 
-from keras_mmil.datasets._io import documents, files
+from keras_mmil.datasets._io import files
 
 __all__ = ["load"]
 
 
-def load() -> list[documents.Document]:
+def load() -> list[files.Document]:
     """The 16 articles, as they are in the file.
 
     Returns:
@@ -22,4 +22,4 @@ def load() -> list[documents.Document]:
         "records/device_examples.json",
         instructions="It is of https://github.com/CTUAvastLab/JsonGrinder.jl.",
     )
-    return documents.read_array(path, lambda each: "paper_id" in each, "articles with paper_id")
+    return files.read_array(path, lambda each: "paper_id" in each, "articles with paper_id")

@@ -24,7 +24,7 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil._support.types import Ints, PathLike
 from keras_mmil.builders import word_vectors
 from keras_mmil.builders.corpus import Corpus
-from keras_mmil.datasets._io import cache, files
+from keras_mmil.datasets._io import files
 
 __all__ = ["Reviews", "load_mil", "load_mmil", "load_word_vectors", "prepare"]
 
@@ -51,7 +51,7 @@ class Reviews:
         corpus: a `Corpus` of all reviews, with the vocabulary of the training and unlabelled ones.
         labels: 1 positive, 0 negative, -1 unlabelled; int8 [reviews].
         is_test: bool [reviews].
-        folder: where they are cached.
+        folder: of the cache.
 
     Raises:
         ValueError: if there is not one label for each text.
@@ -73,13 +73,13 @@ class Reviews:
     def rows(
         self, n_valid: int = 2500, unlabelled: bool = False, seed: int = 0
     ) -> tuple[Ints, Ints, Ints]:
-        """Rows of the training, validation and test reviews.
+        """Indices of the training, validation and test reviews.
 
         Args:
-            n_valid: number of reviews held out for validation, with the same share of each label;
-                at most a tenth of the labelled ones.
-            unlabelled: whether the unlabelled reviews follow those for training.
-            seed: of the choice of those held out.
+            n_valid: number of reviews for validation (random, stratified), at most a tenth of the
+                labelled ones.
+            unlabelled: whether to append the unlabelled reviews to those for training.
+            seed: of the random split.
         """
         positive_int("n_valid", n_valid)
         labelled = np.flatnonzero((self.labels >= 0) & ~self.is_test)
@@ -112,16 +112,16 @@ class Reviews:
             return word_vectors.train(self.corpus, ~self.is_test, size, seed=seed, verbose=verbose)
 
         def read(path: Path) -> npt.NDArray[np.float32]:
-            vectors = cache.read_arrays(path, ["vectors"])["vectors"]
+            vectors = files.read_arrays(path, ["vectors"])["vectors"]
             if vectors.shape != shape or not np.isfinite(vectors).all():
                 raise ValueError(f"Expected finite vectors {shape}. Received: {vectors.shape}")
             return vectors
 
         def write(path: Path, vectors: npt.NDArray[np.float32]) -> None:
-            cache.write_arrays(path, {"vectors": vectors})
+            files.write_arrays(path, {"vectors": vectors})
 
         path = self.folder / f"word2vec-{size}-{seed}.npz"
-        vectors = cache.cached(path, make=train, read=read, write=write)
+        vectors = files.cached(path, make=train, read=read, write=write)
         return word_vectors.standardize(vectors, self.corpus.counts)
 
 
@@ -138,17 +138,17 @@ def load_mmil(
     The first call splits the reviews and caches the result (about two minutes).
 
     Args:
-        limit: greatest number of training reviews and of test reviews, and half the greatest number
-            of unlabelled ones; None for all of them.
-        n_valid: number of reviews held out for validation, at most a tenth of those for training.
-        unlabelled: whether the unlabelled reviews, label -1, follow those for training.
-        seed: of the choice of those held out.
+        limit: greatest number of training and of test reviews, and half that of unlabelled ones;
+            None for all.
+        n_valid: number of reviews for validation, at most a tenth of those for training.
+        unlabelled: whether to append the unlabelled reviews, with label -1, to those for training.
+        seed: of the random split.
         splitter: of texts into sentences: "tensorflow-text" (the default) or "core".
         verbose: 1 for progress bars, 0 for none.
 
     Returns:
         `(x_train, y_train), (x_valid, y_valid), (x_test, y_test)`: `x` an int32 RaggedTensor
-        `[B, (sentences), (trigrams), 3]` of the ids of words, `y` an int64 array `[B]` of labels 0
+        `[B, (sentences), (trigrams), 3]` of word ids, `y` an int64 array `[B]` of labels 0
         (negative) and 1 (positive).
 
     Raises:
@@ -166,7 +166,7 @@ def load_mil(
     splitter: str | None = None,
     verbose: int = 1,
 ) -> tuple[Pair, ...]:
-    """The same as bags of trigrams: `x` is of shape `[B, (trigrams), 3]`. See `load_mmil`."""
+    """Same as `load_mmil`, with reviews as bags of trigrams `[B, (trigrams), 3]`."""
     pairs = load_mmil(limit, n_valid, unlabelled, seed, splitter, verbose)
     return tuple((x.merge_dims(1, 2), y) for x, y in pairs)
 
@@ -202,7 +202,7 @@ def prepare(limit: int | None = None, splitter: str | None = None, verbose: int 
     archive = find_archive()
     key = f"imdb-{files.short_digest(archive)}-{splitter}-{limit or 'all'}-v{_VERSION}"
     folder = files.cache_folder() / key
-    return cache.cached(
+    return files.cached(
         folder / "reviews.npz",
         make=lambda: _split(archive, limit, splitter, folder, verbose),
         read=_read,
@@ -211,26 +211,17 @@ def prepare(limit: int | None = None, splitter: str | None = None, verbose: int 
 
 
 def find_archive() -> Path:
-    """Path of the archive; see `load_mmil` for the errors it raises."""
+    """Path of the archive, which is downloaded if it is not there."""
     return files.find(_NAME, _URL, _CHECKSUM, instructions=f"It is {_URL}.")
 
 
 def read_archive(path: PathLike, limit: int | None = None) -> Iterator[tuple[str, str, int, bytes]]:
-    """Read the reviews from the archive, without writing to the disk.
+    """Yields (part, folder, number, bytes) of each review, with names as in the archive.
 
-    Args:
-        path: the archive.
-        limit: as for `load_mmil`.
-
-    Yields:
-        (part, folder, number, bytes) of every review, as in the archive: "train" or "test"; "pos",
-        "neg" or "unsup".
-
-    Raises:
-        ValueError: if the archive is truncated or damaged, has links or paths that lead out of it,
-            or lacks reviews.
+    Raises ValueError if the archive is truncated, damaged or incomplete, or has links or paths that
+    lead out of it. For `limit`, see `load_mmil`.
     """
-    numbers: dict[tuple[str, str], set[int]] = {key: set() for key in _EXPECTED}  # those found
+    numbers: dict[tuple[str, str], set[int]] = {key: set() for key in _EXPECTED}  # that were read
     wanted = dict(_EXPECTED)
     if limit is not None:
         shares = {"pos": limit - limit // 2, "neg": limit // 2, "unsup": 2 * limit}
@@ -252,16 +243,16 @@ def read_archive(path: PathLike, limit: int | None = None) -> Iterator[tuple[str
                 yield part, folder, int(number), content.read()
                 if limit is not None and all(len(numbers[key]) == wanted[key] for key in wanted):
                     break
-            while unzipped.read(2**20):  # to the end, where the checksum is
+            while unzipped.read(2**20):  # up to the checksum at the end
                 pass
     except _TRUNCATED as error:
         raise ValueError(
             f"Expected the whole archive {_NAME}; delete it and get it again. "
             f"Received: {path} ({error})"
         ) from error
-    found = {key: len(some) for key, some in numbers.items()}
-    if found != wanted:
-        raise ValueError(f"Expected {wanted} reviews. Received: {path} with {found}")
+    n_read = {key: len(some) for key, some in numbers.items()}
+    if n_read != wanted:
+        raise ValueError(f"Expected {wanted} reviews. Received: {path} with {n_read}")
 
 
 def _checked_name(member: tarfile.TarInfo, path: PathLike) -> str:
@@ -282,8 +273,7 @@ def _checked_name(member: tarfile.TarInfo, path: PathLike) -> str:
 
 def _split(archive: Path, limit: int | None, splitter: str, folder: Path, verbose: int) -> Reviews:
     """The `Reviews` of an archive, to be cached in a folder."""
-    # In an order that is independent of the archive's.
-    reviews = sorted(read_archive(archive, limit))
+    reviews = sorted(read_archive(archive, limit))  # whatever the order of the archive
     parts, labels, _, texts = zip(*reviews, strict=True)
     is_test = np.array(parts) == "test"
     corpus = Corpus.from_texts(texts, fit_on=~is_test, splitter=splitter, verbose=verbose)
@@ -291,12 +281,12 @@ def _split(archive: Path, limit: int | None, splitter: str, folder: Path, verbos
 
 
 def _read(path: Path) -> Reviews:
-    """The `Reviews` of a cached file, and of the corpus beside it."""
-    labels = cache.read_arrays(path, ["labels", "is_test"])
+    """The `Reviews` of a cached file and the corpus beside it."""
+    labels = files.read_arrays(path, ["labels", "is_test"])
     return Reviews(Corpus.load(path.parent), **labels, folder=path.parent)
 
 
 def _write(path: Path, reviews: Reviews) -> None:
     reviews.corpus.save(path.parent)
-    # Last, as its presence shows that the rest is complete.
-    cache.write_arrays(path, {"labels": reviews.labels, "is_test": reviews.is_test})
+    # Last, as its presence means that the rest is complete.
+    files.write_arrays(path, {"labels": reviews.labels, "is_test": reviews.is_test})

@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 from keras_mmil._support import archives
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.datasets import _draws
+from keras_mmil.datasets import _sampling
 from keras_mmil.datasets._io import files
 
 __all__ = ["load_mmil", "sub_bag_labels", "top_bag_labels"]
@@ -36,26 +36,26 @@ def load_mmil(
     n_train: int = 5000,
     n_valid: int = 1000,
     n_test: int = 5000,
-    bag_size: _draws.Sizes = (2, 6),
-    sub_bag_size: _draws.Sizes = (2, 6),
+    bag_size: _sampling.Sizes = (2, 6),
+    sub_bag_size: _sampling.Sizes = (2, 6),
     source: str = "mnist",
     seed: int = 0,
     instance_labels: bool = False,
 ) -> tuple[tuple[Any, ...], ...]:
     """Balanced sets of bags of bags of digits, labelled by the rule of the paper.
 
-    The sizes of all bags are drawn first, uniformly; then images are drawn uniformly, with
-    replacement, until each top-bag has its intended label. So its size is independent of the label.
-    The images of the three sets are disjoint.
+    The sizes of all bags are uniform. Images are then sampled with replacement until each top-bag
+    has its intended label, so that sizes and labels are independent. The images of the three sets
+    are disjoint.
 
     Args:
-        n_train, n_valid, n_test: numbers of top-bags; of an odd number one more is negative.
+        n_train, n_valid, n_test: numbers of top-bags, of which half, rounded down, are positive.
         bag_size: smallest and largest number of sub-bags in a top-bag, at least 1.
         sub_bag_size: smallest and largest number of images in a sub-bag, at least 1.
         source: "mnist" (test images from its test set, 5,000 of its 60,000 training images for
-            validation), or "digits", the 1,797 images that come with scikit-learn, scaled to 28x28
-            pixels, without a download.
-        seed: integer; each set is the same for the same seed, whatever the number of others.
+            validation), or "digits", the 1,797 images of scikit-learn, scaled to 28x28 pixels,
+            which need no download.
+        seed: integer; the sizes of other sets have no effect on a set.
         instance_labels: whether to add the true digits, which are not meant for training.
 
     Returns:
@@ -67,15 +67,15 @@ def load_mmil(
         ValueError: if an argument is out of range, or the file `mnist.npz` is corrupt.
         FileNotFoundError: if MNIST is not there and cannot be downloaded.
     """
-    _draws.check_counts(n_train=n_train, n_valid=n_valid, n_test=n_test)
-    _draws.check_sizes(bag_size=bag_size, sub_bag_size=sub_bag_size)
+    _sampling.check_counts(n_train=n_train, n_valid=n_valid, n_test=n_test)
+    _sampling.check_sizes(bag_size=bag_size, sub_bag_size=sub_bag_size)
     if source not in _SOURCES:
         raise ValueError(f"Expected a source in {sorted(_SOURCES)}. Received: source={source!r}")
     pools = _SOURCES[source](seed)
 
     def draw_set(i: int, n: int, rng: np.random.Generator) -> tuple[Any, ...]:
         images, digits = pools[i]
-        chosen, y = _draws.draw_labelled(
+        chosen, y = _sampling.sample_labelled(
             n,
             (bag_size, sub_bag_size),
             draw=lambda k: rng.integers(len(images), size=k),
@@ -85,31 +85,23 @@ def load_mmil(
         x, z = _look_up(images, chosen), _look_up(digits, chosen)
         return (x, y, z) if instance_labels else (x, y)
 
-    return _draws.draw_sets((n_train, n_valid, n_test), seed, draw_set)
+    return _sampling.sample_sets((n_train, n_valid, n_test), seed, draw_set)
 
 
 def sub_bag_labels(digits: tf.RaggedTensor) -> tf.RaggedTensor:
-    """The rule of sub-bags: int64 ragged `[B, (n)]`, 1 iff a sub-bag holds a 7 and no 3.
-
-    Args:
-        digits: integer RaggedTensor `[B, (n), (m)]`.
-    """
+    """The rule of sub-bags `[B, (n), (m)]`: int64 ragged `[B, (n)]`, 1 iff they hold 7 and no 3."""
     has_7 = tf.reduce_any(digits == 7, axis=2)  # (top-bags, (sub-bags))
     has_3 = tf.reduce_any(digits == 3, axis=2)
     return tf.cast(has_7 & ~has_3, tf.int64)
 
 
 def top_bag_labels(digits: tf.RaggedTensor) -> npt.NDArray[np.int64]:
-    """The rule of top-bags: int64 array `[B]`, 1 iff a top-bag holds a positive sub-bag.
-
-    Args:
-        digits: integer RaggedTensor `[B, (n), (m)]`.
-    """
+    """The rule of top-bags `[B, (n), (m)]`: int64 `[B]`, 1 iff a sub-bag is positive."""
     return tf.cast(tf.reduce_any(sub_bag_labels(digits) == 1, axis=1), tf.int64).numpy()
 
 
 def _look_up(table: Array, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-    """The rows `[..., *row]` of a table that ragged ids `[...]` point to."""
+    """The rows `[..., *row]` of a table with ragged ids `[...]`."""
     return ids.with_flat_values(table[ids.flat_values.numpy()])
 
 
@@ -140,7 +132,7 @@ def _digits(seed: int) -> tuple[Pool, ...]:
 
 
 def _split(images: Array, digits: Ints, size: float, seed: int) -> tuple[Pool, Pool]:
-    """Two disjoint pools with the same share of each digit, the second one of the given size."""
+    """Two disjoint, stratified pools, the second one of the given size."""
     first, second = train_test_split(
         np.arange(len(digits)), test_size=size, stratify=digits, random_state=seed
     )

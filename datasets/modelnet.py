@@ -20,14 +20,14 @@ from keras_mmil._support import archives
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders import clouds
-from keras_mmil.datasets._io import cache, files
+from keras_mmil.datasets._io import files
 
 __all__ = ["CLASS_NAMES", "load"]
 
 # Clouds, float32 [n, points, 3], and their kinds, int64 [n].
 Pair: TypeAlias = tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
-# The part that an object belongs to, its points [points, 3], and its kind.
-_Drawn: TypeAlias = tuple[str, Array, int]
+# The part of an object, its points [points, 3], and its kind.
+_Sampled: TypeAlias = tuple[str, Array, int]
 
 _KINDS = """
 airplane bathtub bed bench bookshelf bottle bowl car chair cone cup curtain desk door dresser
@@ -45,7 +45,7 @@ _URLS = {
 _SURFACE = re.compile(rf"(?:.*/)?({'|'.join(CLASS_NAMES)})/(train|test)/[^/]+\.off")
 _HDF5 = re.compile(r"(?:.*/)?ply_data_(train|test)\d+\.h5")
 _ARRAYS = tuple(f"{kind}_{part}" for part in _PARTS for kind in "xy")
-_DENSEST = 1032  # bytes of clouds that a byte of an HDF5 file stands for, at most
+_DENSEST = 1032  # greatest ratio of compression of an HDF5 file
 
 
 def load(n_points: int = 100, source: str | None = None, seed: int = 0) -> tuple[Pair, ...]:
@@ -53,18 +53,18 @@ def load(n_points: int = 100, source: str | None = None, seed: int = 0) -> tuple
 
     Args:
         n_points: number of points of each cloud: 100 and 5,000 in the paper.
-        source: "points": the file `modelnet40/modelnet40_<n_points>.npz`, of points that were
-            drawn before, as floats, or as integers to be multiplied by its `scale`; "surfaces":
-            `modelnet40/ModelNet40.zip`, the original archive, from whose surfaces points are drawn
-            uniformly, which takes minutes the first time; "hdf5":
-            `modelnet40/modelnet40_ply_hdf5_2048.zip`, with 2,048 points of each object, of which
-            some are drawn. None for "points" if that file exists, else "surfaces".
-        seed: integer, of the points that are drawn.
+        source: "points": `modelnet40/modelnet40_<n_points>.npz`, points sampled before, as floats
+            or as integers to be multiplied by its `scale`; "surfaces":
+            `modelnet40/ModelNet40.zip`, the original archive, whose surfaces are sampled uniformly
+            (takes minutes the first time); "hdf5": `modelnet40/modelnet40_ply_hdf5_2048.zip`, a
+            sample of its 2,048 points of each object. None for "points" if that file exists, else
+            "surfaces".
+        seed: integer, of the sample.
 
     Returns:
         `(x_train, y_train), (x_test, y_test)`: clouds, float32 `[n, n_points, 3]`, each of mean 0
         on every axis and variance 1 over all coordinates, the z axis upwards; and their kinds,
-        int64 `[n]`: positions in `CLASS_NAMES`.
+        int64 `[n]`: indices into `CLASS_NAMES`.
 
     Raises:
         FileNotFoundError: if the file is not there and cannot be downloaded.
@@ -91,21 +91,21 @@ def load(n_points: int = 100, source: str | None = None, seed: int = 0) -> tuple
     def make() -> dict[str, Array]:
         try:
             with archives.opened(archive) as members:
-                drawn = _DRAW[source](members, n_points, np.random.default_rng(seed))
-                return _joined(drawn, n_points)
+                objects = _SAMPLE[source](members, n_points, np.random.default_rng(seed))
+                return _joined(objects, n_points)
         except ValueError as error:
             raise ValueError(f"Expected clouds. Received: {archive}. {error}") from error
 
     def read(path: Path) -> dict[str, Array]:
-        arrays = cache.read_arrays(path, _ARRAYS)
+        arrays = files.read_arrays(path, _ARRAYS)
         _pairs(arrays, path)
         return arrays
 
-    return _pairs(cache.cached(path, make=make, read=read, write=cache.write_arrays), archive)
+    return _pairs(files.cached(path, make=make, read=read, write=files.write_arrays), archive)
 
 
 def _scaled(arrays: Mapping[str, Array], path: Path) -> dict[str, Array]:
-    """The arrays of a file of points, with coordinates that are floats."""
+    """The arrays of a file of points, with coordinates as floats."""
     if not any(arrays[f"x_{part}"].dtype.kind == "i" for part in _PARTS):
         return dict(arrays)
     scale = archives.read_npz(path, {"scale": ()})["scale"]
@@ -118,7 +118,7 @@ def _scaled(arrays: Mapping[str, Array], path: Path) -> dict[str, Array]:
 
 
 def _pairs(arrays: Mapping[str, Array], path: Path) -> tuple[Pair, ...]:
-    """Pairs of clouds and kinds from the arrays of a file, of whatever sizes."""
+    """Pairs of clouds and kinds from the arrays of a file."""
     pairs = []
     for part in _PARTS:
         x, y = arrays[f"x_{part}"], arrays[f"y_{part}"]
@@ -136,12 +136,12 @@ def _pairs(arrays: Mapping[str, Array], path: Path) -> tuple[Pair, ...]:
     return tuple(pairs)
 
 
-def _draw_from_surfaces(
+def _sample_surfaces(
     archive: zipfile.ZipFile, n_points: int, rng: np.random.Generator
-) -> Iterator[_Drawn]:
-    """Yields objects, drawn from the surfaces of the original archive."""
+) -> Iterator[_Sampled]:
+    """Yields objects sampled from the surfaces of the original archive."""
     names = [name for name in sorted(archive.namelist()) if name.endswith(".off")]
-    found = {}
+    surfaces = {}
     for name in names:
         if "__MACOSX/" in name:
             continue
@@ -150,9 +150,9 @@ def _draw_from_surfaces(
             raise ValueError(
                 f"Expected surfaces of known kinds. Received: {name} of {archive.filename}"
             )
-        found[name] = match
-    bar = keras.utils.Progbar(len(found), unit_name="object")
-    for name, match in found.items():
+        surfaces[name] = match
+    bar = keras.utils.Progbar(len(surfaces), unit_name="object")
+    for name, match in surfaces.items():
         kind, part = match.groups()
         try:
             vertices, triangles = clouds.read_off(archive.read(name))
@@ -163,10 +163,10 @@ def _draw_from_surfaces(
         bar.add(1)
 
 
-def _draw_from_hdf5(
+def _sample_hdf5(
     archive: zipfile.ZipFile, n_points: int, rng: np.random.Generator
-) -> Iterator[_Drawn]:
-    """Yields objects of the points that PointNet's authors drew; there the y axis is upwards."""
+) -> Iterator[_Sampled]:
+    """Yields objects of the points of PointNet's authors, with the y axis turned to z."""
     for name in sorted(archive.namelist()):
         if match := _HDF5.fullmatch(name):
             for cloud, kind in zip(*_read_hdf5(archive.read(name), name), strict=True):
@@ -182,7 +182,7 @@ def _read_hdf5(content: bytes, name: str) -> tuple[Array, Ints]:
             if max(dataset.nbytes for dataset in datasets) > _DENSEST * len(content):
                 raise ValueError(f"is said to be of {datasets[0].shape}")
             x, y = (dataset[:] for dataset in datasets)
-    except Exception as error:  # whatever a damaged file leads to
+    except Exception as error:  # damaged files raise many kinds
         raise ValueError(f"Expected an HDF5 file. Received: {name} ({error})") from error
     y = y.reshape(-1)
     is_known = y.dtype.kind in "iu" and ((y >= 0) & (y < len(CLASS_NAMES))).all()
@@ -195,10 +195,10 @@ def _read_hdf5(content: bytes, name: str) -> tuple[Array, Ints]:
     return x, y
 
 
-def _joined(drawn: Iterator[_Drawn], n_points: int) -> dict[str, Array]:
+def _joined(objects: Iterator[_Sampled], n_points: int) -> dict[str, Array]:
     """The arrays of `_pairs`."""
     clouds_of, kinds_of = defaultdict(list), defaultdict(list)
-    for part, cloud, kind in drawn:
+    for part, cloud, kind in objects:
         clouds_of[part].append(cloud)
         kinds_of[part].append(kind)
     if not all(clouds_of[part] for part in _PARTS):
@@ -210,7 +210,7 @@ def _joined(drawn: Iterator[_Drawn], n_points: int) -> dict[str, Array]:
     return arrays
 
 
-_DRAW: dict[str, Callable[[zipfile.ZipFile, int, np.random.Generator], Iterator[_Drawn]]] = {
-    "surfaces": _draw_from_surfaces,
-    "hdf5": _draw_from_hdf5,
+_SAMPLE: dict[str, Callable[[zipfile.ZipFile, int, np.random.Generator], Iterator[_Sampled]]] = {
+    "surfaces": _sample_surfaces,
+    "hdf5": _sample_hdf5,
 }

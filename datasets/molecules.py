@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from keras_mmil._support.checks import check_int
 from keras_mmil.datasets._io import tu
-from keras_mmil.datasets._io.documents import Document
+from keras_mmil.datasets._io.files import Document
 
 __all__ = ["NAMES", "TARGET", "load"]
 
@@ -26,16 +26,10 @@ TARGET = "label"
 
 @dataclass(frozen=True)
 class _Meanings:
-    """What the numbers in an archive stand for.
-
-    Attributes:
-        elements: of the atoms.
-        bonds: kinds of bonds; None where the archive does not say them.
-        labels: of the molecules.
-    """
+    """The meanings of the numbers in an archive."""
 
     elements: Mapping[int, str]
-    bonds: Mapping[int, str] | None
+    bonds: Mapping[int, str] | None  # None where the archive has no kinds of bonds
     labels: Mapping[int, str]
 
 
@@ -43,7 +37,7 @@ def _numbered(names: str) -> dict[int, str]:
     return dict(enumerate(names.split()))
 
 
-# As the archives' own README says, which that of NCI1 does not: its elements keep their numbers.
+# From the README of each archive; that of NCI1 does not name the elements.
 _MEANINGS = {
     "MUTAG": _Meanings(
         elements=_numbered("C N O F I Cl Br"),
@@ -68,23 +62,21 @@ NAMES = tuple(_MEANINGS)
 def load(name: str, radius: int = 1) -> list[Document]:
     """The molecules of a data set.
 
-    Read are the elements of the atoms, the bonds, their kinds (which NCI1 lacks), and the labels.
-    The archive of NCI1 does not name its 37 elements: they are "element 1" to "element 37".
-
     Args:
         name: one of `NAMES`, in any case.
-        radius: how many bonds far the surroundings of each atom are told, at least 1.
+        radius: number of bonds up to which the surroundings of each atom are included, at least 1.
 
     Returns:
         List of dicts of `label`, "mutagen" or "nonmutagen", or for NCI1 "active" or "inactive"; and
         `atoms`, each with `element` and `bonds`, each with `kind` ("single", "double", "triple" or
-        "aromatic") and `element`, that of the atom at its other end; and with a larger radius also
-        `bonds`, the further bonds of that atom, and so on.
+        "aromatic") and `element`, that of the other atom; with a larger radius also with `bonds`,
+        the other bonds of that atom, and so on. NCI1 has no kinds of bonds, and calls its elements
+        "element 1" to "element 37".
 
     Raises:
         FileNotFoundError: if the archive is not there and cannot be downloaded.
-        ValueError: if there is no such data set, or the archive is damaged, lacks a file, its
-            numbers do not fit together, or one of them stands for nothing known.
+        ValueError: if there is no such data set, or the archive is damaged, incomplete or
+            inconsistent, or has a number of unknown meaning.
     """
     radius = check_int("radius", radius, least=1)
     by_name = {known.upper(): known for known in NAMES}
@@ -93,19 +85,19 @@ def load(name: str, radius: int = 1) -> list[Document]:
     name = by_name[name.upper()]
     archive, meanings = tu.find(name), _MEANINGS[name]
     graphs = tu.read(archive, name)
-    given = tu.read_ints(archive, name, "node_labels")[:, 0]
-    if len(given) != graphs.sizes.sum():
+    node_labels = tu.read_ints(archive, name, "node_labels")[:, 0]
+    if len(node_labels) != graphs.sizes.sum():
         raise ValueError(
             f"Expected the elements of {graphs.sizes.sum()} atoms. "
-            f"Received: {archive} with {len(given)}"
+            f"Received: {archive} with {len(node_labels)}"
         )
-    elements = _names(given, meanings.elements, archive, "elements")
+    elements = _names(node_labels, meanings.elements, archive, "elements")
     others: list[list[tuple[int, str]]] = [[] for _ in elements]
     for (atom, other), kind in _bonds(archive, name, graphs.edges, meanings).items():
         others[atom].append((other, kind))
 
     def bonds(atom: int, without: int, radius: int) -> list[Document]:
-        """The bonds of an atom but for that to one other, and what is within a radius."""
+        """The bonds of an atom except that to `without`, up to a radius."""
         return [
             {
                 **({"kind": kind} if kind else {}),
@@ -131,15 +123,16 @@ def load(name: str, radius: int = 1) -> list[Document]:
 def _bonds(
     archive: Path, name: str, edges: npt.NDArray[np.int64], meanings: _Meanings
 ) -> dict[tuple[int, int], str]:
-    """The kinds of bonds, by the atoms at their ends in both orders; "" where none is given."""
+    """The kinds of bonds, by their atoms in both orders; "" where there is none."""
     kinds = [""] * len(edges)
     if meanings.bonds is not None:
-        given = tu.read_ints(archive, name, "edge_labels")[:, 0]
-        if len(given) != len(edges):
+        edge_labels = tu.read_ints(archive, name, "edge_labels")[:, 0]
+        if len(edge_labels) != len(edges):
             raise ValueError(
-                f"Expected the kinds of {len(edges)} bonds. Received: {archive} with {len(given)}"
+                f"Expected the kinds of {len(edges)} bonds. "
+                f"Received: {archive} with {len(edge_labels)}"
             )
-        kinds = _names(given, meanings.bonds, archive, "bonds")
+        kinds = _names(edge_labels, meanings.bonds, archive, "bonds")
     bonds: dict[tuple[int, int], str] = {}
     for (atom, other), kind in zip(edges.tolist(), kinds, strict=True):
         if atom == other or bonds.setdefault((atom, other), kind) != kind:
@@ -159,7 +152,6 @@ def _bonds(
 def _names(
     numbers: npt.NDArray[np.int64], names: Mapping[int, str], archive: Path, what: str
 ) -> list[str]:
-    """What numbers stand for."""
     unknown = sorted(set(numbers.tolist()) - names.keys())
     if unknown:
         raise ValueError(

@@ -5,7 +5,7 @@ nitro compounds, 1991; Srinivasan et al., Mutagenesis: ILP experiments in a non-
 biological domain, 1994.
 """
 
-from keras_mmil.datasets._io import documents, files
+from keras_mmil.datasets._io import files
 
 __all__ = ["TARGET", "load"]
 
@@ -16,30 +16,30 @@ _ATOM = {"element", "atom_type", "charge", "bonds"}
 _BOND = {"bond_type", "element", "atom_type", "charge"}
 
 
-def load() -> list[documents.Document]:
+def load() -> list[files.Document]:
     """The 188 molecules, of which 125 are mutagenic, in the order of the file.
 
     The first 100 are usually for training, and the last 88 for test.
 
     Returns:
-        List of dicts: `ind1` and `inda`, indicators of structure; `logp`, how well it dissolves in
-        fat; `lumo`, the energy of its lowest unoccupied orbital; `mutagenic`, 0 or 1; and `atoms`,
-        each with `element`, `atom_type`, `charge` and `bonds`, each with `bond_type` and the atom
-        at its other end: `element`, `atom_type`, `charge`.
+        List of dicts: `ind1` and `inda`, indicators of structure; `logp`, the solubility in fat;
+        `lumo`, the energy of the lowest unoccupied orbital; `mutagenic`, 0 or 1; and `atoms`, each
+        with `element`, `atom_type`, `charge` and `bonds`, each with `bond_type` and the `element`,
+        `atom_type` and `charge` of the other atom.
 
     Raises:
         FileNotFoundError: if the file `records/mutagenesis.json` is not there.
-        ValueError: if it is damaged, or a molecule of another form.
+        ValueError: if it is damaged, or a molecule has another form.
     """
     path = files.find(
         "records/mutagenesis.json",
         instructions="It is mutagenesis.json of https://github.com/CTUAvastLab/datasets.",
     )
     what = "molecules with mutagenic 0 or 1, numbers, and atoms with bonds"
-    return documents.read_array(path, _is_molecule, what)
+    return files.read_array(path, _is_molecule, what)
 
 
-def _is_molecule(document: documents.Document) -> bool:
+def _is_molecule(document: files.Document) -> bool:
     atoms = document.get("atoms")
     return (
         document.keys() == {*_NUMBERS, TARGET, "atoms"}

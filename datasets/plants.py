@@ -14,7 +14,7 @@ from keras_mmil import ragged
 from keras_mmil._support import archives
 from keras_mmil._support.checks import positive_int
 from keras_mmil.builders.flora import Flora
-from keras_mmil.datasets._io import cache, files
+from keras_mmil.datasets._io import files
 
 __all__ = ["load", "similar_regions"]
 
@@ -71,15 +71,7 @@ def load(n_species: int = 842) -> Flora:
 def similar_regions(
     flora: Flora, n_neighbours: int = 25, include_self: bool = False
 ) -> tf.RaggedTensor:
-    """The bags of `Flora.similar_regions`, which the first call keeps in Keras's cache.
-
-    Args:
-        flora: a `Flora`.
-        n_neighbours, include_self: see `Flora.similar_regions`.
-
-    Returns:
-        RaggedTensor of int32 [regions, (species), (n_neighbours)] of numbers of regions.
-    """
+    """Same as `flora.similar_regions(n_neighbours, include_self)`, cached by the first call."""
     positive_int("n_neighbours", n_neighbours)
     n_regions = len(flora.regions)
     about = f"{flora.presence.shape} {n_neighbours} {include_self}".encode()
@@ -92,21 +84,21 @@ def similar_regions(
         return _read_similar(path, n_regions)
 
     path = files.cache_folder() / f"similar-regions-{digest}-v{_VERSION}.npz"
-    return cache.cached(path, make=make, read=read, write=_write_similar)
+    return files.cached(path, make=make, read=read, write=_write_similar)
 
 
 def _read_similar(path: Path, n_regions: int) -> tf.RaggedTensor:
-    """The bags of a cached file, which must be of so many regions."""
-    members, *sizes = cache.read_arrays(path, _SIMILAR).values()
+    """The bags of a cached file, which must have n_regions."""
+    members, *sizes = files.read_arrays(path, _SIMILAR).values()
     is_wrong = members.size and not 0 <= members.min() <= members.max() < n_regions
     if is_wrong or members.dtype != np.int32 or len(sizes[0]) != n_regions:
         raise ValueError(
             f"Expected bags of {n_regions} regions, of numbers of regions. Received: {path} with "
             f"{len(sizes[0])} bags of numbers up to {members.max(initial=0)}"
         )
-    return ragged.from_flat(members, sizes)  # raises where the sizes do not fit together
+    return ragged.from_flat(members, sizes)  # raises if the sizes are inconsistent
 
 
 def _write_similar(path: Path, bags: tf.RaggedTensor) -> None:
     arrays = bags.flat_values.numpy(), *ragged.nested_lengths(bags)
-    cache.write_arrays(path, dict(zip(_SIMILAR, arrays, strict=True)))
+    files.write_arrays(path, dict(zip(_SIMILAR, arrays, strict=True)))

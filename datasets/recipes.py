@@ -3,7 +3,7 @@
 Reference: Yummly, What's Cooking?, Kaggle, 2015.
 """
 
-from keras_mmil.datasets._io import documents, files
+from keras_mmil.datasets._io import files
 
 __all__ = ["TARGET", "load"]
 
@@ -11,7 +11,7 @@ TARGET = "cuisine"
 """The path of the field to predict."""
 
 
-def load() -> list[documents.Document]:
+def load() -> list[files.Document]:
     """2,500 of the recipes, of 20 cuisines, in the order of the file.
 
     The first 2,000 are for training, and the last 500 for test.
@@ -28,10 +28,10 @@ def load() -> list[documents.Document]:
         instructions="It holds a JSON object a line: id, ingredients, cuisine.",
     )
     what = "recipes with id, ingredients and cuisine"
-    return documents.read_lines(path, _is_recipe, what)
+    return files.read_lines(path, _is_recipe, what)
 
 
-def _is_recipe(document: documents.Document) -> bool:
+def _is_recipe(document: files.Document) -> bool:
     ingredients = document.get("ingredients")
     return (
         document.keys() == {"id", "ingredients", TARGET}

@@ -1,8 +1,7 @@
 """Social networks as bags of neighbourhoods (paper, "Social Network Datasets").
 
-Graphs in the format of the TU collection, whose nodes are known by degree only: a graph is a bag of
-its nodes' neighbourhoods, and an instance is the degree of a node. So a data set has a few dozen to
-a few thousand distinct instances, and many neighbourhoods are equal multisets.
+A graph is a bag of its nodes' neighbourhoods, and an instance is the degree of a node. So a data
+set has a few dozen to a few thousand distinct instances, and many neighbourhoods are equal.
 
 Reference: Yanardag and Vishwanathan, Deep Graph Kernels, 2015; Morris et al., TUDataset, 2020.
 """
@@ -16,7 +15,7 @@ import scipy.sparse as sparse
 import tensorflow as tf
 
 from keras_mmil.builders import graphs
-from keras_mmil.datasets._io import cache, files, tu
+from keras_mmil.datasets._io import files, tu
 
 __all__ = ["NAMES", "Networks", "load"]
 
@@ -35,7 +34,7 @@ _ARRAYS = ("indices", "indptr", "sizes", "labels")
 
 @dataclass(frozen=True, eq=False)
 class Networks:
-    """Graphs side by side.
+    """A set of graphs.
 
     Attributes:
         edges: adjacency matrix of all graphs, one after the other, CSR array of bool
@@ -44,7 +43,7 @@ class Networks:
         labels: class of each graph, int64 [graphs], from 0.
 
     Raises:
-        ValueError: if the parts do not fit together.
+        ValueError: if the parts are inconsistent.
     """
 
     edges: sparse.csr_array
@@ -78,11 +77,11 @@ class Networks:
         return graphs.degrees(self.edges)
 
     def bags(self) -> tf.RaggedTensor:
-        """Each graph as the bag of its nodes' neighbourhoods, with each node given by its degree.
+        """Each graph as the bag of its nodes' neighbourhoods, which are bags of degrees.
 
         Returns:
-            int32 RaggedTensor [graphs, (nodes), (members)] of degrees. `keras_mmil.Bags` stores
-            equal neighbourhoods once.
+            int32 RaggedTensor [graphs, (nodes), (members)]. `keras_mmil.Bags` stores equal
+            neighbourhoods once.
         """
         members = graphs.neighbourhoods(self.edges)
         known = self.degrees.astype(np.int32)[members.values.numpy()]
@@ -95,25 +94,22 @@ def load(name: str) -> Networks:
     Args:
         name: one of `NAMES`, in any case.
 
-    Returns:
-        `Networks`.
-
     Raises:
         FileNotFoundError: if the archive is not there and cannot be downloaded.
-        ValueError: if there is no such data set, or the archive is damaged, lacks a file, or its
-            numbers do not fit together.
+        ValueError: if there is no such data set, or the archive is damaged, incomplete or
+            inconsistent.
     """
     if not isinstance(name, str) or name.upper() not in NAMES:
         raise ValueError(f"Expected one of {', '.join(NAMES)}. Received: name={name!r}")
     name = name.upper()
     archive = tu.find(name)
     path = files.cache_folder() / f"{name.lower()}-{files.short_digest(archive)}-v{_VERSION}.npz"
-    return cache.cached(path, make=lambda: _parse(archive, name), read=_read, write=_write)
+    return files.cached(path, make=lambda: _parse(archive, name), read=_read, write=_write)
 
 
 def _read(path: Path) -> Networks:
     """The `Networks` of a cached file."""
-    arrays = cache.read_arrays(path, _ARRAYS)
+    arrays = files.read_arrays(path, _ARRAYS)
     kinds = {name: array.dtype.name for name, array in arrays.items() if array.dtype.kind != "i"}
     if kinds:
         raise ValueError(f"Expected arrays of integers. Received: {path} with {kinds}")
@@ -126,12 +122,12 @@ def _read(path: Path) -> Networks:
 
 def _write(path: Path, networks: Networks) -> None:
     arrays = networks.edges.indices, networks.edges.indptr, networks.sizes, networks.labels
-    cache.write_arrays(path, dict(zip(_ARRAYS, arrays, strict=True)))
+    files.write_arrays(path, dict(zip(_ARRAYS, arrays, strict=True)))
 
 
 def _parse(archive: Path, name: str) -> Networks:
     """Read the text files of an archive."""
-    edges, sizes, given = tu.read(archive, name)
-    labels = np.unique(given, return_inverse=True)[1].reshape(-1)
+    edges, sizes, graph_labels = tu.read(archive, name)
+    labels = np.unique(graph_labels, return_inverse=True)[1].reshape(-1)
     adjacency = graphs.adjacency(edges, n_nodes=int(sizes.sum()))
     return Networks(adjacency, sizes, labels.astype(np.int64))

@@ -6,11 +6,10 @@ Reference: Michie et al., To the international computing community: a new East-W
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from keras_mmil._support import text_files
 from keras_mmil.datasets._io import files
-from keras_mmil.datasets._linked import LinkedTables
 
 __all__ = ["TARGET", "load"]
 
@@ -39,10 +38,16 @@ _INSERT = re.compile(rf"INSERT INTO `(\w+)` VALUES ({_ROW}(?:,{_ROW})*);\s*")
 Value: TypeAlias = int | str | None
 
 
+class LinkedTables(NamedTuple):
+    """Tables that refer to each other: the arguments of `records.link`, in their order."""
+
+    tables: dict[str, dict[str, list[Any]]]  # columns by name, with None for missing values
+    top: str  # the table whose rows are the records
+    keys: tuple[tuple[str, str], ...]  # pairs of a foreign key and the column that it refers to
+
+
 def load() -> LinkedTables:
     """The 20 trains, and their 63 cars.
-
-    Only the lines of the MySQL dump that insert rows are read.
 
     Returns:
         `LinkedTables`: `trains` with `id` and `direction`, "east" or "west", and `cars` with `id`,
@@ -50,7 +55,7 @@ def load() -> LinkedTables:
 
     Raises:
         FileNotFoundError: if the file `records/trains.sql` is not there.
-        ValueError: if it is damaged, or of another form.
+        ValueError: if it is damaged or has another format.
 
     Example:
 
@@ -75,18 +80,18 @@ def load() -> LinkedTables:
 
 
 def _inserted(path: Path) -> Iterator[tuple[str, tuple[Value, ...]]]:
-    """The rows that a dump inserts, each with the name of its table."""
+    """The rows that a MySQL dump inserts, each with the name of its table."""
     with text_files.opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.lstrip().upper().startswith("INSERT"):
                 continue
-            found = _INSERT.fullmatch(line)
-            if not found:
+            match = _INSERT.fullmatch(line)
+            if not match:
                 raise ValueError(
                     "Expected a line INSERT INTO `table` VALUES (...),(...); of ints, texts "
                     f"without escapes and NULL. Received: {path}, line {number}"
                 )
-            name, rows = found.groups()
+            name, rows = match.groups()
             for row in re.findall(_ROW, rows):
                 values = tuple(map(_value, re.findall(_VALUE, row)))
                 if len(values) != len(_COLUMNS.get(name, ())):

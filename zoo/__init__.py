@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 from keras_mmil._support.lazy import lazy
 from keras_mmil.records.network import records_model
 from keras_mmil.zoo import imdb
-from keras_mmil.zoo.citations import citation_mil, citation_mmil
+from keras_mmil.zoo.graphs import citation_mil, citation_mmil, social_mmil
+from keras_mmil.zoo.images import mnist_mmil, pointcloud_mil, pointcloud_mmil
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil
-from keras_mmil.zoo.mnist import mnist_mmil
 from keras_mmil.zoo.plants import plants_mil, plants_mmil, plants_nearby
-from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
 from keras_mmil.zoo.ramon_deraedt import output_level_mil, representation_level_mil
-from keras_mmil.zoo.social import social_mmil
 
 if TYPE_CHECKING:
     from keras_mmil.zoo.experiments.registry import registry

@@ -1,4 +1,4 @@
-"""Weights of pretrained networks, in files of the package; what they are is in `zoo.pretrained`."""
+"""Files of pretrained networks: their weights, and the facts on their cards."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ __all__ = [
     "with_weights",
 ]
 
-# What a network starts with: random weights, or those of the network that is in the package.
+# Initial weights: random, or those in the package.
 Weights: TypeAlias = Literal["pretrained"] | None
 FOLDER = Path(__file__).parent / "pretrained"
 CARD, WEIGHTS = "card.json", "weights.npz"
@@ -42,16 +42,12 @@ _FORMAT = "keras-mmil pretrained network"
 
 
 def names() -> tuple[str, ...]:
-    """The names of the pretrained networks whose files are there."""
+    """The names of the pretrained networks in the package."""
     return tuple(sorted(path.parent.name for path in FOLDER.glob(f"*/{CARD}")))
 
 
 def find(name: str) -> tuple[Path, Config]:
-    """The folder of a pretrained network, and its card.
-
-    Raises:
-        ValueError: if there is none of that name, or its card is damaged or another one's.
-    """
+    """The folder of a pretrained network, and its card; ValueError if there is no valid one."""
     if name not in names():
         known = ", ".join(map(repr, names())) or "none: this version has no files"
         raise ValueError(f"Expected the name of a pretrained network: {known}. Received: {name!r}")
@@ -62,12 +58,7 @@ def find(name: str) -> tuple[Path, Config]:
 
 
 def read_card(folder: Path) -> Config:
-    """What `card.json` says: the files, the weights, and how they came about.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is damaged, or no card.
-    """
+    """The content of `card.json`: files, weights, and how they were trained."""
     path = folder / CARD
     if not path.is_file():
         raise FileNotFoundError(f"Expected a pretrained network. Received: no file {path}")
@@ -89,11 +80,7 @@ def card_of(content: Mapping[str, Any]) -> Config:
 
 
 def check_file(folder: Path, name: str, card: Mapping[str, Any]) -> Path:
-    """The path of a file of a pretrained network, whose checksum is that on the card.
-
-    Raises:
-        ValueError: if the file is missing or another one.
-    """
+    """The path of a file; ValueError if it is missing or has not the checksum on the card."""
     path = folder / name
     if not path.is_file():
         raise _damaged(path, "it is missing")
@@ -103,15 +90,10 @@ def check_file(folder: Path, name: str, card: Mapping[str, Any]) -> Path:
 
 
 def pack(weights: Sequence[Array]) -> tuple[dict[str, Array], list[Config]]:
-    """Arrays as they are stored, in as few bytes as hold their values exactly.
+    """The weights of a network in the smallest form that is exact, and a description of each.
 
-    Args:
-        weights: of a network, in its order.
-
-    Returns:
-        The arrays of a file, and for each the shape and dtype of the weights and how they are
-        stored: "bits" where all are 0 or 1, "int8" where `in_8_bits` keeps them, "float16" where
-        all are numbers of that type, or "whole".
+    They are stored as "bits" if all are 0 or 1, "int8" if `in_8_bits` is exact, "float16", or
+    "whole".
     """
     arrays, about = {}, []
     for i, values in enumerate(weights):
@@ -125,7 +107,7 @@ def pack(weights: Sequence[Array]) -> tuple[dict[str, Array], list[Config]]:
 
 
 def _smaller(values: Array) -> Iterator[tuple[str, Array]]:
-    """How weights could be stored, from the smallest on; not all of it is exact."""
+    """Candidate forms of weights, the smallest first; not all are exact."""
     is_matrix = values.ndim > 1 and values.size > 0
     if values.ndim and values.size and np.isin(values, (0, 1)).all():
         yield "bits", np.packbits(values.astype(bool), axis=-1)
@@ -137,14 +119,14 @@ def _smaller(values: Array) -> Iterator[tuple[str, Array]]:
 
 
 def in_8_bits(values: Array) -> Array:
-    """The nearest multiples, up to 127, of a power of 2 for each column.
+    """The nearest multiples, up to ±127, of a power of 2 for each column.
 
     Args:
         values: finite floats [..., columns], of two axes or more.
 
     Returns:
-        int8 [rows + 1, columns], where all axes but the last are rows: the multiples, and in the
-        last row the exponents of the powers.
+        int8 [rows + 1, columns]: the multiples, with leading axes flattened to rows; the last row
+        has the exponents.
     """
     rows = values.reshape(-1, values.shape[-1])
     largest = np.maximum(np.abs(rows).max(axis=0), np.finfo(np.float32).tiny)
@@ -154,21 +136,17 @@ def in_8_bits(values: Array) -> Array:
 
 
 def from_8_bits(stored: Array) -> Array:
-    """The float32 values [rows, columns] of what `in_8_bits` returned."""
+    """The float32 values [rows, columns] of `in_8_bits`."""
     return np.ldexp(stored[:-1].astype(np.float32), stored[-1].astype(int))
 
 
 def read_weights(folder: Path, card: Mapping[str, Any]) -> list[Array]:
-    """The weights of a pretrained network, in the order of `model.weights`.
-
-    Raises:
-        ValueError: if their file is damaged.
-    """
+    """The weights of a pretrained network, in the order of `model.weights`."""
     path = check_file(folder, WEIGHTS, card)
-    found = archives.read_npz(path, {str(i): None for i in range(len(card["weights"]))})
+    arrays = archives.read_npz(path, {str(i): None for i in range(len(card["weights"]))})
     return [
         _unpacked(values, about)
-        for values, about in zip(found.values(), card["weights"], strict=True)
+        for values, about in zip(arrays.values(), card["weights"], strict=True)
     ]
 
 
@@ -183,11 +161,7 @@ def _unpacked(values: Array, about: Mapping[str, Any]) -> Array:
 def set_weights(
     model: keras.Model, weights: Sequence[Array], card: Mapping[str, Any], name: str
 ) -> None:
-    """Give a network the weights of a pretrained one.
-
-    Raises:
-        ValueError: if it is another network; its weights are then as they were.
-    """
+    """Set pretrained weights; ValueError, and no effect, if the network is another one."""
     shapes = [tuple(weight.shape) for weight in model.weights]
     expected = [values.shape for values in weights]
     wrong = f"{len(shapes)} weights instead of {len(expected)}"
@@ -209,17 +183,7 @@ def set_weights(
 
 
 def with_weights(model: Model, weights: Weights, name: str) -> Model:
-    """A network that was just built, with pretrained weights if they are asked for.
-
-    Args:
-        model: the network.
-        weights: the argument of its builder.
-        name: of the pretrained network.
-
-    Raises:
-        ValueError: if `weights` are something else, not there, or of a network that was built with
-            other arguments.
-    """
+    """`model`, with the weights of the pretrained network `name` if `weights` says so."""
     if _are_wanted(weights):
         folder, card = find(name)
         set_weights(model, read_weights(folder, card), card, name)
@@ -227,16 +191,7 @@ def with_weights(model: Model, weights: Weights, name: str) -> Model:
 
 
 def stored_weights(argument: str, weights: Weights, name: str) -> list[Array]:
-    """Pretrained weights, for what they tell of the data where a builder is not told it.
-
-    Args:
-        argument: of the builder, which was not given.
-        weights: another one.
-        name: of the pretrained network.
-
-    Raises:
-        ValueError: if no pretrained weights are asked for, or there are none.
-    """
+    """Pretrained weights, for sizes and features of the data in place of a builder's `argument`."""
     if not _are_wanted(weights):
         raise ValueError(f"Expected {argument}, or weights='pretrained'. Received: neither")
     return read_weights(*find(name))

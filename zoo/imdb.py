@@ -11,8 +11,7 @@ from keras_mmil.functional.run import reapply
 from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.layers.aggregations import Aggregations
 from keras_mmil.model import Model, output_dtype
-from keras_mmil.zoo._compile import compile_binary
-from keras_mmil.zoo._frozen import frozen_embedding
+from keras_mmil.zoo._building import compile_binary, frozen_embedding
 from keras_mmil.zoo._weights import Weights, stored_weights, with_weights
 
 __all__ = ["imdb_mil", "imdb_mmil", "with_text"]
@@ -34,15 +33,13 @@ def imdb_mmil(
 ) -> Model:
     """Compiled network for texts as bags of sentences of trigrams.
 
-    A layer of ReLU units, the same for every word, follows the frozen vector of each word of a
-    trigram, as a convolution of width 1 would. Its three outputs side by side are the instance. A
-    bag-layer for each level of bags and a sigmoid unit follow. Each distinct word of a batch is
-    computed once.
+    A dense layer of ReLU units maps the vector of each word, as a convolution of width 1 would; its
+    outputs for the three words of a trigram are concatenated to the instance. A bag-layer for each
+    level of bags and a sigmoid unit follow. Each distinct word of a batch is computed once.
 
     Args:
-        vectors: the vectors of the words, float [vocabulary, size], which are not trained; or the
-            size of the vocabulary, for vectors of size 100 that are; None
-            for the pretrained ones.
+        vectors: word vectors, float [vocabulary, size], which are not trained; or the size of the
+            vocabulary, for trained vectors of size 100; None for the pretrained ones.
         filters: units of the layer for words.
         bag_units: units of each bag-layer, from the instances upwards; one for each level of bags.
         window_size: words in an instance.
@@ -50,18 +47,18 @@ def imdb_mmil(
         dropout: rate of the dropouts after the layer for words, and before the output; 0 in the
             paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
-        weights: None for random ones, or "pretrained" for those of `zoo.load("imdb")`, whose
-            vocabulary the ids are of. They replace given vectors.
+        weights: None for random ones, or "pretrained" for those of `zoo.load("imdb")`, which
+            replace `vectors`; the ids are then of its vocabulary.
         name: of the model.
 
     Returns:
         A compiled `keras_mmil.Model` for RaggedTensors of ids [batch, (n), (m), window_size].
 
     Raises:
-        ValueError: if there are no pretrained weights of a network with these arguments.
+        ValueError: if there are no pretrained weights for these arguments.
 
     Source:
-        Paper, section "Sentiment Analysis", which has no `dropout`.
+        Paper, section "Sentiment Analysis", without `dropout`.
     """
     if vectors is None:
         vectors = stored_weights("vectors", weights, "imdb")[0]
@@ -100,12 +97,7 @@ def imdb_mil(
     name: str = "imdb_mil",
     **arguments: Any,
 ) -> Model:
-    """The same for texts as bags of trigrams: RaggedTensors of ids [batch, (n), window_size].
-
-    Args:
-        vectors, bag_units, name: as for `imdb_mmil`.
-        arguments: the others.
-    """
+    """Same as `imdb_mmil`, for texts as bags of trigrams: ragged ids [batch, (n), window_size]."""
     return imdb_mmil(vectors, bag_units=bag_units, name=name, **arguments)
 
 
@@ -115,13 +107,13 @@ def with_text(
     splitter: str = "tensorflow-text",
     name: str | None = None,
 ) -> Model:
-    """The same model for strings: texts in, label out.
+    """The same model for strings.
 
     Args:
-        model: one of these models, or another that reads a RaggedTensor of ids [batch, (sentences),
-            (tokens), window_size] or [batch, (tokens), window_size].
-        vocabulary: the token of each id; that of the `Corpus` that the model was trained on.
-        splitter: what finds the ends of sentences; that of the `Corpus`.
+        model: a model of this module, or another that reads a RaggedTensor of ids [batch,
+            (sentences), (tokens), window_size] or [batch, (tokens), window_size].
+        vocabulary: the token of each id, as in the `Corpus` of the training data.
+        splitter: of texts into sentences, as in the `Corpus`.
         name: of the new model, which shares the layers of `model`.
 
     Returns:

@@ -1,11 +1,10 @@
 """The networks of the paper's experiment "Plant Distribution Data"."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import keras
 import numpy as np
-import numpy.typing as npt
 
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.types import LearningRate
@@ -21,21 +20,14 @@ from keras_mmil.layers import (
 from keras_mmil.losses import seen_crossentropy
 from keras_mmil.metrics import OverlookedPrecision
 from keras_mmil.model import Model, output_dtype
-from keras_mmil.zoo._frozen import frozen_embedding
+from keras_mmil.zoo._building import frozen_embedding
 from keras_mmil.zoo._weights import Weights, stored_weights, with_weights
 
 __all__ = ["plants_mil", "plants_mmil", "plants_nearby"]
 
 
-class _Flora(Protocol):
-    """What a network has to know of the regions."""
-
-    @property
-    def presence(self) -> npt.ArrayLike: ...
-
-
 def plants_mmil(
-    dataset: _Flora,
+    dataset: Any,
     *,
     bag_units: Sequence[int] = (128, 128),
     dense_units: int = 128,
@@ -47,7 +39,7 @@ def plants_mmil(
     """Compiled network for regions as bags of species, which are bags of similar regions.
 
     A bag-layer of ReLU units for each level of bags, with maxima; a dense layer; and a sigmoid unit
-    for each species. Each region is computed once in a batch, however many bags hold it.
+    for each species. Each distinct region of a batch is computed once.
 
     Args:
         dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species].
@@ -55,8 +47,8 @@ def plants_mmil(
         dense_units: units of the dense layer.
         known_by: features of the regions in the bags: "species", those seen in them; or "name",
             one-hot vectors.
-        species_dropout: probability of leaving a member out of a top-bag in training. Its species
-            is still to be predicted. 0 in the paper.
+        species_dropout: probability of dropping a species of a top-bag in training, which is still
+            to be predicted. 0 in the paper.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
 
@@ -99,23 +91,18 @@ def plants_mmil(
 
 
 def plants_mil(
-    dataset: _Flora,
+    dataset: Any,
     *,
     bag_units: Sequence[int] = (128,),
     name: str = "plants_mil",
     **arguments: Any,
 ) -> Model:
-    """The same for regions as bags of all the similar regions [batch, (regions)].
-
-    Args:
-        dataset, bag_units, name: as for `plants_mmil`.
-        arguments: the others.
-    """
+    """Same as `plants_mmil`, for regions as bags of all similar regions [batch, (regions)]."""
     return plants_mmil(dataset, bag_units=bag_units, name=name, **arguments)
 
 
 def plants_nearby(
-    dataset: _Flora | None = None,
+    dataset: Any = None,
     *,
     bag_units: int = 256,
     dense_units: int = 512,
@@ -127,31 +114,31 @@ def plants_nearby(
 ) -> Model:
     """Compiled network for regions as two bags: of their species, and of the regions nearby.
 
-    Regions nearby go through a bag-layer of ReLU units with means, which knows them by the species
-    seen in them; of the species it is only told which they are. A dense layer, and a sigmoid unit
-    for each species, follow. In training, some species are left out of their bag, and only from
-    these, and from those that were not seen, the network learns.
+    A bag-layer of ReLU units with means reads the species seen in regions nearby; those of the
+    region itself are one-hot vectors. A dense layer, and a sigmoid unit for each species, follow.
+    In training, some species are dropped, and the network learns only from these, and from those
+    that were not seen.
 
     Args:
         dataset: a `builders.flora.Flora`, or another object with `presence` [regions, species];
             None for the pretrained network's.
         bag_units: units of the bag-layer for regions nearby.
         dense_units: units of the dense layer.
-        species_dropout: probability r of leaving a species out in training. An output above
-            r / (1 + r) says that the species is likelier there than not; see `KnownOutputs`.
-        dropout: rate, behind the dense layer.
+        species_dropout: probability r of dropping a species in training. An output above
+            r / (1 + r) means that the species is likelier present than not; see `KnownOutputs`.
+        dropout: rate after the dense layer.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
-        weights: None for random ones, or "pretrained" for those of `zoo.load("plants")`, with what
-            was seen in its regions. They replace a given `presence`.
+        weights: None for random ones, or "pretrained" for those of `zoo.load("plants")`, which
+            replace `presence`.
         name: of the model.
 
     Returns:
         A compiled `keras_mmil.Model` for a dict of `species`, numbers of those seen in a region
         [batch, (species)], and `nearby`, numbers of regions [batch, (regions)]; and for labels as
-        those of `plants_mmil`.
+        in `plants_mmil`.
 
     Raises:
-        ValueError: if there are no pretrained weights of a network with these arguments.
+        ValueError: if there are no pretrained weights for these arguments.
 
     Example:
 

@@ -12,7 +12,7 @@ from keras_mmil._support.types import LearningRate
 from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.layers.aggregations import LSE
 from keras_mmil.model import Model, output_dtype
-from keras_mmil.zoo._compile import compile_binary
+from keras_mmil.zoo._building import compile_binary
 
 __all__ = ["output_level_mil", "representation_level_mil"]
 
@@ -27,9 +27,9 @@ def output_level_mil(
 ) -> Model:
     """Compiled network of Ramon and De Raedt for bags of vectors.
 
-    A network f gives each instance one number, and their smooth maximum
-    F = log(Σⱼ exp(M f(xⱼ))) / M is the logit of the bag. As F grows with every further instance,
-    no instance can speak against a positive bag.
+    A network f maps each instance to a number, and their smooth maximum
+    F = log(Σⱼ exp(M f(xⱼ))) / M is the logit of the bag. As F grows with every instance, none can
+    be evidence against a positive bag.
 
     Args:
         features: size of an instance.
@@ -50,14 +50,8 @@ def output_level_mil(
     x = InstanceWise(f, name="instances")(bags)  # (batch, (n), 1)
     smooth_maximum = LSE(sharpness, learned=False)
     x = BagLayer(None, aggregation=smooth_maximum, empty="zeros", name="bag_layer")(x)  # (batch, 1)
-    return compile_binary(
-        Model(
-            bags,
-            keras.layers.Activation("sigmoid", dtype=output_dtype(), name="label")(x),
-            name=name,
-        ),
-        learning_rate,
-    )
+    outputs = keras.layers.Activation("sigmoid", dtype=output_dtype(), name="label")(x)
+    return compile_binary(Model(bags, outputs, name=name), learning_rate)
 
 
 def representation_level_mil(
@@ -73,8 +67,8 @@ def representation_level_mil(
     Args:
         features: size of an instance.
         hidden_units: units of the hidden layers for instances.
-        bag_units: units of the bag-layer, a maximum each. Two can learn "a 0 and no 2", but not
-            from all initial weights; eight did in all trials.
+        bag_units: units of the bag-layer with maxima. Two can learn "a 0 and no 2", but not from
+            all initial weights; eight did in all trials.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         name: of the model.
 

@@ -20,7 +20,6 @@ from keras_mmil._support.splits import row_splits
 from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.builders import graphs
 from keras_mmil.datasets._io import files
-from keras_mmil.datasets._io.planetoid_checksums import CHECKSUMS
 
 __all__ = ["Fields", "find", "find_own", "read", "years"]
 
@@ -29,13 +28,46 @@ _PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 _SPARSE = ("x", "tx", "allx")
 _N_VALID = 500  # of the transductive split
 
+# SHA-256; that of the `allx` of PubMed is not known.
+_CHECKSUMS: dict[str, dict[str, str]] = {
+    "cora": {
+        "x": "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
+        "y": "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",
+        "tx": "b9afbaa4a400df991f6f02ef677e1e44da55ffc04801fd02f9e673987829226a",
+        "ty": "41f5ac76596a1699cc33f53084a2419e92961c42bb75f36fc38e616d348532ad",
+        "allx": "9419ba2f26f5c35243db64aba110e0f35a04851609e0dc5433450676ca6b8543",
+        "ally": "2b998f5cc7fedc86e7f97ca2498f47a1ffc1462c29e2d578b23bf3f62b6e7d71",
+        "graph": "58f13302f39dde8852dad6fe6d15b89b077b6d7f837626bce671ef80344b383d",
+        "test.index": "297ce89af2b51a6a194181c7dbe1796c6a1cf9cd9349a88383b1b1e227867875",
+    },
+    "citeseer": {
+        "x": "d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6",
+        "y": "8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924",
+        "tx": "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21",
+        "ty": "55e5bd1ba1e733a04598753ad1a8d57957f4b8f89e74519f41f4f4938767e4ce",
+        "allx": "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
+        "ally": "f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95",
+        "graph": "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7",
+        "test.index": "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
+    },
+    "pubmed": {
+        "x": "fbe9cb5c47200d1b7769a26e579be3b7130b556831f9d850e77c4c74f2599b33",
+        "y": "e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3",
+        "tx": "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d",
+        "ty": "ee2e0d4819d9fbcc403689c3bf2e49face401b605932f093bc58ab6461130fdd",
+        "ally": "0c37bbe3b5014ec365e9d393cf4791925e5ed94fb194305d74f064a8d7b50f0e",
+        "graph": "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9",
+        "test.index": "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
+    },
+}
+
 Contents: TypeAlias = dict[Path, bytes]
-# The content of a file by its part: CSR matrices, arrays, and the dict of lists `graph`.
+# Contents by part: CSR matrices, arrays, and the dict of lists `graph`.
 _Parts: TypeAlias = Mapping[str, Any]
 
 
 class Fields(TypedDict):
-    """The fields of a `Citations` that the files of a network have."""
+    """The fields of a `Citations` that are in the files of a network."""
 
     words: tf.RaggedTensor
     weights: tf.RaggedTensor | None
@@ -46,49 +78,34 @@ class Fields(TypedDict):
 
 
 def find(name: str) -> Contents:
-    """The contents of the official files of a network, a dict from their paths to bytes.
-
-    Args:
-        name: "cora", "citeseer" or "pubmed".
-
-    Raises:
-        FileNotFoundError: if a file is not there and cannot be downloaded.
-        ValueError: if a file does not have its checksum.
-    """
+    """The contents of the official files of a network; ValueError for another checksum."""
     contents = {}
     for part in _PARTS:
         file = f"ind.{name}.{part}"
         url = f"{_URL}/{file}"
-        expected = CHECKSUMS[name].get(part)
+        expected = _CHECKSUMS[name].get(part)
         path = files.find(
             f"planetoid/{file}", url, expected and f"sha256:{expected}", f"It is {url}."
         )
         contents[path] = path.read_bytes()
-        found = hashlib.sha256(contents[path]).hexdigest()
-        if expected not in (None, found):
+        checksum = hashlib.sha256(contents[path]).hexdigest()
+        if expected not in (None, checksum):
             raise ValueError(
                 f"Expected the file of Planetoid, sha256:{expected}; delete it and get it again. A "
                 f"network of your own is read by `citations.read`. Received: {path} with "
-                f"sha256:{found}"
+                f"sha256:{checksum}"
             )
     return contents
 
 
 def find_own(folder: PathLike, name: str) -> Contents:
-    """The contents of the files of a network in a folder, a dict from their paths to bytes."""
+    """The contents of the files of a network in a folder."""
     paths = [Path(folder) / f"ind.{name}.{part}" for part in _PARTS]
     return {path: path.read_bytes() for path in paths}
 
 
 def read(contents: Contents) -> Fields:
-    """The fields of a `Citations` that the files of a network have.
-
-    Args:
-        contents: dict from the paths of the files to their bytes.
-
-    Raises:
-        ValueError: if a file is damaged, or holds what it should not.
-    """
+    """The fields of a `Citations` from the contents of its files, which are checked."""
     parts = {
         part: _read(content, part, path)
         for part, (path, content) in zip(_PARTS, contents.items(), strict=True)
@@ -97,17 +114,15 @@ def read(contents: Contents) -> Fields:
 
 
 def years(path: Path, n: int) -> npt.NDArray[np.int64] | None:
-    """The years of n papers, int64 [n], from a file with a line for each; None if it is not there.
-
-    Raises:
-        ValueError: if it holds anything else.
-    """
+    """The years of n papers, int64 [n], from a file with a line for each; None if there is none."""
     if not path.is_file():
         return None
-    found = _ints(path.read_bytes(), path)
-    if found.shape != (n,):
-        raise ValueError(f"Expected the years of {n} papers. Received: {path} with {found.size}")
-    return found
+    years_of_papers = _ints(path.read_bytes(), path)
+    if years_of_papers.shape != (n,):
+        raise ValueError(
+            f"Expected the years of {n} papers. Received: {path} with {years_of_papers.size}"
+        )
+    return years_of_papers
 
 
 def _assemble(parts: _Parts, source: str) -> Fields:
@@ -132,14 +147,14 @@ def _assemble(parts: _Parts, source: str) -> Fields:
             f"{index.max(initial=-1)}, {parts['tx'].shape[0]} rows of words and "
             f"{len(parts['ty'])} labels for them"
         )
-    # What is allocated goes by the largest number. CiteSeer describes 3,312 papers of 3,327.
+    # Arrays are as long as the largest number. CiteSeer describes 3,312 papers of 3,327.
     if largest >= 2 * n_described:
         raise ValueError(
             f"Expected numbers of papers most of which are described, {n_described} in all. "
             f"Received: {source} with paper {largest}"
         )
     n = int(largest) + 1
-    # The index gives the rows of the test papers; of a few of CiteSeer nothing is known.
+    # The rows of the test papers are in the index; a few papers of CiteSeer have none.
     rows = np.full(n, -1)
     rows[:n_known] = np.arange(n_known)
     rows[index] = n_known + np.arange(len(index))
@@ -180,20 +195,20 @@ def _read(content: bytes, part: str, path: Path) -> Any:
         return _ints(content, path)
     try:
         _check_memo(content)
-        found = _Unpickler(io.BytesIO(content), encoding="latin1").load()
-    except Exception as error:  # whatever a damaged stream leads to
+        unpickled = _Unpickler(io.BytesIO(content), encoding="latin1").load()
+    except Exception as error:  # damaged streams raise many kinds
         raise _damaged(path, error) from error
-    return _checked(found, part, path, len(content))
+    return _checked(unpickled, part, path, len(content))
 
 
 def _ints(content: bytes, path: Path) -> npt.NDArray[np.int64]:
-    """The ints of a text with one in each line, int64 [lines]."""
+    """The ints of a text with one a line."""
     lines = io.TextIOWrapper(io.BytesIO(content), text_files.UTF_8)
     return text_files.ints(lines, 1, path)[:, 0]
 
 
 def _check_memo(content: bytes) -> None:
-    """Refuse a place in the unpickler's memo, which is an array, beyond the size of the file."""
+    """Refuse indices in the unpickler's memo, an array, that exceed the size of the file."""
     for opcode, argument, _ in pickletools.genops(content):
         is_put = opcode.name in ("PUT", "BINPUT", "LONG_BINPUT")
         if is_put and isinstance(argument, int) and argument > len(content):
@@ -207,14 +222,14 @@ def _damaged(path: Path, why: object) -> ValueError:
 
 
 class _Matrix:
-    """Stands for SciPy's former CSR matrix: keeps its pickled state, and runs nothing."""
+    """Replaces SciPy's CSR matrix: keeps the pickled state, and runs nothing."""
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
 
 class _Dtype:
-    """Stands for NumPy's dtype: keeps its code and the order of its bytes."""
+    """Replaces NumPy's dtype: keeps its code and byte order."""
 
     def __init__(self, code: Any, *_: Any):
         self.code = code
@@ -225,11 +240,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands for NumPy's array, whose own unpickling trusts what it reads.
-
-    Attributes:
-        array: the array, of as many numbers as there are bytes for.
-    """
+    """Replaces NumPy's array, whose own unpickling trusts its input."""
 
     def __init__(self, *_: Any):
         self.array: Array | None = None
@@ -258,40 +269,42 @@ _ALLOWED: dict[tuple[str, str], type] = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes arrays, matrices and dicts of lists, and refuses anything else."""
+    """Unpickles arrays, matrices and dicts of lists only."""
 
     def find_class(self, module: str, name: str) -> type:
-        """The class that a pickle names, if it is one of those allowed."""
+        """The class of a name in the pickle, if it is allowed."""
         if (module, name) not in _ALLOWED:
             raise pickle.UnpicklingError(f"{module}.{name} is neither array nor list")
         return _ALLOWED[module, name]
 
 
-def _checked(found: Any, part: str, path: Path, n_bytes: int) -> Any:
+def _checked(unpickled: Any, part: str, path: Path, n_bytes: int) -> Any:
     """The content of a file as CSR array, array, or dict of lists."""
     if part == "graph":
-        if not isinstance(found, dict) or not all(isinstance(x, list) for x in found.values()):
+        if not isinstance(unpickled, dict) or not all(
+            isinstance(x, list) for x in unpickled.values()
+        ):
             raise _damaged(path, "not a dict of lists")
-        papers = chain(found, chain.from_iterable(found.values()))
+        papers = chain(unpickled, chain.from_iterable(unpickled.values()))
         if not all(type(paper) is int and paper >= 0 for paper in papers):
             raise _damaged(path, "not numbers of papers")
-        if sum(map(len, found.values())) > n_bytes:  # one list many times
+        if sum(map(len, unpickled.values())) > n_bytes:  # one list many times
             raise _damaged(path, "more edges than bytes")
-        return dict(found)
-    if isinstance(found, _Matrix):
-        state = found.state
+        return dict(unpickled)
+    if isinstance(unpickled, _Matrix):
+        state = unpickled.state
         try:
             arrays = tuple(state[name].array for name in ("data", "indices", "indptr"))
             matrix = sparse.csr_array(arrays, shape=state["_shape"])
             matrix.check_format()
             if not np.isfinite(matrix.data).all():
                 raise ValueError("not finite")
-        except Exception as error:  # whatever SciPy makes of it
+        except Exception as error:  # of SciPy
             raise _damaged(path, error) from error
         if part not in _SPARSE:
             raise _damaged(path, "a sparse matrix instead of an array")
         return matrix
-    array = getattr(found, "array", None)
+    array = getattr(unpickled, "array", None)
     if array is None or array.ndim != 2 or part in _SPARSE:
-        raise _damaged(path, f"{type(found).__name__.strip('_')} instead of a matrix")
+        raise _damaged(path, f"{type(unpickled).__name__.strip('_')} instead of a matrix")
     return array

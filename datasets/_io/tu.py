@@ -19,34 +19,20 @@ _URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 
 
 class Graphs(NamedTuple):
-    """Graphs side by side, as an archive lists them.
+    """Graphs whose nodes are numbered consecutively, as in an archive."""
 
-    Attributes:
-        edges: pairs of nodes, from 0, int64 [lines, 2]. Lines may repeat.
-        sizes: number of nodes of each graph, int64 [graphs]; the nodes of a graph are consecutive.
-        labels: of the graphs, as they are given, int64 [graphs].
-    """
-
-    edges: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    labels: npt.NDArray[np.int64]
+    edges: npt.NDArray[np.int64]  # [lines, 2], from 0; lines may repeat
+    sizes: npt.NDArray[np.int64]  # number of nodes of each graph
+    labels: npt.NDArray[np.int64]  # [graphs]
 
 
 def find(name: str) -> Path:
-    """Path of the archive of a data set, which is downloaded if it is not there.
-
-    Raises:
-        FileNotFoundError: if it cannot be downloaded.
-    """
+    """Path of the archive of a data set, which is downloaded if it is not there."""
     return files.find(f"tu/{name}.zip", f"{_URL}/{name}.zip")
 
 
 def read(archive: Path, name: str) -> Graphs:
-    """The graphs of an archive.
-
-    Raises:
-        ValueError: if the archive is damaged, lacks a file, or its numbers do not fit together.
-    """
+    """The graphs of an archive; ValueError if it is damaged, incomplete or inconsistent."""
     edges = read_ints(archive, name, "A", n_columns=2) - 1
     graph_of = read_ints(archive, name, "graph_indicator")[:, 0] - 1
     labels = read_ints(archive, name, "graph_labels")[:, 0]
@@ -68,11 +54,7 @@ def read(archive: Path, name: str) -> Graphs:
 
 
 def read_ints(archive: Path, name: str, part: str, *, n_columns: int = 1) -> npt.NDArray[np.int64]:
-    """The ints of a text file `<name>_<part>.txt` of an archive: int64 [lines, n_columns].
-
-    Raises:
-        ValueError: if the archive is damaged or lacks the file, or a line is anything else.
-    """
+    """The ints of the text file `<name>_<part>.txt` of an archive: int64 [lines, n_columns]."""
     member = f"{name}/{name}_{part}.txt"
     with archives.opened(archive) as members:
         if member not in members.namelist():

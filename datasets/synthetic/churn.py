@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_mmil._support.checks import check_int, check_number
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.datasets._linked import LinkedTables
+from keras_mmil.datasets.trains import LinkedTables
 
 __all__ = ["TARGET", "load_churn"]
 
@@ -34,23 +34,21 @@ def load_churn(
 ) -> LinkedTables:
     """Customers, 1 to 5 orders of each, and 1 to 4 items of each order.
 
-    A customer has churned iff some order holds an item of category "electronics" that was returned,
-    and no order was paid late. Values are missing at random, keys and labels never. Labels are
-    computed from the values that are there: a condition on a missing value is false.
+    A customer has churned iff an item of category "electronics" was returned and no order was paid
+    late. Values are missing at random, keys and labels never. A condition on a missing value is
+    false.
 
     Args:
         n_customers: number of customers, at least 1.
         seed: integer.
-        share_missing: share of the values that are missing, from 0 to 1.
-        share_without_orders: share of the customers that have no orders, from 0 to 1; they have
-            not churned.
+        share_missing: share of missing values, from 0 to 1.
+        share_without_orders: share of customers without orders, from 0 to 1, who have not churned.
 
     Returns:
         `LinkedTables`: `customers` with `id`, `city`, `age`, `newsletter`, `since` (a date) and
         `churned`; `orders` with `id`, `customer`, `date`, `channel` and `paid_late`; `items` with
-        `id`, `order`, `category`, `price`, `quantity`, `returned` and `note` (a text). With the
-        default shares 40 to 60 % of the customers have churned; where 30 % have no orders, over
-        30 %.
+        `id`, `order`, `category`, `price`, `quantity`, `returned` and `note` (a text). By default,
+        40 to 60 % of the customers have churned; if 30 % have no orders, over 30 %.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -69,10 +67,10 @@ def load_churn(
     order = np.repeat(
         np.arange(len(customer)), rng.integers(1, _MOST_ITEMS, len(customer), endpoint=True)
     )
-    draw = _Draw(rng, share_missing)
-    items = _items(draw, order)
-    orders = _orders(draw, customer)
-    customers = _customers(draw, n_customers)
+    sample = _Sampler(rng, share_missing)
+    items = _items(sample, order)
+    orders = _orders(sample, customer)
+    customers = _customers(sample, n_customers)
     customers[TARGET] = _labels(items, orders, n_customers, order, customer)
     return LinkedTables(
         {"customers": customers, "orders": orders, "items": items},
@@ -84,7 +82,7 @@ def load_churn(
 def _labels(
     items: Table, orders: Table, n_customers: int, order: Ints, customer: Ints
 ) -> list[bool]:
-    """Whether each customer has churned, from the values that are there."""
+    """Whether each customer has churned."""
     is_hit = np.array(
         [
             category == _CATEGORY and returned is True
@@ -99,8 +97,8 @@ def _labels(
     return churned.tolist()
 
 
-class _Draw:
-    """Columns of values drawn at random, of which some are missing."""
+class _Sampler:
+    """Columns of random values, of which some are missing."""
 
     def __init__(self, rng: np.random.Generator, share_missing: float) -> None:
         self.rng, self._share_missing = rng, share_missing
@@ -116,29 +114,29 @@ class _Draw:
         return self.column(np.datetime_as_string(self.rng.choice(days, n)))
 
 
-def _customers(draw: _Draw, n: int) -> Table:
+def _customers(sample: _Sampler, n: int) -> Table:
     return {
         "id": list(range(1, n + 1)),
-        "city": draw.column(draw.rng.choice(_CITIES, n)),
-        "age": draw.column(draw.rng.integers(18, 90, n)),
-        "newsletter": draw.column(draw.rng.random(n) < 0.4),
-        "since": draw.dates(n, "2018-01-01", "2023-12-31"),
+        "city": sample.column(sample.rng.choice(_CITIES, n)),
+        "age": sample.column(sample.rng.integers(18, 90, n)),
+        "newsletter": sample.column(sample.rng.random(n) < 0.4),
+        "since": sample.dates(n, "2018-01-01", "2023-12-31"),
     }
 
 
-def _orders(draw: _Draw, customer: Ints) -> Table:
+def _orders(sample: _Sampler, customer: Ints) -> Table:
     n = len(customer)
     return {
         "id": list(range(1, n + 1)),
         "customer": (customer + 1).tolist(),
-        "date": draw.dates(n, "2024-01-01", "2025-12-31"),
-        "channel": draw.column(draw.rng.choice(_CHANNELS, n)),
-        "paid_late": draw.column(draw.rng.random(n) < _LATE),
+        "date": sample.dates(n, "2024-01-01", "2025-12-31"),
+        "channel": sample.column(sample.rng.choice(_CHANNELS, n)),
+        "paid_late": sample.column(sample.rng.random(n) < _LATE),
     }
 
 
-def _items(draw: _Draw, order: Ints) -> Table:
-    n, rng = len(order), draw.rng
+def _items(sample: _Sampler, order: Ints) -> Table:
+    n, rng = len(order), sample.rng
     parts = rng.choice(_ADJECTIVES, n), rng.choice(_NOUNS, n), rng.integers(100, 1000, n)
     notes = [
         f"{adjective} {noun}, call {number}" for adjective, noun, number in zip(*parts, strict=True)
@@ -146,9 +144,9 @@ def _items(draw: _Draw, order: Ints) -> Table:
     return {
         "id": list(range(1, n + 1)),
         "order": (order + 1).tolist(),
-        "category": draw.column(rng.choice(_CATEGORIES, n, p=_SHARES)),
-        "price": draw.column(rng.lognormal(3, 1, n).round(2)),
-        "quantity": draw.column(rng.integers(1, 6, n)),
-        "returned": draw.column(rng.random(n) < _RETURNED),
-        "note": draw.column(np.array(notes)),
+        "category": sample.column(rng.choice(_CATEGORIES, n, p=_SHARES)),
+        "price": sample.column(rng.lognormal(3, 1, n).round(2)),
+        "quantity": sample.column(rng.integers(1, 6, n)),
+        "returned": sample.column(rng.random(n) < _RETURNED),
+        "note": sample.column(np.array(notes)),
     }

@@ -11,18 +11,15 @@ __all__ = ["load_citations"]
 
 
 def load_citations(n_papers: int = 400, n_words: int = 60, seed: int = 0) -> Citations:
-    """A citation network of papers on three subjects, each of which has words of its own.
+    """A citation network of papers on three subjects, with all kinds of splits.
 
-    A third of a paper's words belong to its subject, and three quarters of its citations go to
-    papers on the same subject.
+    A third of a paper's words are specific to its subject, and three quarters of its citations are
+    of papers on the same subject.
 
     Args:
         n_papers: number of papers, at least 60: a fifth for training, and a fifth for validation.
-        n_words: size of the vocabulary, at least 6; half the words belong to a subject.
+        n_words: size of the vocabulary, at least 6; half the words are specific to a subject.
         seed: integer.
-
-    Returns:
-        `Citations`, with all three kinds of splits.
 
     Raises:
         ValueError: if an argument is out of range.

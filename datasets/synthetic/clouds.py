@@ -13,7 +13,7 @@ __all__ = ["SHAPES", "load_clouds"]
 def load_clouds(
     n_clouds: int = 400, n_points: int = 100, seed: int = 0
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Point clouds of four shapes, equally many of each, randomly stretched and turned about z.
+    """Point clouds of four shapes, equally many of each, randomly stretched and rotated about z.
 
     Args:
         n_clouds: number of clouds.
@@ -21,8 +21,8 @@ def load_clouds(
         seed: integer.
 
     Returns:
-        Normalised clouds, float32 `[n_clouds, n_points, 3]`, and their shapes, int64 `[n_clouds]`:
-        positions in `SHAPES`.
+        Normalised clouds, float32 `[n_clouds, n_points, 3]`, and int64 `[n_clouds]`, the indices of
+        their shapes in `SHAPES`.
     """
     positive_int("n_clouds", n_clouds)
     positive_int("n_points", n_points)

@@ -1,7 +1,7 @@
 """Made-up reviews whose rule is known: texts for tests and examples without a download.
 
-A sentence praises, blames, or is neutral, as one or two words decide, and a "not" negates them. A
-review is positive iff more of its sentences praise than blame.
+Each sentence is positive, negative or neutral by one adjective, which may be negated. A review is
+positive iff it has more positive than negative sentences.
 """
 
 from typing import TypeAlias
@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil.datasets import _draws
+from keras_mmil.datasets import _sampling
 
 __all__ = ["load_reviews"]
 
@@ -31,15 +31,15 @@ def load_reviews(
     n_train: int = 1000,
     n_valid: int = 300,
     n_test: int = 300,
-    n_sentences: _draws.Sizes = (1, 7),
+    n_sentences: _sampling.Sizes = (1, 7),
     seed: int = 0,
 ) -> tuple[Texts, ...]:
     """Balanced sets of reviews.
 
     Args:
-        n_train, n_valid, n_test: numbers of reviews; of an odd number one more is negative.
+        n_train, n_valid, n_test: numbers of reviews; half of them, rounded down, are positive.
         n_sentences: smallest and largest number of sentences in a review, at least 1.
-        seed: integer; each set is the same for the same seed, whatever the number of others.
+        seed: integer; the sizes of other sets have no effect on a set.
 
     Returns:
         `(texts_train, y_train), (texts_valid, y_valid), (texts_test, y_test)`: lists of str, and
@@ -48,18 +48,18 @@ def load_reviews(
     Raises:
         ValueError: if an argument is out of range.
     """
-    _draws.check_counts(n_train=n_train, n_valid=n_valid, n_test=n_test)
-    _draws.check_sizes(n_sentences=n_sentences)
+    _sampling.check_counts(n_train=n_train, n_valid=n_valid, n_test=n_test)
+    _sampling.check_sizes(n_sentences=n_sentences)
 
     def draw_set(_: int, n: int, rng: np.random.Generator) -> Texts:
         y = rng.permutation(np.arange(n) % 2)
         return [_review(label, n_sentences, rng) for label in y], y
 
-    return _draws.draw_sets((n_train, n_valid, n_test), seed, draw_set)
+    return _sampling.sample_sets((n_train, n_valid, n_test), seed, draw_set)
 
 
-def _review(label: int, n_sentences: _draws.Sizes, rng: np.random.Generator) -> str:
-    """A review of a given label: opinions are drawn until they have it."""
+def _review(label: int, n_sentences: _sampling.Sizes, rng: np.random.Generator) -> str:
+    """A review of a given label, by rejection sampling."""
     while True:
         opinions = rng.choice([-1, 0, 1], size=rng.integers(*n_sentences, endpoint=True))
         if opinions.sum() != 0 and (opinions.sum() > 0) == label:

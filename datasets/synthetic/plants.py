@@ -9,17 +9,14 @@ __all__ = ["load_flora"]
 
 
 def load_flora(n_regions: tuple[int, int] = (15, 20), n_species: int = 40, seed: int = 0) -> Flora:
-    """A flora on a grid, whose species grow in a range of temperature and moisture.
+    """A flora on a grid, whose species have ranges of temperature and moisture.
 
-    Temperature falls from south to north, and moisture changes from place to place.
+    Temperature falls from south to north, and moisture varies. Some regions may have no species.
 
     Args:
         n_regions: rows and columns of the grid.
         n_species: number of species.
         seed: integer.
-
-    Returns:
-        `Flora`; some regions may have no species.
     """
     positive_int("n_species", n_species)
     rng = np.random.default_rng(seed)

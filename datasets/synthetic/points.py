@@ -1,12 +1,12 @@
 """Small problems whose rules are known, with points in the plane as instances.
 
 - `load_offside`: bags of bags; the paper's Example offside.
-- `load_zero_and_no_two`: bags; a network that combines the outputs of its instances by a smooth
-  maximum, as in Ramon & De Raedt (2000), cannot solve it, and a bag-layer can.
+- `load_zero_and_no_two`: bags, for a bag-layer; a smooth maximum of the instances' outputs, as in
+  Ramon & De Raedt (2000), cannot learn it.
 - `load_three_level`: bags of bags of bags.
 
-Every instance has a latent label. Its point is normally distributed around that label's corner of
-an equilateral triangle.
+Every instance has a latent label, and is normally distributed around the corner of that label in an
+equilateral triangle.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil._support.types import Ints
-from keras_mmil.datasets import _draws
+from keras_mmil.datasets import _sampling
 
 __all__ = [
     "load_offside",
@@ -32,7 +32,6 @@ __all__ = [
 # Pairs (x, y) or triples (x, y, z), one for each set.
 Sets: TypeAlias = tuple[tuple[Any, ...], ...]
 
-# On the circle of radius 1, so that all corners are equally far from each other.
 _ANGLES = 2 * np.pi * np.arange(3) / 3
 _CORNERS = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)  # (latent labels, 2)
 
@@ -44,26 +43,25 @@ def load_offside(
     n_train: int = 1000,
     n_valid: int = 500,
     n_test: int = 1000,
-    bag_size: _draws.Sizes = (2, 6),
-    sub_bag_size: _draws.Sizes = (2, 6),
+    bag_size: _sampling.Sizes = (2, 6),
+    sub_bag_size: _sampling.Sizes = (2, 6),
     noise: float = 0.2,
     seed: int = 0,
     instance_labels: bool = False,
 ) -> Sets:
-    """Images of players that show whether there was an offside, or do not (Example offside).
+    """Bags of images of football players, positive for offside (Example offside).
 
-    A player is behind (latent label 0), in front (1), or inconclusive (2). An image, a bag of
-    players, says offside if all are behind, not offside if some player is in front, and is
-    inconclusive otherwise. A top-bag of images is positive, offside, iff some image says offside
-    and none says not offside. Behind, in front and inconclusive are drawn with probabilities 0.7,
-    0.05 and 0.25, for which both labels are likely at all sizes.
+    A player is behind (latent label 0), in front (1), or inconclusive (2), with probabilities 0.7,
+    0.05 and 0.25. An image, a bag of players, is offside if all are behind, not offside if some
+    player is in front, and else inconclusive. A top-bag of images is positive iff some image is
+    offside and none is not offside.
 
     Args:
         n_train, n_valid, n_test: numbers of top-bags; half of them, rounded down, are positive.
         bag_size: smallest and largest number of images in a top-bag, at least 1.
         sub_bag_size: smallest and largest number of players in an image, at least 1.
         noise: standard deviation of the points around corners at distance 1.73 from each other.
-        seed: integer; each set is the same for the same seed, whatever the number of others.
+        seed: integer; the sizes of other sets have no effect on a set.
         instance_labels: whether to add the latent labels, which are not meant for training.
 
     Returns:
@@ -86,7 +84,7 @@ def load_offside(
 
 
 def offside_image_labels(latent: tf.RaggedTensor) -> tf.RaggedTensor:
-    """What images `[B, (n), (m)]` of players say: int64 ragged `[B, (n)]`.
+    """Labels of images `[B, (n), (m)]`: int64 ragged `[B, (n)]`.
 
     0 is not offside, 1 offside, 2 inconclusive.
     """
@@ -108,15 +106,15 @@ def load_zero_and_no_two(
     n_train: int = 1000,
     n_valid: int = 500,
     n_test: int = 1000,
-    bag_size: _draws.Sizes = (2, 6),
+    bag_size: _sampling.Sizes = (2, 6),
     noise: float = 0.2,
     seed: int = 0,
     instance_labels: bool = False,
 ) -> Sets:
     """Bags that are positive iff they hold an instance of latent label 0 and none of label 2.
 
-    The latent labels 0, 1 and 2 are drawn with equal probabilities. Arguments, errors and what is
-    returned are those of `load_offside`, with one level less: `x` `[B, (n), 2]`, `z` `[B, (n)]`.
+    The latent labels 0, 1 and 2 have equal probabilities. Arguments, errors and results are those
+    of `load_offside`, with one level less: `x` `[B, (n), 2]`, `z` `[B, (n)]`.
     """
     return _load(
         {"n_train": n_train, "n_valid": n_valid, "n_test": n_test},
@@ -138,18 +136,17 @@ def load_three_level(
     n_train: int = 1000,
     n_valid: int = 500,
     n_test: int = 1000,
-    bag_size: _draws.Sizes = (2, 4),
-    sub_bag_size: _draws.Sizes = (2, 3),
-    sub_sub_bag_size: _draws.Sizes = (2, 4),
+    bag_size: _sampling.Sizes = (2, 4),
+    sub_bag_size: _sampling.Sizes = (2, 3),
+    sub_sub_bag_size: _sampling.Sizes = (2, 4),
     noise: float = 0.2,
     seed: int = 0,
     instance_labels: bool = False,
 ) -> Sets:
     """Bags of bags of bags, positive iff in some sub-bag all bags hold a 0 and no 2.
 
-    The latent labels 0, 1 and 2 are drawn with equal probabilities. Arguments, errors and what is
-    returned are those of `load_offside`, with one level more: `x` `[B, (n), (m), (l), 2]`, `z`
-    `[B, (n), (m), (l)]`.
+    The latent labels 0, 1 and 2 have equal probabilities. Arguments, errors and results are those
+    of `load_offside`, with one level more: `x` `[B, (n), (m), (l), 2]`, `z` `[B, (n), (m), (l)]`.
     """
     return _load(
         {"n_train": n_train, "n_valid": n_valid, "n_test": n_test},
@@ -182,7 +179,7 @@ def _as_labels(is_positive: tf.Tensor) -> npt.NDArray[np.int64]:
 
 def _load(
     counts: Mapping[str, int],
-    sizes: Mapping[str, _draws.Sizes],
+    sizes: Mapping[str, _sampling.Sizes],
     *,
     probabilities: Sequence[float],
     label_of: Callable[[tf.RaggedTensor], Ints],
@@ -190,14 +187,14 @@ def _load(
     seed: int,
     instance_labels: bool,
 ) -> Sets:
-    """Three sets of points, whose latent labels are drawn with the given probabilities."""
-    _draws.check_counts(**counts)
-    _draws.check_sizes(**sizes)
+    """Three sets of points, whose latent labels have the given probabilities."""
+    _sampling.check_counts(**counts)
+    _sampling.check_sizes(**sizes)
     if not 0 <= noise < np.inf:
         raise ValueError(f"Expected a standard deviation of at least 0. Received: noise={noise}")
 
     def draw_set(_: int, n: int, rng: np.random.Generator) -> tuple[Any, ...]:
-        z, y = _draws.draw_labelled(
+        z, y = _sampling.sample_labelled(
             n,
             sizes.values(),
             draw=lambda k: rng.choice(3, size=k, p=probabilities),
@@ -209,4 +206,4 @@ def _load(
         x = z.with_flat_values(points.astype(np.float32))
         return (x, y, z) if instance_labels else (x, y)
 
-    return _draws.draw_sets(tuple(counts.values()), seed, draw_set)
+    return _sampling.sample_sets(tuple(counts.values()), seed, draw_set)

@@ -15,16 +15,13 @@ def load_networks(
 ) -> Networks:
     """Social networks of two classes of equal size: groups of friends (0), and discussions (1).
 
-    Groups overlap in one person, and in a group all know each other. A discussion is a tree, in
-    which everybody answers somebody, more likely one who has many answers already.
+    Groups are cliques that share one person. A discussion is a tree of answers that grows by
+    preferential attachment.
 
     Args:
         n_graphs: number of networks; of an odd number one more is of friends.
         sizes: smallest and largest number of nodes, at least 4.
         seed: integer.
-
-    Returns:
-        `Networks`.
 
     Raises:
         ValueError: if an argument is out of range.

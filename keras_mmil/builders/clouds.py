@@ -1,6 +1,6 @@
 """Point clouds: bags of points, sampled from surfaces, normalised, rotated.
 
-Clouds of equal size are an array `[clouds, points, 3]`, clouds of any size a RaggedTensor
+Clouds are an array `[clouds, points, 3]`, or of different sizes a RaggedTensor
 `[clouds, (points), 3]`.
 """
 
@@ -27,7 +27,7 @@ def normalise(x: Array | tf.RaggedTensor) -> npt.NDArray[np.float32] | tf.Ragged
         The same in float32. A cloud of one point, or of equal points, is at the origin.
 
     Raises:
-        ValueError: if `x` is of another shape, or coordinates are not finite.
+        ValueError: if `x` has another shape, or coordinates are not finite.
     """
     flat, bag_of, n_clouds = _points(x)
     sizes = np.maximum(np.bincount(bag_of, minlength=n_clouds), 1)[:, None]  # (clouds, 1)
@@ -40,7 +40,7 @@ def normalise(x: Array | tf.RaggedTensor) -> npt.NDArray[np.float32] | tf.Ragged
     np.maximum.at(largest, bag_of, np.abs(flat).max(axis=1, initial=0))
     flat = flat - mean(flat)[bag_of]
     scale = np.sqrt(mean(np.square(flat)).mean(axis=1))
-    # Where all points are equal, only rounding errors are left, which must not be scaled up.
+    # Equal points differ by rounding errors only, which must not be scaled up.
     scale = np.where(scale > 1e-12 * largest, scale, np.inf)
     return _like(x, flat / scale[bag_of, None])
 
@@ -53,13 +53,13 @@ def rotations(
     Args:
         x: clouds, array or RaggedTensor of floats.
         n_rotations: R.
-        axis: "x", "y" or "z", about which to rotate.
+        axis: "x", "y" or "z".
 
     Returns:
         Float32 array `[clouds, R, points, 3]`, or RaggedTensor `[clouds, (R), (points), 3]`.
 
     Raises:
-        ValueError: if an argument is out of range, `x` is of another shape, or coordinates are not
+        ValueError: if an argument is out of range, `x` has another shape, or coordinates are not
             finite.
 
     Source:
@@ -73,7 +73,6 @@ def rotations(
     if not isinstance(x, tf.RaggedTensor):
         turned = turned.reshape(n_rotations, n_clouds, -1, 3)
         return np.ascontiguousarray(turned.swapaxes(0, 1))
-    # Points of a cloud follow each other, and so do its rotations.
     copy = np.repeat(np.arange(n_rotations), len(flat))
     order = np.lexsort((copy, np.tile(bag_of, n_rotations)))
     sizes = np.repeat(np.bincount(bag_of, minlength=n_clouds), n_rotations)
@@ -83,14 +82,11 @@ def rotations(
 
 
 def rotation_matrices(angles: npt.ArrayLike, axis: str = "z") -> npt.NDArray[np.float64]:
-    """Matrices that rotate about an axis.
+    """Matrices that rotate about an axis, float64 `[angles, 3, 3]`.
 
     Args:
         angles: floats `[angles]`, radians.
         axis: "x", "y" or "z".
-
-    Returns:
-        Float64 array `[angles, 3, 3]`.
 
     Raises:
         ValueError: if there is no such axis.
@@ -98,10 +94,10 @@ def rotation_matrices(angles: npt.ArrayLike, axis: str = "z") -> npt.NDArray[np.
     _check_axis(axis)
     angles = np.asarray(angles, float)
     cos, sin = np.cos(angles), np.sin(angles)
-    kept = _AXES[axis]
-    first, second = (kept + 1) % 3, (kept + 2) % 3
+    fixed = _AXES[axis]
+    first, second = (fixed + 1) % 3, (fixed + 2) % 3
     matrices = np.zeros((len(angles), 3, 3))
-    matrices[:, kept, kept] = 1
+    matrices[:, fixed, fixed] = 1
     matrices[:, first, first] = matrices[:, second, second] = cos
     matrices[:, second, first], matrices[:, first, second] = sin, -sin
     return matrices
@@ -113,7 +109,7 @@ def sample_surface(
     n_points: int,
     seed: int | np.random.Generator = 0,
 ) -> npt.NDArray[np.float32]:
-    """Points drawn uniformly from a surface of triangles.
+    """Points sampled uniformly from a surface of triangles, float32 `[n_points, 3]`.
 
     Args:
         vertices: floats `[vertices, 3]`.
@@ -121,12 +117,9 @@ def sample_surface(
         n_points: number of points.
         seed: integer, or a NumPy random generator.
 
-    Returns:
-        Float32 array `[n_points, 3]`.
-
     Raises:
-        ValueError: if the surface has no area, a triangle has a vertex that does not exist, or
-            coordinates are not finite.
+        ValueError: if the surface has no area, a vertex does not exist, or coordinates are not
+            finite.
     """
     positive_int("n_points", n_points)
     vertices = np.asarray(vertices, float)
@@ -165,14 +158,14 @@ def read_off(text: str | bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np
     """A surface in the Object File Format. Faces of more than three vertices become triangles.
 
     Args:
-        text: the content of the file. The word OFF may be followed by a number without a space, as
-            in some files of ModelNet.
+        text: the content of the file. A number may follow OFF without a space, as in some files of
+            ModelNet.
 
     Returns:
         Vertices, floats `[vertices, 3]`, and triangles, ints `[triangles, 3]`.
 
     Raises:
-        ValueError: if the text is anything else, or breaks off.
+        ValueError: if the text has another format, or is truncated.
     """
     text = text.decode("ascii", "replace") if isinstance(text, bytes) else text
     lines = (line.partition("#")[0] for line in text.splitlines())
@@ -196,7 +189,7 @@ def read_off(text: str | bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np
 
 
 def _triangles(numbers: npt.NDArray[np.int64], n_faces: int) -> npt.NDArray[np.int64]:
-    """Triangles of faces, each of which is given by the number of its vertices, and these."""
+    """Triangles of faces, each of which is the number of its vertices, and the vertices."""
     if len(numbers) == 4 * n_faces and (numbers[::4] == 3).all():
         return numbers.reshape(-1, 4)[:, 1:]
     triangles, at = [np.zeros((0, 3), np.int64)], 0

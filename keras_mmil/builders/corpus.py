@@ -1,10 +1,11 @@
 """Texts as bags of sentences of trigrams: corpora, in memory or on disk, and vocabularies."""
 
+import functools
 import json
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -17,9 +18,77 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
 from keras_mmil._support.splits import members_of, row_splits
 from keras_mmil._support.types import Ints, PathLike
-from keras_mmil.builders._tokens import PADDING, UNKNOWN, look_up, number_tokens, split_batches
 
 __all__ = ["PADDING", "UNKNOWN", "Corpus", "Rows"]
+
+PADDING = "_"
+"""The word of id 0, before and after each sentence; not a token."""
+UNKNOWN = "<unknown>"
+"""The word of id 1, for all rare and new tokens; not a token."""
+_TEXTS = 256  # split at once
+
+
+class _Batch(NamedTuple):
+    """Texts as indices into their distinct tokens, and the sizes of sentences and texts."""
+
+    distinct: Sequence[bytes]
+    tokens: Ints
+    sentence_sizes: Ints
+    text_sizes: Ints
+
+
+def _split_batches(texts: Iterable[str | bytes], splitter: str) -> Iterator[_Batch]:
+    """Yields split texts, some at a time."""
+    errors: list[Exception] = []
+
+    def checked() -> Iterator[bytes]:
+        try:
+            yield from map(text.as_bytes, texts)
+        except Exception as error:  # TensorFlow would raise one of its own
+            errors.append(error)
+
+    dataset = tf.data.Dataset.from_generator(checked, output_signature=tf.TensorSpec((), tf.string))
+    split = _splitting(splitter)
+    dataset = dataset.batch(_TEXTS).map(split, num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
+    for arrays in dataset.as_numpy_iterator():
+        yield _Batch(*arrays)
+    if errors:
+        raise errors[0]
+
+
+@functools.cache
+def _splitting(splitter: str) -> Callable[[tf.Tensor], tuple[tf.Tensor, ...]]:
+    """The function from strings [texts] to a `_Batch`, traced once for all datasets."""
+
+    def split(texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        tokens = text.tokenize(texts, splitter)  # (texts, (sentences), (tokens))
+        distinct, index = tf.unique(tokens.flat_values)
+        return distinct, index, tokens.values.row_lengths(), tokens.row_lengths()
+
+    types = [tf.TensorSpec([None], tf.string)]
+    traced = tf.function(split, input_signature=types, autograph=False)
+    return lambda texts: traced.get_concrete_function()(texts)
+
+
+def _number_tokens(
+    tokens: Sequence[bytes], occurrences: Ints, min_count: int
+) -> tuple[tuple[str, ...], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Vocabulary, its counts, and the id of each of `tokens`; rare ones are unknown."""
+    counts = np.bincount(occurrences, minlength=len(tokens))
+    known = [i for i in range(len(tokens)) if counts[i] >= min_count]
+    known.sort(key=lambda i: (-counts[i], tokens[i]))
+    ids = np.ones(len(tokens), np.int32)
+    ids[known] = np.arange(2, len(known) + 2)
+    vocabulary = (PADDING, UNKNOWN, *(tokens[i].decode() for i in known))
+    unknown = len(occurrences) - counts[known].sum()
+    return vocabulary, np.array([0, unknown, *counts[known]]), ids
+
+
+def look_up(tokens: Sequence[bytes], vocabulary: Sequence[str]) -> npt.NDArray[np.int32]:
+    """The id of each of `tokens`."""
+    known = {token.encode(): i for i, token in enumerate(vocabulary)}
+    return np.array([known.get(token, 1) for token in tokens], np.int32)
+
 
 _CHUNK = 5_000  # texts whose windows are made at once
 _ARRAYS = ("tokens", "sentence_splits", "text_splits", "counts")
@@ -37,16 +106,14 @@ class Corpus:
 
     Args:
         tokens: ids of all tokens, int32 [tokens]: 0 is padding, 1 an unknown token.
-        sentence_splits: tokens `sentence_splits[s]` to `sentence_splits[s + 1]` are in sentence s,
-            int64 [sentences + 1].
-        text_splits: likewise the sentences of each text, int64 [texts + 1].
+        sentence_splits: row splits of the tokens by sentence, int64 [sentences + 1].
+        text_splits: row splits of the sentences by text, int64 [texts + 1].
         vocabulary: the token of each id: padding, unknown, and the others by decreasing frequency.
-        counts: the number of occurrences of each token in the texts that the vocabulary is made of,
-            int64.
+        counts: the number of occurrences of each token in the texts of the vocabulary, int64.
         splitter: of texts into sentences, see `keras_mmil.text.tokenize`.
 
     Raises:
-        ValueError: if the parts do not fit together.
+        ValueError: if the parts are inconsistent.
 
     Example:
 
@@ -100,17 +167,16 @@ class Corpus:
         """Split texts, and number their tokens.
 
         Args:
-            texts: iterable of str or of bytes; read once, in order, never held in memory as a
-                whole.
-            min_count: tokens that occur less often are unknown.
-            fit_on: bool [texts]: which of the texts the vocabulary is made of; None for all.
+            texts: iterable of str or bytes, which is read once and never held in memory.
+            min_count: rarer tokens are unknown.
+            fit_on: bool [texts]: the texts of the vocabulary; None for all.
             splitter: of texts into sentences: "tensorflow-text" or "core".
-            like: another `Corpus`, whose vocabulary and splitter to use; the three arguments before
-                are then ignored.
+            like: another `Corpus`, whose vocabulary and splitter to use in place of the three
+                arguments before.
             verbose: 1 for a progress bar, 0 for none.
 
         Raises:
-            ValueError: if there are no texts, or `fit_on` is not one bool for each.
+            ValueError: if there are no texts, or `fit_on` is not a bool for each.
             TypeError: if a text is neither str nor bytes.
         """
         positive_int("min_count", min_count)
@@ -121,7 +187,7 @@ class Corpus:
         parts = []
         total = len(texts) if isinstance(texts, Sized) else None
         bar = keras.utils.Progbar(total, verbose=verbose, unit_name="text")
-        for batch in split_batches(texts, splitter):
+        for batch in _split_batches(texts, splitter):
             numbers = [table.setdefault(token, len(table)) for token in batch.distinct]
             tokens = np.array(numbers, np.int32)[batch.tokens]
             parts.append((tokens, batch.sentence_sizes, batch.text_sizes))
@@ -133,14 +199,9 @@ class Corpus:
         bar.update(n_texts, finalize=True)
         sentence_splits, text_splits = map(row_splits, (sentence_sizes, text_sizes))
         if like is not None:
-            return cls(
-                tokens=look_up(list(table), like.vocabulary)[tokens],
-                sentence_splits=sentence_splits,
-                text_splits=text_splits,
-                vocabulary=like.vocabulary,
-                counts=like.counts,
-                splitter=splitter,
-            )
+            tokens = look_up(list(table), like.vocabulary)[tokens]
+            splits = sentence_splits, text_splits
+            return cls(tokens, *splits, like.vocabulary, like.counts, splitter)
         counted = tokens
         if fit_on is not None:
             fit_on = np.asarray(fit_on)
@@ -150,32 +211,25 @@ class Corpus:
                     f"Received: fit_on.shape={fit_on.shape}, dtype={fit_on.dtype}"
                 )
             counted = tokens[np.repeat(fit_on, np.diff(sentence_splits[text_splits]))]
-        vocabulary, counts, ids = number_tokens(list(table), counted, min_count)
-        return cls(
-            tokens=ids[tokens],
-            sentence_splits=sentence_splits,
-            text_splits=text_splits,
-            vocabulary=vocabulary,
-            counts=counts,
-            splitter=splitter,
-        )
+        vocabulary, counts, ids = _number_tokens(list(table), counted, min_count)
+        return cls(ids[tokens], sentence_splits, text_splits, vocabulary, counts, splitter)
 
     def trigrams(
         self, rows: Rows = None, window_size: int = 3, at_most: int | None = 100
     ) -> tf.RaggedTensor:
-        """The texts as bags of sentences of windows over neighbouring tokens.
+        """The texts as bags of sentences of windows of neighbouring tokens.
 
         Args:
             rows: indices of the texts, a slice or a mask; None for all.
             window_size: number of tokens in a window.
-            at_most: of a longer sentence only the first and the last `at_most // 2` windows are
-                kept; None for all.
+            at_most: longer sentences keep their first and last `at_most // 2` windows; None for
+                all.
 
         Returns:
             int32 RaggedTensor [texts, (sentences), (tokens), window_size].
         """
         indices = self._indices(rows)
-        # In chunks, as the intermediate results are several times as large as the final one.
+        # In chunks, as intermediate results are several times as large as the final one.
         chunks = np.split(indices, range(_CHUNK, len(indices), _CHUNK))
         return tf.concat(
             [text.windows(self.ids(some), window_size, at_most) for some in chunks], axis=0
@@ -200,13 +254,13 @@ class Corpus:
         return [self.vocabulary[i] for i in ids]
 
     def save(self, folder: PathLike) -> None:
-        """Write the corpus, with checksums, to a folder from which `load` maps it into memory."""
+        """Write the corpus, with checksums, to a folder for `load`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name in _ARRAYS:
             with replacing(folder / f"{name}.npy") as part:
                 np.save(part, getattr(self, name), allow_pickle=False)
-        # Last, as its presence shows that the rest is complete.
+        # Last, as its presence means that the rest is complete.
         about = {
             "format": _FORMAT,
             "splitter": self.splitter,
@@ -220,8 +274,8 @@ class Corpus:
         """Map a saved corpus into memory.
 
         Raises:
-            FileNotFoundError: if there is none, or it is incomplete.
-            ValueError: if it is in another format, or a byte has changed since it was saved.
+            FileNotFoundError: if a file is missing.
+            ValueError: if the format is another one, or a byte was changed.
         """
         folder = Path(folder)
         try:
@@ -249,7 +303,7 @@ class Corpus:
             return cls(**arrays, vocabulary=vocabulary, splitter=splitter)
         except FileNotFoundError:
             raise
-        except Exception as error:  # whatever a forged checksum, and NumPy, let through
+        except Exception as error:  # of NumPy, if the checksum is forged
             raise ValueError(f"{_DAMAGED} {folder} ({error})") from error
 
     def _indices(self, rows: Rows) -> Ints:
@@ -266,7 +320,7 @@ class Corpus:
 
 
 def _check_splits(name: str, splits: Ints, n: int) -> None:
-    """Raise ValueError unless `splits` divide n members into bags, in order."""
+    """Raise ValueError unless `splits` are row splits of n members."""
     is_whole = splits.ndim == 1 and splits.size and splits[0] == 0 and splits[-1] == n
     if not is_whole or (splits[1:] < splits[:-1]).any():
         raise ValueError(f"Expected splits that rise from 0 to {n}. Received: {name}={splits}")

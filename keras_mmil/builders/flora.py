@@ -1,25 +1,30 @@
-"""Floras: regions, the species seen in them, and the bags of similar and of nearby regions.
+"""Floras: regions, the species seen in them, and bags of similar and of nearby regions.
 
-A region is the bag of the species seen in it, and a species, seen from a region, the bag of the
-most similar regions in which it was seen, too (paper, section "Plant Distribution Data"). Or a
-region is two bags: of its species, and of the regions around it.
+A region is the bag of its species, and a species, seen from a region, the bag of the most similar
+regions that have it, too (paper, section "Plant Distribution Data"). Or a region is two bags: of
+its species, and of the regions around it.
 """
 
+import csv
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TextIO
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support import text_files
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.types import Array, Ints, PathLike
-from keras_mmil.builders import _occurrences
 
 __all__ = ["Flora", "read_occurrences"]
 
 _BLOCK = 512  # regions whose distances to all others are computed at once
 _EARTH_RADIUS = 6371.0  # km
+_COLUMNS = ("species", "decimalLatitude", "decimalLongitude")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +60,7 @@ class Flora:
             )
 
     def most_widespread(self, n_species: int) -> "Flora":
-        """The flora of the species seen in most regions, without regions where none was seen.
-
-        Args:
-            n_species: number of species to keep.
+        """The flora of the `n_species` seen in most regions, without regions that have none.
 
         Raises:
             ValueError: if there are fewer species.
@@ -69,19 +71,19 @@ class Flora:
                 f"Expected at most {len(self.species)} species. Received: n_species={n_species}"
             )
         order = np.argsort(-self.presence.sum(axis=0), kind="stable")[:n_species]
-        kept = np.flatnonzero(self.presence[:, order].any(axis=1))
+        rows = np.flatnonzero(self.presence[:, order].any(axis=1))
         return Flora(
-            self.presence[kept][:, order],
-            self.coordinates[kept],
+            self.presence[rows][:, order],
+            self.coordinates[rows],
             tuple(self.species[i] for i in order),
-            tuple(self.regions[i] for i in kept),
+            tuple(self.regions[i] for i in rows),
         )
 
     def incomplete(self, percent: float, seed: int = 0) -> "Flora":
-        """A copy in which a share of each species' presences is missing, drawn at random.
+        """A copy in which a random share of the presences of each species is missing.
 
         Args:
-            percent: share, from 0 to 100, of the regions of each species; rounded.
+            percent: share of the regions of each species, from 0 to 100; rounded.
             seed: integer.
 
         Raises:
@@ -101,23 +103,22 @@ class Flora:
     ) -> tf.RaggedTensor:
         """For each region and each species seen in it, the most similar regions with that species.
 
-        Regions are similar if their Hamming distance is small: few species are seen in only one of
-        the two.
+        Regions are similar if few species are seen in only one of the two (Hamming distance).
 
         Args:
-            n_neighbours: number of regions; fewer, where a species is seen in fewer.
-            include_self: whether a region, whose distance to itself is 0, counts.
+            n_neighbours: number of regions; fewer for species seen in fewer.
+            include_self: whether to count the region itself, at distance 0.
 
         Returns:
-            RaggedTensor of int32 [regions, (species), (n_neighbours)] of numbers of regions, the
-            most similar first; of equally similar ones, the first. For large floras,
-            `keras_mmil.datasets.plants.similar_regions` keeps it in Keras's cache.
+            RaggedTensor of int32 [regions, (species), (n_neighbours)] of numbers of regions, by
+            decreasing similarity, then by number. For large floras,
+            `keras_mmil.datasets.plants.similar_regions` caches it.
         """
         positive_int("n_neighbours", n_neighbours)
         n_regions = len(self.regions)
         n_others = self.presence.sum(axis=0) - (not include_self)
         sizes = np.minimum(n_others, n_neighbours)[np.nonzero(self.presence)[1]]
-        begins = np.zeros(self.presence.shape, np.int64)  # where the members of a species begin
+        begins = np.zeros(self.presence.shape, np.int64)  # of the members of a species
         begins[self.presence] = np.cumsum(sizes) - sizes
         members = np.zeros(sizes.sum(), np.int32)
         holders = [np.flatnonzero(column) for column in self.presence.T]
@@ -142,14 +143,11 @@ class Flora:
         return ragged.from_flat(species, [self.presence.sum(axis=1)])
 
     def nearby_regions(self, n_neighbours: int = 25) -> tf.RaggedTensor:
-        """For each region the nearest others.
-
-        Args:
-            n_neighbours: number of regions; fewer, where there are no more.
+        """The nearest other regions of each region, `n_neighbours` or all if there are fewer.
 
         Returns:
-            RaggedTensor of int32 [regions, (n_neighbours)] of numbers of regions, the nearest
-            first; of equally distant ones, to a metre, the first.
+            RaggedTensor of int32 [regions, (n_neighbours)] of numbers of regions, by distance in
+            metres, then by number.
         """
         positive_int("n_neighbours", n_neighbours)
         n_regions = len(self.regions)
@@ -196,27 +194,110 @@ def read_occurrences(
 ) -> Flora:
     """The flora of a table of occurrences, as exported by GBIF, on a grid.
 
+    Lines without species or coordinates are skipped, with a warning.
+
     Args:
         path: text file with the columns `species`, `decimalLatitude` and `decimalLongitude`.
         cell: height and width of a region, degrees.
-        delimiter: between columns: GBIF's are tabs.
-        quoted: whether quotation marks may enclose the text of a column; None for no if columns are
-            separated by tabs, as GBIF's are, and else yes.
+        delimiter: between columns; GBIF uses tabs.
+        quoted: whether texts may be in quotation marks; None for yes, except with tabs.
         encoding: of the text; the default is UTF-8, with or without a byte-order mark.
 
     Returns:
-        `Flora`, with species and regions in alphabetical order, and the centres of regions. Lines
-        without species or coordinates are left out, with a warning of how many.
+        `Flora`, with sorted species and regions, and the centres of regions.
 
     Raises:
-        ValueError: if a column is missing or occurs twice, a line has more or fewer columns than
-            the first or is in another encoding, a quotation mark is left open, a coordinate is not
-            a number on the globe, or there is no occurrence. Names the line.
+        ValueError: if a column is missing or repeated, a line has another number of columns or
+            another encoding, a quotation mark is not closed, a coordinate is not on the globe, or
+            there is no occurrence. Names the line.
     """
-    table = _occurrences.read(path, cell, delimiter=delimiter, quoted=quoted, encoding=encoding)
-    return Flora(table.presence, table.centres, table.species, table.regions)
+    if not cell > 0:
+        raise ValueError(f"Expected cells of some size. Received: cell={cell!r}")
+    pairs: set[tuple[str, int, int]] = set()
+    n_left_out = 0
+    with text_files.opened(path, encoding) as file:
+        for where, (name, *texts) in _rows(file, path, delimiter, quoted):
+            if not name or not all(texts):
+                n_left_out += 1
+                continue
+            latitude, longitude = (_coordinate(text, where) for text in texts)
+            if not (abs(latitude) <= 90 and abs(longitude) <= 180):  # NaN is on none
+                raise ValueError(
+                    f"Expected a place on the globe. Received: {where}: {latitude}, {longitude}"
+                )
+            pairs.add((name, int(latitude // cell), int(longitude // cell)))
+    if n_left_out:
+        warnings.warn(
+            f"Left out {n_left_out} lines of {path} without species or coordinates.", stacklevel=2
+        )
+    if not pairs:
+        raise ValueError(f"Expected occurrences. Received: {path} without any")
+    species = sorted({name for name, *_ in pairs})
+    cells = sorted({(row, column) for _, row, column in pairs})
+    row_of = {cell_index: i for i, cell_index in enumerate(cells)}
+    column_of = {name: i for i, name in enumerate(species)}
+    presence = np.zeros((len(cells), len(species)), bool)
+    for name, row, column in pairs:
+        presence[row_of[row, column], column_of[name]] = True
+    centres = (np.array(cells) + 0.5) * cell
+    names = tuple(f"{latitude:.3f} {longitude:.3f}" for latitude, longitude in centres)
+    return Flora(presence, centres.astype(np.float32), tuple(species), names)
 
 
 def _least(keys: Ints, n: int) -> Ints:
-    """The n least keys of each row, the least first."""
+    """The n smallest keys of each row, sorted."""
     return np.sort(np.partition(keys, n - 1, axis=1)[:, :n], axis=1)
+
+
+def _rows(
+    file: TextIO, path: PathLike, delimiter: str, quoted: bool | None
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields the position of each row in the file, and its stripped texts in `_COLUMNS`."""
+    if quoted is None:
+        quoted = delimiter != "\t"
+    table = csv.reader(
+        file,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+        strict=True,
+    )
+    last = 0  # the line where the row before ends
+    try:
+        header = next(table, [])
+        missing = sorted(name for name in _COLUMNS if header.count(name) != 1)
+        if missing:
+            raise ValueError(
+                f"Expected columns {', '.join(_COLUMNS)}, each once. "
+                f"Received: {path} without {missing}, or with several, among {header}"
+            )
+        columns = [header.index(name) for name in _COLUMNS]
+        last = table.line_num
+        for row in table:
+            where = f"{path}, line {last + 1}"
+            last = table.line_num
+            if not row:  # an empty line
+                continue
+            if len(row) != len(header):
+                raise ValueError(
+                    f"Expected {len(header)} columns, as in the first line. "
+                    f"Received: {where} with {len(row)}: {str(row)[:200]}"
+                )
+            texts = [row[column].strip() for column in columns]
+            if any("\n" in text or "\r" in text for text in texts):
+                raise ValueError(
+                    f"Expected a species and a place on one line, so that no quotation mark is "
+                    f"left open. Received: {where}: {str(texts)[:200]}"
+                )
+            yield where, texts
+    except csv.Error as error:
+        raise ValueError(
+            f"Expected columns separated by {delimiter!r}, with quotation marks that fit "
+            f"(`quoted=False` if they mean nothing). Received: {path}, line {last + 1}: {error}"
+        ) from error
+
+
+def _coordinate(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"Expected a coordinate. Received: {where}: {text!r}") from error

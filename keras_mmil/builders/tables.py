@@ -1,7 +1,6 @@
 """Nested bags from the rows of a table, such as the measurements at the visits of patients."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
@@ -20,11 +19,10 @@ __all__ = ["Table", "from_table"]
 Table: TypeAlias = "pandas.DataFrame | Mapping[str, npt.ArrayLike] | np.ndarray"
 """A table: a pandas DataFrame, a dict of columns, or a structured array."""
 
-# A source shows that there is a bag: the table of parents of a group, by the group's name, or the
-# rows themselves.
+# Where bags are listed: the rows, or the table of parents of a group, by the group's name.
 _Source: TypeAlias = str | None
 _ROWS = None
-# Kinds of columns whose values may be equal, besides those of one kind.
+# Kinds of columns that can be compared with each other.
 _COMPARABLE = dict.fromkeys("biuf", "numbers")
 
 
@@ -37,22 +35,19 @@ def from_table(
 ) -> tuple[tf.RaggedTensor, Array | None, Array]:
     """Nested bags of the rows of a table.
 
-    An empty bag, such as a patient without visits, has no rows: `parents` lists all bags.
-
     Args:
-        table: pandas DataFrame, dict of columns, or structured NumPy array. The rows may be in
-            any order; the rows of a bag keep theirs.
-        groups: K columns, from the top-bags inwards, whose values tell the bags that a row belongs
-            to: `["patient", "visit"]` for patients as bags of visits. The values of an inner column
-            need to be distinct only within the bags around them.
+        table: pandas DataFrame, dict of columns, or structured NumPy array. The rows of a bag keep
+            their order.
+        groups: K columns, from the top-bags inwards, whose values identify the bags of a row:
+            `["patient", "visit"]` for patients as bags of visits. The values of an inner column
+            need to be distinct only within its outer bag.
         features: list of numeric columns, the features of a row; or a single column, whose values
-            are the instances themselves, such as the ids that `keras_mmil.Bags` takes.
-        label: column of labels, which are constant within a top-bag; of the parents' table of the
-            top-bags if it has such a column, else of `table`.
-        parents: from some of `groups` to tables, in any form that `table` may have, of all bags of
-            that level, a row for each: `{"patient": patients, "visit": visits}`. The columns are
-            those of `groups` up to that level (`patient` and `visit` for visits); others are
-            ignored. Bags that no row belongs to are empty. None if each bag has rows.
+            are the instances, such as ids for `keras_mmil.Bags`.
+        label: column of labels, which are constant within a top-bag; of the top-bags' table in
+            `parents` if it has the column, else of `table`.
+        parents: dict from some of `groups` to tables of all bags of that level, one row each, of
+            which some may be empty: `{"patient": patients, "visit": visits}`. They have the columns
+            of `groups` up to that level; others are ignored. None if no bag is empty.
 
     Returns:
         Tuple of
@@ -63,11 +58,11 @@ def from_table(
 
     Raises:
         KeyError: if a column is missing.
-        TypeError: if a feature is not numeric, or a column of groups holds texts in one table and
-            numbers in another.
-        ValueError: if there are no groups or features, the columns differ in length, a value is
-            missing or not finite, labels differ within a top-bag, an empty top-bag has none, a row
-            or a bag has no parent, or a parent occurs twice.
+        TypeError: if a feature is not numeric, or a column of groups has different types in two
+            tables.
+        ValueError: if there are no groups or features, columns differ in length, a value is missing
+            or not finite, labels differ within a top-bag or are missing, a row or a bag has no
+            parent, or a parent is repeated.
 
     Example:
 
@@ -100,77 +95,64 @@ def from_table(
     if len(sizes) > 1:
         raise ValueError(f"Expected columns of one length. Received: lengths {sorted(sizes)}")
 
-    bags = _number_bags(keys, groups)
-    order = np.argsort(bags.numbers[-1][_ROWS], kind="stable")
-    x = ragged.from_flat(values[order], bags.lengths)
+    numbers, bag_lengths, ids = _number_bags(keys, groups)
+    order = np.argsort(numbers[-1][_ROWS], kind="stable")
+    x = ragged.from_flat(values[order], bag_lengths)
     if label is None:
-        return x, None, bags.ids
-    tops = bags.numbers[0][_ROWS]
+        return x, None, ids
+    tops = numbers[0][_ROWS]
     if in_parents:
         _, of_parents = _key_columns(parents[groups[0]], [groups[0], label])
-        y = of_parents[np.argsort(bags.numbers[0][groups[0]])]
+        y = of_parents[np.argsort(numbers[0][groups[0]])]
     else:
         with_rows, first = np.unique(tops, return_index=True)
-        if len(with_rows) < len(bags.ids):
-            empty = np.setdiff1d(np.arange(len(bags.ids)), with_rows)[0]
+        if len(with_rows) < len(ids):
+            empty = np.setdiff1d(np.arange(len(ids)), with_rows)[0]
             raise ValueError(
                 f"Expected labels of bags without rows as a column {label!r} of "
-                f"parents[{groups[0]!r}]. Received: {groups[0]}={bags.ids[empty]} without one"
+                f"parents[{groups[0]!r}]. Received: {groups[0]}={ids[empty]} without one"
             )
         y = labels[first]
     if in_rows and (labels != y[tops]).any():
         row = (labels != y[tops]).argmax()
         raise ValueError(
             f"Expected one label for each top-bag. Received: several values of {label!r} for "
-            f"{groups[0]}={bags.ids[tops[row]]}"
+            f"{groups[0]}={ids[tops[row]]}"
         )
-    return x, y, bags.ids
+    return x, y, ids
 
 
-@dataclass(frozen=True, eq=False)
-class _Numbered:
-    """The bags of all levels, numbered.
-
-    Attributes:
-        numbers: for each level, from the sources that reach it to the number of each entry's bag.
-        lengths: of all bags, an array for each level from the top-bags inwards.
-        ids: the keys of the top-bags.
-    """
-
-    numbers: list[dict[_Source, Ints]]
-    lengths: list[Ints]
-    ids: Array
-
-
-def _number_bags(keys: Mapping[_Source, list[Array]], groups: Sequence[str]) -> _Numbered:
+def _number_bags(
+    keys: Mapping[_Source, list[Array]], groups: Sequence[str]
+) -> tuple[list[dict[_Source, Ints]], list[Ints], Array]:
     """Number the bags of each level, in the order of their keys.
 
-    Args:
-        keys: from each source to its columns of keys.
-        groups: names of the K levels.
+    Returns:
+        For each level, a dict from sources to the number of each entry's bag; the lengths of the
+        bags of each level; and the keys of the top-bags.
     """
-    around: dict[_Source, Ints] = {
+    outer_bag: dict[_Source, Ints] = {
         source: np.zeros(len(columns[0]), np.int64) for source, columns in keys.items()
     }
     numbers: list[dict[_Source, Ints]] = []
     lengths: list[Ints] = []
     ids = []
-    n_around = 1
+    n_outer = 1
     for level, group in enumerate(groups):
         sources = [source for source, columns in keys.items() if len(columns) > level]
         values, codes = _distinct([keys[source][level] for source in sources], group)
         ids.append(values)
-        outer = np.concatenate([around[source] for source in sources])
-        bags, found = np.unique(outer * len(values) + codes, return_inverse=True)
-        lengths.append(np.bincount(bags // max(len(values), 1), minlength=n_around))
-        ends = np.cumsum([len(around[source]) for source in sources])
-        around = dict(zip(sources, np.split(found, ends[:-1]), strict=True))
-        numbers.append(around)
-        n_around = len(bags)
+        outer = np.concatenate([outer_bag[source] for source in sources])
+        bags, inverse = np.unique(outer * len(values) + codes, return_inverse=True)
+        lengths.append(np.bincount(bags // max(len(values), 1), minlength=n_outer))
+        ends = np.cumsum([len(outer_bag[source]) for source in sources])
+        outer_bag = dict(zip(sources, np.split(inverse, ends[:-1]), strict=True))
+        numbers.append(outer_bag)
+        n_outer = len(bags)
         if group in keys:
-            _check_parents(group, groups[: level + 1], keys, around, n_around)
-    lengths.append(np.bincount(around[_ROWS], minlength=n_around))
-    return _Numbered(numbers, lengths[1:], ids[0])
+            _check_parents(group, groups[: level + 1], keys, outer_bag, n_outer)
+    lengths.append(np.bincount(outer_bag[_ROWS], minlength=n_outer))
+    return numbers, lengths[1:], ids[0]
 
 
 def _check_parents(
@@ -180,7 +162,7 @@ def _check_parents(
     numbers: Mapping[_Source, Ints],
     n_bags: int,
 ) -> None:
-    """Raise ValueError unless each bag is once in the table of parents."""
+    """Raise ValueError unless each bag occurs once in the table of parents."""
     times = np.bincount(numbers[group], minlength=n_bags)
 
     def first(source: _Source, is_wrong: npt.NDArray[np.bool_]) -> str:
@@ -206,7 +188,7 @@ def _check_parents(
 
 
 def _distinct(columns: Sequence[Array], name: str) -> tuple[Array, Ints]:
-    """The distinct values of a column of several tables, and the position of each value there."""
+    """The distinct values of a column of several tables, and the index of each value in them."""
     filled = [column for column in columns if len(column)] or columns[:1]
     kinds = {_COMPARABLE.get(column.dtype.kind, column.dtype.kind) for column in filled}
     joined = np.concatenate(filled)
@@ -225,12 +207,16 @@ def _distinct(columns: Sequence[Array], name: str) -> tuple[Array, Ints]:
 
 
 def _key_columns(table: Table, names: Sequence[str]) -> list[Array]:
-    """Columns of keys, which have no missing values and are equally long."""
+    """Columns of keys, without missing values and of one length."""
     columns = [_complete_column(table, name) for name in names]
+    _check_lengths(names, columns)
+    return columns
+
+
+def _check_lengths(names: Sequence[str], columns: Sequence[Array]) -> None:
     lengths = dict(zip(names, map(len, columns), strict=True))
     if len(set(lengths.values())) > 1:
         raise ValueError(f"Expected columns of one length. Received: lengths {lengths}")
-    return columns
 
 
 def _features(table: Table, names: str | Sequence[str]) -> Array:
@@ -240,9 +226,7 @@ def _features(table: Table, names: str | Sequence[str]) -> Array:
     if not len(names):
         raise ValueError(f"Expected a list of one column or more. Received: features={names!r}")
     columns = [_numeric_column(table, name) for name in names]
-    lengths = dict(zip(names, map(len, columns), strict=True))
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"Expected columns of one length. Received: lengths {lengths}")
+    _check_lengths(names, columns)
     return np.stack(columns, axis=1).astype(keras.config.floatx())
 
 
@@ -255,7 +239,7 @@ def _numeric_column(table: Table, name: str) -> Array:
 
 
 def _complete_column(table: Any, name: str | None) -> Array:
-    """The values `[rows]` of a column without missing values."""
+    """The values `[rows]` of a column, which must not be missing."""
     try:
         column = table[name]
     except (KeyError, ValueError, IndexError) as error:  # ValueError from a structured array

@@ -18,7 +18,7 @@ from keras_mmil.builders.corpus import Corpus, Rows
 
 __all__ = ["read", "standardize", "train"]
 
-_LARGEST = 1e15  # whose squares, summed up over a vocabulary, float32 can hold
+_LARGEST = 1e15  # whose squares, summed over a vocabulary, fit in float32
 
 
 def train(
@@ -33,12 +33,12 @@ def train(
 ) -> npt.NDArray[np.float32]:
     """Train word vectors on a corpus by word2vec (skip-gram with negative sampling).
 
-    A text is one sequence of tokens, regardless of its sentences. With more than one worker,
-    results differ slightly from run to run, whatever the seed.
+    A text is one sequence of tokens, regardless of sentences. With several workers, results vary
+    slightly, whatever the seed.
 
     Args:
         corpus: a `Corpus`.
-        rows: indices of the texts to train on, a slice or a mask; None for all.
+        rows: indices of the training texts, a slice or a mask; None for all.
         size: dimension of a vector.
         window: greatest distance between a word and one that it predicts.
         epochs: number of passes over the corpus.
@@ -47,8 +47,8 @@ def train(
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
-        float32 [vocabulary, size], a row for each id. Id 1 has one vector for all unknown tokens;
-        id 0, the padding, one nearly orthogonal to all words and of their mean length.
+        float32 [vocabulary, size]. All unknown tokens share the vector of id 1; the padding, id 0,
+        has one nearly orthogonal to all words, and of their mean length.
 
     Raises:
         ValueError: if there is no token to train on.
@@ -73,7 +73,7 @@ def train(
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "corpus.txt"
-        # gensim trains on a file without holding Python's lock, so that threads share the work.
+        # On a file, gensim's threads train without Python's lock.
         with open(path, "w", encoding="ascii") as file:
             file.writelines(" ".join(names[text]) + "\n" for text in corpus.flat_ids(rows))
         model = gensim.models.Word2Vec(
@@ -111,18 +111,17 @@ def read(
 
     Returns:
         float32 [vocabulary, size]. Unknown tokens and words that are not in the file have the mean
-        of the others; the padding is as from `train`. Of a word that occurs twice, the first vector
-        is used.
+        of the others; the padding is as from `train`. The first vector of a repeated word is used.
 
     Raises:
-        ValueError: if vectors in the file are of another size, or the file is damaged or has no
-            word of the vocabulary.
+        ValueError: if the vectors have another size, or the file is damaged or has no word of the
+            vocabulary.
         ImportError: if gensim is not installed.
     """
     gensim = _gensim()
     try:
         has_header = _check_header(path, binary)
-        found = gensim.models.KeyedVectors.load_word2vec_format(
+        loaded = gensim.models.KeyedVectors.load_word2vec_format(
             str(path), binary=binary, no_header=not has_header
         )
     except (ValueError, TypeError, EOFError, IndexError, MemoryError, OverflowError) as error:
@@ -130,15 +129,15 @@ def read(
             f"Expected a file of word vectors, in the format of GloVe or of word2vec. "
             f"Received: {path} ({error})"
         ) from error
-    if found.vector_size != size:
+    if loaded.vector_size != size:
         raise ValueError(
-            f"Expected vectors of size {size}. Received: {path} with size {found.vector_size}"
+            f"Expected vectors of size {size}. Received: {path} with size {loaded.vector_size}"
         )
-    ids = [i for i, word in enumerate(vocabulary) if i > 1 and word in found.key_to_index]
+    ids = [i for i, word in enumerate(vocabulary) if i > 1 and word in loaded.key_to_index]
     if not ids:
         raise ValueError(f"Expected words of the vocabulary. Received: {path} with none of them")
     vectors = np.zeros((len(vocabulary), size), np.float32)
-    vectors[ids] = found[[vocabulary[i] for i in ids]]
+    vectors[ids] = loaded[[vocabulary[i] for i in ids]]
     if not (np.abs(vectors) < _LARGEST).all():  # nor NaN
         raise ValueError(
             f"Expected finite vectors. Received: {path} with NaN or infinity, or numbers above "
@@ -169,17 +168,17 @@ def standardize(vectors: Array, counts: Ints) -> npt.NDArray[np.float32]:
 
 
 def _complete(vectors: Array, known: npt.NDArray[np.bool_]) -> Array:
-    """Give the padding a vector of its own, and words without one the mean of the known ones."""
+    """Set the vector of the padding, and those of unknown words to the mean of the others."""
     known = known & (np.arange(len(vectors)) > 0)
     vectors = np.where(known[:, None], vectors, vectors[known].mean(axis=0))
-    # The direction in which words differ least from 0.
+    # The direction along which words are closest to 0.
     direction = np.linalg.eigh(vectors[known].T @ vectors[known])[1][:, 0]
     vectors[0] = direction * np.linalg.norm(vectors[known], axis=1).mean()
     return vectors
 
 
 def _check_header(path: PathLike, binary: bool) -> bool:
-    """Whether the file begins with a line of sizes, which must be those of the file."""
+    """Whether the file begins with a line of sizes, which must match the file."""
     with open(path, "rb") as file:
         first = file.readline()
         if first.startswith(codecs.BOM_UTF8):

@@ -4,12 +4,12 @@ from keras_mmil._support.agreement import majority
 from keras_mmil.cli.results import METRICS
 from keras_mmil.interpretation import Explainer
 from keras_mmil.model import Model
-from keras_mmil.zoo.experiments.experiment import Experiment, Part
+from keras_mmil.zoo.experiments.experiment import Experiment, Split
 
 __all__ = ["figures_of_network", "figures_of_rules"]
 
 
-def figures_of_network(experiment: Experiment, model: Model, test: Part) -> dict[str, float]:
+def figures_of_network(experiment: Experiment, model: Model, test: Split) -> dict[str, float]:
     """Figures of a network, by metric, as in the records.
 
     Args:
@@ -26,7 +26,7 @@ def figures_of_network(experiment: Experiment, model: Model, test: Part) -> dict
     return metrics
 
 
-def figures_of_rules(explainer: Explainer, test: Part) -> dict[str, float]:
+def figures_of_rules(explainer: Explainer, test: Split) -> dict[str, float]:
     """Figures of fitted rules, likewise."""
     found = explainer.evaluate(test.x, test.y)
     return {

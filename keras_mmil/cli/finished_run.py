@@ -14,8 +14,7 @@ from keras_mmil._support.types import PathLike
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
 from keras_mmil.model import Model
-from keras_mmil.zoo.experiments.experiment import Data, Experiment
-from keras_mmil.zoo.experiments.page import Page
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Page
 from keras_mmil.zoo.experiments.registry import registry
 
 __all__ = ["FinishedRun", "finished_run"]

@@ -8,7 +8,7 @@ from keras_mmil._support.percent import percent
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.plots import plot_correspondence, plot_grid
 from keras_mmil.interpretation.readout.description import Description
-from keras_mmil.zoo.experiments.report import Report
+from keras_mmil.zoo.experiments.experiment import RunWriter
 
 __all__ = ["print_figures", "print_run", "write_rules", "write_shown"]
 
@@ -16,11 +16,11 @@ _NOT_FRACTIONS = {"train_minutes": ".1f", "extract_seconds": ".1f", "test_r2": "
 _NOT_FRACTIONS |= {"test_mae": ".4g"}
 
 
-def write_rules(report: Report, metrics: Mapping[str, float], description: Description) -> None:
+def write_rules(report: RunWriter, metrics: Mapping[str, float], description: Description) -> None:
     """Write rules, figures and pictures.
 
     Args:
-        report: the `Report` of the run.
+        report: the `RunWriter` of the run.
         metrics: figures by metric.
         description: what `explainer.describe` says of the validation data.
     """
@@ -28,7 +28,7 @@ def write_rules(report: Report, metrics: Mapping[str, float], description: Descr
     write_shown(report, metrics, description)
 
 
-def write_shown(report: Report, metrics: Mapping[str, float], description: Description) -> None:
+def write_shown(report: RunWriter, metrics: Mapping[str, float], description: Description) -> None:
     """Write what people read of rules: their texts, figures and pictures.
 
     Args:

@@ -13,7 +13,7 @@ from keras_mmil.cli.finished_run import finished_run
 from keras_mmil.cli.run_folder import holds_own_data
 from keras_mmil.cli.trained_run import trained_run
 from keras_mmil.interpretation import Explainer
-from keras_mmil.zoo.experiments.page import Page
+from keras_mmil.zoo.experiments.experiment import Page
 
 __all__ = ["PAGE", "Shown", "page_of_run", "write_page"]
 

@@ -29,9 +29,8 @@ from keras_mmil.training import (
     cross_validate,
     fit_resumable,
 )
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, is_labelled
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, RunWriter, Split, is_labelled
 from keras_mmil.zoo.experiments.registry import registry
-from keras_mmil.zoo.experiments.report import Report
 
 __all__ = ["RunResult", "run", "run_seeds"]
 
@@ -46,7 +45,7 @@ class RunResult(NamedTuple):
     """
 
     explainer: Explainer | None
-    test: Part
+    test: Split
     metrics: dict[str, float]
 
 
@@ -221,7 +220,7 @@ class _Run:
         )
         return model, sum(epoch["seconds"] for epoch in history)
 
-    def _taught(self) -> Part:
+    def _taught(self) -> Split:
         """All top-bags, those without labels with what the teacher says of them."""
         teacher, settings = registry[self.experiment.teacher], self.settings
         folder = self.folder / "teacher"
@@ -234,7 +233,7 @@ class _Run:
         network = load_network(folder / "model.keras")
         said = network.predict(shown.x, batch_size=teacher.batch_size, verbose=0).argmax(axis=1)
         print(f"\nStudent: {self.experiment.key}")
-        return Part(own.x, np.where(is_labelled(own.y), own.y, said))
+        return Split(own.x, np.where(is_labelled(own.y), own.y, said))
 
     def _adversarial(self) -> Callable[[Model], VirtualAdversarialModel]:
         assert self.experiment.adversarial is not None  # of those that may be adversarial
@@ -266,7 +265,7 @@ class _Run:
         x, _, instance_labels = data.valid
         if experiment.check_rules is not None:
             metrics["rules_match"] = float(experiment.check_rules(explainer, x, instance_labels))
-        report = Report(self.folder.path, model, explainer, x_rules)
+        report = RunWriter(self.folder.path, model, explainer, x_rules)
         write_rules(report, metrics, explainer.describe(x, instance_labels=instance_labels))
         if data.report is not None:
             data.report(report)

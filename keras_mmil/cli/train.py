@@ -25,8 +25,7 @@ from keras_mmil.cli.train_options import TrainOptions, TrainSettings
 from keras_mmil.cli.trained_run import TrainedRun
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.records import Schema
-from keras_mmil.zoo.experiments.experiment import Part
-from keras_mmil.zoo.experiments.report import Report
+from keras_mmil.zoo.experiments.experiment import RunWriter, Split
 
 __all__ = ["Trained", "UnfinishedError", "train"]
 
@@ -200,7 +199,7 @@ def _figures(run: TrainedRun) -> dict[str, float]:
         explainer = run.explainer
     page = run.page()
     return {
-        **figures_of_rules(explainer, Part(page.x, page.y)),
+        **figures_of_rules(explainer, Split(page.x, page.y)),
         "extract_seconds": time.perf_counter() - started,
     }
 
@@ -208,7 +207,7 @@ def _figures(run: TrainedRun) -> dict[str, float]:
 def _write(run: TrainedRun, metrics: dict[str, float], folder: RunFolder) -> None:
     """Write what there is to show."""
     x_train, x_valid = map(run.read, run.data.split[:2])
-    report = Report(folder.path, run.estimator.model_, run.explainer, x_train)
+    report = RunWriter(folder.path, run.estimator.model_, run.explainer, x_train)
     write_shown(report, metrics, run.explainer.describe(x_valid))
     write_page(folder / PAGE, run)
 

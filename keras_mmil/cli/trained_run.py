@@ -19,7 +19,7 @@ from keras_mmil.cli.train_options import TrainSettings
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
-from keras_mmil.zoo.experiments.page import Page
+from keras_mmil.zoo.experiments.experiment import Page
 
 __all__ = ["TrainedRun", "check_has_rules", "trained_run"]
 

@@ -8,9 +8,8 @@ from keras_mmil.bags import input_names
 from keras_mmil.functional.graph import Node, call_arguments, is_functional, ordered_nodes
 from keras_mmil.layers._bags import depth_of
 from keras_mmil.layers.bag_layer import BagLayer
-from keras_mmil.layers.concat_dense import ConcatDense
-from keras_mmil.layers.distinct import Distinct
-from keras_mmil.layers.distinct_rows import DistinctRows
+from keras_mmil.layers.dense import ConcatDense
+from keras_mmil.layers.distinct import Distinct, DistinctRows
 from keras_mmil.layers.encoders import FieldEncoder
 from keras_mmil.layers.instance_wise import InstanceWise
 

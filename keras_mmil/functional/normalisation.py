@@ -6,8 +6,7 @@ import keras
 
 from keras_mmil.functional.graph import all_layers, call_arguments, nodes_under
 from keras_mmil.layers.bag_layer import BagLayer
-from keras_mmil.layers.distinct import Distinct
-from keras_mmil.layers.distinct_rows import DistinctRows
+from keras_mmil.layers.distinct import Distinct, DistinctRows
 
 __all__ = ["check_normalisation"]
 

@@ -1,11 +1,15 @@
 """Bag-layers, and the layers around them."""
 
-from keras_mmil.layers import aggregations
+from keras_mmil.layers import aggregations, segments
 from keras_mmil.layers.bag_layer import BagLayer
-from keras_mmil.layers.concat_dense import ConcatDense
-from keras_mmil.layers.distinct import Distinct, bag_inputs
-from keras_mmil.layers.distinct_bags import DistinctBags
-from keras_mmil.layers.distinct_rows import DistinctRows
+from keras_mmil.layers.dense import ConcatDense, EquivariantBagLayer
+from keras_mmil.layers.distinct import (
+    Distinct,
+    DistinctBags,
+    DistinctRows,
+    Gather,
+    bag_inputs,
+)
 from keras_mmil.layers.encoders import (
     BooleanEncoder,
     CategoryEncoder,
@@ -14,13 +18,13 @@ from keras_mmil.layers.encoders import (
     TextEncoder,
     TimeEncoder,
 )
-from keras_mmil.layers.equivariant_bag_layer import EquivariantBagLayer
-from keras_mmil.layers.gather import Gather
 from keras_mmil.layers.instance_wise import InstanceWise
-from keras_mmil.layers.known_outputs import KnownOutputs
-from keras_mmil.layers.member_dropout import MemberDropout
-from keras_mmil.layers.random_points import RandomPoints
-from keras_mmil.layers.random_pose import RandomPose
+from keras_mmil.layers.regularization import (
+    KnownOutputs,
+    MemberDropout,
+    RandomPoints,
+    RandomPose,
+)
 from keras_mmil.layers.text_bags import TextBags
 
 __all__ = [
@@ -45,4 +49,5 @@ __all__ = [
     "TimeEncoder",
     "aggregations",
     "bag_inputs",
+    "segments",
 ]

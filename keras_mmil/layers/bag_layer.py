@@ -11,7 +11,6 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil._support.types import Config, Shape
 from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import aggregations
-from keras_mmil.layers._activate import activate_and_aggregate
 from keras_mmil.layers._bags import (
     Grouping,
     Wrap,
@@ -21,47 +20,54 @@ from keras_mmil.layers._bags import (
     row_count,
     with_rows,
 )
-from keras_mmil.layers._checks import check_bag_arguments, check_bag_shapes, check_ids
-from keras_mmil.layers._projection import project, project_tuples
-from keras_mmil.layers._renamed import ReadsOldConfigs
+from keras_mmil.layers._checks import ReadsOldConfigs, check_ids
 from keras_mmil.layers._types import Activation, Constraint, Initializer, Nested, Regularizer
-from keras_mmil.layers.aggregations import Identifier
+from keras_mmil.layers.aggregations import Aggregation, Identifier
+from keras_mmil.layers.dense import project, project_tuples
+from keras_mmil.layers.segments import segment_counts
 
 __all__ = ["BagLayer"]
+
+# As max α(x) = α(max x) for these, α is computed once for each bag; and while many instances may
+# have a ReLU of 0, few have the same x, so that the gradient need not be shared.
+_INCREASING = {
+    keras.activations.get(name)
+    for name in (
+        *("elu", "exponential", "hard_sigmoid", "hard_tanh", "leaky_relu", "linear", "log_sigmoid"),
+        *("relu", "relu6", "selu", "sigmoid", "softplus", "softsign", "tanh"),
+    )
+}
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
 class BagLayer(ReadsOldConfigs, RawInputs):
     """Map each bag of instances to one vector: g({φ₁ … φₙ}) = Ξᵢ ρᵢ with ρᵢ = α(w φᵢ + b).
 
-    A network with K bag-layers reads K times nested bags: each bag-layer reduces the innermost.
+    Each bag-layer reduces the innermost bags, so K bag-layers read bags nested K times.
 
     Args:
-        units: size of ρ and of the output; None for no transform, ρᵢ = φᵢ (then activation, bias
-            and kernel arguments are not used).
+        units: size of ρ and of the output; None for ρᵢ = φᵢ, without activation, kernel and bias.
         activation: α.
         aggregation: Ξ: a name ("max", "mean", "sum", "lse", "pnorm", "std", "attention",
             "gated_attention"), an `Aggregation`, or several, as in `("max", "mean")` or
-            `"max|mean"`: then the units are split evenly between them. With `units=None` each
-            aggregates all of φ, side by side.
-        use_bias: whether there is a b.
-        empty: what a bag without instances yields: "learned", a trained vector that starts at
-            zero, or "zeros".
-        vocabulary_size: if given, the inputs are integer ids < vocabulary_size, which stand for
-            one-hot vectors that are never materialised.
-        window_size: if given, an instance is the concatenation of this many rows, such as a trigram
-            of three words: `members` then has a last axis of this size. Each row is multiplied
-            once with the part of w for each position, and the products are added.
+            `"max|mean"`, which share the units evenly; with `units=None`, each aggregates all of φ.
+        use_bias: whether to add b.
+        empty: output for a bag without instances: "learned", a trained vector that starts at zero,
+            or "zeros".
+        vocabulary_size: for inputs that are integer ids < vocabulary_size, which stand for one-hot
+            vectors that are never materialised; None for vectors.
+        window_size: number of rows that are concatenated to an instance, such as the three words
+            of a trigram: the size of the last axis of `members`. Each row is multiplied once with
+            the part of w for each position. None where each row is an instance.
         kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
         kernel_constraint, bias_constraint, activity_regularizer, name, dtype, trainable:
             as in `keras.layers.Dense`.
 
     Call arguments:
-        inputs: the instances, nested in bags; or one row for each distinct instance, where
-            `members` is given.
-        members: optional ragged int ids of rows of `inputs`: ρ is then computed once for each row.
-        weights: optional multiplicities or importance, ≥ 0, one for each instance (of `inputs`, or
-            of `members`). An instance of weight 0 is not in the bag.
+        inputs: the instances, nested in bags; with `members`, one row for each distinct instance.
+        members: optional ragged ids of rows of `inputs`; ρ is then computed once for each row.
+        weights: optional multiplicities or importance of the instances, ≥ 0, nested like them. An
+            instance of weight 0 is not in the bag.
 
     Input shape:
         RaggedTensor or tensor [batch, (n₁), …, (n_K), features] (with `vocabulary_size`: without
@@ -71,11 +77,10 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         [batch, (n₁), …, (n_K-1), units]: ragged for K > 1 where the input is, dense for K = 1.
 
     Raises:
-        ValueError: if an argument or the rank of an input is out of place, ids are no integers, or
-            an input has a Keras mask.
-        InvalidArgumentError: if the weights are not those of these bags (bags of other sizes).
-            On a CPU also for an id that is no row (or word); a GPU takes zeros for it, which is why
-            `keras_mmil.Model` checks ids before it trains.
+        ValueError: if an argument is invalid, an input has the wrong rank or a Keras mask, or ids
+            are not integers.
+        InvalidArgumentError: if the weights are in bags of other sizes; on a CPU also for an id out
+            of range. (A GPU reads zeros for it, so `keras_mmil.Model` checks ids before training.)
 
     Example:
 
@@ -112,7 +117,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         self.window_size = positive_int("window_size", window_size, optional=True)
         self.empty = empty
         self.aggregations = aggregations.get_all(aggregation)
-        check_bag_arguments(self)
+        self._check_arguments()
         for each in self.aggregations:
             if not each.built:
                 each.dtype_policy = self.dtype_policy
@@ -124,7 +129,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         self.bias_regularizer = keras.regularizers.get(bias_regularizer)
         self.kernel_constraint = keras.constraints.get(kernel_constraint)
         self.bias_constraint = keras.constraints.get(bias_constraint)
-        # Not Keras's own attribute, which it would apply to a RaggedTensor, and fail.
+        # Keras would apply its own attribute to a RaggedTensor, and fail.
         self.output_regularizer = keras.regularizers.get(activity_regularizer)
 
     @property
@@ -141,7 +146,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         members_shape: Shape | None = None,
         weights_shape: Shape | None = None,
     ) -> None:
-        check_bag_shapes(self, inputs_shape, members_shape)
+        self._check_shapes(inputs_shape, members_shape)
         features = self.vocabulary_size or inputs_shape[-1]
         if features is None:
             raise ValueError(
@@ -187,17 +192,15 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         elif weights is not None:
             members, row_ids, weights = drop_absent(members, row_ids, weights)
         parts, members = self._preactivate(rows, members)
-        reduced = activate_and_aggregate(
-            parts,
-            activation=keras.activations.linear if self.units is None else self.activation,
-            aggregations=self.aggregations,
-            empty=self.empty_vector if self.empty == "learned" else 0,
-            row_ids=row_ids,
-            num_segments=tf.shape(bags.row_splits)[0] - 1,
-            weights=weights,
-            members=members,
+        outputs = wrap(
+            self._activate_and_aggregate(
+                parts,
+                row_ids=row_ids,
+                num_segments=tf.shape(bags.row_splits)[0] - 1,
+                weights=weights,
+                members=members,
+            )
         )
-        outputs = wrap(reduced)
         if self.output_regularizer is not None:
             self._add_output_loss(outputs)
         return outputs
@@ -205,12 +208,9 @@ class BagLayer(ReadsOldConfigs, RawInputs):
     def represent(
         self, inputs: Nested, members: Nested | None = None, weights: Nested | None = None
     ) -> Nested:
-        """The representations ρ before aggregation.
+        """The representations ρ before aggregation, nested like `inputs`.
 
-        Returns:
-            Shape of `inputs`, with units for features (with `vocabulary_size`: units appended).
-            Where `members` is given: one for each row of `inputs`, or with `window_size` for each
-            instance, [instances, units].
+        With `members`: [rows, units], or with `window_size` [instances, units].
         """
         representations, _ = self._represent(inputs, members, weights)
         if members is not None:
@@ -261,16 +261,55 @@ class BagLayer(ReadsOldConfigs, RawInputs):
             "activity_regularizer": keras.regularizers.serialize(self.output_regularizer),
         }
 
+    def _check_arguments(self) -> None:
+        units, vocabulary_size, window_size = self.units, self.vocabulary_size, self.window_size
+        if units is None and (vocabulary_size, window_size) != (None, None):
+            raise ValueError(
+                "Expected units where ids stand for one-hot vectors, or several rows for one "
+                f"instance. Received: units=None, {vocabulary_size=}, {window_size=}"
+            )
+        if self.empty not in ("learned", "zeros"):
+            raise ValueError(f"Expected 'learned' or 'zeros'. Received: empty={self.empty!r}")
+        if units is not None and units % len(self.aggregations):
+            raise ValueError(
+                f"Expected units that split evenly between {len(self.aggregations)} aggregations. "
+                f"Received: units={units}"
+            )
+
+    def _check_shapes(self, inputs_shape: Shape, members_shape: Shape | None) -> None:
+        rank, window_size = self._item_rank, self.window_size
+
+        def expect(right: bool, expected: str, **received: Shape | None) -> None:
+            if not right:
+                ((name, shape),) = received.items()
+                shown = f"{name}=None" if shape is None else f"{name}.shape={tuple(shape)}"
+                raise ValueError(f"BagLayer '{self.name}' expected {expected}. Received: {shown}")
+
+        if members_shape is None:
+            axes = "[batch, (n), features]" if rank else "ids [batch, (n)]"
+            expect(len(inputs_shape) >= 2 + rank, f"bags, {axes} or deeper", inputs=inputs_shape)
+            needed = f"members, {window_size} rows for each instance"
+            expect(window_size is None, needed, members=None)
+            return
+        axes = "[rows, features]" if rank else "ids [rows]"
+        expect(len(inputs_shape) == 1 + rank, f"distinct rows, {axes}", inputs=inputs_shape)
+        if window_size is None:
+            right, axes = len(members_shape) >= 2, "[batch, (n)]"
+        else:
+            right = len(members_shape) >= 3 and members_shape[-1] == window_size
+            axes = f"[batch, (n), {window_size}]"
+        expect(right, f"bags of row ids, {axes} or deeper", members=members_shape)
+
     def _check(
         self, inputs: Nested | keras.KerasTensor, members: Nested | keras.KerasTensor | None
     ) -> None:
-        check_bag_shapes(self, inputs.shape, None if members is None else members.shape)
+        self._check_shapes(inputs.shape, None if members is None else members.shape)
         check_ids(self, members=members, inputs=inputs if self.vocabulary_size else None)
 
     def _read(
         self, inputs: Nested, members: Nested | None, weights: Nested | None
     ) -> tuple[tf.Tensor, Grouping[tf.Tensor | None], Wrap]:
-        """Rows [rows, features] (or ids [rows]), their `Grouping`, and what wraps the results."""
+        """Rows [rows, features] or ids [rows], their `Grouping`, and how to nest the results."""
         self._check(inputs, members)
         if members is None:
             rows, bags, wrap = group(inputs, self._item_rank, weights)
@@ -301,7 +340,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         n = len(self.aggregations)
         if self.units is None:
             return [rows] * n, members
-        # A product for each, as to cut the result of a single one would mean to copy it.
+        # A product for each, as splitting the result of a single one would copy it.
         kernels = tf.split(tf.cast(self.kernel, self.compute_dtype), n, axis=1)
         biases = [None] * n
         if self.use_bias:
@@ -311,8 +350,27 @@ class BagLayer(ReadsOldConfigs, RawInputs):
             return [project(rows, *pair) for pair in pairs], members
         return [project_tuples(rows, *pair, members) for pair in pairs], None
 
+    def _activate_and_aggregate(
+        self, parts: Sequence[tf.Tensor], row_ids: tf.Tensor, **bags: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Ξ α(x) of each bag for each aggregation Ξ, side by side: [num_segments, output units].
+
+        `parts` holds x of each aggregation, [rows, units].
+        """
+        activation = keras.activations.linear if self.units is None else self.activation
+
+        def reduced(x: tf.Tensor, aggregation: Aggregation) -> tf.Tensor:
+            if aggregation.keeps_order and activation in _INCREASING:
+                return activation(aggregation(x, row_ids=row_ids, **bags))
+            return aggregation(activation(x), row_ids=row_ids, **bags)
+
+        x = tf.concat(list(map(reduced, parts, self.aggregations)), axis=1)
+        is_empty = tf.equal(segment_counts(row_ids, bags["num_segments"]), 0)
+        empty = self.empty_vector if self.empty == "learned" else 0
+        return tf.where(is_empty[:, None], tf.cast(empty, x.dtype), x)
+
     def _add_output_loss(self, outputs: Nested) -> None:
-        """Regularise the output, per top-bag, as Keras does for dense outputs."""
+        """Regularise the output per top-bag, as Keras does for dense outputs."""
         ragged = isinstance(outputs, tf.RaggedTensor)
         loss = self.output_regularizer(outputs.flat_values if ragged else outputs)
         top_bags = outputs.nrows() if ragged else tf.shape(outputs)[0]

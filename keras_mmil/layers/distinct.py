@@ -1,34 +1,36 @@
-"""Each distinct instance and sub-bag of a batch once."""
+"""Each distinct instance, row and bag of a batch once, and the way back."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.types import Shape
+from keras_mmil._support.types import Config, Shape
 from keras_mmil.bags import input_names, level_names
 from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._bags import depth_of, with_innermost
-from keras_mmil.layers._checks import assert_same_splits, check_ids
+from keras_mmil.layers._bags import bag_of_each, depth_of, group, with_innermost, with_rows
+from keras_mmil.layers._checks import assert_same_splits, check_ids, splits_of
+from keras_mmil.layers._types import Nested
+from keras_mmil.layers.segments import gather_rows
 
-__all__ = ["Distinct", "bag_inputs"]
+__all__ = ["Distinct", "DistinctBags", "DistinctRows", "Gather", "bag_inputs"]
 
-# By name, those of `Bags`; what is optional may be None.
+# By name, as in `Bags.inputs`; optional ones may be None.
 Inputs: TypeAlias = Mapping[str, tf.RaggedTensor]
 
 
 def bag_inputs(
     depth: int = 2, dtype: str | tf.DType = "int32", window_size: int | None = None
 ) -> dict[str, keras.KerasTensor]:
-    """Keras inputs for nested bags of ids, plain or compressed: those of `Bags.inputs`.
+    """Keras inputs for nested bags of ids, plain or compressed, as in `Bags.inputs`.
 
     Args:
         depth: K, how many times bags are nested.
-        dtype: that of the ids.
-        window_size: number of ids that make one instance, such as the 3 words of a trigram; None
-            where an instance is one id.
+        dtype: of the ids.
+        window_size: number of ids of an instance, such as the 3 words of a trigram; None where an
+            instance is one id.
 
     Returns:
         A dict of ragged `keras.Input`s: `bags` [batch, (n₁), …, (n_K)], with a last axis for
@@ -36,8 +38,7 @@ def bag_inputs(
         `sub_bag_keys` for every level of sub-bags.
 
     Raises:
-        ValueError: if the depth or the window size is no integer of at least 1, or the dtype is not
-            one of integers.
+        ValueError: if `depth` or `window_size` is not an integer ≥ 1, or `dtype` not of integers.
     """
     names = input_names(positive_int("depth", depth))
     window_size = positive_int("window_size", window_size, optional=True)
@@ -61,14 +62,13 @@ def bag_inputs(
 
 @keras.saving.register_keras_serializable("keras_mmil")
 class Distinct(RawInputs):
-    """Turn nested bags of ids into their distinct rows, and what is needed to go back.
+    """Turn nested bags of ids into distinct rows, and the members of the bags at each level.
 
-    Between this layer and the bag-layers flow dense rows only, one for each distinct id of the
-    batch, so that any Keras layer may work on them. Sub-bags of equal key are merged too.
+    Any Keras layer can follow, as it sees a dense row for each distinct id of the batch. Sub-bags
+    of equal key are merged, too.
 
     Call arguments:
-        inputs: the dict of `bag_inputs`, `Bags.inputs`: `bags`, and optionally the counts and
-            keys of each level.
+        inputs: dict as in `Bags.inputs`: `bags`, and optionally the counts and keys of each level.
 
     Input shape:
         `bags` RaggedTensor of ids [batch, (n₁), …, (n_K)], or [batch, (n₁), …, (n_K), window_size];
@@ -76,16 +76,14 @@ class Distinct(RawInputs):
         [batch, (n₁), …, (n_K-1)]; and so on upwards.
 
     Output shape:
-        A list: the distinct ids [rows]; then, from the instances upwards, for each level a tuple
+        A list: the distinct ids [rows]; then for each level, from the instances upwards, a tuple
         (members, weights) of RaggedTensors [bags, (n)]: the rows (or, above, the sub-bags) in
-        each bag, and their multiplicities. The last level's bags are the batch. Where no counts
-        are given, there are no weights: None. With `window_size` the first members are
-        [bags, (n), window_size].
+        each bag, and their multiplicities, None without counts. The bags of the last level are the
+        batch. With `window_size` the first members are [bags, (n), window_size].
 
     Raises:
-        ValueError: if the ids or keys are no integers, or counts or keys are nested otherwise than
-            the bags.
-        InvalidArgumentError: if counts or keys are of bags of other sizes.
+        ValueError: if ids or keys are not integers, or counts or keys are not nested like the bags.
+        InvalidArgumentError: if counts or keys are in bags of other sizes.
 
     Example:
 
@@ -125,7 +123,7 @@ class Distinct(RawInputs):
         return [rows, *levels]
 
     def _check(self, inputs: Inputs) -> None:
-        """Counts and keys, where given, are in bags of the same sizes as the ids."""
+        """Raise for counts or keys in bags of other sizes than the ids."""
         bags = inputs["bags"]
         check_ids(self, **{name: x for name, x in inputs.items() if "counts" not in name})
         splits = bags.nested_row_splits
@@ -155,7 +153,7 @@ class Distinct(RawInputs):
 
 
 def _merge(keys: tf.RaggedTensor | None, num_bags: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Index of each sub-bag among the distinct ones, and the first sub-bag of each (or None)."""
+    """The distinct sub-bag of each sub-bag, and the first one of each (None without keys)."""
     if keys is None:
         return tf.range(tf.cast(num_bags, tf.int32)), None
     distinct, ids = tf.unique(keys.flat_values)
@@ -168,3 +166,339 @@ def _innermost(ragged: tf.RaggedTensor) -> tf.RaggedTensor:
     while ragged.ragged_rank > 1:
         ragged = ragged.values
     return ragged
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class DistinctRows(RawInputs):
+    """Turn columns of values, such as the fields of records, into their distinct rows.
+
+    The next layers compute each distinct row of the batch once; `Gather` brings the results back.
+    Rows of equal hash are compared value by value, so that only equal ones are merged: NaN equals
+    NaN, and 0.0 equals -0.0.
+
+    Args:
+        compress: whether to merge equal rows.
+
+    Call arguments:
+        columns: list of tensors in the same bags.
+
+    Input shape:
+        Each [batch], or ragged [batch, (n₁), …, (n_K)]; floats, integers or strings.
+
+    Output shape:
+        A list: the values of each column in the distinct rows, [rows]; then the row at each
+        position, int32, in the shape of a column.
+
+    Raises:
+        ValueError: if there are no columns, or they are nested differently.
+        InvalidArgumentError: if columns are in bags of different sizes.
+
+    Example:
+
+    >>> prices = tf.ragged.constant([[9.5, 3.0, 9.5], []])
+    >>> kinds = tf.ragged.constant([["toy", "toy", "toy"], []])
+    >>> price, kind, ids = keras_mmil.layers.DistinctRows()([prices, kinds])
+    >>> price.numpy(), ids
+    (array([9.5, 3. ], dtype=float32), <tf.RaggedTensor [[0, 1, 0], []]>)
+    """
+
+    def __init__(self, compress: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.compress = bool(compress)
+
+    def build(self, columns_shape: Sequence[Shape] | None = None) -> None:
+        """Nothing to create."""
+
+    def call(self, columns: Sequence[Nested]) -> list[Nested]:
+        self._check(columns)
+        flat = [tf.reshape(getattr(x, "flat_values", x), [-1]) for x in columns]
+        *values, ids = _distinct_rows(flat) if self.compress else _all_rows(flat)
+        return [*values, with_rows(columns[0], ids, 0)]
+
+    def compute_output_spec(self, columns: Sequence[keras.KerasTensor]) -> list[keras.KerasTensor]:
+        self._check_shapes(columns)
+        shape, is_ragged = columns[0].shape, columns[0].ragged
+        values = [keras.KerasTensor((None,), dtype=x.dtype) for x in columns]
+        return [*values, keras.KerasTensor(shape, dtype="int32", ragged=is_ragged)]
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "compress": self.compress}
+
+    def _check(self, columns: Sequence[Nested]) -> None:
+        self._check_shapes(columns)
+        first, *others = map(splits_of, columns)
+        assert_same_splits(
+            {f"column {i}": (first, splits) for i, splits in enumerate(others, start=1)},
+            f"DistinctRows '{self.name}' expected columns in bags of the same sizes",
+        )
+
+    def _check_shapes(self, columns: Sequence[Nested | keras.KerasTensor]) -> None:
+        if not isinstance(columns, (list, tuple)) or not columns:
+            raise ValueError(
+                f"DistinctRows '{self.name}' expected a list of columns. Received: {columns!r}"
+            )
+        if len({len(x.shape) for x in columns}) > 1:
+            shapes = [tuple(x.shape) for x in columns]
+            raise ValueError(
+                f"DistinctRows '{self.name}' expected columns that are nested alike. "
+                f"Received: {shapes=}"
+            )
+
+
+def _all_rows(columns: list[tf.Tensor]) -> list[tf.Tensor]:
+    """The columns as they are, and the row at each position."""
+    return [*columns, tf.range(tf.size(columns[0]))]
+
+
+def _distinct_rows(columns: list[tf.Tensor]) -> list[tf.Tensor]:
+    """The columns in the distinct rows, and the distinct row at each position."""
+    stacked = _stack_by_dtype(columns)
+
+    def are_right(firsts: tf.Tensor) -> tf.Tensor:
+        equal = [tf.reduce_all(_are_equal(x, tf.gather(x, firsts, axis=1))) for x in stacked]
+        return tf.reduce_all(equal)
+
+    first, ids, _ = _keep_distinct(_hash_rows(columns), are_right)
+    return [*(tf.gather(x, first) for x in columns), ids]
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class DistinctBags(RawInputs):
+    """Turn bags of row ids into distinct bags for a `BagLayer`, and the way back.
+
+    Repeated members of a bag become one with a weight, and equal bags (in any order of their
+    members) become one. Bags of equal hash are compared, so that only equal ones are merged.
+    `Gather` brings the results of a bag-layer back.
+
+    Args:
+        compress: whether to merge equal members and bags.
+        field: path of the bags in nested records, such as "orders.items", for explanations.
+
+    Call arguments:
+        ids: bags of row ids.
+        compress: overrides the argument of the constructor, unless None.
+
+    Input shape:
+        Integers [batch, (n₁), …, (n_K)], K ≥ 1, ragged or dense.
+
+    Output shape:
+        A list: members, ragged int32 [bags, (m)]; their weights, ragged float32 [bags, (m)]; and
+        the distinct bag at each position, int32 [batch, (n₁), …, (n_K-1)].
+
+    Raises:
+        ValueError: if the ids are not integers, or not in bags.
+
+    Example:
+
+    >>> ids = tf.ragged.constant([[4, 4, 7], [], [7, 4, 4]])
+    >>> members, weights, bags = keras_mmil.layers.DistinctBags()(ids)
+    >>> members, weights, bags.numpy()
+    (<tf.RaggedTensor [[4, 7], []]>, <tf.RaggedTensor [[2.0, 1.0], []]>, array([0, 1, 0], ...))
+    """
+
+    def __init__(self, compress: bool = True, field: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.compress = bool(compress)
+        self.field = field
+
+    def build(self, ids_shape: Shape | None = None) -> None:
+        """Nothing to create."""
+
+    def call(self, ids: Nested, compress: bool | None = None) -> list[Nested]:
+        self._check(ids)
+        rows, bags, wrap = group(ids, 0)
+        read = _distinct_bags if (self.compress if compress is None else compress) else _all_bags
+        members, weights, row_splits, bags = read(tf.cast(rows, tf.int64), bags.row_splits)
+        members = tf.RaggedTensor.from_row_splits(
+            tf.cast(members, tf.int32), row_splits, validate=False
+        )
+        return [members, members.with_values(tf.cast(weights, tf.float32)), wrap(bags)]
+
+    def compute_output_spec(
+        self, ids: keras.KerasTensor, compress: bool | None = None
+    ) -> list[keras.KerasTensor]:
+        self._check(ids)
+        outer = ids.shape[:-1]
+        return [
+            keras.KerasTensor((None, None), dtype="int32", ragged=True),
+            keras.KerasTensor((None, None), dtype="float32", ragged=True),
+            keras.KerasTensor(outer, dtype="int32", ragged=ids.ragged and len(outer) > 1),
+        ]
+
+    def get_config(self) -> Config:
+        return {**super().get_config(), "compress": self.compress, "field": self.field}
+
+    def _check(self, ids: Nested | keras.KerasTensor) -> None:
+        check_ids(self, ids=ids)
+        if len(ids.shape) < 2:
+            raise ValueError(
+                f"DistinctBags '{self.name}' expected bags of ids, [batch, (n)] or deeper. "
+                f"Received: ids.shape={tuple(ids.shape)}"
+            )
+
+
+def _all_bags(rows: tf.Tensor, row_splits: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """All bags as they are: members, weights, row splits, and the bag at each position."""
+    return rows, tf.ones_like(rows), row_splits, tf.range(tf.size(row_splits) - 1)
+
+
+def _distinct_bags(rows: tf.Tensor, row_splits: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """Same as `_all_bags`, of the distinct bags with distinct members."""
+    n_bags = tf.size(row_splits) - 1
+    bag_of = tf.cast(bag_of_each(row_splits), tf.int64)
+    n_rows = tf.reduce_max(tf.concat([rows, [0]], axis=0)) + 1
+    # A pair of a bag and a row in it is one integer. Pairs stay in the order of the bags.
+    pairs, ids = tf.unique(bag_of * n_rows + rows)
+    counts = tf.math.unsorted_segment_sum(tf.ones_like(rows), ids, tf.size(pairs))
+    bag_of, members = pairs // n_rows, pairs % n_rows
+    sizes = tf.math.unsorted_segment_sum(tf.ones_like(bag_of), bag_of, n_bags)
+
+    def are_right(firsts: tf.Tensor) -> tf.Tensor:
+        # Bags are equal if they have as many different members, and each equally often.
+        in_copy = tf.gather(tf.not_equal(firsts, tf.range(n_bags)), bag_of)
+        wanted = tf.cast(tf.gather(firsts, bag_of), tf.int64) * n_rows + members
+        _, positions = tf.unique(tf.concat([pairs, wanted[in_copy]], axis=0))
+        positions = positions[tf.size(pairs) :]
+        is_there = positions < tf.size(pairs)
+        counts_there = tf.gather(counts, tf.where(is_there, positions, 0))
+        equal = tf.reduce_all(is_there & tf.equal(counts_there, counts[in_copy]))
+        return equal & tf.reduce_all(tf.equal(sizes, tf.gather(sizes, firsts)))
+
+    hashes = _hash_bags(members, counts, bag_of, n_bags)
+    first, bags, is_kept = _keep_distinct(hashes, are_right)
+    is_kept = tf.gather(is_kept, bag_of)
+    return members[is_kept], counts[is_kept], _splits(tf.gather(sizes, first)), bags
+
+
+def _splits(sizes: tf.Tensor) -> tf.Tensor:
+    return tf.concat([tf.zeros([1], sizes.dtype), tf.cumsum(sizes)], axis=0)
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class Gather(RawInputs):
+    """Rows by their ids: the way back from `DistinctRows` and `DistinctBags`.
+
+    Call arguments:
+        inputs: a pair of rows and ids.
+
+    Input shape:
+        Rows [rows, features], and ints [n] below the number of rows.
+
+    Output shape:
+        [n, features].
+
+    Raises:
+        ValueError: if the inputs are not such a pair, or the ids not integers.
+
+    Example:
+
+    >>> rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    >>> keras_mmil.layers.Gather()([rows, tf.constant([1, 0, 1])]).numpy()
+    array([[3., 4.],
+           [1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+
+    def build(self, inputs_shape: Sequence[Shape] | None = None) -> None:
+        """Nothing to create."""
+
+    def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+        rows, ids = self._checked(inputs)
+        return gather_rows(rows, ids)
+
+    def compute_output_spec(self, inputs: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
+        rows, ids = self._checked(inputs)
+        return keras.KerasTensor((ids.shape[0], *rows.shape[1:]), dtype=rows.dtype)
+
+    def _checked(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        shapes = [tuple(x.shape) for x in inputs] if isinstance(inputs, (list, tuple)) else inputs
+        if not isinstance(shapes, list) or list(map(len, shapes)) != [2, 1]:
+            raise ValueError(
+                f"Gather '{self.name}' expected a pair of rows [rows, features] and ids [n]. "
+                f"Received: {shapes}"
+            )
+        check_ids(self, ids=inputs[1])
+        return inputs
+
+
+def _mix(x: tf.Tensor) -> tf.Tensor:
+    """Integers spread over all 64 bits, one to one; the last step of MurmurHash3."""
+    for factor in (-0xAE502812AA7333, -0x3B314601E57A13AD):  # 0xff51…, 0xc4ce… as signed
+        x = _folded(x) * tf.constant(factor, tf.int64)
+    return _folded(x)
+
+
+def _hash_rows(columns: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Hashes int64 [n] of rows, given as columns [n] of any dtypes."""
+    bits = tf.concat(
+        [_bits(stacked) for stacked in _stack_by_dtype(columns)], axis=0
+    )  # (columns, n)
+    salts = _mix(tf.range(1, len(columns) + 1, dtype=tf.int64))
+    return tf.reduce_sum(_mix(bits + salts[:, None]), axis=0)
+
+
+def _stack_by_dtype(columns: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Columns [n] of the same dtype as one tensor [columns, n]."""
+    dtypes = dict.fromkeys(column.dtype for column in columns)
+    return [tf.stack([x for x in columns if x.dtype == dtype]) for dtype in dtypes]
+
+
+def _hash_bags(
+    members: tf.Tensor, counts: tf.Tensor, bags: tf.Tensor, n_bags: tf.Tensor
+) -> tf.Tensor:
+    """Hashes int64 [n_bags] of bags of distinct int64 `members` with `counts`, in any order."""
+    return tf.math.unsorted_segment_sum(_mix(_mix(members) + counts), bags, n_bags)
+
+
+def _are_equal(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """Whether each value equals the other, bool; NaN equals NaN, and 0.0 equals -0.0."""
+    equal = tf.equal(a, b)
+    if a.dtype.is_floating:
+        equal |= tf.math.is_nan(a) & tf.math.is_nan(b)
+    return equal
+
+
+def _keep_distinct(
+    hashes: tf.Tensor, are_right: Callable[[tf.Tensor], tf.Tensor]
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Deduplicate n things by their `hashes`; keep all of them if hashes collide.
+
+    `are_right` is told for each thing the index of the first one of equal hash, int32 [n], and
+    returns whether all things are equal to these.
+
+    Returns:
+        The index of each distinct thing, int32 [distinct]; the distinct thing of each, int32 [n];
+        and whether each is the first of its kind, bool [n].
+    """
+    distinct, ids = tf.unique(hashes)
+    n_distinct, n = tf.size(distinct), tf.size(ids)
+    order = tf.range(n)
+    first = tf.math.unsorted_segment_min(order, ids, n_distinct)
+    firsts = tf.gather(first, ids)
+    right = are_right(firsts)
+    # A slice in place of a conditional, which takes long to trace.
+    start, size = tf.where(right, 0, n_distinct), tf.where(right, n_distinct, n)
+    first = tf.slice(tf.concat([first, order], axis=0), [start], [size])
+    return first, tf.where(right, ids, order), tf.equal(firsts, order) | ~right
+
+
+def _folded(x: tf.Tensor) -> tf.Tensor:
+    """x ^ (x >>> 33)."""
+    upper = tf.bitwise.right_shift(x, tf.constant(33, tf.int64))
+    return tf.bitwise.bitwise_xor(
+        x, tf.bitwise.bitwise_and(upper, tf.constant(2**31 - 1, tf.int64))
+    )
+
+
+def _bits(column: tf.Tensor) -> tf.Tensor:
+    """An int64 for each value, equal for equal values."""
+    if column.dtype == tf.string:
+        return tf.strings.to_hash_bucket_fast(column, 2**63 - 1)
+    if column.dtype.is_floating:
+        zero, nan = tf.zeros_like(column), tf.constant(float("nan"), column.dtype)
+        column = tf.where(tf.equal(column, 0), zero, column)
+        column = tf.where(tf.math.is_nan(column), nan, column)
+        if column.dtype.size < 4:
+            column = tf.cast(column, tf.float32)
+        column = tf.bitcast(column, tf.int32 if column.dtype.size == 4 else tf.int64)
+    return tf.cast(column, tf.int64)

@@ -16,11 +16,10 @@ __all__ = ["InstanceWise"]
 class InstanceWise(RawInputs, keras.layers.Wrapper):
     """Apply a Keras layer or model to every instance, and keep the structure of the bags.
 
-    The layer sees all instances of the batch as one dense batch (so its BatchNormalization
-    averages over instances). A batch without any instance is passed as one instance of zeros,
-    whose result is dropped: normalisation over nothing would otherwise poison its statistics
-    with NaN. Where nobody says that this is training, it is not: also for Keras's layers for
-    augmentation, which are at work by default.
+    The layer sees all instances of the batch as one dense batch, so BatchNormalization averages
+    over instances. In place of a batch without instances it sees one of zeros, whose result is
+    dropped, so that moving averages do not become NaN. `training` is False by default, also for
+    Keras's augmentation layers, which are active by default.
 
     Args:
         layer: the layer or model, for inputs [instances, ...].
@@ -29,12 +28,11 @@ class InstanceWise(RawInputs, keras.layers.Wrapper):
         RaggedTensor [batch, (n₁), …, (n_K), ...]: the axes of unknown size are the bags.
 
     Output shape:
-        RaggedTensor [batch, (n₁), …, (n_K), ...], with the layer's output for each instance.
+        RaggedTensor [batch, (n₁), …, (n_K), ...] of the layer's outputs.
 
     Raises:
-        ValueError: if the input is dense: there the layer itself, or
-            `keras.layers.TimeDistributed`, does the same. Or if the layer's output has a Keras
-            mask, which nothing behind it would see.
+        ValueError: if the input is dense (use the layer itself, or `keras.layers.TimeDistributed`),
+            or the layer's output has a Keras mask, which later layers would not see.
 
     Example:
 
@@ -61,14 +59,14 @@ class InstanceWise(RawInputs, keras.layers.Wrapper):
         one_row = tf.concat([[1], tf.shape(flat)[1:]], axis=0)
         instances = tf.cond(is_empty, lambda: tf.zeros(one_row, flat.dtype), lambda: flat)
         instances = tf.ensure_shape(instances, [None, *flat.shape[1:]])
-        # Keras's layers for augmentation are at work where nobody says whether this is training.
+        # Keras's augmentation layers are active unless `training` is False.
         outputs = self.layer(instances, training=bool(training))
         check_no_mask(self, outputs, "outputs of its layer")
         outputs = tf.cond(is_empty, lambda: outputs[:0], lambda: outputs)
         return inputs.with_flat_values(outputs)
 
     def _check_instances(self, shape: Shape, rank: int) -> None:
-        """Raise where instances are numbers, and the layer is for vectors."""
+        """Raise for instances that are numbers where the layer needs vectors."""
         spec = getattr(self.layer, "input_spec", None)
         if rank == 0 and (getattr(spec, "min_ndim", None) or 0) > 1:
             raise ValueError(

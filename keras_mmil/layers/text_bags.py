@@ -10,7 +10,7 @@ from keras_mmil import text
 from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.types import Config, Shape
 from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._renamed import ReadsOldConfigs
+from keras_mmil.layers._checks import ReadsOldConfigs
 
 __all__ = ["TextBags"]
 
@@ -19,17 +19,16 @@ __all__ = ["TextBags"]
 class TextBags(ReadsOldConfigs, RawInputs):
     """Turn texts into bags of sentences of windows, such as trigrams, of the ids of their tokens.
 
-    What `builders.corpus.Corpus.trigrams` does for a corpus, within a model: so that it takes
-    strings. See `keras_mmil.text` for how texts are split.
+    Same as `builders.corpus.Corpus.trigrams`, but in a model, which thus takes strings. See
+    `keras_mmil.text` for how texts are split.
 
     Args:
-        vocabulary: the token of each id, a sequence of str: first what stands for the padding, then
-            for unknown tokens, then at least one token.
+        vocabulary: sequence of str, the token of each id: the padding, the unknown token, and at
+            least one more.
         depth: 2 for bags of sentences, 1 for bags of windows.
         window_size: number of tokens in a window, odd.
-        at_most: of a longer sentence only the first and the last `at_most // 2` windows are kept;
-            None for all.
-        splitter: what finds the ends of sentences, "tensorflow-text" or "core".
+        at_most: longer sentences keep their first and last `at_most // 2` windows; None for all.
+        splitter: how sentences are split, "tensorflow-text" or "core".
 
     Input shape:
         Strings [batch].
@@ -40,7 +39,7 @@ class TextBags(ReadsOldConfigs, RawInputs):
 
     Raises:
         ValueError: if an argument is out of range.
-        ImportError: if tensorflow-text is needed and not installed.
+        ImportError: if tensorflow-text is needed but not installed.
 
     Example:
 

@@ -164,7 +164,7 @@ def test_some_nodes_of_walks(monkeypatch):
         assert few == all_[:5]
         assert some == pytest.approx([share / sum(whole[:5]) for share in whole[:5]])
     chosen = [33, 0, 0, 5]
-    monkeypatch.setattr("keras_mmil.builders._walks._ENTRIES", 40)  # one node at a time
+    monkeypatch.setattr("keras_mmil.builders.graphs._ENTRIES", 40)  # one node at a time
     found = graphs.walk_neighbourhoods(KARATE, chosen, max_members=5)
     assert found[0].to_list() == [bags[i].numpy().tolist() for i in chosen]
     assert found[1].to_list() == [weights[i].numpy().tolist() for i in chosen]
@@ -172,20 +172,6 @@ def test_some_nodes_of_walks(monkeypatch):
         assert [part.to_list() for part in graphs.walk_neighbourhoods(graph, nodes)] == [[], []]
     isolated = graphs.walk_neighbourhoods(networkx.empty_graph(2))
     assert [part.to_list() for part in isolated] == [[[0], [1]], [[1.0], [1.0]]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ({"restart": 1.5}, "restart=1.5"),
-        ({"steps": 0}, "steps=0"),
-        ({"max_members": 0}, "max_members=0"),
-        ({"nodes": [3]}, "nodes from 3 to 3"),
-    ],
-)
-def test_walks_that_are_none(arguments, match):
-    with pytest.raises(ValueError, match=match):
-        graphs.walk_neighbourhoods(PATH, **arguments)
 
 
 def test_some_nodes_in_any_order():
@@ -265,11 +251,17 @@ def test_edge_values():
         ({"nodes": [3]}, ValueError, "from 0 to 2. Received: nodes from 3 to 3"),
         ({"nodes": [-1]}, ValueError, "nodes from -1 to -1"),
         ({"nodes": [0.5]}, TypeError, "nodes of float64"),
+        ({"restart": 1.5}, ValueError, "restart=1.5"),
+        ({"restart": 0.5, "nodes": [3]}, ValueError, "nodes from 3 to 3"),
+        ({"steps": 0}, ValueError, "steps=0"),
+        ({"max_members": 0}, ValueError, "max_members=0"),
     ],
 )
-def test_neighbourhoods_out_of_range(arguments, error, match):
+def test_arguments_out_of_range(arguments, error, match):
+    walks = {"restart", "steps", "max_members"} & arguments.keys()
+    make = graphs.walk_neighbourhoods if walks else graphs.neighbourhoods
     with pytest.raises(error, match=match):
-        graphs.neighbourhoods(PATH, **arguments)
+        make(PATH, **arguments)
 
 
 # Pairs and graphs -------------------------------------------------------------------------------

@@ -39,7 +39,14 @@ class Folder:
 
 
 @pytest.fixture
-def data_folder(tmp_path, monkeypatch):
-    """The `Folder` that the loaders read."""
+def folder(tmp_path, monkeypatch):
+    """The folder that the loaders read; their cache is in its folder `keras`."""
     monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
-    return Folder(tmp_path)
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
+    return tmp_path
+
+
+@pytest.fixture
+def data_folder(folder):
+    """The same as a `Folder`."""
+    return Folder(folder)

@@ -145,20 +145,19 @@ def write_mnist(path, **changes):
         ),
         ({"y_test": np.zeros(10_000)}, "`y_test`.*dtype=float64"),
         ({"y_test": np.full(10_000, -1)}, "`y_test`.*min=-1"),
+        ({"y_test": np.full(10_000, "a")}, r"mnist\.npz\. Received: dtype=<U1$"),
     ],
 )
-def test_files_that_are_not_mnist(tmp_path, monkeypatch, changes, match):
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
-    write_mnist(tmp_path, **changes)
+def test_files_that_are_not_mnist(folder, changes, match):
+    write_mnist(folder, **changes)
     with pytest.raises(ValueError, match=match):
         mnist.load_mmil(2, 2, 2)
 
 
-def test_corrupt_or_missing_mnist(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+def test_corrupt_or_missing_mnist(folder):
     with pytest.raises(FileNotFoundError, match=r"mnist\.npz.*It is https://.*KERAS_MMIL_DATA="):
         mnist.load_mmil(2, 2, 2)
-    (tmp_path / "mnist.npz").write_bytes(b"not a zip file")
+    (folder / "mnist.npz").write_bytes(b"not a zip file")
     with pytest.raises(
         ValueError, match=r"delete the file and get it again. Received: .*mnist\.npz"
     ):
@@ -184,12 +183,3 @@ def test_mnist(data_dir):
         np.testing.assert_array_equal(found, z.flat_values)
         assert y.tolist() == [int(any(map(is_positive, bag))) for bag in z.to_list()]
     assert not as_rows(sets[0][0].flat_values) & as_rows(sets[1][0].flat_values)
-
-
-def test_images_that_are_texts(tmp_path, monkeypatch):
-    shapes = {"x_train": (3, 28, 28), "y_train": (3,), "x_test": (1, 28, 28), "y_test": (1,)}
-    monkeypatch.setattr(mnist, "_SHAPES", shapes)
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
-    np.savez(tmp_path / "mnist.npz", **{name: np.full(n, "a") for name, n in shapes.items()})
-    with pytest.raises(ValueError, match=r"mnist\.npz\. Received: dtype=<U1$"):
-        mnist.load_mmil(2, 2, 2)

@@ -11,12 +11,11 @@ RNG = np.random.default_rng(0)
 FLORA = synthetic.load_flora(n_regions=(6, 7), n_species=12, seed=1)
 
 
-def test_similar_regions_are_cached(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+def test_similar_regions_are_cached(folder, monkeypatch):
     found = plants.similar_regions(FLORA, 5).to_list()
     assert found == FLORA.similar_regions(5).to_list()
     assert plants.similar_regions(FLORA, 5, include_self=True).to_list() != found
-    assert len(list((tmp_path / "datasets").iterdir())) == 2
+    assert len(list((folder / "keras" / "datasets").iterdir())) == 2
     monkeypatch.setattr(Flora, "similar_regions", None)  # what is cached needs no more
     assert plants.similar_regions(FLORA, 5).to_list() == found
 
@@ -35,9 +34,8 @@ def write(folder, **changed):
     return presence
 
 
-def test_load(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
-    presence = write(tmp_path)
+def test_load(folder):
+    presence = write(folder)
     found = plants.load(11)
     order = [int(name[1:]) for name in found.species]
     rows = [int(name[1:]) for name in found.regions]
@@ -57,15 +55,13 @@ def test_load(tmp_path, monkeypatch):
         ({"coords": np.array(["a"])}, "afliber_species.*coords of <U1"),
     ],
 )
-def test_damaged(tmp_path, monkeypatch, changed, match):
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
-    write(tmp_path, **changed)
+def test_damaged(folder, changed, match):
+    write(folder, **changed)
     with pytest.raises(ValueError, match=match):
         plants.load(11)
 
 
-def test_no_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
+def test_no_file(folder):
     with pytest.raises(FileNotFoundError, match="afliber_species"):
         plants.load()
 
@@ -73,10 +69,9 @@ def test_no_file(tmp_path, monkeypatch):
 # Damaged files and caches -----------------------------------------------------------------------
 
 
-def test_damaged_files(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
-    write(tmp_path)
-    path = tmp_path / "plants" / "afliber_species.npz"
+def test_damaged_files(folder):
+    write(folder)
+    path = folder / "plants" / "afliber_species.npz"
     damage.check_files([path], lambda: damage.plain(plants.load(11)), is_checked=True)
 
 
@@ -88,10 +83,9 @@ def load_regions():
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(folder):
     """The folder of the cache, which does not exist yet."""
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
-    return tmp_path / "keras"
+    return folder / "keras"
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import damage
 import numpy as np
 import pytest
 
-import keras_mmil
 from keras_mmil.datasets import social
 
 # A triangle with a tail, one edge, and a node alone; lines repeat, and there is a loop.
@@ -29,13 +28,6 @@ def write(folder, name="COLLAB", method=zipfile.ZIP_LZMA, **changed):
     return path
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_MMIL_DATA", str(tmp_path))
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
-    return tmp_path
-
-
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
 def test_load(folder, method):
     write(folder, method=method)
@@ -46,16 +38,6 @@ def test_load(folder, method):
         assert found.bags().to_list() == BAGS
         assert found.bags().dtype == "int32"
         assert len(found) == 3
-
-
-def test_bags_can_be_compressed(folder):
-    write(folder)
-    x = social.load("COLLAB").bags()
-    packed = keras_mmil.Bags.from_ragged(x)
-    multisets = [[sorted(bag) for bag in graph] for graph in packed.to_ragged().to_list()]
-    assert [sorted(graph) for graph in multisets] == [
-        sorted(sorted(bag) for bag in graph) for graph in BAGS
-    ]
 
 
 def test_another_archive_is_not_taken_from_the_cache(folder):

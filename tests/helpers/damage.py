@@ -14,7 +14,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from keras_mmil.datasets._io import cache
+from keras_mmil.datasets._io import files
 
 N_DAMAGES = 40
 MOST = 2**28  # bytes that may be allocated for files of a few kilobytes
@@ -129,7 +129,7 @@ def check_impossible_cache(home, load, match="is damaged", **changed):
     expected = load()
     (path,) = cached_files(home)
     with np.load(path) as arrays:
-        cache.write_arrays(path, dict(arrays) | changed)
+        files.write_arrays(path, dict(arrays) | changed)
     with pytest.warns(UserWarning, match=match):
         assert load() == expected
 

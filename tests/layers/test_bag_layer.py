@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_mmil
 from keras_mmil import ragged
 from keras_mmil.layers import BagLayer, aggregations
 from keras_mmil.testing import assert_close, run_layer_test
@@ -415,7 +414,3 @@ def test_numpy_arrays_are_taken():
     assert_close(layer(values), layer(tf.constant(values)))
     ids = BagLayer(5, vocabulary_size=4)
     assert ids(np.array([[0, 1], [3, 3]])).shape == (2, 5)
-
-
-def test_is_public():
-    assert keras_mmil.layers.BagLayer is BagLayer

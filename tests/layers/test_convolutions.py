@@ -40,18 +40,6 @@ def random(*shape):
     return np.random.default_rng(0).standard_normal(shape).astype("float32")
 
 
-def test_convolution_and_max_pooling_of_a_signal_are_a_bag_layer():
-    signal, kernel, bias = random(3, 13, 2), random(4, 2, 5), random(5)
-    convolution = keras.layers.Conv1D(5, 4, activation="relu")
-    convolution.build(signal.shape)
-    convolution.set_weights([kernel, bias])
-    expected = keras.layers.MaxPooling1D(2)(convolution(signal))  # (batch, windows, filters)
-
-    layer = bag_layer_with(kernel.reshape(-1, 5), bias)
-    bags = as_bags(patches_1d(signal, width=4, pool=2))
-    assert_close(layer(bags).to_tensor(), expected)
-
-
 def test_convolution_and_max_pooling_of_an_image_are_a_bag_layer():
     images, kernel, bias = random(2, 10, 12, 3), random(3, 3, 3, 6), random(6)
     convolution = keras.layers.Conv2D(6, 3, activation="relu")

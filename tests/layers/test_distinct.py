@@ -1,14 +1,28 @@
-"""The compressed path: each distinct row and sub-bag once, with the same results."""
+"""Each distinct row and bag once, with the same results; and against loops."""
+
+import math
+from collections import Counter
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
 from pairs import pairs
 
 import keras_mmil
 from keras_mmil import Bags, ragged
-from keras_mmil.layers import BagLayer, Distinct, aggregations, bag_inputs
+from keras_mmil.layers import (
+    BagLayer,
+    Distinct,
+    DistinctBags,
+    DistinctRows,
+    Gather,
+    aggregations,
+    bag_inputs,
+    distinct,
+)
 from keras_mmil.testing import run_layer_test
 
 AGGREGATIONS = [*aggregations.NAMES, "max|mean"]
@@ -272,3 +286,248 @@ def test_inputs_are_checked():
         bag_inputs(0)
     with pytest.raises(ValueError, match="'sub_bags'"):
         build(1)({"sub_bags": plain_bags(1)})
+
+
+NAN = math.nan
+# Without subnormal numbers, which TensorFlow takes for 0.
+VALUES = {
+    "float32": [0.0, -0.0, 1.0, NAN, -NAN, 1.2e-38, math.inf, 2.5],
+    "float64": [0.0, -0.0, NAN, 1.7e9, 1.7e9 + 1e-6],
+    "int64": [0, 1, -1, 2**62, -(2**63)],
+    "int32": [0, 1, 7],
+    "string": ["", "\0", "a", "b", "a\0", "é", "long " * 20],
+}
+
+
+def key(value):
+    return "nan" if value != value else value
+
+
+def rows_by_loop(columns):
+    """The distinct rows in the order in which they come, and the row at each place."""
+    rows, ids = {}, []
+    for row in zip(*columns, strict=True):
+        ids.append(rows.setdefault(tuple(map(key, row)), len(rows)))
+    return list(rows), ids
+
+
+def assert_rows(columns, dtypes, layer=None):
+    tensors = [tf.constant(x, dtype) for x, dtype in zip(columns, dtypes, strict=True)]
+    *values, ids = (layer or DistinctRows())(tensors)
+    expected, expected_ids = rows_by_loop([x.numpy().tolist() for x in tensors])
+    assert ids.numpy().tolist() == expected_ids
+    found = zip(*(x.numpy().tolist() for x in values), strict=True)
+    assert [tuple(map(key, row)) for row in found] == expected
+
+
+@st.composite
+def draw_columns(draw):
+    n = draw(st.integers(0, 12))
+    dtypes = draw(st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=4))
+    columns = [
+        draw(st.lists(st.sampled_from(VALUES[dtype]), min_size=n, max_size=n)) for dtype in dtypes
+    ]
+    return columns, dtypes
+
+
+@pytest.mark.slow
+@given(draw_columns())
+def test_rows_are_those_of_a_loop(drawn):
+    assert_rows(*drawn)
+
+
+def poor(x):
+    return x % 2
+
+
+@pytest.mark.parametrize("mix", [poor, tf.zeros_like])
+def test_rows_of_equal_hashes_are_told_apart(mix, monkeypatch):
+    monkeypatch.setattr(distinct, "_mix", mix)
+    columns = [tf.constant([1, 3, 1, 2]), tf.constant(["a", "a", "a", "a"])]
+    *values, ids = DistinctRows()(columns)
+    assert ids.numpy().tolist() == [0, 1, 2, 3]
+    assert [x.numpy().tolist() for x in values] == [[1, 3, 1, 2], [b"a"] * 4]
+    *values, ids = tf.function(DistinctRows())(columns)
+    assert ids.numpy().tolist() == [0, 1, 2, 3]
+    same = [tf.constant([5, 5, 5])]
+    assert DistinctRows()(same)[1].numpy().tolist() == [0, 0, 0]  # these are equal
+
+
+def test_hashes_of_many_rows_do_not_collide():
+    """Rows of small numbers, as data have them, differ in few bits."""
+    grid = np.stack(np.meshgrid(*[np.arange(20)] * 4, indexing="ij")).reshape(4, -1)
+    for dtype in ("int32", "int64", "float32", "float64"):
+        columns = [tf.constant(x.astype(dtype)) for x in grid]
+        hashes = distinct._hash_rows(columns).numpy()
+        assert len(np.unique(hashes)) == grid.shape[1]
+        for shift in (0, 20, 48):  # no part of the bits is poor
+            n = len(np.unique(hashes >> shift & 0xFFFF))
+            assert n > 0.99 * 2**16 * (1 - np.exp(-(grid.shape[1] / 2**16)))
+    assert len(np.unique(distinct._mix(tf.range(-(2**16), 2**16, dtype=tf.int64)))) == 2**17
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_distinct_rows_is_a_layer(compress):
+    a = tf.ragged.constant([[[1.0, NAN], [1.0]], [], [[NAN, 1.0, 2.0]]])
+    b = a.with_flat_values(tf.constant([3, 4, 3, 4, 3, 3], tf.int64))
+    *values, ids = run_layer_test(DistinctRows, {"compress": compress}, {"columns": (a, b)})
+    if compress:
+        assert ids.to_list() == [[[0, 1], [0]], [], [[1, 0, 2]]]
+        np.testing.assert_array_equal(values, [[1.0, NAN, 2.0], [3, 4, 3]])
+    else:
+        assert ids.to_list() == [[[0, 1], [2]], [], [[3, 4, 5]]]
+        np.testing.assert_array_equal(values[0], a.flat_values)
+
+
+def test_bags_may_be_dense():
+    *values, ids = DistinctRows()([tf.constant([[1, 2], [2, 1]])])
+    assert ids.numpy().tolist() == [[0, 1], [1, 0]]
+    assert values[0].numpy().tolist() == [1, 2]
+
+
+def test_texts_in_a_model(tmp_path):
+    texts = keras.Input((None,), dtype="string", ragged=True)
+    value, ids = DistinctRows()([texts])
+    lengths = keras.layers.Lambda(tf.strings.length, output_shape=(None,))(value)
+    model = keras_mmil.Model(texts, [lengths, ids])
+    found, ids = model(tf.ragged.constant([["ab", "c", "ab"], [], ["c"]]))
+    assert found.numpy().tolist() == [2, 1]
+    assert ids.to_list() == [[0, 1, 0], [], [1]]
+
+
+def test_columns_are_nested_alike():
+    a, b = tf.ragged.constant([[1, 2], [3]]), tf.ragged.constant([[1], [2, 3]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="other sizes in column 1"):
+        DistinctRows()([a, b])
+    with pytest.raises(ValueError, match=r"nested alike.*\[\(2, None\), \(3,\)\]"):
+        DistinctRows()([a, a.flat_values])
+    with pytest.raises(ValueError, match="a list of columns"):
+        DistinctRows()(a)
+    with pytest.raises(ValueError, match="a list of columns"):
+        DistinctRows()([])
+
+
+def ragged_of(bags):
+    return tf.RaggedTensor.from_row_lengths(
+        tf.constant([i for bag in bags for i in bag], tf.int32), [*map(len, bags)]
+    )
+
+
+def bags_of(members, weights):
+    """Multisets from what the layer returns."""
+    found = []
+    for ids, counts in zip(members.to_list(), weights.to_list(), strict=True):
+        assert len(set(ids)) == len(ids) == len(counts)
+        found.append(dict(zip(ids, counts, strict=True)))
+    return found
+
+
+def assert_distinct(bags, is_compressed=True):
+    members, weights, places = DistinctBags()(ragged_of(bags))
+    found = bags_of(members, weights)
+    assert [found[i] for i in places.numpy()] == [Counter(bag) for bag in bags]
+    n_distinct = len({frozenset(Counter(bag).items()) for bag in bags})
+    assert len(found) == (n_distinct if is_compressed else len(bags))
+
+
+@pytest.mark.slow
+@given(st.lists(st.lists(st.integers(0, 3), max_size=4), max_size=12))
+def test_bags_are_those_of_a_loop(bags):
+    assert_distinct(bags)
+
+
+@pytest.mark.slow
+@given(st.lists(st.lists(st.integers(0, 2), max_size=4), max_size=8))
+def test_bags_of_equal_hashes_are_told_apart(bags):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distinct, "_mix", tf.zeros_like)
+        differ = len({frozenset(Counter(bag).items()) for bag in bags}) > 1
+        assert_distinct(bags, is_compressed=not differ)
+        patch.setattr(distinct, "_mix", lambda x: x)  # {0, 3}, {1, 2}: the same sum
+        assert_distinct([[0, 3], [1, 2], [3, 0]], is_compressed=False)
+
+
+@pytest.mark.parametrize(
+    "bags",
+    [
+        [[0, 0, 1], [0, 1, 1]],  # of equal members, as often
+        [[0, 1], [0, 1, 2]],
+        [[0, 1, 2], [0, 1]],
+        [[], [0], []],
+        [[5], [5, 5]],
+    ],
+)
+def test_equal_hashes_of_bags_that_are_nearly_equal(bags, monkeypatch):
+    monkeypatch.setattr(distinct, "_mix", tf.zeros_like)
+    assert_distinct(bags, is_compressed=False)
+
+
+def test_members_keep_their_order():
+    members, weights, places = DistinctBags()(ragged_of([[4, 2, 4], [9], [2, 4, 4], [9]]))
+    assert members.to_list() == [[4, 2], [9]]
+    assert weights.to_list() == [[2.0, 1.0], [1.0]]
+    assert places.numpy().tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_distinct_bags_is_a_layer(compress):
+    ids = tf.ragged.constant([[[3, 3], [1]], [], [[1], [], [3, 3]]])
+    arguments = {"compress": compress, "field": "orders.items"}
+    members, weights, bags = run_layer_test(DistinctBags, arguments, {"ids": ids})
+    if compress:
+        assert members.to_list() == [[3], [1], []]
+        assert weights.to_list() == [[2.0], [1.0], []]
+        assert bags.to_list() == [[0, 1], [], [1, 2, 0]]
+    else:
+        assert members.to_list() == [[3, 3], [1], [1], [], [3, 3]]
+        assert weights.to_list() == [[1.0, 1.0], [1.0], [1.0], [], [1.0, 1.0]]
+        assert bags.to_list() == [[0, 1], [], [2, 3, 4]]
+
+
+def test_bags_at_the_top_are_dense():
+    ids = ragged_of([[1, 2], [2, 1], []])
+    run_layer_test(DistinctBags, {}, {"ids": ids}, fresh_process=False)
+    assert DistinctBags()(ids)[2].numpy().tolist() == [0, 0, 1]
+    assert DistinctBags()(tf.constant([[1, 2], [2, 1]]))[2].numpy().tolist() == [0, 0]
+
+
+def test_bad_ids():
+    with pytest.raises(ValueError, match="integer ids"):
+        DistinctBags()(tf.constant([[1.0]]))
+    with pytest.raises(ValueError, match=r"bags of ids.*Received: ids\.shape=\(1,\)"):
+        DistinctBags()(tf.constant([1]))
+
+
+def test_rows_and_their_gradient():
+    rows = tf.Variable(np.random.default_rng(0).normal(size=(4, 3)).astype("float32"))
+    ids = tf.constant([2, 0, 2, 2])
+    with tf.GradientTape() as tape:
+        found = Gather()([rows, ids])
+        loss = tf.reduce_sum(found**2)
+    np.testing.assert_array_equal(found, rows.numpy()[[2, 0, 2, 2]])
+    expected = 2 * rows.numpy() * np.array([[1], [0], [3], [0]])
+    np.testing.assert_allclose(tape.gradient(loss, rows), expected, rtol=1e-6)
+
+
+def test_gather_in_a_model(tmp_path):
+    rows, ids = keras.Input((3,), name="rows"), keras.Input((), dtype="int32", name="ids")
+    model = keras_mmil.Model([rows, ids], Gather(name="back")([rows, ids]))
+    assert model.output_shape == (None, 3)
+    model.save(tmp_path / "model.keras")
+    x = [tf.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), tf.constant([1, 0])]
+    found = keras.models.load_model(tmp_path / "model.keras")(x)
+    assert found.numpy().tolist() == [[4.0, 5.0, 6.0], [1.0, 2.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "match"),
+    [
+        ([tf.zeros([2, 3]), tf.zeros([2], tf.float32)], "integer ids"),
+        ([tf.zeros([2, 3]), tf.zeros([2, 2], tf.int32)], r"Received: \[\(2, 3\), \(2, 2\)\]"),
+        ([tf.zeros([2]), tf.zeros([2], tf.int32)], "a pair of rows"),
+        ([tf.zeros([2, 3])], "a pair of rows"),
+    ],
+)
+def test_bad_inputs(inputs, match):
+    with pytest.raises(ValueError, match=match):
+        Gather()(inputs)

@@ -159,7 +159,7 @@ def test_imports_are_found(source, expected):
 @pytest.mark.parametrize(
     ("name", "room"),
     [
-        ("keras_mmil.zoo.mnist.build", "zoo"),
+        ("keras_mmil.zoo.images.build", "zoo"),
         ("keras_mmil.zoo.experiments.digits", "zoo.experiments"),
         ("keras_mmil.layers.bag_layer.BagLayer", "layers"),
         ("keras_mmil.Bags", "keras_mmil"),

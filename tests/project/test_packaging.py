@@ -299,7 +299,7 @@ def test_the_package_loads_no_more_than_it_needs(reports):
         assert "model" in loaded
         assert not loaded & lazy
         # Builders of networks need no rules, reports, plots or data.
-        assert "keras_mmil.zoo.mnist" in report["with_zoo"]
+        assert "keras_mmil.zoo.images" in report["with_zoo"]
         for room in ("zoo.experiments", "zoo.pretrained", "interpretation", "datasets", "training"):
             assert f"keras_mmil.{room}" not in report["with_zoo"]
         assert report["n"] > 40
@@ -320,7 +320,7 @@ def test_finder_knows_two_names_only(tmp_path):
     spec = finder.find_spec("keras_mmil.zoo")
     assert spec.origin == str(tmp_path / "zoo" / "__init__.py")
     assert spec.submodule_search_locations == [str(tmp_path / "zoo")]
-    for name in ("zoo", "datasets", "keras_mmil", "keras_mmil.layers", "keras_mmil.zoo.mnist"):
+    for name in ("zoo", "datasets", "keras_mmil", "keras_mmil.layers", "keras_mmil.zoo.images"):
         assert finder.find_spec(name) is None
 
 

@@ -47,7 +47,8 @@ def test_public_names_are_those_of_the_library(names):
             if isinstance(node, ast.Assign) and names.targets(node) == ["__all__"]
         )
         assert {f"{package}.{name}" for name in exported} - found <= {
-            "keras_mmil.layers.aggregations"
+            "keras_mmil.layers.aggregations",
+            "keras_mmil.layers.segments",
         }
     lazy = {"keras_mmil.Explainer", "keras_mmil.records.records_model", "keras_mmil.ragged.split"}
     assert lazy <= found

@@ -15,7 +15,7 @@ from keras_mmil.datasets import synthetic
 from keras_mmil.records import Schema
 from keras_mmil.records.network import Labels
 from keras_mmil.zoo import _weights
-from keras_mmil.zoo.pretrained.networks import write
+from keras_mmil.zoo.pretrained import write
 
 # Random weights put all into a class or two.
 pytestmark = pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")

@@ -9,7 +9,7 @@ import pytest
 
 import keras_mmil
 from keras_mmil import zoo
-from keras_mmil.builders._tokens import look_up
+from keras_mmil.builders.corpus import look_up
 from keras_mmil.cli.results import METRICS
 from keras_mmil.zoo import _weights
 

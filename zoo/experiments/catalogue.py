@@ -1,7 +1,7 @@
 """The paper's experiments as data: names, options, epochs and the paper's figures.
 
-This module imports nothing but the standard library: the command line runs the file by itself, so
-that `keras-mmil list` does not wait for TensorFlow.
+Only the standard library is imported: the command line runs this file by itself, so that
+`keras-mmil list` does not load TensorFlow.
 """
 
 import tomllib
@@ -19,19 +19,19 @@ class Entry:
 
     Attributes:
         name: of the experiment, and of its results.
-        title: one line for people.
-        sources: where the data can come from; the first is the paper's.
+        title: one line.
+        sources: of the data; the first is the paper's.
         epochs: of the training.
         model: "mmil" or "mil".
-        aggregation: of the bag-layers, where experiments differ in it.
-        split: how the data are split, or which form of them is used.
-        folds, rounds: of the cross-validation behind the paper's figures; 0 for none.
-        adversarial: arguments of `training.VirtualAdversarialModel`, if the experiment can be run
-            with virtual adversarial training; else None.
-        teacher: key of the experiment whose network is trained first, to label what has no label
+        aggregation: of the bag-layers, if experiments differ in it.
+        split: how the data are split, or which form is used.
+        folds, rounds: of the cross-validation in the paper; 0 for none.
+        adversarial: arguments of `training.VirtualAdversarialModel`; None if virtual adversarial
+            training is not supported.
+        teacher: key of the experiment whose network is trained first, to label unlabelled data
             (pseudo-labels: Lee 2013); "" for none.
-        chosen_on: the data that the settings were chosen on; "" where that is not known.
-        paper: the paper's figures by metric, as fractions.
+        chosen_on: the data that settings were chosen on; "" if not known.
+        paper: the paper's figures, fractions by metric.
     """
 
     name: str
@@ -55,13 +55,13 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """Key in the registry: the name, and what distinguishes it from others of that name."""
+        """Key in the registry: the name, and the options that distinguish it."""
         model = "" if self.model_name == "mmil" else self.model_name
         return "-".join(filter(None, (self.name, model, self.split)))
 
 
 def catalogue() -> tuple[Entry, ...]:
-    """All experiments, those of a name one after the other: tuple of `Entry`."""
+    """All experiments, grouped by name: tuple of `Entry`."""
     text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
     return tuple(
         Entry(**{**shared, **own, "sources": tuple(shared["sources"])})

@@ -14,17 +14,15 @@ from keras_mmil.datasets import modelnet, synthetic
 from keras_mmil.interpretation.report.renderers import Clouds
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
-from keras_mmil.zoo.experiments.page import Page
-from keras_mmil.zoo.experiments.report import Report
-from keras_mmil.zoo.pointclouds import pointcloud_mil, pointcloud_mmil
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Page, RuleData, RunWriter, Split
+from keras_mmil.zoo.images import pointcloud_mil, pointcloud_mmil
 
 __all__ = ["cloud_experiment"]
 
 # Points of a cloud, by the name of the split.
 _POINTS = {"P100": 100, "P1000": 1024, "P5000": 5000}
 _LARGER = {"equivariant_units": (512, 512, 512), "dense_units": 512}  # as in Deep Sets
-# Where the points change in every step, larger networks do not overfit.
+# With random points in every step, larger networks do not overfit.
 _RESAMPLED = {"dense_units": 512, "dropout": 0.2, "scale": (0.8, 1.25)}
 _WIDE = {"bag_units": (512,)}  # more accurate than the paper's 40, but rules follow it less
 _N_VALID = 2000  # clouds on which the rules are validated, in the paper
@@ -78,10 +76,7 @@ def _load(
     source: str = "modelnet",
     unlabelled: bool = False,
 ) -> Data:
-    """Clouds for training and test; of the first, some to validate rules on.
-
-    Those for training have `n_drawn_from` points each, the others `n_points`.
-    """
+    """Clouds of `n_drawn_from` points for training; others of `n_points` for rules and test."""
     names: Sequence[str]
     if source == "synthetic":
         names = synthetic.clouds.SHAPES
@@ -100,14 +95,14 @@ def _load(
         # The same objects in the same order.
         denser = known if n_drawn_from == n_points else modelnet.load(n_drawn_from)[0]
     rng = np.random.default_rng(seed)
-    # In random order, as those of the files are sorted by class.
+    # Shuffled, as the files are sorted by class.
     for_training, for_test = (rng.permutation(len(y))[:limit] for _, y in (known, unknown))
     for_rules = for_training[: min(_N_VALID, len(for_training) // 5)]
     others = for_training[len(for_rules) :]
 
-    def part(clouds_of: tuple[Array, Ints], chosen: Ints) -> Part:
+    def part(clouds_of: tuple[Array, Ints], chosen: Ints) -> Split:
         x, y = clouds_of
-        return Part(*_FORMS[form](x[chosen], y[chosen], n_rotations))
+        return Split(*_FORMS[form](x[chosen], y[chosen], n_rotations))
 
     valid, test = part(known, for_rules), part(unknown, for_test)
     return Data(
@@ -141,8 +136,10 @@ _Form = Callable[[Array, Ints, int], tuple[tf.RaggedTensor, Ints]]
 _FORMS: dict[str, _Form] = {"bags": _rotated, "clouds": _as_they_are, "rotations": _flattened}
 
 
-def _report(x: tf.RaggedTensor, y: Ints, form: str, names: Sequence[str], report: Report) -> None:
-    """Clouds by their classes, and points by where they are."""
+def _report(
+    x: tf.RaggedTensor, y: Ints, form: str, names: Sequence[str], report: RunWriter
+) -> None:
+    """Clouds by their classes, and points by their coordinates."""
     point_at = ragged.lookup(x)
 
     def show(position: tuple[int, ...]) -> str:

@@ -17,9 +17,7 @@ from keras_mmil.metrics import overlooked_labels
 from keras_mmil.model import Model
 from keras_mmil.training import cosine_decay, step_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
-from keras_mmil.zoo.experiments.page import Page
-from keras_mmil.zoo.experiments.report import Report
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Page, RuleData, RunWriter, Split
 from keras_mmil.zoo.plants import plants_mil, plants_mmil, plants_nearby
 
 __all__ = ["plant_experiment"]
@@ -27,7 +25,7 @@ __all__ = ["plant_experiment"]
 _N_VALID = 1000  # regions on which the rules are validated, in the paper
 _SPECIES = "Vicia sativa"  # that the rules are about
 _MASKED = 0.25  # probability that a species is left out
-_LIKELY = _MASKED / (1 + _MASKED)  # what `plants_nearby` yields for what is as likely there as not
+_LIKELY = _MASKED / (1 + _MASKED)  # output of `plants_nearby` for species of probability 1/2
 _BUILDERS: Mapping[str, Callable[..., Model]] = {"mmil": plants_mmil, "mil": plants_mil}
 
 
@@ -61,7 +59,7 @@ def _load(
     source: str = "afliber",
     unlabelled: bool = False,
 ) -> Data:
-    """All regions, for training with what was seen in them, for test with what was overlooked."""
+    """All regions, with the species seen for training, and those held out for test."""
     is_synthetic = source == "synthetic"
     whole = synthetic.load_flora(seed=seed) if is_synthetic else plants.load()
     seen = whole.incomplete(percent, seed)
@@ -80,8 +78,8 @@ def _load(
     valid, test, rest = (part[:limit] for part in np.split(regions, [n_valid, 2 * n_valid]))
     species = whole.species.index(_SPECIES) if _SPECIES in whole.species else 0
 
-    def part(regions: Ints, labels: Ints) -> Part:
-        return Part(ragged.take(x, regions), labels[regions])
+    def part(regions: Ints, labels: Ints) -> Split:
+        return Split(ragged.take(x, regions), labels[regions])
 
     rule_test = part(test, whole.presence[:, species].astype(int))
     return Data(
@@ -98,15 +96,15 @@ def _load(
 
 
 def _explainer(species: int, form: str) -> dict[str, Any]:
-    """What the rules are about: whether the species is likelier there than not."""
+    """Arguments of rules for whether the species is likelier present than not."""
     if form != "nearby":
         return {"target": species}
-    # Species are one-hot vectors, all equally far apart, but for the difference that they make.
+    # One-hot vectors of species are all equally far apart, except in their effects.
     return {"target": (species, _LIKELY), "metric": "sensitivity"}
 
 
-def _report(x: Tensors, seen: Flora, chosen: Ints, report: Report) -> None:
-    """Those regions first that the rules are judged by."""
+def _report(x: Tensors, seen: Flora, chosen: Ints, report: RunWriter) -> None:
+    """Reports of the regions of the rules' test set first."""
     bags = ragged.take(x, chosen)
     show = _show(bags, seen, chosen)
     report.clusters(bags, show)

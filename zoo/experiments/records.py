@@ -16,7 +16,7 @@ from keras_mmil.records import Schema, link
 from keras_mmil.records.network import records_model
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, Part, RuleData
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, RuleData, Split
 
 __all__ = ["records_experiment"]
 
@@ -27,31 +27,17 @@ _FOLDS = 10
 
 @dataclass(frozen=True)
 class _Records:
-    """What an experiment is about, and how its network is trained.
+    """The data of an experiment, and how its network is trained."""
 
-    Attributes:
-        load: function of a seed that returns the records: a list or an Arrow array.
-        target: path of the labels.
-        divide: function of labels and a seed that returns the records for training and validation,
-            and those for test.
-        share_valid: of the former, how many are for validation; 0 for all of them.
-        trains_on_all: whether the network is trained on those for validation, too, which then are
-            for the rules alone.
-        kinds: those of some paths that are not to be inferred.
-        model: arguments of `records_model`.
-        learning_rate: at the start; it falls to 0 along a cosine.
-        batch_size: of the training.
-        explainer: arguments of the `Explainer`.
-    """
-
-    load: Callable[[int], Any]
-    target: str
+    load: Callable[[int], Any]  # from a seed to the records: a list or an Arrow array
+    target: str  # path of the labels
+    # From labels and a seed to the records for training and validation, and those for test.
     divide: Callable[[npt.NDArray[Any], int], tuple[Ints, Ints]]
-    share_valid: float = 0.2
-    trains_on_all: bool = False
-    kinds: Mapping[str, str] = field(default_factory=dict)
-    model: Mapping[str, Any] = field(default_factory=dict)
-    learning_rate: float = 0.001
+    share_valid: float = 0.2  # of the former for validation; 0 for all of them
+    trains_on_all: bool = False  # also on those for validation, which then serve the rules alone
+    kinds: Mapping[str, str] = field(default_factory=dict)  # by path, where not inferred
+    model: Mapping[str, Any] = field(default_factory=dict)  # arguments of `records_model`
+    learning_rate: float = 0.001  # initial, with cosine decay
     batch_size: int = 32
     explainer: Mapping[str, Any] = field(default_factory=dict)
 
@@ -82,8 +68,8 @@ def _load(
         records = _Records(
             partial(_customers, n_customers=_N_SYNTHETIC), synthetic.churn.TARGET, records.divide
         )
-    found, target = records.load(seed), records.target
-    labels = _labels(found, target)
+    all_records, target = records.load(seed), records.target
+    labels = _labels(all_records, target)
     known, test = records.divide(labels, seed)
     train = valid = known
     if records.share_valid:
@@ -91,15 +77,18 @@ def _load(
             known, test_size=records.share_valid, random_state=seed, stratify=labels[known]
         )
     train, valid, test = train[:limit], valid[:limit], test[:limit]
-    schema = Schema.infer(_take(found, np.append(train, valid) if records.trains_on_all else train))
+    schema = Schema.infer(
+        _take(all_records, np.append(train, valid) if records.trains_on_all else train)
+    )
     for path, kind in records.kinds.items():
         schema[path] = kind
     for_rules, *others = (
-        Part(*schema.read(_take(found, chosen), target=target)) for chosen in (train, valid, test)
+        Split(*schema.read(_take(all_records, chosen), target=target))
+        for chosen in (train, valid, test)
     )
     for_training = for_rules
     if records.trains_on_all:
-        for_training = Part(*ragged.concat([for_rules[:2], others[0][:2]]))
+        for_training = Split(*ragged.concat([for_rules[:2], others[0][:2]]))
     return Data(
         train=for_training,
         valid=others[0],
@@ -122,13 +111,13 @@ def _labels(records: Any, target: str) -> npt.NDArray[Any]:
 
 
 def _first(n_test: int, labels: npt.NDArray[Any], seed: int) -> tuple[Ints, Ints]:
-    """All but the last records, and the last ones, in the order of the file."""
+    """All but the last records, and the last ones."""
     n = len(labels) - min(n_test, len(labels) // 2)
     return np.arange(n), np.arange(n, len(labels))
 
 
 def _fold(labels: npt.NDArray[Any], seed: int) -> tuple[Ints, Ints]:
-    """All folds but one, and that: seeds 0 to 9 are the folds of one partition, and so on."""
+    """All folds but one, and that one: seeds 0 to 9 are the folds of one partition, and so on."""
     partition, number = divmod(seed, _FOLDS)
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=partition)
     train, test = list(folds.split(labels, labels))[number]
@@ -136,7 +125,7 @@ def _fold(labels: npt.NDArray[Any], seed: int) -> tuple[Ints, Ints]:
 
 
 def _at_random(labels: npt.NDArray[Any], seed: int) -> tuple[Ints, Ints]:
-    """Four fifths of the records and one fifth, of each class."""
+    """Four fifths and one fifth of the records, random, stratified."""
     known, test = train_test_split(
         np.arange(len(labels)), test_size=0.2, random_state=seed, stratify=labels
     )
@@ -144,25 +133,12 @@ def _at_random(labels: npt.NDArray[Any], seed: int) -> tuple[Ints, Ints]:
 
 
 def _all(labels: npt.NDArray[Any], seed: int) -> tuple[Ints, Ints]:
-    """All records, twice: for a puzzle, of which nothing is to be predicted."""
+    """All records, twice: for a puzzle without a test set."""
     return np.arange(len(labels)), np.arange(len(labels))
-
-
-# Those of files are the same for every seed.
-def _mutagenesis(seed: int) -> list[dict[str, Any]]:
-    return mutagenesis.load()
-
-
-def _recipes(seed: int) -> list[dict[str, Any]]:
-    return recipes.load()
 
 
 def _molecules(name: str, radius: int, seed: int) -> list[dict[str, Any]]:
     return molecules.load(name, radius)
-
-
-def _trains(seed: int) -> Any:
-    return link(*trains.load())
 
 
 def _customers(seed: int, n_customers: int = 5000, share_without_orders: float = 0.0) -> Any:
@@ -172,7 +148,7 @@ def _customers(seed: int, n_customers: int = 5000, share_without_orders: float =
 # Settings were chosen on parts of the training data; see docs/records.md.
 _MUTAGENESIS = partial(
     _Records,
-    _mutagenesis,
+    lambda seed: mutagenesis.load(),
     mutagenesis.TARGET,
     trains_on_all=True,
     model={"n_edges": 8, "weight_decay": 1.0},
@@ -185,7 +161,7 @@ _CHURN = partial(
     model={"aggregation": "max"},
     explainer={"max_clusters": 6},
 )
-# How many bonds around each atom, the model's arguments, and numbers of clusters, bonds first.
+# Radius in bonds, arguments of the model, and numbers of clusters, bonds first.
 _MOLECULES: Mapping[str, tuple[int, Mapping[str, Any], tuple[int, ...]]] = {
     "MUTAG": (1, {}, (12, 30)),
     "Mutagenicity": (1, {}, (12, 30)),
@@ -195,7 +171,7 @@ _RECORDS: Mapping[str, _Records] = {
     "mutagenesis-first-100": _MUTAGENESIS(divide=partial(_first, 88)),
     "mutagenesis-folds": _MUTAGENESIS(divide=_fold),
     "recipes": _Records(
-        _recipes,
+        lambda seed: recipes.load(),
         recipes.TARGET,
         partial(_first, 500),
         trains_on_all=True,
@@ -204,7 +180,7 @@ _RECORDS: Mapping[str, _Records] = {
         learning_rate=0.003,
     ),
     "trains": _Records(
-        _trains,
+        lambda seed: link(*trains.load()),
         trains.TARGET,
         _all,
         share_valid=0,

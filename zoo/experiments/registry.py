@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping
 
 from keras_mmil.datasets import citations, molecules, social
 from keras_mmil.zoo.experiments.catalogue import Entry, catalogue
-from keras_mmil.zoo.experiments.citations import citation_experiment
 from keras_mmil.zoo.experiments.clouds import cloud_experiment
 from keras_mmil.zoo.experiments.digits import digit_experiment
 from keras_mmil.zoo.experiments.experiment import Experiment
+from keras_mmil.zoo.experiments.graphs import citation_experiment, social_experiment
 from keras_mmil.zoo.experiments.plants import plant_experiment
 from keras_mmil.zoo.experiments.records import records_experiment
-from keras_mmil.zoo.experiments.social import social_experiment
 from keras_mmil.zoo.experiments.texts import review_experiment
 
 __all__ = ["registry"]

@@ -18,18 +18,18 @@ from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import (
     Data,
     Experiment,
-    Part,
+    Page,
     RuleData,
+    RunWriter,
+    Split,
     Words,
     at_most,
 )
-from keras_mmil.zoo.experiments.page import Page
-from keras_mmil.zoo.experiments.report import Report
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil, with_text
 
 __all__ = ["review_experiment"]
 
-# Of those tried, the best on validation data for the number of rules; see docs/imdb.md.
+# The best on validation data for the number of rules; see docs/imdb.md.
 _RULES: Mapping[str, Any] = {"metric": "sensitivity", "ccp_alpha": 2e-4}
 
 
@@ -70,7 +70,7 @@ def _load(
         parts, corpus = reviews.parts(unlabelled=unlabelled, seed=seed), reviews.corpus
         vectors = reviews.word_vectors()
         rule_data = partial(_for_rules, reviews, seed, bags)
-    train, valid, test = (Part(bags(x), y) for x, y in parts)
+    train, valid, test = (Split(bags(x), y) for x, y in parts)
     words = Words(corpus.vocabulary, corpus.splitter)
     return Data(
         train=train,
@@ -87,11 +87,7 @@ def _load(
 def _for_rules(
     reviews: imdb_data.Reviews, seed: int, bags: Callable[[tf.RaggedTensor], tf.RaggedTensor]
 ) -> RuleData:
-    """Reviews that rules are fitted to, and others that they are chosen on, as bags.
-
-    Rules follow what the network says, and so need no labels: half of the reviews that they are
-    fitted to have none, and most of those that they are chosen on.
-    """
+    """Reviews for rules, which need no labels: half of them, and most for validation, have none."""
     train, valid, _ = reviews.rows(seed=seed)
     unlabelled = np.random.default_rng(seed).permutation(np.flatnonzero(reviews.labels < 0))
     n_valid = len(unlabelled) // 5
@@ -103,7 +99,7 @@ def _for_rules(
 def _opinions(
     seed: int, limit: int | None
 ) -> tuple[Sequence[tuple[tf.RaggedTensor, Ints]], Corpus]:
-    """Trigrams and labels for training, validation and test; and the corpus for training."""
+    """Trigrams and labels for training, validation and test; and the training corpus."""
     parts = synthetic.load_reviews(
         n_train=at_most(limit, 1000),
         n_valid=at_most(limit, 300),
@@ -116,7 +112,7 @@ def _opinions(
     return [(each.trigrams(), y) for each, (_, y) in corpora], corpus
 
 
-def _report(report: Report, *, words: Words) -> None:
-    """The network for strings, and the words that are typical of the clusters."""
+def _report(report: RunWriter, *, words: Words) -> None:
+    """The network for strings, and words that are typical of the clusters."""
     report.model_for_texts(with_text(report.model, words.vocabulary, words.splitter))
     report.clusters(report.x, window_words(report.x, words.vocabulary))

@@ -1,9 +1,11 @@
-"""Finding, downloading and reading files of data sets; the downloads are from local servers."""
+"""Finding, downloading and caching files of data sets; the downloads are from local servers."""
 
 import hashlib
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import damage
+import numpy as np
 import pytest
 
 from keras_mmil.datasets._io import files
@@ -101,3 +103,12 @@ def test_offline(cache):
         FileNotFoundError, match=r"datasets.a\.bin.*could not download it from http"
     ):
         files.find("a.bin", "http://127.0.0.1:9/a.bin")
+
+
+def test_cached_files_are_plain_npz(tmp_path):
+    arrays = {"a": np.arange(5), "b": np.array(["x", "é"])}
+    files.write_arrays(tmp_path / "a.npz", arrays)
+    with np.load(tmp_path / "a.npz") as found:
+        assert {name: found[name].tolist() for name in found} == damage.plain(arrays)
+    content = (tmp_path / "a.npz").read_bytes()
+    assert content[-64:].decode() == hashlib.sha256(content[:-64]).hexdigest()

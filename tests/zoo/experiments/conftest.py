@@ -4,15 +4,15 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from keras_mmil.zoo.experiments import Report
+from keras_mmil.zoo.experiments import RunWriter
 
 
 @pytest.fixture
 def reported():
-    """Function from `Data` to a `Report` that notes how the experiment calls it."""
+    """Function from `Data` to a `RunWriter` that notes how the experiment calls it."""
 
     def call(data):
-        report = create_autospec(Report, instance=True)
+        report = create_autospec(RunWriter, instance=True)
         data.report(report)
         return report
 

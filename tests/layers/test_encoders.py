@@ -1,0 +1,278 @@
+"""Fields of records as vectors: categories, numbers, booleans, texts and points in time."""
+
+import datetime
+import itertools
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+import keras_mmil
+from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
+from keras_mmil.layers import (
+    BooleanEncoder,
+    CategoryEncoder,
+    NumberEncoder,
+    TextEncoder,
+    TimeEncoder,
+)
+from keras_mmil.layers.encoders import calendar
+from keras_mmil.testing import predict_in_fresh_process, run_layer_test
+
+# What a file with one category a line, or NumPy's texts, could not hold.
+ODD = ["a\nb", "", "[UNK]", "x\r", "a\0", "日本語", " ", "toy"]
+
+
+def one_hot(value, vocabulary, missing):
+    known = [float(value == each) for each in vocabulary]
+    return [*known, float(value == missing)]
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "others", "missing"),
+    [
+        (["toy", "book"], ["Toy", "", "car"], MISSING_TEXT),
+        (ODD, ["a", "b", "\n"], MISSING_TEXT),
+        ([7, -3, 0, 2**62], [1, MISSING_INT + 1], MISSING_INT),
+        (["one"], ["two"], MISSING_TEXT),
+    ],
+)
+def test_one_hot_vectors(vocabulary, others, missing):
+    values = [*vocabulary, *others, missing, vocabulary[0]]
+    layer = CategoryEncoder(vocabulary)
+    dtype = tf.int64 if missing == MISSING_INT else tf.string
+    found = layer(tf.constant(values, dtype))
+    assert found.numpy().tolist() == [one_hot(value, vocabulary, missing) for value in values]
+    assert found.shape[-1] == layer.width
+
+
+def test_learned_vectors():
+    layer = CategoryEncoder(["toy", "book"], units=3)
+    values = tf.constant(["book", "car", MISSING_TEXT, "toy"])
+    toy, book = layer(values)[3, :3], layer(values)[0, :3]
+    assert layer.vectors.numpy().tolist() == [toy.numpy().tolist(), book.numpy().tolist()]
+    assert layer(values)[:, 3].numpy().tolist() == [0, 0, 1, 0]
+    assert layer(values)[1].numpy().tolist() == [0.0] * 4
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(values) ** 2 + layer(values))
+    gradients = tape.gradient(loss, [layer.vectors.value, layer.unknown.value, layer.missing.value])
+    gradients = [tf.convert_to_tensor(each).numpy() for each in gradients]
+    np.testing.assert_allclose(gradients[0], 2 * layer.vectors.numpy() + 1, rtol=1e-6)
+    assert [each.ravel().tolist() for each in gradients[1:]] == [[1.0] * 3] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("units", [None, 3])
+def test_category_encoder_is_a_layer(units):
+    arguments = {"vocabulary": [4, 2, 9], "units": units, "field": "orders.code"}
+    bags = tf.ragged.constant([[2, 5], [], [MISSING_INT, 9]], dtype=tf.int64)
+    run_layer_test(CategoryEncoder, arguments, {"values": bags})
+
+
+def test_any_texts_are_kept_in_files():
+    values = keras.Input((), dtype="string")
+    model = keras_mmil.Model(values, CategoryEncoder(ODD)(values))
+    x = tf.constant([*ODD, MISSING_TEXT, "?"])
+    np.testing.assert_array_equal(predict_in_fresh_process(model, x), model(x))
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "match"),
+    [
+        ([], r"at least one category.*Received: \[\]"),
+        (["a", 1], r"all str or all int.*Received: \['a', 1\]"),
+        ([True, False], "all str or all int"),
+        ([1.5, 2.5], "all str or all int"),
+        (["a", "b", "a"], "Received: 'a' twice"),
+        (np.array([3, 3]), "Received: 3 twice"),
+    ],
+)
+def test_bad_vocabularies(vocabulary, match):
+    with pytest.raises(ValueError, match=match):
+        CategoryEncoder(vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "values", "match"),
+    [
+        (["a"], tf.constant([1]), r"expected texts\. Received: values\.dtype=int32"),
+        ([1], tf.constant(["a"]), r"expected numbers\. Received: values\.dtype=string"),
+        ([1], tf.constant([1.0]), r"expected texts or int64\. Received: values\.dtype=float32"),
+    ],
+)
+def test_values_of_other_types(vocabulary, values, match):
+    with pytest.raises(ValueError, match=match):
+        CategoryEncoder(vocabulary)(values)
+
+
+NAN = math.nan
+
+
+def number(value, mean, variance, edges):
+    """The features of a number, by the docstring."""
+    if math.isnan(value):
+        return [0.0] * max(len(edges), 1) + [1.0]
+    x = (value - mean) / (math.sqrt(variance) or 1.0)
+    steps = itertools.pairwise(edges)
+    curve = [min(max((value - a) / (b - a), 0.0), 1.0) for a, b in steps]
+    return [min(max(x, -8.0), 8.0), *curve, 0.0]
+
+
+@pytest.mark.parametrize("edges", [(), (-1.0, 0.5), (0.0, 1.0, 1.5, 10.0)])
+@pytest.mark.parametrize(("mean", "variance"), [(0.0, 1.0), (-2.5, 9.0), (1.0, 0.0)])
+def test_numbers(mean, variance, edges):
+    values = [-1e30, -3.0, -0.0, 0.25, 1.0, NAN, 7.0, math.inf]
+    found = NumberEncoder(mean, variance, edges)(tf.constant(values))
+    expected = [number(value, mean, variance, edges) for value in values]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_number_encoder_is_a_layer():
+    arguments = {"mean": 1.5, "variance": 4.0, "edges": [0.0, 2.0, 3.0], "field": "a.b"}
+    bags = tf.ragged.constant([[1.0, NAN], [], [2.5]])
+    expected = bags.with_flat_values([number(v, 1.5, 4.0, [0.0, 2.0, 3.0]) for v in (1, NAN, 2.5)])
+    run_layer_test(NumberEncoder, arguments, {"values": bags}, expected)
+    assert NumberEncoder(**arguments).width == expected.shape[-1]
+
+
+@pytest.mark.slow
+def test_boolean_encoder_is_a_layer():
+    bags = tf.ragged.constant([[1.0, NAN], [], [0.0]])
+    expected = bags.with_flat_values([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    run_layer_test(BooleanEncoder, {"field": "paid"}, {"values": bags}, expected, False)
+
+
+def test_what_is_missing_is_learned():
+    layer = NumberEncoder(edges=(0, 1, 2))
+    values = tf.constant([1.0, NAN])
+    layer(values)
+    layer.missing.assign([0.5, -2.0, 3.0])
+    assert layer(values)[1].numpy().tolist() == [0.5, -2.0, 3.0, 1.0]
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(values))
+    assert tape.gradient(loss, layer.missing.value).numpy().tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("edges", [(1.0,), (1.0, 1.0), (2.0, 1.0)])
+def test_edges_increase(edges):
+    with pytest.raises(ValueError, match=r"increasing edges.*Received: edges=\["):
+        NumberEncoder(edges=edges)
+
+
+def test_texts_are_no_numbers():
+    with pytest.raises(ValueError, match=r"expected numbers\. Received: values\.dtype=string"):
+        NumberEncoder()(tf.constant(["1"]))
+
+
+TEXTS = {
+    "Not bad, NOT bad at all!": ["not", "bad", "not", "bad", "at", "all"],
+    "": [],
+    MISSING_TEXT: [],
+    " ... --": [],
+    "Ça coûte 9.50 €": ["ça", "coûte", "9", "50"],
+    "日本語 text": ["日本語", "text"],
+    "don't\tpay\ntwice": ["don", "t", "pay", "twice"],
+    "long " * 10_000: ["long"] * 10_000,
+}
+
+
+def test_words():
+    found = TextEncoder.words(tf.constant(list(TEXTS)))
+    assert found.to_list() == [[word.encode() for word in words] for words in TEXTS.values()]
+
+
+@pytest.mark.slow
+def test_means_of_words():
+    layer = TextEncoder(n_buckets=64, units=5)
+    found = layer(tf.constant(list(TEXTS)))
+    assert found.shape == (len(TEXTS), layer.width)
+    vectors = layer.vectors.numpy()
+    for (text, words), x in zip(TEXTS.items(), found.numpy(), strict=True):
+        buckets = [int(tf.strings.to_hash_bucket_fast(word, 64)) for word in words]
+        mean = vectors[buckets].mean(axis=0) if words else np.zeros(5)
+        np.testing.assert_allclose(x[:5], mean, rtol=1e-4, atol=1e-6)
+        assert x[5] == pytest.approx(math.log(1 + len(words)))
+        assert x[6] == (text == MISSING_TEXT)
+
+
+def test_bytes_that_are_no_text():
+    found = TextEncoder(units=3)(tf.constant([b"good\xff\xfebad \xc3", b"\0\0", b"\xed\xa0\x80"]))
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.slow
+def test_text_encoder_in_files_and_in_training():
+    values = keras.Input((None,), dtype="string", ragged=True)
+    x = TextEncoder(n_buckets=32, units=4, field="orders.note")(values)
+    x = keras_mmil.layers.BagLayer(3)(x)
+    model = keras_mmil.Model(values, keras.layers.Dense(1)(x))
+    bags = tf.ragged.constant([["a b", MISSING_TEXT], [], ["b"]])
+    np.testing.assert_allclose(predict_in_fresh_process(model, bags), model(bags), rtol=1e-6)
+    assert model(bags[:0]).shape == (0, 1)
+    model.compile("sgd", "mse")
+    model.fit(bags, np.ones(3), verbose=0)
+    assert all(np.isfinite(weight.numpy()).all() for weight in model.weights)
+    config = model.layers[1].get_config()
+    assert TextEncoder.from_config(config).get_config() == config
+
+
+START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+YEAR = 365.2425 * 86_400
+
+
+def seconds_of(time):
+    return (time - START) / datetime.timedelta(seconds=1)
+
+
+@pytest.mark.slow
+@given(st.lists(st.datetimes(timezones=st.just(datetime.UTC)), min_size=1))
+def test_parts_are_those_of_python(times):
+    found = calendar(tf.constant([seconds_of(time) for time in times], tf.float64))
+    rows = [tuple(map(int, row)) for row in zip(*found, strict=True)]
+    for time, row in zip(times, rows, strict=True):
+        assert row == (time.year, time.month - 1, time.weekday(), time.hour)
+
+
+def features(time, mean, deviation):
+    if time is None:
+        return [0.0] * 45 + [1.0]
+    numbers = [
+        (seconds_of(time) - mean) / deviation,
+        ((time.year - 1970) * YEAR - mean) / deviation,
+    ]
+    one_hot = [
+        float(found == i)
+        for found, n in ((time.month - 1, 12), (time.weekday(), 7), (time.hour, 24))
+        for i in range(n)
+    ]
+    return [*numbers, *one_hot, 0.0]
+
+
+@pytest.mark.slow
+def test_time_encoder_is_a_layer():
+    times = [
+        datetime.datetime(2026, 11, 23, 21, 59, tzinfo=datetime.UTC),
+        None,
+        datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC),
+    ]
+    values = [math.nan if time is None else seconds_of(time) for time in times]
+    bags = tf.ragged.constant([values[:2], [], values[2:]], dtype=tf.float64)
+    arguments = {"mean": 1.75e9, "variance": YEAR**2, "field": "orders.paid_on"}
+    expected = bags.with_flat_values([features(time, 1.75e9, YEAR) for time in times])
+    run_layer_test(TimeEncoder, arguments, {"values": bags}, expected)
+
+
+@pytest.mark.parametrize("second", [math.inf, -math.inf, 1e300, -1e300])
+def test_far_times_are_finite(second):
+    found = TimeEncoder()(tf.constant([second], tf.float64))
+    assert np.isfinite(found).all()
+
+
+def test_times_that_hardly_differ_are_not_blown_up():
+    found = TimeEncoder(mean=0.0, variance=0.0)(tf.constant([0.0, 86_400.0], tf.float64))
+    assert found[:, 0].numpy().tolist() == [0.0, 1.0]
