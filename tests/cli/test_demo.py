@@ -6,7 +6,7 @@ import shlex
 import numpy as np
 import pytest
 
-from keras_mmil.cli.demo_of_digits import digits_of_clusters
+from keras_mmil.cli.demo import digits_of_clusters
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation.readout.description import LevelDescription
 from keras_mmil_cli.main import main

@@ -383,7 +383,7 @@ def test_a_network_outlives_rules_that_fail(tmp_path, capsys, monkeypatch):
     assert "rules cannot be read: MemoryError: Unable to allocate 9 GiB" in error
     assert str(out) in error
     assert "--resume" in error
-    assert "fault of keras-mmil" not in error
+    assert "bug in keras-mmil" not in error
     metrics = json.loads((out / "metrics.json").read_text())
     assert len(predictions(out, data, tmp_path)) == 40
     saved = ["export", str(out), "--to", "savedmodel", "--out", str(tmp_path / "new" / "served")]
