@@ -29,12 +29,7 @@ _PAGE = "docs/faq.md, “It doesn't learn”"
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why a network is no better than a constant answer.
-
-    Attributes:
-        text: a sentence or two.
-        is_lost: whether nothing was learned; otherwise records are at least ranked.
-    """
+    """Why a network is no better than a constant answer, and whether it learned nothing at all."""
 
     text: str
     is_lost: bool
@@ -47,12 +42,6 @@ def doubt_of_classes(
 
     This is a binomial test. Records are ranked if, by Mann-Whitney tests with a Bonferroni
     correction, those of some class have a higher probability of it than others.
-
-    Args:
-        truth: class of each record for test, int [n].
-        probabilities: by the network, [n, classes].
-        names: of the classes.
-        target: what is predicted.
     """
     n, counts = len(truth), np.bincount(truth, minlength=len(names))
     n_right, most = int((probabilities.argmax(axis=1) == truth).sum()), int(counts.argmax())

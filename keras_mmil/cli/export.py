@@ -34,21 +34,11 @@ def export(
     data: PathLike | None = None,
     labels: PathLike | None = None,
 ) -> None:
-    """Write the rules, or the network, of a run in a form that other programs read.
+    """Write the rules of a run, or its network, in a form that other programs read.
 
-    Args:
-        run: folder of a finished `keras-mmil train` or `run`, or of a saved estimator.
-        to: "sql", "prolog", "python" or "json" for the rules; "savedmodel" for the network.
-        out: file to write to, or for a SavedModel a new folder; None for the standard output.
-        data: own records to apply the rules to; None for none.
-        labels: Parquet file for the table of these records that the rules read. In Prolog they are
-            also facts of the program.
-
-    Raises:
-        FileExistsError: if the folder for a SavedModel exists.
-        FileNotFoundError: if there is no such run, or no such data.
-        ValueError: if files are damaged, there are no rules to export, the run is not on
-            records, or a file of the data would be replaced.
+    The run may be the folder of an estimator, too. Without `out`, rules go to the standard output.
+    The table of labels that rules read of `data` is written to `labels`; in Prolog its rows are
+    also facts of the program.
     """
     estimator = NestedEstimator.load(run) if is_saved(run) else None
     if estimator is None:
@@ -125,16 +115,9 @@ def _save_model(model: keras.Model, out: Path) -> None:
 
 
 def explain_texts(runs: Sequence[PathLike], texts: Sequence[str], *, form: str, color: bool) -> str:
-    """Explain texts by one run, or by several side by side.
+    """Explain texts by one run of an experiment on texts, or by several side by side.
 
-    Args:
-        runs: folders that `run` has written.
-        texts: to explain.
-        form: "terminal", "markdown" or "html".
-        color: whether to use bold and dim on the terminal.
-
-    Raises:
-        FileNotFoundError: if a folder holds no run on texts.
+    The form is "terminal", "markdown" or "html"; `color` is for bold and dim on the terminal.
     """
     by_run = [_explainer_of_texts(run).explain(texts) for run in runs]
     titles = [read_settings(run)["experiment"] for run in runs]

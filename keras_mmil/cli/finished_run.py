@@ -54,14 +54,9 @@ _LOADED: dict[str, tuple[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """A finished run of an experiment, with rules.
+    """A finished run of an experiment with rules; its data are loaded again.
 
-    Attributes:
-        experiment: what was run.
-        data: its data, loaded again.
-        model: the trained network.
-        explainer: the rules of its network.
-        trained_on: `Explainer.hashes` of the top-bags for training and model selection.
+    `trained_on` holds the `Explainer.hashes` of the top-bags for training and model selection.
     """
 
     experiment: Experiment
@@ -95,12 +90,7 @@ class FinishedRun:
 
 @dataclass(frozen=True, eq=False)
 class TrainedRun:
-    """A finished training on own data; most attributes need its rules.
-
-    Attributes:
-        estimator: the fitted one.
-        data: its data.
-    """
+    """A finished training on own data; most attributes need its rules."""
 
     estimator: NestedEstimator
     data: OwnData
@@ -142,10 +132,9 @@ class TrainedRun:
 
     @cached_property
     def figures(self) -> dict[str, float]:
-        """Those of the network on the records for test, by metric.
+        """Those of the network on the records for test, by metric: see `print_figures`.
 
-        "<metric>_majority" is the share of the most frequent class; "<metric>_constant" is what the
-        mean, or for the error the median, of the records for training reaches.
+        Constants are the mean, or for the error the median, of the records for training.
         """
         data, estimator, (_, y) = self.data, self.estimator, self._test
         test = data.take(data.split.test)
@@ -192,12 +181,7 @@ AnyRun: TypeAlias = FinishedRun | TrainedRun
 
 
 def finished_run(folder: PathLike) -> FinishedRun:
-    """Read the folder of a run of an experiment.
-
-    Raises:
-        FileNotFoundError: if it holds no finished run with rules.
-        ValueError: if one of its files is damaged.
-    """
+    """The run in a folder; FileNotFoundError if it is not finished, ValueError if damaged."""
     path = Path(folder)
     needed = [path / name for name in ("rules", "model.keras", _TRAINED_ON)]
     settings = read_settings(path) if (path / SETTINGS).is_file() else None
@@ -227,12 +211,7 @@ def finished_run(folder: PathLike) -> FinishedRun:
 
 
 def load_estimator(folder: PathLike, *, with_rules: bool = False) -> NestedEstimator:
-    """Read the estimator in the folder of a training.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        ValueError: if it is damaged, or has no rules although it should.
-    """
+    """The estimator in a folder; FileNotFoundError if there is none, ValueError if damaged."""
     if not is_saved(folder):
         raise FileNotFoundError(
             "Expected the folder of a finished `keras-mmil train`, or of a saved estimator. "
@@ -254,18 +233,13 @@ def check_has_rules(estimator: NestedEstimator, folder: PathLike) -> None:
 
 
 def trained_run(folder: PathLike) -> TrainedRun:
-    """Read the folder of a training on own data.
-
-    Raises:
-        FileNotFoundError: if it holds no finished one, or the data are gone.
-        ValueError: if one of its files is damaged, there are no rules, or the data have changed.
-    """
+    """The training in a folder; ValueError if files are damaged or the data have changed."""
     settings = TrainSettings.from_dict(read_settings(folder), Path(folder) / SETTINGS)
     if not is_saved(folder):
         raise FileNotFoundError(
             f"Expected the folder of a finished `keras-mmil train`. Received: {folder}"
         )
-    found = checksums(settings.data, settings.tables, settings.keys, settings.top)
+    found = checksums(settings)
     names = found.keys() | settings.files.keys()
     if changed := sorted(x for x in names if found.get(x) != settings.files.get(x)):
         raise ValueError(
@@ -298,17 +272,7 @@ def write_page(path: PathLike, run: AnyRun, *, include_data: bool = True) -> Pat
 
 
 def page_of_run(run: PathLike, out: PathLike | None = None, *, include_data: bool = True) -> Path:
-    """Write the report of a finished run again, from its folder and the data.
-
-    Args:
-        run: the folder that `run` or `train` has written.
-        out: path of the page; None for `report.html` in the folder.
-        include_data: whether to show top-bags.
-
-    Raises:
-        FileNotFoundError: if the folder holds no finished run with rules, or there are no data.
-        ValueError: if one of its files is damaged, or own data have changed.
-    """
+    """Write the report of a finished run again, to `report.html` in its folder by default."""
     path = Path(run) / PAGE if out is None else out
     finished: AnyRun = trained_run(run) if holds_own_data(run) else finished_run(run)
     return write_page(path, finished, include_data=include_data)

@@ -36,15 +36,10 @@ def _option(
     least: int | None = None,
     **arguments: Any,
 ) -> Any:
-    """A field that is an option of the command line, too.
+    """A field that is an option of the command line, too, with arguments of `add_argument`.
 
-    Args:
-        default: of both.
-        flag: of the option, or name of the argument; by default the name of the field, with
-            dashes.
-        group: of options in the help; those in `_ONE_OF` exclude each other.
-        least: the smallest number that is allowed.
-        arguments: of `ArgumentParser.add_argument`.
+    The flag is the name of the field by default. Options of a group are listed together, and those
+    in `_ONE_OF` exclude each other. Numbers are at least `least`.
     """
     made = {"default_factory": list} if default == [] else {"default": default}
     about = {"flag": flag, "group": group, "least": least, "arguments": arguments}
@@ -81,24 +76,11 @@ class _Options:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(_Options):
-    """Options of a run of an experiment.
+    """Options of a run of an experiment; None for the experiment's own value, or for no limit.
 
     Attributes:
-        seed: of data, weights and clusters.
-        seeds: number of runs, with seeds from `seed` upwards.
-        epochs: of the training; None for the experiment's.
-        limit: the greatest number of top-bags in each part; None for all.
-        source: of the data; None for the paper's.
-        vat: whether to use virtual adversarial training.
-        folds, rounds: of the cross-validation; None for the experiment's, `folds` 0 for none.
-        jobs: folds to train in parallel; None for 1.
-        rules: whether to extract rules.
-        max_clusters: greatest number to try at each level; None for the experiment's.
-        record: whether to add the figures to the records.
-        out: folder to write to; None for one in `runs/` that is named after the run.
-        resume: whether to continue the run in the folder, if there is one.
         replace: whether to replace the run in the folder, if there is one and it is not resumed.
-        verbose: as in Keras.
+        others: see their help.
     """
 
     seed: int = _option(0, least=0, type=int, help="of data, weights and clusters")
@@ -143,11 +125,8 @@ class RunOptions(_Options):
 class Settings:
     """What decides the outcome of a run. Its folder keeps them in `settings.json`.
 
-    Attributes:
-        experiment: key of the experiment in the registry.
-        adversarial: whether virtual adversarial training is used.
-        source, seed, epochs, limit, folds: same as in `RunOptions`, with the experiment's values
-            for None.
+    `experiment` is its key in the registry, `adversarial` the option `vat`; others are as in
+    `RunOptions`, with the experiment's values for None.
     """
 
     experiment: str
@@ -177,22 +156,12 @@ class TrainSettings(_Options):
     """What decides the outcome of a training on own data. A run keeps it in `settings.json`.
 
     Attributes:
-        data: path of the records, a file or a folder; absolute in the settings of a run.
-        target: path of the field to predict.
-        task: "classification" or "regression"; None to choose by the kind of the target.
-        tables: names of the tables in the folder to read; None for all.
+        data: path of the records, which is absolute in the settings of a run.
         keys: pairs of a column that refers and the column that it refers to, or of tuples of
-            columns.
-        top: name of the table whose rows are the records; None for the one with the target.
-        orphans: "raise" or "drop", for rows that refer to none.
-        records, decimal: how files are read, same as in `keras_mmil.records.Files`.
-        split_by: path of a field; no value of it is in two parts.
-        time: path of a field; the latest records are for test.
-        epochs, batch_size, learning_rate, patience: same as in `NestedClassifier`.
-        seed: of the split, the weights and the clusters.
-        limit: the greatest number of records in each part; None for all.
+            columns; lists in the settings of a run.
         files: SHA-256 of the files of the data, by their names.
         choices: kinds by path, from the schema that was passed.
+        others: see their help.
     """
 
     data: str = _option(flag="data", metavar="DATA", help=f"{DATA} of tables")
@@ -287,11 +256,8 @@ class TrainOptions(TrainSettings):
     """Options of a training on own data: its settings, and the following.
 
     Attributes:
-        schema: file of a schema, whose choices are made; None for no choices.
-        max_clusters: greatest number to try at each level; None for that of the `Explainer`.
-        out: folder to write to; None for one in `runs/` that is named after the data.
-        resume, replace: same as in `RunOptions`.
-        verbose: 0, 1 or 2, same as in `keras.Model.fit`.
+        replace: same as in `RunOptions`.
+        others: see their help.
     """
 
     schema: str | None = _option(
@@ -309,13 +275,7 @@ class TrainOptions(TrainSettings):
 def add_options(
     parser: argparse.ArgumentParser, kind: type, only: Collection[str] | None = None
 ) -> None:
-    """Add the options of a class to the parser of a command.
-
-    Args:
-        parser: of the command.
-        kind: `RunOptions` or `TrainOptions`.
-        only: names of fields; None for all.
-    """
+    """Add the options of a class, or some of them by name, to the parser of a command."""
     groups: dict[str, Any] = {"": parser}
     for each in fields(kind):
         about = each.metadata.get("option")
@@ -337,11 +297,7 @@ def add_options(
 
 
 def check(options: Any, kind: type) -> None:
-    """Check the numbers among the options of a command.
-
-    Raises:
-        ValueError: if one is too small, or a seed too large.
-    """
+    """Check the numbers among the options of a command; ValueError if one is out of range."""
     for each in fields(kind):
         value, least = getattr(options, each.name, None), None
         if about := each.metadata.get("option"):

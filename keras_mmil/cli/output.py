@@ -42,12 +42,9 @@ def figures_of_rules(explainer: Explainer, test: Part) -> dict[str, float]:
 
 
 def write_shown(report: Report, metrics: Mapping[str, float], description: Description) -> None:
-    """Write what people read of rules: their texts, figures and pictures.
+    """Write what people read of rules: texts, figures and pictures.
 
-    Args:
-        report: the `Report` of the run.
-        metrics: figures by metric.
-        description: what `explainer.describe` says of the validation data.
+    The description is that of the validation data.
     """
     explainer = report.explainer
     report.write("rules.txt", f"{explainer.rules_.text(all=True)}\n\n{description}\n")
@@ -66,14 +63,7 @@ def print_run(
     folder: Path,
     most_lines: int | None = None,
 ) -> None:
-    """Print the rules that decide, if there are rules, and the figures: see `print_figures`.
-
-    Args:
-        explainer: a fitted `Explainer`; None without rules.
-        metrics, paper: figures by metric.
-        folder: of the run.
-        most_lines: greatest number of lines of rules to print; None for all.
-    """
+    """Print the rules that decide, if there are rules, and the figures: see `print_figures`."""
     where = f"\nEverything is in {folder}"
     if explainer is not None:
         clusters = ", ".join(f"{each.n_clusters} of {each.words}" for each in explainer.clusters_)
@@ -102,13 +92,10 @@ def print_figures(
     paper: Mapping[str, float],
     spreads: Mapping[str, float] | None = None,
 ) -> None:
-    """Print figures, a line each, beside what a constant answer would reach.
+    """Print figures by metric, a line each, beside the paper's and what a constant would reach.
 
-    Args:
-        metrics: figures by metric. "<metric>_majority" is the share of the most frequent class, and
-            "<metric>_constant" the figure of the best constant number.
-        paper: the paper's figures by metric.
-        spreads: standard deviations by metric, if the figures are means.
+    "<metric>_majority" is the share of the most frequent class, "<metric>_constant" the figure of
+    the best constant number. Spreads are standard deviations, if the figures are means.
     """
     for metric, figure in metrics.items():
         if metric.endswith(("_majority", "_constant")):

@@ -32,13 +32,7 @@ _LEAST_GROUPS = 3
 
 
 class Split(NamedTuple):
-    """Numbers of the records of each part, increasing.
-
-    Attributes:
-        train: for training.
-        valid: for early stopping and for choosing rules.
-        test: for the figures.
-    """
+    """Numbers of the records of each part, increasing."""
 
     train: Ints
     valid: Ints
@@ -47,16 +41,10 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OwnData:
-    """Own records.
+    """Own records, with the schema of all of them, the path of the target, and the split.
 
-    Attributes:
-        name: of their file or folder.
-        records: all of them, an Arrow array.
-        schema: of all of them, with all choices.
-        target: path of what is predicted, in `schema_of_training`.
-        is_number: whether that is a number, rather than a class.
-        split: numbers of the records of each part.
-        about: lines of text about the records, the target and the parts.
+    `is_number` says whether the target is a number, rather than a class; `about` are lines of text
+    about records, target and parts.
     """
 
     name: str
@@ -69,22 +57,8 @@ class OwnData:
 
     @classmethod
     def of(cls, settings: TrainSettings) -> Self:
-        """The data that the settings of a training name.
-
-        Raises:
-            FileNotFoundError: if they are not there.
-            ValueError: if they cannot be read, predicted or split in this way; it names the option.
-        """
-        records, links, unread = read(
-            settings.data,
-            tables=settings.tables,
-            keys=settings.keys,
-            top=settings.top,
-            orphans=settings.orphans,
-            target=settings.target,
-            records=settings.records,
-            decimal=settings.decimal,
-        )
+        """Read the data of a training; errors name the option that does not fit them."""
+        records, links, unread = read(settings)
         if not len(records):
             raise ValueError(f"Expected at least one record. Received: none in {settings.data}")
         with users_errors():

@@ -12,6 +12,7 @@ import pyarrow.parquet
 
 from keras_mmil._support.checksums import checksum_of_file
 from keras_mmil._support.types import PathLike
+from keras_mmil.cli.options import TrainSettings
 from keras_mmil.records import Schema, csv_files
 from keras_mmil.records.fields import scalar_types
 from keras_mmil.records.files import ENDINGS, Files, ending, found_files
@@ -60,12 +61,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" (there are {', '.join(names[:_N_SHOWN])}{more})"
 
 
-def checksums(
-    path: PathLike, tables: Sequence[str] | None, keys: Sequence[Sequence[Columns]], top: str | None
-) -> dict[str, str]:
+def checksums(settings: TrainSettings) -> dict[str, str]:
     """SHA-256 of the files that `read` would read, by their paths in the folder."""
-    path = Path(path)
-    where = _located(path, tables, keys, top)
+    path = Path(settings.data)
+    where = _located(path, settings.tables, settings.keys, settings.top)
     files = list(where.values()) if isinstance(where, dict) else [where]
     if where == path and path.is_dir():
         files = [each.path for each in found_files(path)]
@@ -73,44 +72,27 @@ def checksums(
     return {file.relative_to(folder).as_posix(): checksum_of_file(file) for file in files}
 
 
-def read(
-    path: PathLike,
-    *,
-    tables: Sequence[str] | None,
-    keys: Sequence[Sequence[Columns]],
-    top: str | None,
-    orphans: str,
-    target: str,
-    records: str | None,
-    decimal: str | None,
-) -> tuple[pa.Array, Links | None, list[str]]:
+def read(settings: TrainSettings) -> tuple[pa.Array, Links | None, list[str]]:
     """All records of a file or folder.
-
-    Args:
-        path: of a file of records, of a folder of Parquet files with records, or of a folder of
-            tables.
-        tables: names of the tables to read; None for all.
-        keys, orphans: same as in `records.link`.
-        top: the table whose rows are the records; None for the one with the target.
-        target: path of the target.
-        records, decimal: same as in `keras_mmil.records.Files`.
 
     Returns:
         The records; how the tables are linked, None without tables; and the tables of the folder
         that are not read.
-
-    Raises:
-        FileNotFoundError: if there is nothing.
-        ValueError: if it cannot be read, or it is not clear how.
     """
-    where = _located(Path(path), tables, keys, top)
+    path, keys, top = Path(settings.data), settings.keys, settings.top
+    where = _located(path, settings.tables, keys, top)
     with users_errors():
         if isinstance(where, Path):
-            return whole(Files(where, records, decimal)), None, []
-        _check_not_of_tables(records, decimal)
+            return whole(Files(where, settings.records, settings.decimal)), None, []
+        for flag, value in (("--records", settings.records), ("--decimal", settings.decimal)):
+            if value is not None:
+                raise ValueError(
+                    f"Expected records in files, for {flag}. Received: {flag} {value}, and tables"
+                )
         columns = {name: columns_of_table(name, file) for name, file in where.items()}
-        links = Links.of(_top(columns, keys, target) if top is None else top, keys, orphans)
-        return links.link(columns), links, sorted(_tables_in(Path(path)).keys() - where.keys())
+        top = _top(columns, keys, settings.target) if top is None else top
+        links = Links.of(top, keys, settings.orphans)
+        return links.link(columns), links, sorted(_tables_in(path).keys() - where.keys())
 
 
 def new_records(
@@ -135,14 +117,6 @@ def new_records(
         for piece in pieces:
             for start in range(0, len(piece), _ROWS):
                 yield piece[start : start + _ROWS]
-
-
-def _check_not_of_tables(records: str | None, decimal: str | None) -> None:
-    for flag, value in (("--records", records), ("--decimal", decimal)):
-        if value is not None:
-            raise ValueError(
-                f"Expected records in files, for {flag}. Received: {flag} {value}, and tables"
-            )
 
 
 def _located(

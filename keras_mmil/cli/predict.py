@@ -39,7 +39,7 @@ def predict(
     form: str | None = None,
     keep: Sequence[str] = (),
 ) -> int:
-    """Predict records, and write a line for each, as JSON or CSV.
+    """Predict records, and write a line for each, as JSON or CSV; their number is returned.
 
     A line has "record", the number of the record from 0; the fields to keep; "prediction"; of a
     classifier "probability" for each class; and with `explain` "rules", the class by the rules;
@@ -53,14 +53,6 @@ def predict(
         out: file to write to; None for the standard output.
         form: "jsonl" or "csv"; None to choose by the ending of `out`, else "jsonl".
         keep: fields at the top of the records to write beside the predictions.
-
-    Returns:
-        The number of records.
-
-    Raises:
-        FileNotFoundError: if there is no such run, or no such data.
-        ValueError: if the records have no field that the network reads, a field to keep or the
-            rules to explain with are missing, or `out` is a file of the data.
     """
     if out is not None:
         check_not_input(out, data, "--out")

@@ -84,17 +84,10 @@ def record(
     rounds: int | None = None,
     more: str = "",
 ) -> None:
-    """Add figures to the records of an experiment.
+    """Add figures, by metric and run, to the records of an experiment, `<experiment>.json`.
 
-    A record holds the `summary` of all runs. The figure of a repeated run is replaced.
-
-    Args:
-        folder: of `<experiment>.json`.
-        experiment: the `Experiment`.
-        settings: of the run.
-        figures: by metric and run.
-        rounds: of the cross-validation, if the figures are from one.
-        more: of `variant_of`.
+    A record holds the `summary` of all runs. The figure of a repeated run is replaced. `rounds` are
+    of the cross-validation, if the figures are from one; `more` is that of `variant_of`.
     """
     source, epochs = settings.source, settings.epochs
     variant = variant_of(experiment, settings, more)
@@ -122,11 +115,7 @@ def record(
 
 
 def summary(figures: Mapping[int, float]) -> dict[str, Any]:
-    """The fields of a record about the figures of several runs, such as those of several seeds.
-
-    They are the mean, the sample standard deviation (0 for one run), the number, and the figures
-    themselves, rounded.
-    """
+    """The fields of a record about the figures of several runs, such as those of several seeds."""
     values = {str(run): round(float(figures[run]), 6) for run in sorted(figures)}
     numbers = list(values.values())
     return {

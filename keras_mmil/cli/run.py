@@ -78,13 +78,7 @@ def run(experiment: Experiment, options: RunOptions) -> RunResult:
 
     Where the paper's figures are from a cross-validation, that comes first, and its scores are in
     `cross_validation.json`. The rules are then those of one more network, trained on eight tenths.
-
     Where an experiment has a teacher, that is run first, without rules, in the folder `teacher`.
-
-    Raises:
-        BlockingIOError: if another process trains in the folder.
-        FileExistsError: if there is a run already, and it is not to be resumed.
-        FileNotFoundError: if figures are to be recorded outside of a checkout.
     """
     results = results_folder() if options.record else None
     settings = Settings.of(experiment, options)

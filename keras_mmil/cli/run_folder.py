@@ -36,12 +36,6 @@ _ABOUT = {"experiment", "target"}  # the settings of a run have one of these
 class RunFolder:
     """The folder in which a run keeps its settings, checkpoints and results.
 
-    Args:
-        path: the folder, which `held` makes.
-        settings: dict for JSON, of all that decides the outcome of the run.
-        resume: whether to continue a run with the same settings.
-        replace: whether to replace a run that is there, if it is not resumed.
-
     Raises:
         BlockingIOError: if another process is running in the folder.
         FileExistsError: if it holds another run, which is neither resumed nor replaced; or
@@ -124,12 +118,7 @@ def holds_own_data(folder: PathLike) -> bool:
 
 
 def read_settings(folder: PathLike) -> dict[str, Any]:
-    """The settings of the run in a folder.
-
-    Raises:
-        FileNotFoundError: if there are none.
-        ValueError: if they are not those of a run.
-    """
+    """The settings of the run in a folder; ValueError if they are not those of a run."""
     path = Path(folder) / SETTINGS
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -49,13 +49,7 @@ class UnfinishedError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The results of a training on own data.
-
-    Attributes:
-        estimator: the fitted one, with its rules.
-        data: what it was trained and tested on.
-        metrics: figures by metric.
-    """
+    """A fitted estimator with its rules, its data, and figures by metric."""
 
     estimator: NestedEstimator
     data: OwnData
@@ -69,14 +63,8 @@ def train(options: TrainOptions) -> Trained:
     It also holds `schema.json`, `split.csv` (the part of each record), `history.csv`,
     `metrics.json`, `rules.txt`, `report.html` and `fidelity.png`.
 
-    The network is saved before its rules are learned: where that fails, it is there without them.
-
-    Raises:
-        UnfinishedError: if the rules cannot be learned.
-        BlockingIOError: if another process trains in the folder.
-        FileExistsError: if there is a run already, and it is not to be resumed.
-        FileNotFoundError: if there are no data.
-        ValueError: as `settings_of` and `OwnData.of`.
+    The network is saved before its rules are learned: where that fails, there is an
+    `UnfinishedError`, and the network is there without them.
     """
     settings = settings_of(options)
     folder = RunFolder(
@@ -93,13 +81,7 @@ def train(options: TrainOptions) -> Trained:
 
 
 def settings_of(options: TrainOptions) -> TrainSettings:
-    """The settings of a training.
-
-    Raises:
-        FileNotFoundError: if there are no data.
-        ValueError: if the folder has no such tables, or the file of the schema is damaged, or of
-            tables with other keys.
-    """
+    """The settings of a training; ValueError if the schema or tables do not fit the options."""
     values = {each.name: getattr(options, each.name) for each in fields(TrainSettings)}
     keys, top = _lists(options.keys), options.top
     if options.schema is not None:
@@ -112,9 +94,9 @@ def settings_of(options: TrainOptions) -> TrainSettings:
                     f"from {links.top!r}. Received: {keys} from {top!r}"
                 )
             keys, top = _lists(links.keys), links.top
-    values |= {"data": str(Path(options.data).absolute()), "keys": keys, "top": top}
-    values["files"] = checksums(options.data, options.tables, keys, top)
-    return TrainSettings(**values)
+    settings = TrainSettings(**values | {"keys": keys, "top": top})
+    data = str(Path(options.data).absolute())
+    return replace(settings, data=data, files=checksums(settings))
 
 
 def _lists(keys: Sequence[Sequence[Any]]) -> list[Any]:

@@ -28,15 +28,7 @@ Columns: TypeAlias = Callable[[pa.Schema], Sequence[str]]
 
 @dataclass(frozen=True)
 class InputFile:
-    """A Parquet file.
-
-    Attributes:
-        path: absolute.
-        bytes: its size.
-        rows: number of rows.
-        footer: SHA-256 of its end, which lists its contents.
-        schema: of its columns.
-    """
+    """A Parquet file; `footer` is the SHA-256 of its end, which lists its contents."""
 
     path: str
     bytes: int
@@ -52,14 +44,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows of a file.
-
-    Attributes:
-        number: among all blocks.
-        file: path of the file.
-        start: number of the first row in the file.
-        rows: number of rows.
-    """
+    """Consecutive rows of a file, from row `start` on; `number` is among all blocks."""
 
     number: int
     file: str
@@ -77,12 +62,8 @@ class Block:
 def files_of(data: Data, columns: Columns) -> list[InputFile]:
     """The metadata of Parquet files; folders and patterns are sorted by name.
 
-    Folders that `keras_mmil.io.write` made must be complete.
-
-    Raises:
-        FileNotFoundError: if there are none.
-        ValueError: if a file is damaged or lacks columns, a folder is not complete, or there are
-            no rows.
+    Raises FileNotFoundError if there are none; ValueError if a file is damaged or lacks columns, a
+    folder that `keras_mmil.io.write` made is not complete, or there are no rows.
     """
     several = [data] if isinstance(data, str | os.PathLike) else list(data)
     paths = [path for each in several for path in _paths_of(os.fspath(each))]

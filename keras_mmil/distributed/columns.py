@@ -30,14 +30,11 @@ class _Input:
 
 
 class InputColumns:
-    """The columns that a functional model reads.
+    """The columns that a functional model reads, by its inputs.
 
     A column has the name of the input, or the one that `keras_mmil.io.write` gives it: "x", for the
     only input of a model or its bags of ids, or "x/NAME". Nested bags are lists of lists, of any
     type of lists; vectors and images are lists within those, of the sizes that the model expects.
-
-    Args:
-        inputs: those of a model: a `KerasTensor`, or a dict or list of them.
     """
 
     def __init__(self, inputs: Any) -> None:
@@ -47,9 +44,8 @@ class InputColumns:
     def names(self, schema: pa.Schema) -> dict[Any, str]:
         """The column of each input, by its key; optional inputs may have none.
 
-        Raises:
-            ValueError: if there is none for an input, or more than one; or if there is a column
-                "x/NAME" for which the model has no input.
+        Raises ValueError if there is no column for an input, or more than one; or if there is a
+        column "x/NAME" for which the model has no input.
         """
         names: dict[Any, str] = {}
         for key, each in self._by_key.items():
@@ -73,10 +69,8 @@ class InputColumns:
     def tensors(self, batch: pa.RecordBatch) -> Any:
         """Top-bags in the structure of the model's inputs.
 
-        Raises:
-            TypeError: for columns that are not bags of numbers or strings.
-            ValueError: as `names`; and if there are nulls, or lists have another depth, or
-                instances another size, than the model expects.
+        Raises TypeError for columns that are not bags of numbers or strings; ValueError as `names`,
+        and for nulls and other depths of lists, or sizes of instances, than the model expects.
         """
         tensors = {
             key: _tensor(name, batch.column(name), self._by_key[key].spec)

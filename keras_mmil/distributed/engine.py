@@ -19,17 +19,9 @@ _LIFE = {"max_restarts": -1, "max_task_retries": 3}
 class Pool:
     """Applies a function to many arguments, here or in actors of Ray, as a context manager.
 
-    Ray is started if it is not running, and then ended with the context. Actors start with the
-    first call, and each loads its function once. Without actors, Ray is not even imported.
-
-    Args:
-        load: returns the function of an actor, in its process; it can be pickled.
-        actors: maximum number of actors; 0 to work in this process.
-        threads: of each actor.
-
-    Raises:
-        ImportError: on entry, if Ray is not installed.
-        ValueError: on entry, if Ray is running, with too few cores.
+    Ray is started if it is not running, and then ended with the context; ImportError if it is not
+    installed, ValueError if it has too few cores. Actors start with the first call, and each loads
+    its function once, by `load`, which can be pickled. Without actors, Ray is not even imported.
     """
 
     def __init__(
@@ -77,11 +69,7 @@ class Pool:
     ) -> Iterator[Any]:
         """Yield the results of the function for `common` and each of the arguments.
 
-        Args:
-            arguments: one for each call.
-            common: sent to each actor once.
-            here: the function, where there are no actors.
-            in_order: whether the results are to be in the order of the arguments.
+        `here` is the function if there are no actors. Each actor gets `common` once.
         """
         if not self._n:
             yield from (here(common, each) for each in arguments)

@@ -251,9 +251,7 @@ def _load_worker(
 class Job:
     """Results of blocks, each in a Parquet file of its own, which is whole or absent.
 
-    Attributes:
-        folder: of the files.
-        content: all that the results depend on, for JSON.
+    `content` is all that the results depend on, for JSON.
     """
 
     folder: Path
@@ -265,11 +263,7 @@ class Job:
         return checksum_of_json(self.content)
 
     def begin(self) -> None:
-        """Make the folder, or check that it holds the same job.
-
-        Raises:
-            ValueError: if it holds something else, or another job: it names the differences.
-        """
+        """Make the folder, or check that it holds the same job; else ValueError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / _NAME
         if path.exists():

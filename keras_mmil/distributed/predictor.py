@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pyarrow as pa
 import tensorflow as tf
@@ -21,115 +22,10 @@ from keras_mmil.functional.prediction import predict_batches
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.readout.explanation import Explanation
 
-__all__ = ["LoadedModel", "Predictor", "paths_of"]
+__all__ = ["Predictor", "paths_of"]
 
 _MODEL, _RULES = "model.keras", "rules"  # in a folder
 _EXPLANATION = ("label", "network", "agrees", "rule", "explanation")
-
-
-class LoadedModel:
-    """A network, or an estimator of records, from files.
-
-    Args:
-        path: a `.keras` file; the folder of a saved estimator; or that of a run.
-        rules: folder of a saved explainer; None for the rules in the folder.
-        label: of an estimator of several labels, the one whose rules are used.
-
-    Attributes:
-        model: the network.
-
-    Raises:
-        FileNotFoundError: if there is none of these.
-        ValueError: if it is damaged.
-    """
-
-    def __init__(
-        self, path: PathLike, rules: PathLike | None = None, label: str | None = None
-    ) -> None:
-        self._folder, self._rules, self._label = Path(path), rules, label
-        self._estimator: NestedEstimator | None = None
-        if is_saved(path):
-            self._estimator = NestedEstimator.load(path)
-            self.model = self._estimator.model_
-        else:
-            if label is not None:
-                raise ValueError(
-                    f"Expected no label, which only estimators have. Received: {label=}"
-                )
-            file = self._folder / _MODEL if self._folder.is_dir() else self._folder
-            if not file.is_file():
-                raise FileNotFoundError(
-                    "Expected a .keras file, the folder of a saved estimator, or that of a run. "
-                    f"Received: {path}"
-                )
-            self.model = load_network(file)
-            self._columns = InputColumns(self.model.input)
-        self._checks = InputChecks(self.model)
-
-    @cached_property
-    def explainer(self) -> Explainer:
-        """The rules, loaded on the first access.
-
-        Raises:
-            FileNotFoundError, ValueError: if there are none, or they are of another model.
-        """
-        rules = self._rules
-        if rules is None and self._estimator is not None:
-            return self._estimator.explainer_of(self._label)
-        if rules is None and (self._folder / _RULES).is_dir():
-            rules = self._folder / _RULES
-        if rules is None:
-            raise ValueError(
-                "Expected the folder of a saved explainer: explainer=…, as only the folders of "
-                f"estimators and runs have rules. Received: {self._folder}"
-            )
-        return Explainer.load(rules, self.model)
-
-    def columns(self, schema: pa.Schema) -> list[str]:
-        """The columns that are read.
-
-        Raises:
-            ValueError: if some are missing.
-        """
-        if self._estimator is None:
-            return list(self._columns.names(schema).values())
-        wanted = self._estimator.schema_.columns(without=self._estimator.target_ or ())
-        if missing := [name for name in wanted if name not in schema.names]:
-            raise ValueError(
-                f"Expected columns of the fields {wanted} of the records. "
-                f"Received: columns {schema.names}, without {missing}"
-            )
-        return wanted
-
-    def read(self, batch: pa.RecordBatch) -> Any:
-        """Rows as inputs of the network."""
-        if self._estimator is None:
-            return self._columns.tensors(batch)
-        return self._estimator.schema_.read(batch, without=self._estimator.target_ or ())
-
-    def predict(self, batch: pa.RecordBatch, batch_size: int) -> dict[str, Any]:
-        """Predictions for rows, arrays that lead with these, by the names of their columns."""
-        x = self._checks(self.read(batch))
-        outputs = predict_batches(self.model, in_order(x, batch_size))
-        if self._estimator is not None:
-            return self._estimator.predictions_of(outputs)
-        if not isinstance(outputs, list | tuple | Mapping):
-            return {"prediction": outputs}
-        names = list(outputs) if isinstance(outputs, Mapping) else self.model.output_names
-        flat = outputs.values() if isinstance(outputs, Mapping) else outputs
-        return {f"prediction/{name}": each for name, each in zip(names, flat, strict=True)}
-
-
-def paths_of(path: PathLike, rules: PathLike | None = None, with_rules: bool = True) -> list[Path]:
-    """The files that `LoadedModel` reads, always in the same order."""
-    path = Path(path)
-    paths = [path]
-    if path.is_dir():
-        # The first holds the checksums of all files of an estimator, also of its rules.
-        paths = [path / name for name in (STATE, _MODEL)]
-    if with_rules:
-        paths += sorted(Path(rules if rules is not None else path / _RULES).rglob("*"))
-    return [each for each in paths if each.is_file()]
 
 
 class Predictor:
@@ -148,6 +44,7 @@ class Predictor:
 
     Attributes:
         keep: the columns that are passed on, a list.
+        model: the network.
 
     Raises:
         FileNotFoundError: if there is no such model.
@@ -172,16 +69,47 @@ class Predictor:
         self.keep = [keep] if isinstance(keep, str) else list(keep)
         if len(set(self.keep)) < len(self.keep):
             raise ValueError(f"Expected different columns to keep. Received: {keep=}")
-        self._loaded = LoadedModel(model_path, explainer, label)
+        self._path, self._rules, self._label = Path(model_path), explainer, label
+        self._estimator: NestedEstimator | None = None
+        if is_saved(model_path):
+            self._estimator = NestedEstimator.load(model_path)
+            self.model = self._estimator.model_
+        else:
+            self.model = self._load_network()
+            self._input_columns = InputColumns(self.model.input)
+        self._checks = InputChecks(self.model)
 
-    @property
+    def _load_network(self) -> keras.Model:
+        if self._label is not None:
+            raise ValueError(
+                f"Expected no label, which only estimators have. Received: label={self._label!r}"
+            )
+        file = self._path / _MODEL if self._path.is_dir() else self._path
+        if not file.is_file():
+            raise FileNotFoundError(
+                "Expected a .keras file, the folder of a saved estimator, or that of a run. "
+                f"Received: {self._path}"
+            )
+        return load_network(file)
+
+    @cached_property
     def explainer(self) -> Explainer:
         """The rules, loaded on the first access.
 
         Raises:
             FileNotFoundError, ValueError: if there are none, or they are of another model.
         """
-        return self._loaded.explainer
+        rules = self._rules
+        if rules is None and self._estimator is not None:
+            return self._estimator.explainer_of(self._label)
+        if rules is None and (self._path / _RULES).is_dir():
+            rules = self._path / _RULES
+        if rules is None:
+            raise ValueError(
+                "Expected the folder of a saved explainer: explainer=…, as only the folders of "
+                f"estimators and runs have rules. Received: {self._path}"
+            )
+        return Explainer.load(rules, self.model)
 
     def columns(self, schema: pa.Schema) -> list[str]:
         """The columns that are read: those of the model, and those to keep.
@@ -194,7 +122,22 @@ class Predictor:
                 f"Expected the columns to keep, {self.keep}. "
                 f"Received: columns {schema.names}, without {missing}"
             )
-        return list(dict.fromkeys([*self._loaded.columns(schema), *self.keep]))
+        if self._estimator is None:
+            wanted = list(self._input_columns.names(schema).values())
+        else:
+            wanted = self._estimator.schema_.columns(without=self._estimator.target_ or ())
+        if missing := [name for name in wanted if name not in schema.names]:
+            raise ValueError(
+                f"Expected columns of the fields {wanted} of the records. "
+                f"Received: columns {schema.names}, without {missing}"
+            )
+        return list(dict.fromkeys([*wanted, *self.keep]))
+
+    def _read(self, batch: pa.RecordBatch) -> Any:
+        """Rows as inputs of the network."""
+        if self._estimator is None:
+            return self._input_columns.tensors(batch)
+        return self._estimator.schema_.read(batch, without=self._estimator.target_ or ())
 
     def predict_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The outputs of the network for each row.
@@ -214,8 +157,18 @@ class Predictor:
         self.columns(batch.schema)
         if not len(batch):
             raise ValueError("Expected at least one row. Received: an empty batch")
-        outputs = self._loaded.predict(batch, self._batch_size)
-        return self._with_kept(batch, {name: _column(x) for name, x in outputs.items()})
+        x = self._checks(self._read(batch))
+        outputs = predict_batches(self.model, in_order(x, self._batch_size))
+        if self._estimator is not None:
+            results = self._estimator.predictions_of(outputs)
+        elif isinstance(outputs, Mapping):
+            results = {f"prediction/{name}": each for name, each in outputs.items()}
+        elif isinstance(outputs, list | tuple):
+            pairs = zip(self.model.output_names, outputs, strict=True)
+            results = {f"prediction/{name}": each for name, each in pairs}
+        else:
+            results = {"prediction": outputs}
+        return self._with_kept(batch, {name: _column(each) for name, each in results.items()})
 
     def explain_batch(self, batch: pa.RecordBatch, first: int = 0) -> pa.RecordBatch:
         """Why each row is in its class.
@@ -252,7 +205,7 @@ class Predictor:
                 return str(index + first + start if len(position) == 1 else index)
 
             some = batch.slice(start, self._batch_size)
-            yield from self.explainer.explain(self._loaded.read(some), show)
+            yield from self.explainer.explain(self._read(some), show)
 
     def _with_kept(self, batch: pa.RecordBatch, results: dict[str, pa.Array]) -> pa.RecordBatch:
         if both := results.keys() & set(self.keep):
@@ -281,3 +234,15 @@ def _array(x: Any) -> pa.Array:
 def _lists(values: pa.Array, splits: Array) -> pa.Array:
     # The one type of lists that all engines know.
     return pa.ListArray.from_arrays(pa.array(splits, pa.int32()), values)
+
+
+def paths_of(path: PathLike, rules: PathLike | None = None, with_rules: bool = True) -> list[Path]:
+    """The files that `Predictor` reads, always in the same order."""
+    path = Path(path)
+    paths = [path]
+    if path.is_dir():
+        # The first holds the checksums of all files of an estimator, also of its rules.
+        paths = [path / name for name in (STATE, _MODEL)]
+    if with_rules:
+        paths += sorted(Path(rules if rules is not None else path / _RULES).rglob("*"))
+    return [each for each in paths if each.is_file()]

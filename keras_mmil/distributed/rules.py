@@ -16,7 +16,7 @@ from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.types import Ints, PathLike, Tensors
 from keras_mmil.distributed.blocks import Block, Data, blocks_of, files_of, read
 from keras_mmil.distributed.engine import Pool
-from keras_mmil.distributed.predictor import LoadedModel
+from keras_mmil.distributed.predictor import Predictor
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.passes import Step
@@ -66,26 +66,20 @@ def fit_rules(
     actors, threads = check_int("actors", actors), positive_int("threads", threads)
     explainer = Explainer(**explainer_arguments)
     model_path = str(Path(model_path).absolute())
-    loaded = LoadedModel(model_path)
-    files = [files_of(each, loaded.columns) for each in (data, validation_data)]
+    predictor = Predictor(model_path)
+    files = [files_of(each, predictor.columns) for each in (data, validation_data)]
     batch_size = positive_int("batch_size", explainer.batch_size)
     load = partial(_load_worker, model_path, explainer.feature_names)
     with Pool(load, actors, threads) as pool:
         x, x_valid = (
-            BlockSource(blocks_of(each, block_size), batch_size, loaded, pool) for each in files
+            BlockSource(blocks_of(each, block_size), batch_size, predictor, pool) for each in files
         )
-        return explainer.fit(loaded.model, x, x_valid)
+        return explainer.fit(predictor.model, x, x_valid)
 
 
 @dataclass(frozen=True, eq=False)
 class _Share:
-    """What is read of a block, in batches.
-
-    Attributes:
-        block: the block.
-        rows: the numbers of its rows that are read, ascending; None for all.
-        first: number of the first batch, among those of all blocks.
-    """
+    """Rows of a block, all by default; `first` numbers its first batch among all."""
 
     block: Block
     rows: Ints | None
@@ -101,7 +95,7 @@ class _Share:
 class _StepWorker:
     """Does steps on shares of blocks."""
 
-    loaded: LoadedModel
+    predictor: Predictor
     network: Network
 
     def __call__(self, common: tuple[Step[T], int], share: _Share) -> T:
@@ -112,31 +106,21 @@ class _StepWorker:
 
     def batches(self, share: _Share, batch_size: int) -> Iterator[Tensors]:
         """The batches of a share, checked."""
-        x = self.loaded.read(read(share.block, self.loaded.columns))
+        x = self.predictor._read(read(share.block, self.predictor.columns))
         if share.rows is not None:
             x = ragged.take(x, share.rows)
         return self.network.data(x, batch_size, str(share.block)).batches()
 
 
 def _load_worker(model_path: str, feature_names: Sequence[str] | None) -> _StepWorker:
-    loaded = LoadedModel(model_path)
-    return _StepWorker(loaded, Network(loaded.model, feature_names))
+    predictor = Predictor(model_path)
+    return _StepWorker(predictor, Network(predictor.model, feature_names))
 
 
 class BlockSource:
     """Top-bags in blocks of files: a `Source` whose steps run where a `Pool` has its workers.
 
-    Args:
-        blocks: what to read, at least one.
-        batch_size: number of top-bags in a batch; the last one of a block may have fewer.
-        loaded: the model, in this process.
-        pool: with workers of `_load_worker`.
-
-    Attributes:
-        n_batches: number of batches.
-        has_labels: False.
-        in_blocks: True.
-        is_counted: True.
+    A batch has `batch_size` top-bags, the last one of a block perhaps fewer.
     """
 
     has_labels = False
@@ -144,14 +128,14 @@ class BlockSource:
     n_batches: int | None
 
     def __init__(
-        self, blocks: Sequence[Block], batch_size: int, loaded: LoadedModel, pool: Pool
+        self, blocks: Sequence[Block], batch_size: int, predictor: Predictor, pool: Pool
     ) -> None:
-        self._batch_size, self._loaded, self._pool = batch_size, loaded, pool
+        self._batch_size, self._predictor, self._pool = batch_size, predictor, pool
         self._set([_Share(block, None) for block in blocks])
 
     def batches(self) -> Iterator[Tensors]:
         """Yield checked inputs, in this process."""
-        worker = _StepWorker(self._loaded, Network(self._loaded.model))
+        worker = _StepWorker(self._predictor, Network(self._predictor.model))
         for share in self._shares:
             yield from worker.batches(share, self._batch_size)
 
@@ -159,7 +143,7 @@ class BlockSource:
         self, step: Step[T], network: Network, on_batch: Callable[[], None] = lambda: None
     ) -> Iterator[T]:
         """The results of a step for each block, in their order."""
-        here = _StepWorker(self._loaded, network)
+        here = _StepWorker(self._predictor, network)
         results = self._pool.map(self._shares, (step, self._batch_size), here=here)
         for share, result in zip(self._shares, results, strict=True):
             yield result
@@ -170,19 +154,11 @@ class BlockSource:
         """Nothing: the files say how many rows they have."""
 
     def labelled(self, y: npt.ArrayLike | None = None) -> NoReturn:
-        """Refuse: blocks are read without labels.
-
-        Raises:
-            ValueError: always.
-        """
+        """Raise ValueError: blocks are read without labels."""
         raise ValueError("Expected data with labels. Received: blocks of files, without")
 
     def set_aside(self, fraction: float, seed: int) -> NoReturn:
-        """Refuse to split: validation data are always given.
-
-        Raises:
-            ValueError: always.
-        """
+        """Raise ValueError: there are validation data already."""
         raise ValueError("Expected x_valid where x is of files. Received: x_valid=None")
 
     def draw(self, at_most: int, seed: int) -> "BlockSource":

@@ -79,12 +79,7 @@ def is_saved(folder: PathLike) -> bool:
 
 
 def load(cls: type[Any], folder: PathLike) -> Any:
-    """Read what `save` wrote: an estimator of a class, or of a subclass.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        ValueError: if it is of another class, or damaged.
-    """
+    """Read what `save` wrote: an estimator of a class, or of a subclass."""
     folder = Path(folder)
     classes = {each.__name__: each for each in (cls, *cls.__subclasses__()) if each.fitted}
     wanted = f"Expected a {' or '.join(classes)} in {folder}"

@@ -57,11 +57,7 @@ def weights_of(sample_weight: npt.ArrayLike | None, has_label: Bools) -> Floats:
 def split(y: Array, fraction: Any, seed: int, *, stratify: bool) -> tuple[Ints, Ints | None]:
     """Positions of the records for training, and of those held out for validation, if any are.
 
-    Args:
-        y: labels, [records] or [records, labels].
-        fraction: of the records to hold out, from 0 to 1.
-        seed: int.
-        stratify: whether to hold out the same share of each class, where that is possible.
+    If `stratify`, the same share of each class is held out, where that is possible.
     """
     n_valid = int(np.ceil(check_number("validation_split", fraction, 0, 1) * len(y)))
     if not n_valid:

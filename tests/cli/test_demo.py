@@ -58,15 +58,6 @@ def test_demo_of_records(tmp_path, capsys, monkeypatch):
     assert "Records: 150 rows of customers in shop" in again
 
 
-@pytest.mark.slow
-@pytest.mark.nightly  # the demo of digits does so, too
-@pytest.mark.parametrize("name", ["records", "digits"])
-def test_a_second_demo_replaces_the_first(name, tmp_path):
-    short = ["--limit", "12", "--epochs", "1", "--verbose", "0", "--max-clusters", "2"]
-    for _ in range(2):
-        assert main(["demo", name, "--out", str(tmp_path / "demo"), *short]) == 0
-
-
 def test_clusters_by_true_digits():
     """The digits whose images are mostly in a cluster, and their share of it."""
     table = np.zeros((3, 10))

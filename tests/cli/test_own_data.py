@@ -109,6 +109,15 @@ def test_records_without_what_is_needed_are_left_out(lines, tmp_path):
     assert list(found.parts()).count("") == 9  # one lacks both
 
 
+def test_the_latest_records_are_for_test(lines):
+    found = own(lines, "left", time="since", limit=40)
+    train, valid, test = ([CUSTOMERS[i]["since"] for i in part] for part in found.split)
+    assert max(train) < min(valid) <= max(valid) < min(test)
+    assert len(train) == 40
+    assert f"by since, validation from {min(valid)} on" in found.about[2]
+    assert f"test from {min(test)} on; at most 40 of each part" in found.about[2]
+
+
 def test_the_schema_is_that_of_the_training(lines):
     found = own(lines, "left", split_by="city")
     schema = found.schema_of_training()
@@ -375,10 +384,8 @@ def test_keys_of_several_columns(tmp_path):
     options = TrainOptions.of(parser.parse_args(arguments))
     settings = settings_of(options)
     assert set(settings.files) == {"shop.orders.csv", "items.csv"}
-    assert (
-        TrainSettings.from_dict(json.loads(json.dumps(dataclasses.asdict(settings))), folder)
-        == settings
-    )
+    content = json.loads(json.dumps(dataclasses.asdict(settings)))
+    assert TrainSettings.from_dict(content, folder) == settings
     data = OwnData.of(settings)
     assert [len(record["items"]) for record in data.records.to_pylist()] == [
         i % 4 for i in range(30)

@@ -309,24 +309,6 @@ def test_tables_of_csv(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_latest_records_are_for_test(tmp_path, capsys):
-    out = tmp_path / "run"
-    records = [{k: r[k] for k in ("since", "city", "left") if k in r} for r in RECORDS]
-    data = own_records.write_lines(tmp_path / "shop.jsonl", records)
-    command = ["train", str(data), "--target", "left", "--time", "since", "--out", str(out)]
-    assert main([*command, *SHORT, "--epochs", "1", "--limit", "40"]) == 0
-    times = {
-        name: [RECORDS[i]["since"] for i in numbers] for name, numbers in parts_of(out).items()
-    }
-    assert max(times["training"]) < min(times["validation"])
-    assert max(times["validation"]) < min(times["test"])
-    assert len(times["training"]) == 40
-    printed = capsys.readouterr().out
-    assert f"by since, validation from {min(times['validation'])} on" in printed
-    assert f"test from {min(times['test'])} on; at most 40 of each part" in printed
-
-
-@pytest.mark.slow
 def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path):
     data = own_records.write_lines(tmp_path / "bags.jsonl", BAGS)
 

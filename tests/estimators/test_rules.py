@@ -214,7 +214,7 @@ def test_reports_on_labels_beside_the_records(classifier):
     assert without.data["certificate"]["fidelity"]["n"] == len(TEST)
     with pytest.raises(ValueError, match=r"among \['bad', 'good'\]\. Received: .*'lost'.* in y"):
         classifier.report(TEST_ITEMS, np.full(len(TEST), "lost"))
-    with pytest.raises(ValueError, match="one label for each of 50 records. Received: 1 labels"):
+    with pytest.raises(ValueError, match=r"one label for each of 50 records\. Received: 1 labels"):
         classifier.report(TEST_ITEMS, ["late"])
 
 

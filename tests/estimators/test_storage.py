@@ -34,9 +34,9 @@ def classifier():
     return NestedClassifier(**QUICK).fit(PLAIN, LATE)
 
 
-def rewrite(folder, **changes):
+def rewrite(saved, /, **changes):
     """Change the content of `estimator.json`, and its checksum."""
-    path = folder / "estimator.json"
+    path = saved / "estimator.json"
     content = json.loads(path.read_text())
     head = {"format": content.pop("format"), "sha256": content.pop("sha256")}
     head |= {name: changes.pop(name) for name in ("format",) if name in changes}
@@ -168,7 +168,8 @@ def test_damaged_files(classifier, tmp_path):
     ):
         (tmp_path / "estimator.json").write_text(text)
         rewrite(tmp_path, **change)
-        with pytest.raises(ValueError, match=f"a NestedClassifier in .*Received: .*{[*change][0]}"):
+        name = next(iter(change))
+        with pytest.raises(ValueError, match=f"a NestedClassifier in .*Received: .*{name}"):
             NestedClassifier.load(tmp_path)
     (tmp_path / "estimator.json").write_text(text)
     for classes in (["x", "x"], [True, False], [False, True, 2], [[], []]):
