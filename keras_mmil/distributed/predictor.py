@@ -69,7 +69,7 @@ class Predictor:
         self.keep = [keep] if isinstance(keep, str) else list(keep)
         if len(set(self.keep)) < len(self.keep):
             raise ValueError(f"Expected different columns to keep. Received: {keep=}")
-        self._path, self._rules, self._label = Path(model_path), explainer, label
+        self._model_path, self._rules, self._label = Path(model_path), explainer, label
         self._estimator: NestedEstimator | None = None
         if is_saved(model_path):
             self._estimator = NestedEstimator.load(model_path)
@@ -84,11 +84,11 @@ class Predictor:
             raise ValueError(
                 f"Expected no label, which only estimators have. Received: label={self._label!r}"
             )
-        file = self._path / _MODEL if self._path.is_dir() else self._path
+        file = self._model_path / _MODEL if self._model_path.is_dir() else self._model_path
         if not file.is_file():
             raise FileNotFoundError(
                 "Expected a .keras file, the folder of a saved estimator, or that of a run. "
-                f"Received: {self._path}"
+                f"Received: {self._model_path}"
             )
         return load_network(file)
 
@@ -102,12 +102,12 @@ class Predictor:
         rules = self._rules
         if rules is None and self._estimator is not None:
             return self._estimator.explainer_of(self._label)
-        if rules is None and (self._path / _RULES).is_dir():
-            rules = self._path / _RULES
+        if rules is None and (self._model_path / _RULES).is_dir():
+            rules = self._model_path / _RULES
         if rules is None:
             raise ValueError(
                 "Expected the folder of a saved explainer: explainer=…, as only the folders of "
-                f"estimators and runs have rules. Received: {self._path}"
+                f"estimators and runs have rules. Received: {self._model_path}"
             )
         return Explainer.load(rules, self.model)
 
