@@ -152,7 +152,7 @@ class Watch:
 
     def _look_at(self, folder, available):
         title = (folder / "cmdline").read_bytes()
-        if not (title.startswith(b"ray::") and b"_ArrowWorker" in title):
+        if not (title.startswith(b"ray::") and b"_Actor" in title):
             return
         core = self._cores.setdefault(folder.name, available[len(self._cores) % len(available)])
         for task in (folder / "task").iterdir():  # threads that there were before, too

@@ -22,9 +22,9 @@ import pruning
 from keras_mmil._support.atomic import replacing, replacing_folder
 from keras_mmil._version import __version__
 from keras_mmil.cli import results
-from keras_mmil.cli.figures import figures_of_network, figures_of_rules
 from keras_mmil.cli.finished_run import finished_run
 from keras_mmil.cli.options import Settings
+from keras_mmil.cli.output import figures_of_network, figures_of_rules
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
 from keras_mmil.zoo import _weights

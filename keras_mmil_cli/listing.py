@@ -1,16 +1,19 @@
-"""The table of experiments."""
+"""What the command line reads of the library without importing it; and the table of experiments."""
 
 from __future__ import annotations
 
 import itertools
 import textwrap
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from keras_mmil.zoo.experiments.catalogue import Entry
 
-__all__ = ["listing"]
+__all__ = ["catalogue", "listing", "options_module", "version"]
 
 _WIDTH = 100
 _METRICS = {"accuracy": "test_accuracy", "rules": "rule_accuracy", "fidelity": "fidelity"}
@@ -20,15 +23,43 @@ The paper's figures, in per cent, are the test accuracy, that of the rules, and 
 """
 
 
+def version() -> str:
+    """The version of the library."""
+    return _alone(_package() / "_version.py").__version__
+
+
+def options_module() -> ModuleType:
+    """The module `keras_mmil.cli.options`."""
+    return _alone(_package() / "cli" / "options.py")
+
+
+def catalogue() -> tuple[Entry, ...]:
+    """The experiments of the zoo."""
+    zoo = _package() / "zoo"
+    if not zoo.is_dir():  # in a checkout, see keras_mmil/_checkout.py
+        zoo = _package().parent / "zoo"
+    return _alone(zoo / "experiments" / "catalogue.py").catalogue()
+
+
+def _package() -> Path:
+    spec = find_spec("keras_mmil")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("Expected the package keras_mmil beside keras_mmil_cli.")
+    return Path(spec.origin).parent
+
+
+def _alone(path: Path) -> ModuleType:
+    """A module that imports only the standard library, run without its package."""
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"Expected a module of Python. Received: {path}")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def listing(entries: Iterable[Entry]) -> str:
-    """The experiments by name, with their options and the paper's figures, for a terminal.
-
-    Args:
-        entries: the `Entry`s of the catalogue.
-
-    Returns:
-        Lines of at most 100 characters.
-    """
+    """The experiments by name, with options and the paper's figures, in lines of 100 characters."""
     rows = [(_command(entry), entry) for entry in entries]
     width = max(len(command) for command, _ in rows)
     heads = "".join(f"  {head}" for head in _METRICS)

@@ -51,5 +51,5 @@ def make_demo(folder: str | Path, n_customers: int = 1000, epochs: int = 8) -> N
         random_state=0,
     )
     classifier.fit(tables.tables, datasets.synthetic.churn.TARGET)
-    classifier.rules_  # noqa: B018 # without having been asked for, they are not saved
+    classifier.fit_rules()
     classifier.save(folder)

@@ -1,5 +1,6 @@
-"""Own data in a minute: made-up customers in tables, and what `keras-mmil train` does with them."""
+"""Demos: made-up customers in tables, and pictures of digits in bags of bags."""
 
+import dataclasses
 import shlex
 from pathlib import Path
 
@@ -7,24 +8,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from keras_mmil import ragged
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.locks import locked
-from keras_mmil.cli.options import RunOptions
+from keras_mmil._support.percent import percent, share
+from keras_mmil.cli.options import RunOptions, TrainOptions
+from keras_mmil.cli.run import run
 from keras_mmil.cli.train import train
-from keras_mmil.cli.train_options import TrainOptions
 from keras_mmil.datasets.synthetic import churn
+from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.readout.description import LevelDescription
+from keras_mmil.zoo.experiments.registry import registry
 
-__all__ = ["demo"]
+__all__ = ["demo", "demo_of_digits", "digits_of_clusters"]
 
 _CUSTOMERS, _EPOCHS = 2000, 40  # about a minute
+# About two minutes of training on two cores.
+_TOP_BAGS, _EPOCHS_OF_DIGITS = 2000, 25
 
 
 def demo(options: RunOptions) -> None:
     """Write made-up customers to tables, do what `keras-mmil train` does, and explain one customer.
 
-    Args:
-        options: as for `run`. The folder of an earlier demo is replaced, unless it is to be
-            resumed.
+    The folder of an earlier demo is replaced, unless it is to be resumed.
     """
     print("Made-up customers in three linked tables: customers, their orders, the items in these.")
     print("A customer has churned iff some order holds electronics that were returned, and no")
@@ -60,21 +66,84 @@ def _demo(options: RunOptions, out: Path) -> None:
             verbose=options.verbose,
         )
     )
-    _, labels = found.estimator.schema_.read(found.data.records, churn.TARGET)
-    test = found.data.split.test
+    estimator, test = found.estimator, found.data.split.test
+    _, labels = estimator.schema_.read(found.data.records, churn.TARGET)
     first = test[np.argmax(labels[test])]
-    explainer, x = (
-        found.estimator.explainer_,
-        found.estimator.schema_.read(found.data.take(np.array([first])), without=churn.TARGET),
+    x = estimator.schema_.read(found.data.take(np.array([first])), without=churn.TARGET)
+    explanation, *_ = estimator.explainer_.explain(
+        x, lambda place: str(first if len(place) == 1 else place[-1])
     )
     print("\nWhy the first customer of the test that has churned has done so, by the rules:\n")
-    print(explainer.explain(x, lambda place: str(first if len(place) == 1 else place[-1]))[0])
-    run, shop = shlex.quote(str(out)), shlex.quote(str(folder))
+    print(explanation)
+    run_folder, shop = shlex.quote(str(out)), shlex.quote(str(folder))
     print(f"""
 What to type next:
-  keras-mmil predict {run} {shop} --explain   # of all customers, and why
-  keras-mmil export {run} --to sql   # the rules as a query
+  keras-mmil predict {run_folder} {shop} --explain   # of all customers, and why
+  keras-mmil export {run_folder} --to sql   # the rules as a query
 and for data of your own, a file of JSON, Parquet or CSV, or a folder of linked tables:
   keras-mmil train FILE --target FIELD
   keras-mmil train FOLDER --target FIELD --key orders.customer=customers.id
   keras-mmil predict runs/FILE-FIELD-seed0 NEW_FILE --explain""")
+
+
+def demo_of_digits(options: RunOptions) -> None:
+    """Run the MNIST experiment on scikit-learn's digits, and explain one top-bag.
+
+    The folder of an earlier demo is replaced, unless it is to be resumed.
+    """
+    print("Bags of bags of digits. The outer bag is positive iff one in it holds a 7 and no 3;")
+    print("nobody tells the network which digit is which, nor which inner bag is positive.")
+    print("This takes about four minutes on two cores.\n")
+    experiment = dataclasses.replace(
+        registry["mnist"], epochs=_EPOCHS_OF_DIGITS, paper={}, explainer={"metric": "sensitivity"}
+    )
+    limit = _TOP_BAGS if options.limit is None else options.limit
+    options = dataclasses.replace(
+        options,
+        source="digits",
+        folds=0,
+        limit=limit,
+        out=options.out or "runs/demo-digits",
+        replace=True,
+    )
+    explainer, (x, y, digits), _ = run(experiment, options)
+    # For type checkers: the options ask for rules, and the labels of digits are known.
+    assert explainer is not None
+    assert digits is not None
+    _print_in_digits(explainer, explainer.describe(x, digits)[0])
+    positive = int(y.argmax())
+    print("\nWhy the first positive top-bag of the test set is positive. What it holds, which the")
+    print(f"network was never told: {digits[positive].to_list()}\n")
+    print(explainer.explain(ragged.take(x, [positive]))[0])
+
+
+def digits_of_clusters(described: LevelDescription) -> list[tuple[tuple[str, ...], float]]:
+    """The digits most of whose images are in each cluster, and their share of the cluster."""
+    table = described.known_table  # (clusters, digits)
+    home = np.where(table.any(axis=0), table.argmax(axis=0), -1)
+    found = []
+    for cluster, of_digits in enumerate(table):
+        here = home == cluster
+        names = tuple(described.label_names[digit] for digit in np.flatnonzero(here))
+        found.append((names, share(of_digits[here].sum(), of_digits.sum())))
+    return found
+
+
+def _print_in_digits(explainer: Explainer, described: LevelDescription) -> None:
+    """Print the digits in the clusters, and the rules with these as names."""
+    found = digits_of_clusters(described)
+    print("\nWhat the clusters of images turned out to hold, by the true digits:")
+    for name, (digits, of_it) in zip(described.names, found, strict=True):
+        what = "no digit of which the most are here"
+        if digits:
+            what = f"a {' or '.join(digits)} ({percent(of_it)} of its images)"
+        print(f"  {name}: holds {what}")
+    names = {
+        cluster: f"digit {' or '.join(digits)}"
+        for cluster, (digits, _) in enumerate(found)
+        if digits
+    }
+    explainer.rename(0, names)
+    print("With these names, the rules are:")
+    for sentence in explainer.rules_.in_words():
+        print(f"  {sentence}")

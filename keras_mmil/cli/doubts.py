@@ -1,4 +1,4 @@
-"""Whether a network learned anything; and if not, why that may be, and what to try next."""
+"""Whether a network learned anything; if not, likely reasons, and what to try next."""
 
 import copy
 import re
@@ -11,8 +11,8 @@ from scipy.stats import binomtest, mannwhitneyu
 
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array, Ints, PathLike
-from keras_mmil.cli.train_options import TrainSettings
-from keras_mmil.estimators import NestedClassifier, NestedRegressor
+from keras_mmil.cli.options import TrainSettings
+from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.records import Schema
 from keras_mmil.records.fields import Field
 from keras_mmil.records.linking import columns_in
@@ -20,21 +20,16 @@ from keras_mmil.records.profiling import Values
 
 __all__ = ["Doubt", "advice", "doubt_of_classes", "doubt_of_numbers", "hardly_repeated"]
 
-_ALPHA = 0.05  # what chance alone reaches that often is not taken for learned
+_ALPHA = 0.05  # significance level
 _FEW = 1000  # records for training
-_REPEATS, _DISTINCT = 5, 20  # fewer repeats of more values are learnt by heart
+_REPEATS, _DISTINCT = 5, 20  # more values with fewer repeats are learned by heart
 _IS_ID = re.compile(r"(^|[._])id$", re.IGNORECASE)
 _PAGE = "docs/faq.md, “It doesn't learn”"
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why a network is no better than a constant answer.
-
-    Attributes:
-        text: a sentence or two.
-        is_lost: whether nothing was learned; else the records are at least ranked.
-    """
+    """Why a network is no better than a constant answer, and whether it learned nothing at all."""
 
     text: str
     is_lost: bool
@@ -43,16 +38,10 @@ class Doubt:
 def doubt_of_classes(
     truth: Ints, probabilities: Array, names: Sequence[str], target: str
 ) -> Doubt | None:
-    """The doubt about a classifier; None where it is more often right than a constant answer.
+    """The doubt about a classifier; None if it is right more often than a constant answer.
 
-    By a binomial test at 5 %; records are ranked if, by a Mann-Whitney test at 5 % for all classes
-    together, those of some class have a higher probability of it than others.
-
-    Args:
-        truth: class of each record for test, int [n].
-        probabilities: by the network, [n, classes].
-        names: of the classes.
-        target: what is predicted.
+    This is a binomial test. Records are ranked if, by Mann-Whitney tests with a Bonferroni
+    correction, those of some class have a higher probability of it than others.
     """
     n, counts = len(truth), np.bincount(truth, minlength=len(names))
     n_right, most = int((probabilities.argmax(axis=1) == truth).sum()), int(counts.argmax())
@@ -83,7 +72,7 @@ def doubt_of_classes(
 
 
 def doubt_of_numbers(r2: float, r2_constant: float, target: str) -> Doubt | None:
-    """The doubt about a regressor; None where it explains more than a constant does."""
+    """The doubt about a regressor; None if it explains more than a constant does."""
     if r2 > max(r2_constant, 0.0):
         return None
     return Doubt(
@@ -94,7 +83,7 @@ def doubt_of_numbers(r2: float, r2_constant: float, target: str) -> Doubt | None
 
 
 def hardly_repeated(schema: Schema, target: str) -> list[str]:
-    """Fields that a network can learn by heart: ids, names, texts and times of few repeats."""
+    """Fields that a network can learn by heart: ids, names, texts and times that hardly repeat."""
     return [
         field.path
         for field in schema
@@ -113,22 +102,12 @@ def _is_id(field: Field) -> bool:
 
 
 def advice(
-    estimator: NestedClassifier | NestedRegressor,
-    settings: TrainSettings,
-    n_train: int,
-    folder: PathLike,
+    estimator: NestedEstimator, settings: TrainSettings, n_train: int, folder: PathLike
 ) -> list[str]:
-    """Likely reasons for having learned nothing, and the next command.
+    """Lines about why nothing was learned, and the next command to try.
 
-    Where fields can be learnt by heart, a schema without them is written to the folder.
-
-    Args:
-        estimator: the fitted one.
-        settings: of the training.
-        n_train: number of records to train on.
-        folder: of the run.
+    If fields can be learned by heart, a schema without them is written to the folder of the run.
     """
-    assert estimator.schema_ is not None
     by_heart = hardly_repeated(estimator.schema_, str(estimator.target_))
     lines = ["Likely reasons:"]
     if by_heart:

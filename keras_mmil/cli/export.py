@@ -1,7 +1,8 @@
-"""Rules and networks of runs, for other programs."""
+"""Rules and networks of runs, for other programs; and explanations of texts."""
 
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import keras
@@ -10,15 +11,17 @@ import pyarrow as pa
 from keras_mmil._support.atomic import replacing, replacing_folder
 from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import PathLike
+from keras_mmil.cli.finished_run import check_has_rules
 from keras_mmil.cli.own_files import check_not_input, new_records, users_errors
-from keras_mmil.cli.train_options import how_read
-from keras_mmil.cli.trained_run import check_has_rules
-from keras_mmil.estimators import NestedClassifier, NestedRegressor
-from keras_mmil.estimators.saved import is_saved, load
+from keras_mmil.cli.run_folder import how_read, read_settings
+from keras_mmil.estimators import NestedRegressor
+from keras_mmil.estimators.base import NestedEstimator
+from keras_mmil.estimators.storage import is_saved
 from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.readout.text_explanation import side_by_side
 from keras_mmil.records.to_arrow import joined
 
-__all__ = ["export"]
+__all__ = ["explain_texts", "export"]
 
 _SAVED_MODEL, _PROLOG = "savedmodel", "prolog"
 
@@ -31,29 +34,19 @@ def export(
     data: PathLike | None = None,
     labels: PathLike | None = None,
 ) -> None:
-    """Write the rules, or the network, of a run in a form that other programs read.
+    """Write the rules of a run, or its network, in a form that other programs read.
 
-    Args:
-        run: folder of a finished `keras-mmil train` or `run`, or of a saved estimator.
-        to: "sql", "prolog", "python" or "json" for the rules; "savedmodel" for the network.
-        out: file to write to, or for a SavedModel a new folder; None for the standard output.
-        data: own records that the rules are to be applied to; None for none.
-        labels: Parquet file for the table of these records that the rules read. In Prolog they are
-            facts of the program, too.
-
-    Raises:
-        FileExistsError: if there is a folder already.
-        FileNotFoundError: if there is no such run, or no such data.
-        ValueError: if files are damaged, there are no rules to export, the run is not on
-            records, or a file of the data would be replaced.
+    The run may be the folder of an estimator, too. Without `out`, rules go to the standard output.
+    The table of labels that rules read of `data` is written to `labels`; in Prolog its rows are
+    also facts of the program.
     """
-    estimator = load(run) if is_saved(run) else None
+    estimator = NestedEstimator.load(run) if is_saved(run) else None
     if estimator is None:
         model, explainer = _of_experiment(run)
     else:
         model = estimator.model_
     if to == _SAVED_MODEL:
-        assert out is not None  # the command line asks for it
+        assert out is not None  # the command line requires it
         if isinstance(estimator, NestedRegressor) and estimator.offset_:
             warnings.warn(
                 f"The outputs of the network are numbers minus {estimator.offset_!r}, as float32 "
@@ -102,7 +95,7 @@ def _of_experiment(run: PathLike) -> tuple[keras.Model, Explainer]:
 
 def _table(
     run: PathLike,
-    estimator: NestedClassifier | NestedRegressor,
+    estimator: NestedEstimator,
     data: PathLike,
     labels: PathLike | None,
 ) -> pa.Table:
@@ -119,3 +112,32 @@ def _save_model(model: keras.Model, out: Path) -> None:
         raise FileExistsError(f"Expected a new folder for a SavedModel. Received: --out {out}")
     with replacing_folder(out) as part:
         model.export(part, verbose=False)
+
+
+def explain_texts(runs: Sequence[PathLike], texts: Sequence[str], *, form: str, color: bool) -> str:
+    """Explain texts by one run of an experiment on texts, or by several side by side.
+
+    The form is "terminal", "markdown" or "html"; `color` is for bold and dim on the terminal.
+    """
+    by_run = [_explainer_of_texts(run).explain(texts) for run in runs]
+    titles = [read_settings(run)["experiment"] for run in runs]
+    if form == "html":
+        tables = "\n".join(side_by_side(row, titles) for row in zip(*by_run, strict=True))
+        return f'<!doctype html>\n<meta charset="utf-8">\n<title>Explanations</title>\n{tables}'
+    shown = []
+    for row in zip(*by_run, strict=True):
+        for title, explanation in zip(titles, row, strict=True):
+            text = explanation.to_markdown() if form == "markdown" else explanation.to_text(color)
+            heading = f"### {title}" if form == "markdown" else f"--- {title}"
+            shown.append(f"{heading}\n\n{text}" if len(runs) > 1 else text)
+    return "\n\n".join(shown)
+
+
+def _explainer_of_texts(run: PathLike) -> Explainer:
+    path = Path(run) / "text_model.keras"
+    if not path.is_file():
+        raise FileNotFoundError(
+            "Expected the folder of a finished run on texts, such as `keras-mmil run imdb` makes. "
+            f"Received: {run}"
+        )
+    return Explainer.load(Path(run) / "rules", load_network(path))

@@ -1,71 +1,132 @@
-"""What is asked of a run, and what decides its outcome."""
+"""The options of runs: on the command line, in Python, and in the settings that a run keeps.
+
+The command line runs this file by itself, without the library, so that help and errors in options
+do not wait for TensorFlow. So it imports only the standard library.
+"""
 
 import argparse
-from dataclasses import dataclass, fields
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, get_args, get_origin
 
-from keras_mmil.zoo.experiments.experiment import Experiment
+if TYPE_CHECKING:
+    from keras_mmil.zoo.experiments.experiment import Experiment
 
-__all__ = ["RunOptions", "Settings"]
+__all__ = ["RunOptions", "Settings", "TrainOptions", "TrainSettings", "add_options", "check"]
+
+# A column of a table, "orders.customer", or several that are one key.
+Columns: TypeAlias = str | tuple[str, ...]
+
+_COLUMN = re.compile(r"[^=]*[^=.][.][^=]+")
+_SEEDS = 2**32  # as many as NumPy has
+DATA = "file that ends in .jsonl, .ndjson, .json, .parquet, .csv or .tsv, or folder"
+_TABLES = "linked tables in a folder, one a file"
+_ONE_OF = "one of"
+
+
+def _option(
+    default: Any = MISSING,
+    *,
+    flag: str = "",
+    group: str = "",
+    least: int | None = None,
+    **arguments: Any,
+) -> Any:
+    """A field that is an option of the command line, too, with arguments of `add_argument`.
+
+    The flag is the name of the field by default. Options of a group are listed together, and those
+    in `_ONE_OF` exclude each other. Numbers are at least `least`.
+    """
+    made = {"default_factory": list} if default == [] else {"default": default}
+    about = {"flag": flag, "group": group, "least": least, "arguments": arguments}
+    return field(metadata={"option": about}, **made)
+
+
+def _key(text: str) -> tuple[Columns, Columns]:
+    """A key of tables, from the command line."""
+    sides = [_columns(side) for side in text.split("=")]
+    n = [1 if isinstance(side, str) else len(side) for side in sides]
+    if len(sides) != 2 or n[0] != n[1] or not all(sides):
+        raise argparse.ArgumentTypeError(
+            "expected a pair such as orders.customer=customers.id, or of several columns "
+            f"items.shop,items.number=orders.shop,orders.number, received {text!r}"
+        )
+    return sides[0], sides[1]
+
+
+def _columns(text: str) -> Columns:
+    columns = tuple(text.split(","))
+    if len(columns) > 1 and all(map(_COLUMN.fullmatch, columns)):
+        return columns
+    return text if _COLUMN.fullmatch(text) else ""
+
+
+class _Options:
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Self:
+        """Those among the parsed arguments of a command, and the defaults of the others."""
+        known: Any = cls
+        values = {each.name: getattr(options, each.name, None) for each in fields(known)}
+        return cls(**{name: value for name, value in values.items() if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """What is asked of a run, checked.
+class RunOptions(_Options):
+    """Options of a run of an experiment; None for the experiment's own value, or for no limit.
 
     Attributes:
-        out: folder to write to; None for one in `runs/` that is named after the run.
-        seed: of data, weights and clusters.
-        seeds: number of runs to make, with seeds from `seed` upwards.
-        epochs: of the training; None for the experiment's.
-        limit: the greatest number of top-bags in each part; None for all.
-        source: where the data come from; None for the paper's source.
-        vat: whether to train with virtual adversarial training.
-        folds, rounds: of the cross-validation; None for the experiment's, `folds` 0 for none.
-        jobs: folds to train side by side.
-        rules: whether to extract rules.
-        max_clusters: greatest number to try at each level; None for the experiment's.
-        record: whether to add the figures to the records.
-        resume: whether to continue the run in the folder, if there is one.
         replace: whether to replace the run in the folder, if there is one and it is not resumed.
-        verbose: as in Keras.
+        others: see their help.
     """
 
-    out: str | None = None
-    seed: int = 0
-    seeds: int = 1
-    epochs: int | None = None
-    limit: int | None = None
-    source: str | None = None
-    vat: bool = False
-    folds: int | None = None
-    rounds: int | None = None
-    jobs: int = 1
-    rules: bool = True
-    max_clusters: int | None = None
-    record: bool = False
-    resume: bool = False
+    seed: int = _option(0, least=0, type=int, help="of data, weights and clusters")
+    seeds: int = _option(1, least=1, type=int, help="number of runs, from --seed upwards")
+    epochs: int | None = _option(
+        None, least=1, type=int, help="of the training; the experiment's by default"
+    )
+    limit: int | None = _option(
+        None,
+        least=2,
+        type=int,
+        metavar="N",
+        help="use at most N top-bags of each set (of unlabelled ones twice as many)",
+    )
+    source: str | None = _option(None, help="of the data; the paper's by default")
+    vat: bool = _option(
+        False, action="store_true", help="virtual adversarial training, also on unlabelled data"
+    )
+    folds: int | None = _option(None, type=int, help="of a cross-validation; 0 for none")
+    rounds: int | None = _option(None, least=1, type=int, help="of the cross-validation")
+    jobs: int | None = _option(None, type=int, help="folds to train in parallel; 1 by default")
+    rules: bool = _option(
+        True, flag="--no-rules", action="store_false", help="only train and test the network"
+    )
+    max_clusters: int | None = _option(
+        None, least=2, type=int, help="to try at each level; the experiment's by default"
+    )
+    record: bool = _option(
+        False,
+        action="store_true",
+        help="add the figures to benchmarks/results of the checkout that this program runs from",
+    )
+    out: str | None = _option(
+        None, help="folder to write to; by default runs/EXPERIMENT-seedN, or runs/demo"
+    )
+    resume: bool = _option(False, action="store_true", help="continue the run in the folder")
     replace: bool = False
-    verbose: int = 2
-
-    @classmethod
-    def of(cls, options: argparse.Namespace) -> "RunOptions":
-        """Those among the parsed arguments of a command; the defaults for what is not given."""
-        given = {field.name: getattr(options, field.name, None) for field in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if value is not None})
+    verbose: int = _option(2, type=int, choices=(0, 1, 2), help="as in Keras")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What decides the outcome of a run. Its folder keeps them in `settings.json`.
 
-    Attributes:
-        experiment: key of the experiment in the registry.
-        adversarial: whether it is trained with virtual adversarial training.
-        source: where the data come from.
-        seed: of data, weights and clusters.
-        epochs: of the training.
-        limit: the greatest number of top-bags in each part; None for all.
-        folds: of the cross-validation; 0 for none.
+    `experiment` is its key in the registry, `adversarial` the option `vat`; others are as in
+    `RunOptions`, with the experiment's values for None.
     """
 
     experiment: str
@@ -77,7 +138,7 @@ class Settings:
     folds: int
 
     @classmethod
-    def of(cls, experiment: Experiment, options: RunOptions) -> "Settings":
+    def of(cls, experiment: "Experiment", options: RunOptions) -> "Settings":
         """The settings of a run of an experiment."""
         return cls(
             experiment=experiment.key,
@@ -88,3 +149,173 @@ class Settings:
             limit=options.limit,
             folds=experiment.folds if options.folds is None else options.folds,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings(_Options):
+    """What decides the outcome of a training on own data. A run keeps it in `settings.json`.
+
+    Attributes:
+        data: path of the records, which is absolute in the settings of a run.
+        keys: pairs of a column that refers and the column that it refers to, or of tuples of
+            columns; lists in the settings of a run.
+        files: SHA-256 of the files of the data, by their names.
+        choices: kinds by path, from the schema that was passed.
+        others: see their help.
+    """
+
+    data: str = _option(flag="data", metavar="DATA", help=f"{DATA} of tables")
+    target: str = _option(required=True, metavar="FIELD", help="what to predict")
+    task: str | None = _option(
+        None,
+        choices=("classification", "regression"),
+        help="by default, numbers are for regression, booleans and categories for classification",
+    )
+    keys: list[tuple[Columns, Columns]] = _option(  # noqa: RUF009 - it calls `field`
+        [],
+        flag="--key",
+        group=_TABLES,
+        type=_key,
+        action="append",
+        metavar="orders.customer=customers.id",
+        help="a column that refers to another; may be repeated. For a key of several columns, "
+        "separate these by commas: items.shop,items.number=orders.shop,orders.number",
+    )
+    tables: list[str] | None = _option(  # noqa: RUF009 - it calls `field`
+        None,
+        group=_TABLES,
+        nargs="+",
+        metavar="NAME",
+        help="to read; by default those that keys name",
+    )
+    top: str | None = _option(
+        None,
+        group=_TABLES,
+        metavar="NAME",
+        help="whose rows are the records; by default the table of the target",
+    )
+    orphans: str = _option(
+        "raise",
+        group=_TABLES,
+        choices=("raise", "drop"),
+        help="rows that refer to nothing are an error, or are left out",
+    )
+    records: str | None = _option(
+        None,
+        metavar="KEY",
+        help="where the records are in a JSON object: the key of a list of records, or '*' for "
+        "each value of the object",
+    )
+    decimal: str | None = _option(
+        None, choices=(".", ","), help="the decimal separator in CSV files"
+    )
+    split_by: str | None = _option(
+        None,
+        group=_ONE_OF,
+        metavar="FIELD",
+        help="no value of it is in two of the parts for training, validation and test, which are "
+        "random by default",
+    )
+    time: str | None = _option(
+        None, group=_ONE_OF, metavar="FIELD", help="the latest records are for test"
+    )
+    epochs: int = _option(100, least=1, type=int, help="at most; %(default)s by default")
+    batch_size: int = _option(32, least=1, type=int, help="%(default)s by default")
+    learning_rate: float = _option(1e-3, type=float, help="%(default)s by default")
+    patience: int = _option(
+        10,
+        least=1,
+        type=int,
+        help="epochs without a lower loss on the records for validation after which training "
+        "stops; %(default)s by default",
+    )
+    seed: int = _option(0, least=0, type=int, help="of the parts, the weights and the clusters")
+    limit: int | None = _option(
+        None, least=2, type=int, metavar="N", help="use at most N records of each part"
+    )
+    files: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any], path: Path) -> Self:
+        """Settings that were read from a file; ValueError, naming its path, if they are none."""
+        kinds = {each.name: each.type for each in fields(cls)}
+        is_right = content.keys() == kinds.keys() and all(
+            _is_of(content[name], kind) for name, kind in kinds.items()
+        )
+        if not is_right:
+            raise ValueError(
+                "Expected the settings of `keras-mmil train`. "
+                f"Received: {path}, {json.dumps(content):.300}"
+            )
+        return cls(**content)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(TrainSettings):
+    """Options of a training on own data: its settings, and the following.
+
+    Attributes:
+        replace: same as in `RunOptions`.
+        others: see their help.
+    """
+
+    schema: str | None = _option(
+        None, metavar="FILE", help="a schema.json whose choices to make, such as an edited one"
+    )
+    max_clusters: int | None = _option(
+        None, least=2, type=int, help="to try at each level; 10 by default"
+    )
+    out: str | None = _option(None, help="folder to write to; runs/DATA-TARGET-seedN by default")
+    resume: bool = _option(False, action="store_true", help="continue the run in the folder")
+    replace: bool = False
+    verbose: int = _option(1, type=int, choices=(0, 1, 2), help="0 for no progress bar")
+
+
+def add_options(
+    parser: argparse.ArgumentParser, kind: type, only: Collection[str] | None = None
+) -> None:
+    """Add the options of a class, or some of them by name, to the parser of a command."""
+    groups: dict[str, Any] = {"": parser}
+    for each in fields(kind):
+        about = each.metadata.get("option")
+        if about is None or (only is not None and each.name not in only):
+            continue
+        group, arguments = about["group"], dict(about["arguments"])
+        if group == _ONE_OF and group not in groups:
+            groups[group] = parser.add_mutually_exclusive_group()
+        elif group not in groups:
+            groups[group] = parser.add_argument_group(group)
+        flag = about["flag"] or _flag(each.name)
+        if flag.startswith("-"):
+            arguments["dest"] = each.name
+        if each.default_factory is not MISSING:
+            arguments["default"] = each.default_factory()
+        elif each.default is not MISSING:
+            arguments["default"] = each.default
+        groups[group].add_argument(flag, **arguments)
+
+
+def check(options: Any, kind: type) -> None:
+    """Check the numbers among the options of a command; ValueError if one is out of range."""
+    for each in fields(kind):
+        value, least = getattr(options, each.name, None), None
+        if about := each.metadata.get("option"):
+            least = about["least"]
+        if value is not None and least is not None and value < least:
+            raise ValueError(f"Expected at least {least}. Received: {_flag(each.name)} {value}")
+    rate = getattr(options, "learning_rate", None)
+    if rate is not None and not 0 < rate < float("inf"):
+        raise ValueError(f"Expected a number above 0. Received: --learning-rate {rate}")
+    if options.seed + getattr(options, "seeds", 1) > _SEEDS:
+        raise ValueError(f"Expected seeds below {_SEEDS}. Received: --seed {options.seed}")
+
+
+def _is_of(value: Any, annotation: Any) -> bool:
+    """Whether a value from JSON is of the type of a field."""
+    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    return isinstance(value, tuple(get_origin(kind) or kind for kind in kinds))
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,38 +1,49 @@
-"""What every run writes to its folder, and what it prints."""
+"""The figures of a run, and what every run writes to its folder and prints."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from keras_mmil._support.agreement import majority
 from keras_mmil._support.atomic import write_json
 from keras_mmil._support.percent import percent
+from keras_mmil.cli.results import METRICS
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.plots import plot_correspondence, plot_grid
 from keras_mmil.interpretation.readout.description import Description
-from keras_mmil.zoo.experiments.experiment import RunWriter
+from keras_mmil.model import Model
+from keras_mmil.zoo.experiments.experiment import Experiment, RunWriter, Split
 
-__all__ = ["print_figures", "print_run", "write_rules", "write_shown"]
+__all__ = ["figures_of_network", "figures_of_rules", "print_figures", "print_run", "write_shown"]
 
 _NOT_FRACTIONS = {"train_minutes": ".1f", "extract_seconds": ".1f", "test_r2": ".3f"}
 _NOT_FRACTIONS |= {"test_mae": ".4g"}
 
 
-def write_rules(report: RunWriter, metrics: Mapping[str, float], description: Description) -> None:
-    """Write rules, figures and pictures.
+def figures_of_network(experiment: Experiment, model: Model, test: Split) -> dict[str, float]:
+    """Figures of a network; "<metric>_majority" is the share of the most frequent class."""
+    x, y, _ = test
+    figure = model.evaluate(x, y, verbose=0, return_dict=True)[experiment.metric]
+    metrics = {METRICS[experiment.metric]: figure}
+    if experiment.metric == "accuracy":
+        metrics["test_accuracy_majority"] = majority(y)
+    return metrics
 
-    Args:
-        report: the `RunWriter` of the run.
-        metrics: figures by metric.
-        description: what `explainer.describe` says of the validation data.
-    """
-    report.explainer.save(report.folder / "rules")
-    write_shown(report, metrics, description)
+
+def figures_of_rules(explainer: Explainer, test: Split) -> dict[str, float]:
+    """Figures of fitted rules, likewise."""
+    found = explainer.evaluate(test.x, test.y)
+    return {
+        "rule_accuracy": found["accuracy"],
+        "rule_accuracy_majority": found["accuracy_majority"],
+        "fidelity": found["fidelity"],
+        "fidelity_majority": found["fidelity_majority"],
+    }
 
 
 def write_shown(report: RunWriter, metrics: Mapping[str, float], description: Description) -> None:
-    """Write what people read of rules: their texts, figures and pictures.
+    """Write what people read of rules: texts, figures and pictures.
 
-    Args:
-        report, metrics, description: as of `write_rules`.
+    The description is that of the validation data.
     """
     explainer = report.explainer
     report.write("rules.txt", f"{explainer.rules_.text(all=True)}\n\n{description}\n")
@@ -51,15 +62,7 @@ def print_run(
     folder: Path,
     most_lines: int | None = None,
 ) -> None:
-    """Print the rules that decide, if there are rules, and the figures beside the paper's.
-
-    Args:
-        explainer: a fitted `Explainer`; None without rules.
-        metrics: figures by metric, as for `print_figures`.
-        paper: the paper's figures by metric.
-        folder: of the run.
-        most_lines: greatest number of lines of rules to print; None for all.
-    """
+    """Print the rules that decide, if there are rules, and the figures: see `print_figures`."""
     where = f"\nEverything is in {folder}"
     if explainer is not None:
         clusters = ", ".join(f"{each.n_clusters} of {each.words}" for each in explainer.clusters_)
@@ -88,14 +91,10 @@ def print_figures(
     paper: Mapping[str, float],
     spreads: Mapping[str, float] | None = None,
 ) -> None:
-    """Print figures, a line each; the share of the most frequent class beside what it belongs to.
+    """Print figures by metric, a line each, beside the paper's and what a constant would reach.
 
-    Args:
-        metrics: figures by metric. Under "<metric>_majority" is the share of the most frequent
-            class, which constant rules, or a constant network, would reach as that metric; under
-            "<metric>_constant" what the best constant number would reach.
-        paper: the paper's figures by metric.
-        spreads: standard deviations by metric, if the figures are means.
+    "<metric>_majority" is the share of the most frequent class, "<metric>_constant" the figure of
+    the best constant number. Spreads are standard deviations, if the figures are means.
     """
     for metric, figure in metrics.items():
         if metric.endswith(("_majority", "_constant")):

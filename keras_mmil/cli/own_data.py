@@ -1,44 +1,50 @@
-"""Own records, with what is to be predicted of them, divided for training, validation and test."""
+"""Own records with a target, split for training, validation and test."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from keras_mmil._support.numbers import number_text, time_text
 from keras_mmil._support.percent import percent
-from keras_mmil._support.types import Array, Bools, Ints
+from keras_mmil._support.types import Array, Bools, Floats, Ints
+from keras_mmil.cli.options import TrainSettings
 from keras_mmil.cli.own_files import did_you_mean, read, users_errors
-from keras_mmil.cli.splitting import Split, at_random, by_group, by_time
-from keras_mmil.cli.train_options import TrainSettings
 from keras_mmil.records import Schema, arrow
 from keras_mmil.records.paths import alternative, child, place
 from keras_mmil.records.reading import numbers_at, values_at
 
-__all__ = ["OwnData"]
+__all__ = ["OwnData", "Split"]
 
 _LEAST = 10  # records
 _FEW = 10  # different integers that may well be classes
 _MOST_SHOWN = 8  # classes
 _PARTS = ("training", "validation", "test")
+_FIELDS = ("target", "split_by", "time")  # settings that name a field
+_ONE_IN = 5  # records is for test, and of the others for validation
+_LEAST_GROUPS = 3
+
+
+class Split(NamedTuple):
+    """Numbers of the records of each part, increasing."""
+
+    train: Ints
+    valid: Ints
+    test: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class OwnData:
-    """Own records.
+    """Own records, with the schema of all of them, the path of the target, and the split.
 
-    Attributes:
-        name: of the file or folder that they are from.
-        records: all of them, an Arrow array.
-        schema: of all of them, with all choices.
-        target: path of what is to be predicted, in `schema_of_training`.
-        is_number: whether that is a number, and not one of some classes.
-        split: numbers of the records of each part.
-        about: what is to be said of target and parts, lines of text.
+    `is_number` says whether the target is a number, rather than a class; `about` are lines of text
+    about records, target and parts.
     """
 
     name: str
@@ -51,23 +57,8 @@ class OwnData:
 
     @classmethod
     def of(cls, settings: TrainSettings) -> Self:
-        """The data that the settings of a training name.
-
-        Raises:
-            FileNotFoundError: if they are not there.
-            ValueError: if they cannot be read, or not be predicted or divided in this way; it names
-                the option.
-        """
-        records, links, unread = read(
-            settings.data,
-            tables=settings.tables,
-            keys=settings.keys,
-            top=settings.top,
-            orphans=settings.orphans,
-            target=settings.target,
-            records=settings.records,
-            decimal=settings.decimal,
-        )
+        """Read the data of a training; errors name the option that does not fit them."""
+        records, links, unread = read(settings)
         if not len(records):
             raise ValueError(f"Expected at least one record. Received: none in {settings.data}")
         with users_errors():
@@ -77,14 +68,14 @@ class OwnData:
                 "Expected choices about fields that the records have, as --schema. "
                 f"Received: {min(lost)}{did_you_mean(min(lost), _paths(schema))}"
             )
-        return _Reader(settings, records, schema, unread).data(cls)
+        return cls(**_Reader(_with_paths(settings, schema), records, schema, unread).read())
 
     def take(self, chosen: Ints) -> pa.Array:
         """Some of the records."""
         return self.records.take(pa.array(chosen))
 
     def schema_of_training(self) -> Schema:
-        """The schema of the records to train on, which knows nothing of the others."""
+        """The schema of the records for training, inferred without the others."""
         train = self.take(self.split.train)
         schema = Schema.infer(train, self.schema.choices, self.schema.links)
         for path, kind in self.schema.choices.items():
@@ -94,35 +85,36 @@ class OwnData:
         return schema
 
     def parts(self) -> Array:
-        """The part of each record, texts [records]; empty for those that are left out."""
-        found = np.full(len(self.records), "", "<U10")
+        """The part of each record, strings [records]; empty for those that are left out."""
+        names = np.full(len(self.records), "", "<U10")
         for name, chosen in zip(_PARTS, self.split, strict=True):
-            found[chosen] = name
-        return found
+            names[chosen] = name
+        return names
+
+
+def _with_paths(settings: TrainSettings, schema: Schema) -> TrainSettings:
+    """The settings with the paths of fields that are named without quotation marks."""
+    paths: dict[str, Any] = {}
+    for option in _FIELDS:
+        name = getattr(settings, option)
+        if name is not None and name not in schema and child("", name) in schema:
+            paths[option] = child("", name)
+    return replace(settings, **paths)
 
 
 @dataclass(frozen=True, eq=False)
 class _Reader:
-    """Makes data of settings, records and their schema, whose kinds it chooses.
-
-    Attributes:
-        settings: of the training.
-        records: all of them.
-        schema: of these.
-        unread: names of tables beside those of the records.
-    """
+    """Settings, records, their schema, whose kinds are chosen here, and unread tables."""
 
     settings: TrainSettings
     records: pa.Array
     schema: Schema
     unread: Sequence[str]
 
-    def data(self, make: Any) -> Any:
-        """The `OwnData`."""
-        if (settings := self._with_paths()) != self.settings:
-            return replace(self, settings=settings).data(make)
-        schema = self.schema
-        for option in ("target", "split_by", "time"):
+    def read(self) -> dict[str, Any]:
+        """The attributes of `OwnData`."""
+        settings, schema = self.settings, self.schema
+        for option in _FIELDS:
             self._check_field(option)
         is_number = self._choose_kind()
         is_left, about = self._usable()
@@ -141,21 +133,17 @@ class _Reader:
         if not is_number:
             self._check_classes(names, classes, split)
         sizes = ", ".join(f"{len(x):,} for {n}" for n, x in zip(_PARTS, split, strict=True))
-        split = Split(*(chosen[part] for part in split))
         about.append(f"Parts: {sizes}; {how}")
-        name = Path(settings.data).name
-        # Those that are left have values of one type there, and so a plain path.
-        target = place(settings.target)
-        return make(name, self.records, schema, target, is_number, split, tuple(about))
-
-    def _with_paths(self) -> TrainSettings:
-        """The settings with the paths of fields that are given by their plain names."""
-        paths: dict[str, Any] = {}
-        for option in ("target", "split_by", "time"):
-            name = getattr(self.settings, option)
-            if name is not None and name not in self.schema and child("", name) in self.schema:
-                paths[option] = child("", name)
-        return replace(self.settings, **paths)
+        return {
+            "name": Path(settings.data).name,
+            "records": self.records,
+            "schema": schema,
+            # Values of the other types are left out, so that the path needs no type.
+            "target": place(settings.target),
+            "is_number": is_number,
+            "split": Split(*(chosen[part] for part in split)),
+            "about": tuple(about),
+        }
 
     def _check_field(self, option: str) -> None:
         path, flag = getattr(self.settings, option), _flag(option)
@@ -180,7 +168,7 @@ class _Reader:
             raise ValueError(f"{error}, as {flag}") from error
 
     def _choose_kind(self) -> bool:
-        """Have the target taken for a number or for classes; whether it is a number."""
+        """Choose the kind of the target, number or classes; whether it is a number."""
         target, task, schema = self.settings.target, self.settings.task, self.schema
         part = schema[target]
         if part.kind == "constant":
@@ -197,7 +185,7 @@ class _Reader:
         is_number = part.kind == "number" if task is None else task == "regression"
         if is_number and part.type == "boolean":  # they are 0 and 1
             return True
-        if part.is_two_words and not is_number:  # classes have the names that they have in the data
+        if part.is_two_words and not is_number:  # classes keep the names that the data have
             schema[target] = "category"
             return False
         if is_number != (part.kind == "number") and (is_number or part.kind not in _CLASSES):
@@ -208,10 +196,10 @@ class _Reader:
         return is_number
 
     def _usable(self) -> tuple[Bools, list[str]]:
-        """Which records can be used, and what is to be said of the others."""
+        """Which records can be used, and a line about the others."""
         n, source = len(self.records), Path(self.settings.data).name
         is_left, without = np.ones(n, bool), []
-        for option in ("target", "split_by", "time"):
+        for option in _FIELDS:
             path = getattr(self.settings, option)
             if path is None:
                 continue
@@ -260,7 +248,7 @@ class _Reader:
         return f"Target: {target}, {len(names)} classes: {', '.join(shown)}{more}"
 
     def _split(self, chosen: Ints, classes: Ints, is_number: bool) -> tuple[Split, str]:
-        """Positions in the chosen records, and how they are divided."""
+        """Positions in the chosen records, and how they are split."""
         settings, records = self.settings, self.records.take(pa.array(chosen))
         path = settings.split_by or settings.time
         try:
@@ -274,7 +262,7 @@ class _Reader:
                 self.schema.drop(settings.split_by)
             elif settings.time is not None:
                 split, first, last = by_time(numbers_at(self.schema, records, settings.time))
-                shown = [_shown(x, self.schema[settings.time].kind) for x in (first, last)]
+                shown = [_time_text(x, self.schema[settings.time].kind) for x in (first, last)]
                 how = f"by {path}, validation from {shown[0]} on, test from {shown[1]} on"
             else:
                 split, path = at_random(classes, settings.seed), None
@@ -295,7 +283,7 @@ class _Reader:
         return split, how
 
     def _check_classes(self, names: list[Any], classes: Ints, split: Split) -> None:
-        """Raise ValueError where the network could not learn a class that it is judged by."""
+        """Raise ValueError if no record of a class is for training."""
         lost = np.setdiff1d(classes[np.concatenate(split)], classes[split.train])
         if len(lost):
             n = int(np.isin(classes[np.concatenate(split)], lost).sum())
@@ -318,8 +306,8 @@ def _flag(option: str) -> str:
 
 
 def _classes(values: pa.Array) -> tuple[list[Any], Ints]:
-    """The different values, and which each is."""
-    if pa.types.is_dictionary(values.type):  # which may have values that are not there
+    """The distinct values, sorted, and the position of each value among them."""
+    if pa.types.is_dictionary(values.type):  # which may list values that do not occur
         values = values.dictionary_decode()
     encoded = pc.dictionary_encode(values)
     names = encoded.dictionary.to_pylist()
@@ -333,5 +321,71 @@ def _at_most(limit: int, part: Ints, random: np.random.Generator) -> Ints:
     return part if len(part) <= limit else np.sort(random.choice(part, limit, replace=False))
 
 
-def _shown(time: float, kind: str) -> str:
+def _time_text(time: float, kind: str) -> str:
     return time_text(time).replace("T", " ") if kind == "time" else number_text(time)
+
+
+def at_random(classes: Ints, seed: int) -> Split:
+    """Random parts, stratified by class; at least one record of each class is for training."""
+    random = np.random.default_rng(seed)
+    test = _sample(classes, random)
+    others = np.setdiff1d(np.arange(len(classes)), test)
+    valid = others[_sample(classes[others], random)]
+    return Split(np.setdiff1d(others, valid), valid, test)
+
+
+def by_group(groups: Ints, classes: Ints | None, seed: int) -> Split:
+    """Random parts with no group in two of them, stratified by class, if there are classes."""
+    n = len(np.unique(groups))
+    if n < _LEAST_GROUPS:
+        raise ValueError(
+            f"Expected at least {_LEAST_GROUPS} different values, one for each part. Received: {n}"
+        )
+    test = _fold(groups, classes, seed)
+    others = np.setdiff1d(np.arange(len(groups)), test)
+    valid = others[_fold(groups[others], None if classes is None else classes[others], seed)]
+    return Split(np.setdiff1d(others, valid), valid, test)
+
+
+def by_time(times: Floats) -> tuple[Split, float, float]:
+    """The latest records for test, those before for validation; and the first times of both.
+
+    Records of the same time are in the same part.
+    """
+    first_of_test = _start_of_last(times)
+    first_of_valid = _start_of_last(times[times < first_of_test])
+    is_test, is_valid = times >= first_of_test, times >= first_of_valid
+    parts = (~is_valid, is_valid & ~is_test, is_test)
+    return Split(*map(np.flatnonzero, parts)), first_of_valid, first_of_test
+
+
+def _sample(classes: Ints, random: np.random.Generator) -> Ints:
+    """A random fifth of the records of each class, but never all of one."""
+    order = random.permutation(len(classes))
+    order = order[np.argsort(classes[order], kind="stable")]
+    is_first: Bools = np.diff(classes[order], prepend=-1) != 0
+    left = order[~is_first]
+    return np.sort(left[random.integers(min(_ONE_IN, len(left))) :: _ONE_IN])
+
+
+def _fold(groups: Ints, classes: Ints | None, seed: int) -> Ints:
+    n_splits = min(_ONE_IN, len(np.unique(groups)))
+    has_many = classes is not None and np.bincount(classes).max() >= n_splits
+    kind = StratifiedGroupKFold if has_many else GroupKFold
+    folds = kind(n_splits, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class")
+        _, chosen = next(folds.split(groups, classes, groups))
+    return chosen
+
+
+def _start_of_last(times: Array) -> float:
+    """The time from which on about a fifth of the records are."""
+    different, counts = np.unique(times, return_counts=True)
+    if len(different) < 2:
+        raise ValueError(
+            "Expected at least 3 different times, one for each part. "
+            "Received: fewer, or nearly all records of one time"
+        )
+    after = np.cumsum(counts[::-1])[::-1][1:]  # records from each time on, except the first
+    return float(different[1:][np.argmin(np.abs(after - len(times) / _ONE_IN))])

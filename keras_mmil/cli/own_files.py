@@ -1,4 +1,4 @@
-"""Where own data are, and how they are read: files of records, and folders of tables."""
+"""Own data in files: records, and folders of linked tables."""
 
 import contextlib
 import difflib
@@ -12,6 +12,7 @@ import pyarrow.parquet
 
 from keras_mmil._support.checksums import checksum_of_file
 from keras_mmil._support.types import PathLike
+from keras_mmil.cli.options import TrainSettings
 from keras_mmil.records import Schema, csv_files
 from keras_mmil.records.fields import scalar_types
 from keras_mmil.records.files import ENDINGS, Files, ending, list_files, unpacked
@@ -26,23 +27,19 @@ _N_SHOWN = 12
 
 @contextlib.contextmanager
 def users_errors() -> Iterator[None]:
-    """Turn errors about data into those that the command line shows, in its own words."""
+    """Put errors about data into the words of the command line."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:
         text = str(error.args[0]) if error.args else str(error)
-        if "Received: " not in text:  # a fault of the program, and no word about data
+        if "Received: " not in text:  # a bug, and no message about data
             raise
         text = re.sub(r"\b(orphans|records|decimal)=('[^']*')", r"--\1 \2", text)
         raise ValueError(text.replace(", see `keras_mmil.records.Files`", "")) from error
 
 
 def check_not_input(path: PathLike, data: PathLike, flag: str) -> None:
-    """Refuse to write to a file that the data are read from.
-
-    Raises:
-        ValueError: if it is one.
-    """
+    """Raise ValueError if a file to write to is one that the data are read from."""
     out, source = Path(path).resolve(), Path(data).resolve()
     is_input = out == source or (out.exists() and (source in out.parents or out.samefile(source)))
     if is_input:
@@ -53,7 +50,7 @@ def check_not_input(path: PathLike, data: PathLike, flag: str) -> None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """What else may be meant by a name that is not known: a few words in brackets."""
+    """A hint in brackets about the names that an unknown name may stand for."""
     names = list(dict.fromkeys(known))
     ends_alike = [each for each in names if each.endswith(f".{name}") or name.endswith(f".{each}")]
     close = ends_alike[:3] or difflib.get_close_matches(name, names, n=3)
@@ -63,80 +60,44 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" (there are {', '.join(names[:_N_SHOWN])}{more})"
 
 
-def checksums(
-    path: PathLike, tables: Sequence[str] | None, keys: Sequence[Sequence[Columns]], top: str | None
-) -> dict[str, str]:
-    """SHA-256 of the files that are read, by their paths in the folder.
-
-    Args:
-        path, tables, keys, top: as of `read`.
-
-    Raises:
-        FileNotFoundError, ValueError: as `read`, if they are not there.
-    """
-    path = Path(path)
-    where = _located(path, tables, keys, top)
+def checksums(settings: TrainSettings) -> dict[str, str]:
+    """SHA-256 of the files that `read` would read, by their paths in the folder."""
+    path = Path(settings.data)
+    where = _located(path, settings.tables, settings.keys, settings.top)
     files = list(where.values()) if isinstance(where, dict) else [where]
     if where == path and path.is_dir():
         files = [each.path for each in list_files(path)]
-    around = path if path.is_dir() else path.parent
-    return {file.relative_to(around).as_posix(): checksum_of_file(file) for file in files}
+    folder = path if path.is_dir() else path.parent
+    return {file.relative_to(folder).as_posix(): checksum_of_file(file) for file in files}
 
 
-def read(
-    path: PathLike,
-    *,
-    tables: Sequence[str] | None,
-    keys: Sequence[Sequence[Columns]],
-    top: str | None,
-    orphans: str,
-    target: str,
-    records: str | None,
-    decimal: str | None,
-) -> tuple[pa.Array, Links | None, list[str]]:
+def read(settings: TrainSettings) -> tuple[pa.Array, Links | None, list[str]]:
     """All records of a file or folder.
 
-    Args:
-        path: of a file of records, of a folder of Parquet files with records, or of a folder of
-            tables.
-        tables: names of the tables to read; None for all.
-        keys: how they are linked, as of `records.link`.
-        top: the table at the top; None for the one that has the target.
-        orphans: as of `records.link`.
-        target: path of the target.
-        records, decimal: same as in `keras_mmil.records.Files`.
-
     Returns:
-        The records; how the tables are linked, None where they are of none; and the tables of the
-        folder that are not read.
-
-    Raises:
-        FileNotFoundError: if there is nothing.
-        ValueError: if it cannot be read, or it cannot be told how.
+        The records; how the tables are linked, None without tables; and the tables of the folder
+        that are not read.
     """
-    where = _located(Path(path), tables, keys, top)
+    path, keys, top = Path(settings.data), settings.keys, settings.top
+    where = _located(path, settings.tables, keys, top)
     with users_errors():
         if isinstance(where, Path):
-            return read_all(Files(where, records, decimal)), None, []
-        _check_not_of_tables(records, decimal)
+            return read_all(Files(where, settings.records, settings.decimal)), None, []
+        for flag, value in (("--records", settings.records), ("--decimal", settings.decimal)):
+            if value is not None:
+                raise ValueError(
+                    f"Expected records in files, for {flag}. Received: {flag} {value}, and tables"
+                )
         columns = {name: columns_of_table(name, file) for name, file in where.items()}
-        links = Links.of(_top(columns, keys, target) if top is None else top, keys, orphans)
-        return links.link(columns), links, sorted(_tables_in(Path(path)).keys() - where.keys())
+        top = _top(columns, keys, settings.target) if top is None else top
+        links = Links.of(top, keys, settings.orphans)
+        return links.link(columns), links, sorted(_tables_in(path).keys() - where.keys())
 
 
 def new_records(
     schema: Schema, path: PathLike, records: str | None = None, decimal: str | None = None
 ) -> Iterator[pa.Array]:
-    """Records to predict, some at a time.
-
-    Args:
-        schema: of the records that the network was trained on.
-        path: of records like them: a file, or a folder. Linked tables are read as a whole.
-        records, decimal: same as in `keras_mmil.records.Files`.
-
-    Raises:
-        FileNotFoundError, ValueError: as `read`.
-    """
+    """Records to predict, like those of a schema, some at a time; linked tables at once."""
     links, path = schema.links, Path(path)
     if links is not None and path.is_file():
         raise ValueError(
@@ -157,14 +118,6 @@ def new_records(
                 yield piece[start : start + _ROWS]
 
 
-def _check_not_of_tables(records: str | None, decimal: str | None) -> None:
-    for flag, value in (("--records", records), ("--decimal", decimal)):
-        if value is not None:
-            raise ValueError(
-                f"Expected records in files, for {flag}. Received: {flag} {value}, and tables"
-            )
-
-
 def _located(
     path: Path,
     tables: Sequence[str] | None,
@@ -173,8 +126,7 @@ def _located(
 ) -> Path | dict[str, Path]:
     """The file or folder of the records, or the files of tables by name.
 
-    Args:
-        path, tables, keys, top: as of `read`; with None for keys there can be none.
+    With None for keys, only records are accepted.
     """
     if not path.exists():
         raise FileNotFoundError(f"Expected a file or a folder with data. Received: {path}")
@@ -193,7 +145,7 @@ def _located(
         (file,) = found.values()
         return file
     if not found or _are_alike([*found.values()]):
-        list_files(path)  # which raises where there are none
+        list_files(path)  # raises if there are none
         return path
     wanted = "--key, such as --key orders.customer=customers.id, for a folder of several tables"
     if keys is None:
@@ -206,7 +158,7 @@ def _located(
 def _are_alike(files: Sequence[Path]) -> bool:
     """Whether files are parts of the same records, rather than tables: they have the same fields.
 
-    Of JSON, in which fields may be absent, a few files are looked at, and most of the fields count.
+    In JSON, where fields may be absent, a few files must have most fields in common.
     """
     if len({ending(file) for file in files}) > 1:
         return False
@@ -216,14 +168,14 @@ def _are_alike(files: Sequence[Path]) -> bool:
         return len({frozenset(csv_files.columns(file)) for file in files}) == 1
     some = [files[i] for i in {0, len(files) // 2, len(files) - 1}]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they are given when the records are read
+        warnings.simplefilter("ignore")  # they come when the records are read
         fields = [_fields_of(file) for file in some]
     return all(2 * len(fields[0] & each) > len(fields[0] | each) for each in fields)
 
 
 def _fields_of(file: Path) -> set[str]:
     """The names of the fields of the first records in a file."""
-    for batch in batches([file, file]):  # as one of several
+    for batch in batches([file, file]):  # read as one of several
         type_ = batch.records.type
         return {field.name for field in type_} if pa.types.is_struct(type_) else set()
     return set()
@@ -272,14 +224,14 @@ def _chosen(
 
 
 def _table_of(column: str, tables: Iterable[str]) -> str | None:
-    """The table of a column: of several names that it may begin with, the longest."""
+    """The table of a column: the longest name that it begins with."""
     return max((name for name in tables if column.startswith(f"{name}.")), key=len, default=None)
 
 
 def _top(
     columns: Mapping[str, Mapping[str, pa.Array]], keys: Sequence[Sequence[Columns]], target: str
 ) -> str:
-    """The table that has the target; of several the one that refers to no other."""
+    """The table with the target; of several, the one that refers to no other."""
     names = {target, target.partition(".")[0]}
     found = [name for name, of_table in columns.items() if names & of_table.keys()]
     if not found:

@@ -32,7 +32,7 @@ __all__ = [
 Figures: TypeAlias = Mapping[str, Mapping[int, float]]
 
 _CHECKOUT = Path(__file__).parents[2]
-# What is made by measuring, so that its changes are no changes of the program.
+# Written by measurements: changes in these are no changes of the program.
 _MADE = ("benchmarks/results", "benchmarks/plots", "benchmarks/RESULTS.md")
 # What a compiled model's metric is called in the records.
 METRICS = {"accuracy": "test_accuracy", "map": "map"}
@@ -40,11 +40,7 @@ _KEY = ("experiment", "model", "variant", "metric", "epochs")
 
 
 def results_folder() -> Path:
-    """`benchmarks/results` of the checkout that this program runs from.
-
-    Raises:
-        FileNotFoundError: if it runs from none.
-    """
+    """`benchmarks/results` of the checkout that runs; FileNotFoundError if none does."""
     folder = _CHECKOUT / "benchmarks" / "results"
     if not is_checkout(_CHECKOUT) or not folder.is_dir():
         raise FileNotFoundError(
@@ -55,12 +51,9 @@ def results_folder() -> Path:
 
 
 def variant_of(experiment: Experiment, settings: Settings, more: str = "") -> str:
-    """The variant of an experiment: how its data are split, how it is trained, and so on.
+    """The variant of an experiment, such as how its data are split and how it is trained.
 
-    Args:
-        experiment: the `Experiment`.
-        settings: of the run. The source is named only if it is not the paper's.
-        more: what else distinguishes it from other runs.
+    The source is named only if it is not the paper's; `more` is added at the end.
     """
     parts = [settings.source] if settings.source != experiment.sources[0] else []
     parts.append(experiment.split)
@@ -70,12 +63,7 @@ def variant_of(experiment: Experiment, settings: Settings, more: str = "") -> st
 
 
 def figures_of_folds(result: CrossValidation) -> tuple[Figures, str]:
-    """The figures of a `CrossValidation`, for `record`.
-
-    Returns:
-        The figures of each round, or of each fold where there is one round; and what
-        distinguishes them from other runs, see `variant_of`.
-    """
+    """The figures of each round, or of each fold of a single round; and `more` for `variant_of`."""
     rounds, folds = result.seconds.shape
     accuracy = result.scores["accuracy"]
     values = accuracy.mean(axis=1) if rounds > 1 else accuracy[0]
@@ -96,23 +84,16 @@ def record(
     rounds: int | None = None,
     more: str = "",
 ) -> None:
-    """Add figures to the records of an experiment.
+    """Add figures, by metric and run, to the records of an experiment, `<experiment>.json`.
 
-    A record holds the `summary` of all runs. The figure of a repeated run is replaced.
-
-    Args:
-        folder: where `<experiment>.json` is.
-        experiment: the `Experiment`.
-        settings: of the run.
-        figures: by metric and run.
-        rounds: of the cross-validation, if the figures are of one.
-        more: what distinguishes the variant from others, see `variant_of`.
+    A record holds the `summary` of all runs. The figure of a repeated run is replaced. `rounds` are
+    of the cross-validation, if the figures are from one; `more` is that of `variant_of`.
     """
     source, epochs = settings.source, settings.epochs
     variant = variant_of(experiment, settings, more)
     path = Path(folder) / f"{experiment.name}.json"
     records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    # Those of baselines have no epochs.
+    # Records of baselines have no epochs.
     by_key = {tuple(map(entry.get, _KEY)): entry for entry in records}
     about = {
         "chosen_on": experiment.chosen_on,
@@ -134,15 +115,7 @@ def record(
 
 
 def summary(figures: Mapping[int, float]) -> dict[str, Any]:
-    """The fields of a record that sum up several runs.
-
-    Args:
-        figures: by run, such as its seed.
-
-    Returns:
-        Their mean, standard deviation (of the sample; 0 for one run) and number, and the figures
-        themselves, rounded.
-    """
+    """The fields of a record about the figures of several runs, such as those of several seeds."""
     values = {str(run): round(float(figures[run]), 6) for run in sorted(figures)}
     numbers = list(values.values())
     return {
@@ -154,7 +127,7 @@ def summary(figures: Mapping[int, float]) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The checkout's commit, with "+" where files other than measured ones differ from it."""
+    """The checkout's commit, with "+" if files other than measured ones differ from it."""
     described = _git("rev-parse", "--short", "HEAD")
     if not described:
         return None
@@ -163,13 +136,7 @@ def commit() -> str | None:
 
 
 def command(experiment: Experiment, settings: Settings, rounds: int | None = None) -> str:
-    """The command that was run, with S for the seed.
-
-    Args:
-        experiment: the `Experiment`.
-        settings: of the run.
-        rounds: of the cross-validation, if there was one.
-    """
+    """The command that was run, with S for the seed."""
     source, folds = settings.source, settings.folds
     options = {
         "--model": experiment.model if experiment.model != "mmil" else "",

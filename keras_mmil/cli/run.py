@@ -14,11 +14,15 @@ import numpy.typing as npt
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.keras_files import load_network
 from keras_mmil.bags import inputs_of
-from keras_mmil.cli.figures import figures_of_network, figures_of_rules
-from keras_mmil.cli.finished_run import FinishedRun
+from keras_mmil.cli.finished_run import PAGE, FinishedRun, write_page
 from keras_mmil.cli.options import RunOptions, Settings
-from keras_mmil.cli.output import print_figures, print_run, write_rules
-from keras_mmil.cli.page import PAGE, write_page
+from keras_mmil.cli.output import (
+    figures_of_network,
+    figures_of_rules,
+    print_figures,
+    print_run,
+    write_shown,
+)
 from keras_mmil.cli.results import figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation import Explainer
@@ -36,13 +40,7 @@ __all__ = ["RunResult", "run", "run_seeds"]
 
 
 class RunResult(NamedTuple):
-    """What a run found.
-
-    Attributes:
-        explainer: the fitted `Explainer`; None without rules.
-        test: the test set.
-        metrics: figures by metric.
-    """
+    """The `Explainer`, if there are rules, the test set, and the figures by metric."""
 
     explainer: Explainer | None
     test: Split
@@ -52,12 +50,7 @@ class RunResult(NamedTuple):
 def run_seeds(experiment: Experiment, options: RunOptions) -> None:
     """Run an experiment with several seeds, one after the other, and print means.
 
-    Args:
-        experiment: an `Experiment` of the zoo's registry.
-        options: as for `run`. Each of several seeds has a folder of its own in `options.out`.
-
-    Raises:
-        FileExistsError, FileNotFoundError: as `run`.
+    Each of several seeds has a folder of its own in `options.out`. Raises what `run` does.
     """
     if options.seeds == 1:
         run(experiment, options)
@@ -82,19 +75,9 @@ def run(experiment: Experiment, options: RunOptions) -> RunResult:
     `metrics.json`, `history.csv`, `report.html` and `fidelity.png`; where true labels of instances
     are known, `clusters.png`; and what the experiment adds, see its `Data.report`.
 
-    Where the paper's figures are of a cross-validation, that comes first, and its scores are in
+    Where the paper's figures are from a cross-validation, that comes first, and its scores are in
     `cross_validation.json`. The rules are then those of one more network, trained on eight tenths.
-
     Where an experiment has a teacher, that is run first, without rules, in the folder `teacher`.
-
-    Args:
-        experiment: an `Experiment` of the zoo's registry.
-        options: `RunOptions`.
-
-    Raises:
-        BlockingIOError: if another process trains in the folder.
-        FileExistsError: if there is a run already, and it is not to be resumed.
-        FileNotFoundError: if there is no place for records, and the figures are to be recorded.
     """
     results = results_folder() if options.record else None
     settings = Settings.of(experiment, options)
@@ -117,7 +100,7 @@ def _name(experiment: Experiment, settings: Settings) -> str:
 
 
 def _papers_figures(experiment: Experiment, options: RunOptions) -> Mapping[str, float]:
-    """The paper's figures, if it has them of these data."""
+    """The paper's figures, if it has any for these data."""
     return experiment.paper if options.source in (None, experiment.sources[0]) else {}
 
 
@@ -178,7 +161,7 @@ class _Run:
             schedule=experiment.learning_rate(settings.epochs),
             folder=self.folder.path,
             resume=options.resume,
-            n_jobs=options.jobs,
+            n_jobs=options.jobs or 1,
             verbose=options.verbose,
         )
         print(f"\n{result}\n")
@@ -221,7 +204,7 @@ class _Run:
         return model, sum(epoch["seconds"] for epoch in history)
 
     def _taught(self) -> Split:
-        """All top-bags, those without labels with what the teacher says of them."""
+        """All top-bags; those without labels have the class that the teacher predicts."""
         teacher, settings = registry[self.experiment.teacher], self.settings
         folder = self.folder / "teacher"
         print(f"Teacher: {teacher.key}")
@@ -241,12 +224,7 @@ class _Run:
         return lambda model: VirtualAdversarialModel(model, **arguments)
 
     def extract_rules(self, model: Model, metrics: dict[str, float]) -> Explainer:
-        """Extract rules, judge them, and write what there is to show.
-
-        Args:
-            model: the trained network.
-            metrics: its figures, to which those of the rules are added.
-        """
+        """Extract rules, add their figures to `metrics`, and write the report."""
         experiment, data, options = self.experiment, self.data, self.options
         x_rules, x_rules_valid = data.for_rules()
         started = time.perf_counter()
@@ -266,7 +244,8 @@ class _Run:
         if experiment.check_rules is not None:
             metrics["rules_match"] = float(experiment.check_rules(explainer, x, instance_labels))
         report = RunWriter(self.folder.path, model, explainer, x_rules)
-        write_rules(report, metrics, explainer.describe(x, instance_labels=instance_labels))
+        explainer.save(self.folder / "rules")
+        write_shown(report, metrics, explainer.describe(x, instance_labels=instance_labels))
         if data.report is not None:
             data.report(report)
         run = FinishedRun(experiment, data, model, explainer, self._trained_on(explainer))
@@ -275,7 +254,7 @@ class _Run:
         return explainer
 
     def _trained_on(self, explainer: Explainer) -> npt.NDArray[np.uint64]:
-        """Hashes of the top-bags that the network was trained or chosen on."""
+        """Hashes of the top-bags for training and model selection."""
         data = self.data
         parts = [data.train.x, data.valid.x] if self.experiment.keeps_best else [data.train.x]
         return np.concatenate([explainer.hashes(inputs_of(x)) for x in parts])

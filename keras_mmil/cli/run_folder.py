@@ -9,12 +9,13 @@ from typing import Any
 from keras_mmil._support.atomic import remove_parts, write_json
 from keras_mmil._support.locks import locked
 from keras_mmil._support.types import PathLike
+from keras_mmil.cli.options import TrainSettings
 from keras_mmil.training.checkpoint import Checkpoint
 
-__all__ = ["SETTINGS", "RunFolder", "holds_own_data", "read_settings"]
+__all__ = ["SETTINGS", "RunFolder", "holds_own_data", "how_read", "read_settings"]
 
 SETTINGS, _ESTIMATOR = "settings.json", "estimator.json"
-# What takes long to make, and what a run would overwrite.
+# What takes long to compute, and what a run would overwrite.
 _RESULTS = (
     "epoch-*.keras",
     "best.keras",
@@ -27,24 +28,18 @@ _RESULTS = (
     _ESTIMATOR,
     "schema.json",
 )
-# By which a run counts as finished.
+# Files that mark a finished run.
 _FINISHED = (_ESTIMATOR, "trained_on.npy", "metrics.json")
-_ABOUT = {"experiment", "target"}  # of which the settings of a run have one
+_ABOUT = {"experiment", "target"}  # the settings of a run have one of these
 
 
 class RunFolder:
     """The folder in which a run keeps its settings, checkpoints and results.
 
-    Args:
-        path: the folder, which `held` makes.
-        settings: dict, JSON: what decides the outcome of the run.
-        resume: whether to continue a run of the same settings.
-        replace: whether to replace a run that is there, if it is not resumed.
-
     Raises:
-        BlockingIOError: if the run there goes on, in another process.
-        FileExistsError: if another run is there, and is neither resumed nor replaced; or if
-            there are results without the settings of their run.
+        BlockingIOError: if another process is running in the folder.
+        FileExistsError: if it holds another run, which is neither resumed nor replaced; or
+            results without settings.
         ValueError: if the run there has other settings, or its settings cannot be read.
     """
 
@@ -60,7 +55,7 @@ class RunFolder:
         self.settings = settings
         self._resume, self._replace = resume, replace
         if (self.path / SETTINGS).exists() and read_settings(self.path):
-            with locked(self.path):  # before data are read for nothing
+            with locked(self.path):  # to fail before data are read
                 pass
         self._holds_run()
 
@@ -69,20 +64,16 @@ class RunFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes out until the run ends, and prepare the folder.
+        """Lock the folder until the run ends, and prepare it.
 
-        Makes it, if it is missing, removes half-written files and what is to be replaced, and
-        writes the settings.
-
-        Raises:
-            BlockingIOError, FileExistsError, ValueError: as the class does, as other processes may
-                have been in the folder since.
+        Makes it, if it is missing, removes half-written files and what is replaced, and writes the
+        settings. Raises what the class does, as other processes may have been here since.
         """
         with locked(self.path):
             if self._holds_run():
                 for folder in (self.path, self.path / "rules"):
                     remove_parts(folder)
-                if not self._resume:  # before the new settings are there, which these are not of
+                if not self._resume:  # before the new settings replace theirs
                     Checkpoint(self.path).clear()
                     for name in _FINISHED:
                         (self.path / name).unlink(missing_ok=True)
@@ -90,7 +81,7 @@ class RunFolder:
             yield
 
     def _holds_run(self) -> bool:
-        """Whether there is a run, to be resumed or replaced. Raises what the class does."""
+        """Whether there is a run to resume or replace. Raises what the class does."""
         found = read_settings(self.path) if (self.path / SETTINGS).exists() else None
         if found is None:
             if results := self._results():
@@ -112,7 +103,7 @@ class RunFolder:
         return True
 
     def _results(self) -> list[str]:
-        """The results of a run that are there."""
+        """The results of a run in the folder."""
         found = (path for pattern in _RESULTS for path in self.path.glob(pattern))
         return sorted(str(path.relative_to(self.path)) for path in found)
 
@@ -122,21 +113,12 @@ class RunFolder:
 
 
 def holds_own_data(folder: PathLike) -> bool:
-    """Whether the run in a folder is on own data, and not of an experiment.
-
-    Raises:
-        ValueError: if its settings are none.
-    """
+    """Whether the run in a folder is a training on own data, rather than an experiment."""
     return (Path(folder) / SETTINGS).is_file() and "target" in read_settings(folder)
 
 
 def read_settings(folder: PathLike) -> dict[str, Any]:
-    """The settings of the run in a folder.
-
-    Raises:
-        FileNotFoundError: if there are no settings.
-        ValueError: if they are not the settings of a run.
-    """
+    """The settings of the run in a folder; ValueError if they are not those of a run."""
     path = Path(folder) / SETTINGS
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
@@ -145,3 +127,15 @@ def read_settings(folder: PathLike) -> dict[str, Any]:
     if not isinstance(settings, dict) or not _ABOUT & settings.keys():
         raise ValueError(f"Expected the settings of a run. Received: {path}, {settings}")
     return settings
+
+
+def how_read(run: PathLike) -> dict[str, str | None]:
+    """How a run read its files: `records` and `decimal` of `keras_mmil.records.Files`.
+
+    Empty for the folder of an estimator that no run has trained.
+    """
+    path = Path(run) / SETTINGS
+    if not path.is_file():
+        return {}
+    settings = TrainSettings.from_dict(read_settings(run), path)
+    return {"records": settings.records, "decimal": settings.decimal}

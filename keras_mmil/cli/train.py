@@ -6,76 +6,69 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.atomic import replacing
 from keras_mmil.cli.doubts import advice
-from keras_mmil.cli.figures import figures_of_rules
-from keras_mmil.cli.output import print_run, write_shown
+from keras_mmil.cli.finished_run import PAGE, TrainedRun, write_page
+from keras_mmil.cli.options import TrainOptions, TrainSettings
+from keras_mmil.cli.output import figures_of_rules, print_run, write_shown
 from keras_mmil.cli.own_data import OwnData
-from keras_mmil.cli.page import PAGE, write_page
-from keras_mmil.cli.progress import Progress
+from keras_mmil.cli.own_files import checksums
 from keras_mmil.cli.run_folder import RunFolder
-from keras_mmil.cli.train_options import TrainOptions, TrainSettings
-from keras_mmil.cli.trained_run import TrainedRun
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
+from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.records import Schema
 from keras_mmil.zoo.experiments.experiment import RunWriter, Split
 
-__all__ = ["Trained", "UnfinishedError", "train"]
+__all__ = ["Trained", "UnfinishedError", "settings_of", "train"]
+
+Logs: TypeAlias = Mapping[str, Any] | None
 
 _SCHEMA, _SPLIT = "schema.json", "split.csv"
-# What data and machines, but no faults of the program, make of the reading of rules.
+# Errors that data and machines, rather than bugs, cause when rules are learned.
 _FAIL = (MemoryError, OSError, ValueError, tf.errors.OpError)
 _MOST_SENTENCES, _MOST_LINES = 12, 40  # that are printed
+_WIDTH = 20  # characters of the progress bar
+_SECONDS = 0.2  # between its updates
 
 
 class UnfinishedError(Exception):
-    """A command has done a part of its work, which stays. The message says what to do."""
+    """A command has done a part of its work, which is kept. The message says what to do."""
 
     exit_status = 1  # of the command line, which knows the error by it
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a training on own data found.
+    """A fitted estimator with its rules, its data, and figures by metric."""
 
-    Attributes:
-        estimator: the fitted one, with its rules.
-        data: what it was trained and tested on.
-        metrics: figures by metric.
-    """
-
-    estimator: NestedClassifier | NestedRegressor
+    estimator: NestedEstimator
     data: OwnData
     metrics: dict[str, float]
 
 
 def train(options: TrainOptions) -> Trained:
-    """Train a network on own data, test it, read its rules, and write everything to a folder.
+    """Train a network on own data, test it, learn its rules, and write everything to a folder.
 
     The folder is that of a saved estimator, for `NestedClassifier.load` or `NestedRegressor.load`.
-    It also holds `schema.json`, `split.csv` (the part that each record is in), `history.csv`,
+    It also holds `schema.json`, `split.csv` (the part of each record), `history.csv`,
     `metrics.json`, `rules.txt`, `report.html` and `fidelity.png`.
 
-    The network is saved before its rules are read: where that fails, it is there without them.
-
-    Raises:
-        UnfinishedError: if the rules cannot be read.
-        BlockingIOError: if another process trains in the folder.
-        FileExistsError: if there is a run already, and it is not to be resumed.
-        FileNotFoundError: if there are no data.
-        ValueError: as `TrainSettings.of` and `OwnData.of`.
+    The network is saved before its rules are learned: where that fails, there is an
+    `UnfinishedError`, and the network is there without them.
     """
-    settings = TrainSettings.of(options)
+    settings = settings_of(options)
     folder = RunFolder(
         options.out or f"runs/{_name(settings)}",
-        settings.to_dict(),
+        asdict(settings),
         resume=options.resume,
         replace=options.replace,
     )
@@ -86,8 +79,32 @@ def train(options: TrainOptions) -> Trained:
         return _train(estimator, data, schema, folder, settings, options)
 
 
+def settings_of(options: TrainOptions) -> TrainSettings:
+    """The settings of a training; ValueError if the schema or tables do not fit the options."""
+    values = {each.name: getattr(options, each.name) for each in fields(TrainSettings)}
+    keys, top = _lists(options.keys), options.top
+    if options.schema is not None:
+        schema = Schema.load(options.schema)
+        values["choices"] = schema.choices
+        if (links := schema.links) is not None:
+            if keys not in ([], _lists(links.keys)) or top not in (None, links.top):
+                raise ValueError(
+                    f"Expected the keys of the schema in {options.schema}, {_lists(links.keys)} "
+                    f"from {links.top!r}. Received: {keys} from {top!r}"
+                )
+            keys, top = _lists(links.keys), links.top
+    settings = TrainSettings(**values | {"keys": keys, "top": top})
+    data = str(Path(options.data).absolute())
+    return replace(settings, data=data, files=checksums(settings))
+
+
+def _lists(keys: Sequence[Sequence[Any]]) -> list[Any]:
+    """Keys as JSON holds them."""
+    return [[side if isinstance(side, str) else list(side) for side in pair] for pair in keys]
+
+
 def _train(
-    estimator: NestedClassifier | NestedRegressor,
+    estimator: NestedEstimator,
     data: OwnData,
     schema: Schema,
     folder: RunFolder,
@@ -95,40 +112,47 @@ def _train(
     options: TrainOptions,
 ) -> Trained:
     schema.save(folder / _SCHEMA)
-    _write_split(folder / _SPLIT, data)
+    with replacing(folder / _SPLIT) as part, open(part, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["record", "part"])
+        writer.writerows(enumerate(data.parts()))
     print(schema)
     print(f"\nSchema: {folder / _SCHEMA}")
     print('  To have a field taken for something else, or left out, set "choices" there, such as')
     print('  {"FIELD": "category"} or {"FIELD": "dropped"}, and pass the file as --schema.')
     print("\n".join(data.about), flush=True)
-    _fit(estimator, data, folder, resume=options.resume, shows_progress=options.verbose == 1)
+    _fit(estimator, data, folder, options)
     run = TrainedRun(estimator, data)
-    history = _history(folder)
+    with open(folder / "history.csv", newline="") as file:
+        history = [{name: float(x) for name, x in row.items()} for row in csv.DictReader(file)]
     best = min(history, key=lambda epoch: np.nan_to_num(epoch["val_loss"], nan=np.inf))
     print(
         f"Training: {len(history)} epochs; the loss on the records for validation was lowest in "
         f"epoch {best['epoch'] + 1:.0f}, {best['val_loss']:.4g}"
     )
-    estimator.save(folder.path, overwrite=True)  # now the network is not lost, whatever comes
+    estimator.save(folder.path, overwrite=True)  # the network is safe now, whatever comes
     metrics = {**run.figures, "train_minutes": sum(epoch["seconds"] for epoch in history) / 60}
     folder.write_json("metrics.json", metrics)
     print("Reading the rules …", flush=True)
     try:
-        metrics |= _figures(run)
+        metrics |= _figures_of_rules(run)
     except _FAIL as error:
         place = shlex.quote(str(folder.path))
         raise UnfinishedError(
             f"the network is trained, but its rules cannot be read: "
             f"{' '.join(f'{type(error).__name__}: {error}'.split())}\n"
             f"The network is saved in {place}: `keras-mmil predict {place} NEW_FILE` works, "
-            "without --explain. To try the rules again, which trains no more, repeat the command "
-            "with --resume; where memory was short, on a machine with more."
+            "without --explain. To try the rules again, without another training, repeat the "
+            "command with --resume; if memory was short, on a machine with more."
         ) from error
     estimator.save(folder.path, overwrite=True)
-    _write(run, metrics, folder)
+    x_train, x_valid = map(run.read, data.split[:2])
+    report = RunWriter(folder.path, estimator.model_, run.explainer, x_train)
+    write_shown(report, metrics, run.explainer.describe(x_valid))
+    write_page(folder / PAGE, run)
     lost = run.doubt is not None and run.doubt.is_lost
     _print_sentences(estimator.rules_.in_words(), "no finding, see the end" if lost else "")
-    print_run(estimator.explainer_, metrics, {}, folder.path, most_lines=_MOST_LINES)
+    print_run(run.explainer, metrics, {}, folder.path, most_lines=_MOST_LINES)
     print(f"To look at: {folder / PAGE}")
     if not run.explainer.n_clusters_:
         print(
@@ -148,7 +172,7 @@ def _name(settings: TrainSettings) -> str:
 
 def _estimator(
     settings: TrainSettings, data: OwnData, schema: Schema, options: TrainOptions
-) -> NestedClassifier | NestedRegressor:
+) -> NestedEstimator:
     shows_bar = options.verbose > 0 and sys.stdout.isatty()
     explainer = {"random_state": settings.seed, "verbose": int(shows_bar)}
     if options.max_clusters is not None:
@@ -167,57 +191,30 @@ def _estimator(
 
 
 def _fit(
-    estimator: NestedClassifier | NestedRegressor,
-    data: OwnData,
-    folder: RunFolder,
-    *,
-    resume: bool,
-    shows_progress: bool,
+    estimator: NestedEstimator, data: OwnData, folder: RunFolder, options: TrainOptions
 ) -> None:
     train, valid, _ = map(data.take, data.split)
     estimator.fit(
         train,
         data.target,
         validation_data=(valid, data.target),
-        callbacks=[Progress(estimator.epochs)] if shows_progress else [],
+        callbacks=[_Progress(estimator.epochs)] if options.verbose == 1 else [],
         folder=folder.path,
-        resume=resume,
+        resume=options.resume,
     )
 
 
-def _history(folder: RunFolder) -> list[dict[str, float]]:
-    """What was measured in each epoch."""
-    with open(folder / "history.csv", newline="") as file:
-        return [{name: float(x) for name, x in row.items()} for row in csv.DictReader(file)]
-
-
-def _figures(run: TrainedRun) -> dict[str, float]:
-    """The figures of the rules, which are read here, on the records for test."""
+def _figures_of_rules(run: TrainedRun) -> dict[str, float]:
+    """Learn the rules; their figures on the records for test."""
     started = time.perf_counter()
-    with warnings.catch_warnings():  # there are as many clusters as can be: that is all right
+    with warnings.catch_warnings():  # as many clusters as there are points are all right
         warnings.filterwarnings("ignore", message="Level .* distinct points")
-        explainer = run.explainer
+        run.estimator.fit_rules()
     page = run.page()
     return {
-        **figures_of_rules(explainer, Split(page.x, page.y)),
+        **figures_of_rules(run.explainer, Split(page.x, page.y)),
         "extract_seconds": time.perf_counter() - started,
     }
-
-
-def _write(run: TrainedRun, metrics: dict[str, float], folder: RunFolder) -> None:
-    """Write what there is to show."""
-    x_train, x_valid = map(run.read, run.data.split[:2])
-    report = RunWriter(folder.path, run.estimator.model_, run.explainer, x_train)
-    write_shown(report, metrics, run.explainer.describe(x_valid))
-    write_page(folder / PAGE, run)
-
-
-def _write_split(path: Path, data: OwnData) -> None:
-    """Write the part of each record."""
-    with replacing(path) as part, open(part, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["record", "part"])
-        writer.writerows(enumerate(data.parts()))
 
 
 def _print_sentences(sentences: Sequence[str], note: str) -> None:
@@ -226,3 +223,40 @@ def _print_sentences(sentences: Sequence[str], note: str) -> None:
         print(f"  {sentence}")
     if len(sentences) > _MOST_SENTENCES:
         print(f"  … and {len(sentences) - _MOST_SENTENCES} more")
+
+
+class _Progress(keras.callbacks.Callback):
+    """One progress bar for all epochs on a terminal, which is erased at the end; elsewhere none."""
+
+    def __init__(self, epochs: int) -> None:
+        super().__init__()
+        self._epochs, self._epoch = epochs, 0
+        self._seen: list[float] = []
+        self._shown_at = 0.0
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        if time.perf_counter() - self._shown_at >= _SECONDS:
+            self._show((batch + 1) / (self.params.get("steps") or np.inf))
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        self._seen.append(float((logs or {})["val_loss"]))
+        self._show(1.0)
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        if sys.stdout.isatty():
+            print("\r\x1b[K", end="", flush=True)
+
+    def _show(self, share_of_epoch: float) -> None:
+        if not sys.stdout.isatty():
+            return
+        self._shown_at = time.perf_counter()
+        share = (self._epoch + share_of_epoch) / self._epochs
+        bar = ("━" * round(_WIDTH * share)).ljust(_WIDTH, "·")
+        text = f"{bar} epoch {self._epoch + 1} of at most {self._epochs}"
+        if self._seen:
+            lowest = min((x for x in self._seen if not np.isnan(x)), default=np.nan)
+            text += f", loss {self._seen[-1]:.4g}, lowest {lowest:.4g}"
+        print(f"\r{text}\x1b[K", end="", flush=True)

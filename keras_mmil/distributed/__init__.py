@@ -1,6 +1,6 @@
 """Batch work on Parquet files in blocks: predictions, explanations and rules, here or on Ray."""
 
-from keras_mmil.distributed.batch_jobs import Outcome, explain, predict
+from keras_mmil.distributed.jobs import Outcome, explain, predict
 from keras_mmil.distributed.predictor import Predictor
 from keras_mmil.distributed.rules import fit_rules
 

@@ -28,15 +28,7 @@ Columns: TypeAlias = Callable[[pa.Schema], Sequence[str]]
 
 @dataclass(frozen=True)
 class InputFile:
-    """A Parquet file.
-
-    Attributes:
-        path: absolute.
-        bytes: its size.
-        rows: how many there are.
-        footer: SHA-256 of its end, which says what is in it and where.
-        schema: of its columns.
-    """
+    """A Parquet file; `footer` is the SHA-256 of its end, which lists its contents."""
 
     path: str
     bytes: int
@@ -45,21 +37,14 @@ class InputFile:
     schema: pa.Schema
 
     def to_dict(self) -> Config:
-        """What tells it from others, for JSON; the folder does not matter."""
+        """What identifies it, whatever its folder, for JSON."""
         known = {"bytes": self.bytes, "rows": self.rows, "footer": self.footer}
         return {"name": Path(self.path).name, **known}
 
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows of a file.
-
-    Attributes:
-        number: among all blocks.
-        file: path of the file.
-        start: number of the first row in the file.
-        rows: how many.
-    """
+    """Consecutive rows of a file, from row `start` on; `number` is among all blocks."""
 
     number: int
     file: str
@@ -75,24 +60,16 @@ class Block:
 
 
 def files_of(data: Data, columns: Columns) -> list[InputFile]:
-    """Parquet files, looked at, but not read: folders and patterns in the order of their names.
+    """The metadata of Parquet files; folders and patterns are sorted by name.
 
-    Of a folder that `keras_mmil.io.write` made, all that was written must be there.
-
-    Args:
-        data: what the user gives.
-        columns: raises ValueError for files without the columns that are to be read.
-
-    Raises:
-        FileNotFoundError: if there are none.
-        ValueError: if one is damaged, lacks columns, or a folder is not complete; or if there are
-            no rows.
+    Raises FileNotFoundError if there are none; ValueError if a file is damaged or lacks columns, a
+    folder that `keras_mmil.io.write` made is not complete, or there are no rows.
     """
     several = [data] if isinstance(data, str | os.PathLike) else list(data)
-    paths = [path for each in several for path in _paths(os.fspath(each))]
+    paths = [path for each in several for path in _paths_of(os.fspath(each))]
     if not paths:
         raise FileNotFoundError(f"Expected Parquet files. Received: {data!r}, with none")
-    files = [_looked_at(path) for path in paths]
+    files = [_read_metadata(path) for path in paths]
     for file in files:
         try:
             columns(file.schema)
@@ -104,40 +81,28 @@ def files_of(data: Data, columns: Columns) -> list[InputFile]:
 
 
 def blocks_of(files: Iterable[InputFile], size: int) -> list[Block]:
-    """The rows of files in blocks of at most `size`, in their order.
-
-    Raises:
-        ValueError: if `size` is no integer ≥ 1.
-    """
+    """The rows of files in blocks of at most `size`, in their order."""
     size = positive_int("block_size", size)
-    found: list[Block] = []
+    blocks: list[Block] = []
     for file in files:
         for start in range(0, file.rows, size):
             rows = min(size, file.rows - start)
-            found.append(Block(len(found), file.path, start, rows))
-    return found
+            blocks.append(Block(len(blocks), file.path, start, rows))
+    return blocks
 
 
 def read(block: Block, columns: Columns) -> pa.RecordBatch:
-    """The rows of a block.
-
-    Args:
-        block: which rows.
-        columns: names those to read.
-
-    Raises:
-        ValueError: if the file is damaged, lacks columns, or is not what it was.
-    """
+    """Read the rows of a block; ValueError if the file is damaged or has changed."""
     try:
         with pa.parquet.ParquetFile(block.file, **READ_ARGUMENTS) as file:
             names = list(columns(file.schema_arrow))
-            found = list(_batches(file, block, names))
-        n = sum(map(len, found))
+            parts = list(_batches(file, block, names))
+        n = sum(map(len, parts))
         if n != block.rows:
             raise ValueError(f"it has {n} of {block.rows} rows")
-        table = pa.Table.from_batches(found).select(names).combine_chunks()
-        (whole,) = table.to_batches()
-        return whole
+        table = pa.Table.from_batches(parts).select(names).combine_chunks()
+        (batch,) = table.to_batches()
+        return batch
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"Expected a whole Parquet file. Received: {block}: {error}") from error
 
@@ -145,7 +110,7 @@ def read(block: Block, columns: Columns) -> pa.RecordBatch:
 def _batches(
     file: pa.parquet.ParquetFile, block: Block, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Parts of the block, from those row groups that have some."""
+    """The rows of the block, from the row groups that have some."""
     stop = block.start + block.rows
     groups: list[int] = []
     first = at = 0
@@ -164,9 +129,9 @@ def _batches(
             return
 
 
-def _paths(given: str) -> list[Path]:
-    """The files that a path or pattern stands for."""
-    folder = Path(given).absolute()
+def _paths_of(pattern: str) -> list[Path]:
+    """The files of a path or pattern."""
+    folder = Path(pattern).absolute()
     if (folder / MANIFEST).is_file():
         manifest = Manifest.read(folder)
         if not manifest.is_complete or manifest.format != "parquet":
@@ -178,15 +143,15 @@ def _paths(given: str) -> list[Path]:
             check_size(folder / shard.file, shard)
         return [folder / shard.file for shard in manifest.shards]
     if folder.is_dir():
-        found = [str(path) for path in folder.glob("*.parquet")]
+        paths = [str(path) for path in folder.glob("*.parquet")]
     elif folder.exists():
         return [folder]
     else:
-        found = glob.glob(given, recursive=True)
-    return [Path(path).absolute() for path in sorted(found) if part_of(path) is None]
+        paths = glob.glob(pattern, recursive=True)
+    return [Path(path).absolute() for path in sorted(paths) if part_of(path) is None]
 
 
-def _looked_at(path: Path) -> InputFile:
+def _read_metadata(path: Path) -> InputFile:
     try:
         with pa.parquet.ParquetFile(path) as file:
             rows, schema, size = file.metadata.num_rows, file.schema_arrow, path.stat().st_size

@@ -23,26 +23,18 @@ _PREFIX = "x/"  # of columns that `keras_mmil.io.write` made of several inputs
 
 @dataclass(frozen=True)
 class _Input:
-    """An input of a model.
-
-    Attributes:
-        names: which a column may have.
-        spec: symbolic tensor.
-    """
+    """An input of a model: the names that its column may have, and its symbolic tensor."""
 
     names: tuple[str, ...]
     spec: Any
 
 
 class InputColumns:
-    """The columns that a functional model reads.
+    """The columns that a functional model reads, by its inputs.
 
-    A column is called like the input, or as `keras_mmil.io.write` calls it: "x", for the only input
-    of a model or its bags of ids, or "x/NAME". Nested bags are lists of lists, of whatever type of
-    lists; vectors and images are lists within those, of the sizes that the model wants.
-
-    Args:
-        inputs: those of a model: a `KerasTensor`, or a dict or list of them.
+    A column has the name of the input, or the one that `keras_mmil.io.write` gives it: "x", for the
+    only input of a model or its bags of ids, or "x/NAME". Nested bags are lists of lists, of any
+    type of lists; vectors and images are lists within those, of the sizes that the model expects.
     """
 
     def __init__(self, inputs: Any) -> None:
@@ -50,13 +42,12 @@ class InputColumns:
         self._by_key = dict(_inputs(inputs))
 
     def names(self, schema: pa.Schema) -> dict[Any, str]:
-        """The column of each input, by its key, without optional ones that there are not.
+        """The column of each input, by its key; optional inputs may have none.
 
-        Raises:
-            ValueError: if there is none for an input, or more than one; or if there is a column
-                "x/NAME" for which the model has no input.
+        Raises ValueError if there is no column for an input, or more than one; or if there is a
+        column "x/NAME" for which the model has no input.
         """
-        found: dict[Any, str] = {}
+        names: dict[Any, str] = {}
         for key, each in self._by_key.items():
             here = [name for name in each.names if name in schema.names]
             if len(here) > 1 or (not here and not is_optional(each.spec)):
@@ -66,22 +57,20 @@ class InputColumns:
                     f"Received: columns {schema.names}"
                 )
             if here:
-                found[key] = here[0]
-        unknown = [n for n in schema.names if n.startswith(_PREFIX) and n not in found.values()]
+                names[key] = here[0]
+        unknown = [n for n in schema.names if n.startswith(_PREFIX) and n not in names.values()]
         if unknown:
             raise ValueError(
-                f"Expected columns of the inputs of the model, {sorted(found.values())}. "
+                f"Expected columns of the inputs of the model, {sorted(names.values())}. "
                 f"Received: also {unknown}"
             )
-        return found
+        return names
 
     def tensors(self, batch: pa.RecordBatch) -> Any:
         """Top-bags in the structure of the model's inputs.
 
-        Raises:
-            TypeError: for columns of types that are no bags of numbers or texts.
-            ValueError: as `names`; and if there are nulls, lists are not nested as deeply as the
-                bags of the model, or instances are of other sizes.
+        Raises TypeError for columns that are not bags of numbers or strings; ValueError as `names`,
+        and for nulls and other depths of lists, or sizes of instances, than the model expects.
         """
         tensors = {
             key: _tensor(name, batch.column(name), self._by_key[key].spec)
@@ -106,7 +95,7 @@ def _inputs(inputs: Any) -> Iterator[tuple[Any, _Input]]:
 
 
 def _tensor(name: str, array: pa.Array, spec: keras.KerasTensor) -> tf.Tensor | tf.RaggedTensor:
-    """A column as what a model takes for an input."""
+    """A column as an input of the model."""
     depth = depth_of(spec.shape) - 1 if spec.ragged else 0
     inner = tuple(spec.shape[1 + depth :])
     splits = []
@@ -126,7 +115,7 @@ def _tensor(name: str, array: pa.Array, spec: keras.KerasTensor) -> tf.Tensor | 
 
 
 def _instances(name: str, array: pa.Array, inner: tuple[int | None, ...]) -> Array:
-    """Numbers or texts, [instances, *inner]; lists of them may be flat, as a file has images."""
+    """Numbers or strings, [instances, *inner]; images may be flat lists, as in files."""
     n = len(array)
     is_flat = True
     while _is_list(array.type):
@@ -142,14 +131,14 @@ def _instances(name: str, array: pa.Array, inner: tuple[int | None, ...]) -> Arr
             f"Received: column {name!r}, nested otherwise or of other sizes"
         )
     _check_no_nulls(name, array)
-    return as_numpy(_leaves(name, array)).reshape(n, *(inner if None not in inner else [size]))
+    return as_numpy(_scalars(name, array)).reshape(n, *(inner if None not in inner else [size]))
 
 
-def _leaves(name: str, array: pa.Array) -> pa.Array:
-    """Numbers as they are, texts as bytes."""
+def _scalars(name: str, array: pa.Array) -> pa.Array:
+    """Numbers as they are, strings as bytes."""
     of, is_ = array.type, pa.types
     if is_.is_dictionary(of):
-        return _leaves(name, array.dictionary_decode())
+        return _scalars(name, array.dictionary_decode())
     if is_.is_integer(of) or is_.is_floating(of) or is_.is_boolean(of):
         return array
     if any(f(of) for f in (is_.is_string, is_.is_large_string, is_.is_string_view)):

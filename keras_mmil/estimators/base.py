@@ -1,78 +1,83 @@
-"""What both estimators share."""
+"""What both estimators share: reading, training, predictions, rules and files."""
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias
 
 import keras
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil import ragged
-from keras_mmil._support.checks import is_int
-from keras_mmil._support.types import Array, Bools, Floats, Ints, PathLike
-from keras_mmil.estimators import _storage
-from keras_mmil.estimators._given import Target, labels_of, path_of, weights_of
-from keras_mmil.estimators._kept import Kept
-from keras_mmil.estimators._rules import Interpreted
-from keras_mmil.estimators._training import divided, trained
+from keras_mmil._support.checks import is_int, positive_int
+from keras_mmil._support.types import Array, Floats, Ints, PathLike, Tensors
+from keras_mmil.estimators import storage
+from keras_mmil.estimators.targets import Target, labels_of, path_of, split, weights_of
 from keras_mmil.functional.seeds import alone, seeded
+from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.export.rule_book import RuleBook
+from keras_mmil.interpretation.readout.explanation import Explanation
+from keras_mmil.interpretation.report.page import Report
 from keras_mmil.records import Schema
 from keras_mmil.records.network import Labels, records_model
 from keras_mmil.records.paths import place
+from keras_mmil.training import fit_resumable
 
 __all__ = ["NestedEstimator"]
 
+_NOT_LOGS = ("epoch", "seconds")  # in the history of `fit_resumable`
+# Arguments of `records_model` that an estimator passes on.
+_OF_NETWORK = (
+    *("units", "activation", "aggregation", "dropout", "member_dropout"),
+    *("weight_decay", "min_count", "n_edges", "compress", "learning_rate"),
+)
 
-class NestedEstimator(Interpreted):
+# Inputs of the network, labels and weights.
+Data: TypeAlias = tuple[Any, Array, Floats]
+
+
+class NestedEstimator(BaseEstimator):
     """Base of `NestedClassifier` and `NestedRegressor`: see there."""
 
-    fitted: ClassVar[tuple[str, ...]] = ()  # what a child has of the labels, for files
+    fitted: ClassVar[tuple[str, ...]] = ()  # attributes of a subclass that `save` writes
 
-    def __init__(
-        self,
-        *,
-        schema: Schema | None = None,
-        units: int = 32,
-        activation: str = "relu",
-        aggregation: Any = ("max", "mean"),
-        dropout: float = 0.0,
-        member_dropout: float = 0.0,
-        weight_decay: float = 0.0,
-        min_count: int = 2,
-        n_edges: int = 0,
-        compress: Any = "auto",
-        learning_rate: Any = 1e-3,
-        epochs: int = 100,
-        batch_size: int = 32,
-        validation_split: float = 0.1,
-        patience: int | None = 10,
-        explainer: Mapping[str, Any] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        keep_data: bool = False,
-        verbose: int = 0,
-    ) -> None:
-        self.schema = schema
-        self.units = units
-        self.activation = activation
-        self.aggregation = aggregation
-        self.dropout = dropout
-        self.member_dropout = member_dropout
-        self.weight_decay = weight_decay
-        self.min_count = min_count
-        self.n_edges = n_edges
-        self.compress = compress
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.validation_split = validation_split
-        self.patience = patience
-        self.explainer = explainer
-        self.random_state = random_state
-        self.keep_data = keep_data
-        self.verbose = verbose
+    schema: Schema | None
+    units: int
+    activation: str
+    aggregation: Any
+    dropout: float
+    member_dropout: float
+    weight_decay: float
+    min_count: int
+    n_edges: int
+    compress: Any
+    learning_rate: Any
+    epochs: int
+    batch_size: int
+    validation_split: float
+    patience: int | None
+    explainer: Mapping[str, Any] | None
+    random_state: int | np.random.RandomState | None
+    keep_data: bool
+    verbose: int
+
+    schema_: Schema
+    model_: keras.Model
+    history_: dict[str, list[float]]
+    target_: str | list[str] | None
+    _cache: "TrainingCache | None"  # None in an estimator from a file
+    _explainers: dict[str | None, Explainer]
+
+    def _set(self, parameters: Mapping[str, Any]) -> None:
+        """Set the parameters of a constructor, its `locals()`, as scikit-learn expects."""
+        self.__dict__.update((name, x) for name, x in parameters.items() if name != "self")
+
+    # Training
 
     def fit(
         self,
@@ -87,29 +92,29 @@ class NestedEstimator(Interpreted):
     ) -> Self:
         """Infer the schema, build the network, and train it.
 
-        Threads train one after the other, as the random numbers of a process are one sequence;
-        for trainings side by side use processes. With an int as `random_state`, what the program
-        draws at random elsewhere stays as it is.
+        Threads train one after the other, as the random numbers of a process are one sequence; use
+        processes to train in parallel. With an int as `random_state`, the random state of the
+        program is left as it was.
 
         Args:
             X: records: a list of dicts, a path, a DataFrame, or whatever `Schema.infer` takes.
             y: a label for each record, as an array; or the path of a field of the records, which
-                then is not read as one of their parts; or a tuple of several paths. Records
-                without a label (None, NaN) are left out, with a warning of how many.
-            sample_weight: of the records, numbers ≥ 0, [records]; None for equal ones. They weigh
-                the loss, also where training stops by it. Rules are learned of all records alike.
-            validation_data: further records to stop by and to choose rules on, `(X, y)` or
-                `(X, y, sample_weight)`, in place of a share of the others. The schema is not
-                inferred from them.
-            callbacks: as of `keras.Model.fit`.
+                then is not an input; or a tuple of several paths. Records without a label (None,
+                NaN) are left out, with a warning of how many.
+            sample_weight: numbers ≥ 0, [records]; None for equal weights. They weight the loss,
+                including the validation loss. Rules ignore them.
+            validation_data: further records for early stopping and for choosing rules, `(X, y)` or
+                `(X, y, sample_weight)`, instead of `validation_split`. The schema is not inferred
+                from them.
+            callbacks: same as in `keras.Model.fit`.
             folder: for checkpoints, see `training.fit_resumable`; None for none.
             resume: whether to continue the training that was interrupted in the folder, with the
                 same data and parameters.
 
         Raises:
             KeyError, TypeError, ValueError: as `Schema.infer`, `Schema.read` and `records_model`;
-                and if labels or weights are not as many as the records, all weights are 0, of
-                those to train on or of those held out, or `random_state` is no int for a folder.
+                and if the number of labels or weights is not that of the records, all weights for
+                training or validation are 0, or `random_state` is no int where there is a folder.
         """
         if folder is not None and not is_int(self.random_state):
             raise ValueError(
@@ -117,82 +122,295 @@ class NestedEstimator(Interpreted):
                 f"Received: random_state={self.random_state!r}"
             )
         X = list(X) if isinstance(X, Iterator) else X
-        self.target_: str | list[str] | None = path_of(y)
+        self.target_ = path_of(y)
         self.schema_ = Schema.infer(X) if self.schema is None else copy.deepcopy(self.schema)
         if self.target_ is not None:
             self._choose_kinds()
             self._drop_other_types()
-        records = self._labelled(X, y, sample_weight)
-        n_given = len(records[1])
+        x, labels, weights = self._read_labelled(X, y, sample_weight)
+        x_valid, n_train = None, len(labels)
         if validation_data is not None:
-            records = ragged.concat([records, self._labelled(*validation_data)])
-        x, given, given_weights = records
-        labels, targets = self._encode(given, given_weights)
-        weights = self._weigh(targets, given_weights)
+            x_valid, *more = self._read_labelled(*validation_data)
+            labels, weights = ragged.concat([(labels, weights), tuple(more)])
+        outputs, targets = self._encode(labels, weights)
+        weights = self._weigh(targets, weights)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        parts: tuple[Ints, Ints | None] = np.arange(n_given), np.arange(n_given, len(given))
+        valid: Ints | None
         if validation_data is None:
-            by_class = labels.kind == "classes"
-            parts = divided(targets, self.validation_split, seed, by_class=by_class)
-        for name, part in zip(("to train on", "that are held out"), parts, strict=True):
+            stratify = outputs.kind == "classes"
+            train, valid = split(targets, self.validation_split, seed, stratify=stratify)
+            if valid is not None:
+                x, x_valid = ragged.take(x, train), ragged.take(x, valid)
+        else:
+            train, valid = np.arange(n_train), np.arange(n_train, len(targets))
+        for name, part in (("to train on", train), ("that are held out", valid)):
             if part is not None and not weights[part].any():
                 raise ValueError(
                     f"Expected positive weights of some of the records {name}. "
                     f"Received: weights of {len(part)} that are all 0"
                 )
-        data = ragged.take((x, targets, weights), parts[0])
-        validation = parts[1] if parts[1] is None else ragged.take((x, targets, weights), parts[1])
+        data = x, targets[train], weights[train]
+        validation = None if valid is None else (x_valid, targets[valid], weights[valid])
         with alone if self.random_state is None else seeded(seed):
-            self.model_, self.history_ = trained(
-                lambda: self._build(labels),
-                data,
-                validation,
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                patience=self.patience,
-                seed=seed,
-                callbacks=callbacks,
-                folder=folder,
-                resume=resume,
-                verbose=self.verbose,
-            )
-        self._kept = Kept.of(data[0]), None if validation is None else Kept.of(validation[0])
+            self._train(outputs, data, validation, seed, callbacks, folder, resume)
+        self._cache = TrainingCache(x, x_valid)
         self._explainers = {}
         return self
 
+    def _train(
+        self,
+        outputs: Labels,
+        data: Data,
+        validation: Data | None,
+        seed: int,
+        callbacks: Sequence[keras.callbacks.Callback],
+        folder: PathLike | None,
+        resume: bool,
+    ) -> None:
+        """Train a new network until the validation loss no longer falls."""
+        epochs = positive_int("epochs", self.epochs)
+        batch_size = positive_int("batch_size", self.batch_size)
+        patience = None
+        if validation is not None:
+            patience = positive_int("patience", self.patience, optional=True)
+        x, y, weights = data
+        arguments: dict[str, Any] = {
+            "sample_weight": weights,
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "validation_data": validation,
+            "callbacks": list(callbacks),
+            "verbose": self.verbose,
+        }
+        if folder is not None:
+            arguments |= {"folder": folder, "seed": seed, "resume": resume, "patience": patience}
+            self.model_, rows = fit_resumable(lambda: self._build(outputs), x, y, **arguments)
+            names = [name for name in rows[0] if name not in _NOT_LOGS]
+            self.history_ = {name: [row[name] for row in rows] for name in names}
+            return
+        if patience is not None:
+            stop = keras.callbacks.EarlyStopping(
+                monitor="val_loss", patience=patience, restore_best_weights=True
+            )
+            arguments["callbacks"].append(stop)
+        self.model_ = self._build(outputs)
+        history = self.model_.fit(x, y, **arguments).history
+        self.history_ = {name: [float(x) for x in values] for name, values in history.items()}
+
+    def _build(self, outputs: Labels) -> keras.Model:
+        schema = self.schema_
+        if self.target_ is not None:
+            schema = copy.deepcopy(schema)
+            for path in self._target_paths():
+                schema.drop(path)
+        return records_model(schema, outputs, **{name: getattr(self, name) for name in _OF_NETWORK})
+
+    def _drop_other_types(self) -> None:
+        """Drop the values of other types that are where a target of one type is."""
+        for target in self._target_paths():
+            others = [each.path for each in self.schema_ if place(each.path) == place(target)]
+            for path in set(others) - {target}:
+                self.schema_.drop(path)
+
+    def _target_paths(self) -> list[str]:
+        return [self.target_] if isinstance(self.target_, str) else self.target_ or []
+
+    # Reading and predictions
+
     def predictions_of(self, outputs: Array) -> dict[str, Array]:
-        """All that is predicted of records, by name: "prediction", what `predict` gives.
+        """All predictions for records by name: "prediction" is what `predict` returns.
 
         Args:
             outputs: of the network for these records, [records, n].
         """
         return {"prediction": self._decide(outputs)}
 
-    def save(self, folder: PathLike, *, overwrite: bool = False) -> None:
-        """Write the estimator to a folder: its schema and its parameters as JSON, its network as
-        Keras does, and its rules, if it has been asked for them. No records are written.
+    def _read(self, X: Any) -> Any:
+        """Records as inputs of the network."""
+        check_is_fitted(self, "model_")
+        X = list(X) if isinstance(X, Iterator) else X
+        return self.schema_.read(X, without=self.target_ or ())
 
-        Args:
-            folder: new, empty, or with a saved estimator, which is replaced.
-            overwrite: whether to write to a folder that holds something else, too. What is there
-                stays, but for files of the same names.
+    def _read_labelled(self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None) -> Data:
+        """Those of the records that have a label: inputs, labels as they were read, and weights."""
+        if self.target_ is not None:
+            if path_of(y) != self.target_:
+                raise ValueError(
+                    f"Expected the same path for all records, {self.target_!r}. Received: {y!r}"
+                )
+            x, labels, has_label = self.schema_.read_labelled(X, self.target_)
+            return x, labels, weights_of(sample_weight, has_label)
+        return self._with_labels(self.schema_.read(X), y, sample_weight)
+
+    def _with_labels(self, x: Any, y: Any, sample_weight: Any) -> Data:
+        """Likewise, of inputs that have been read, with an array of labels."""
+        labels, has_label = labels_of(y, ragged.n_top_bags(x))
+        weights = weights_of(sample_weight, has_label)
+        return ragged.take(x, np.flatnonzero(has_label)), labels, weights
+
+    def _network_outputs(self, x: Any) -> Array:
+        """The outputs of the network; also for no records."""
+        if not ragged.n_top_bags(x):
+            return np.zeros((0, self.model_.output_shape[-1]), self.model_.output.dtype)
+        return np.asarray(self.model_.predict(x, verbose=0))
+
+    def _scored(self, X: Any, y: Target, sample_weight: Any) -> tuple[Array, Array, Floats]:
+        """True and predicted labels, and weights, of the records that have a label.
+
+        The records are read once: they may be an iterator.
+        """
+        check_is_fitted(self, "model_")
+        if path_of(y) is None:
+            x, true, weights = self._with_labels(self._read(X), y, sample_weight)
+        else:
+            x, true, weights = self._read_labelled(X, y, sample_weight)
+            true = self._decode(true)
+        return true, self._decide(self._network_outputs(x)), weights
+
+    # Rules
+
+    def fit_rules(self) -> Self:
+        """Learn the rules of the network, which takes seconds to minutes.
+
+        Of several labels, it learns the rules of each. Progress is shown according to `verbose`.
+        Rules that are there already are kept, so that a second call does nothing. `rules_`,
+        `explainer_`, `explain` and `report` call this when they need rules; call it yourself to
+        choose when, such as before `save`.
+
+        Returns:
+            The estimator itself.
 
         Raises:
             NotFittedError: before `fit`.
-            FileExistsError: if the folder holds something else.
-            ValueError: if a parameter is an object that JSON does not know.
+            ValueError: if there are no rules, nor records to learn them from, as in an estimator
+                that was saved, or pickled without `keep_data`, before its rules were learned.
         """
         check_is_fitted(self, "model_")
-        _storage.save(self, folder, overwrite=overwrite)
+        for label in self._rule_labels():
+            self.explainer_of(label)
+        return self
+
+    @property
+    def explainer_(self) -> Explainer:
+        """The `Explainer` of the network; the first access calls `fit_rules`.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: for several labels, which have one each: see `explainer_of`.
+        """
+        return self.explainer_of(None)
+
+    @property
+    def rules_(self) -> RuleBook:
+        """The rules of `explainer_`; the first access calls `fit_rules`."""
+        return self.explainer_.rules_
+
+    def explainer_of(self, label: str | None) -> Explainer:
+        """The `Explainer` of one of several labels. Its rules are learned on the first call.
+
+        Args:
+            label: one of `classes_`; None where there is only one.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if there is no such label; or as `fit_rules`.
+        """
+        check_is_fitted(self, "model_")
+        if label not in self._explainers:
+            arguments = self._rule_target(label)
+            if self._cache is None:
+                raise ValueError(
+                    "Expected an estimator whose rules were learned (`fit_rules`) before it was "
+                    "saved or pickled (as it is on its way from another process), which leaves the "
+                    "training records out; or a pickle of one with keep_data=True. "
+                    "Received: one without rules"
+                )
+            arguments |= {"verbose": self.verbose, **(self.explainer or {})}
+            explainer = Explainer(**arguments)
+            self._explainers[label] = explainer.fit(self.model_, *self._cache.tensors())
+        return self._explainers[label]
+
+    def rules_of(self, label: str | None) -> RuleBook:
+        """The rules of one of several labels: those of `explainer_of`."""
+        return self.explainer_of(label).rules_
+
+    def explain(self, X: Any, label: str | None = None) -> Sequence[Explanation]:
+        """Why the rules put each record into its class.
+
+        Args:
+            X: records.
+            label: one of several labels; None where there is only one.
+        """
+        explainer, x = self.explainer_of(label), self._read(X)
+        return explainer.explain(x) if ragged.n_top_bags(x) else []
+
+    def report(
+        self, X: Any, y: Target | None = None, label: str | None = None, **arguments: Any
+    ) -> Report:
+        """A page about the rules, one file of HTML: `report(X, y).save("report.html")`.
+
+        Args:
+            X: records that neither the network nor the rules have seen.
+            y: their labels, or the path of these, same as in `fit`; None for no accuracy.
+            label: one of several labels; None where there is only one.
+            arguments: others of `Explainer.report`.
+
+        Raises:
+            NotFittedError: before `fit`.
+            KeyError, TypeError, ValueError: as `fit` for X and y, and `explainer_of`.
+        """
+        explainer = self.explainer_of(label)
+        if y is None:
+            return explainer.report(self._read(X), **arguments)
+        x, labels, _ = self._read_labelled(X, y)
+        return explainer.report(x, self.rule_classes(labels, label), **arguments)
+
+    # Files and copies
+
+    def save(self, folder: PathLike, *, overwrite: bool = False) -> None:
+        """Write the estimator to a folder: schema and parameters as JSON, the network as Keras
+        does, and the rules, if they have been learned (`fit_rules`). No records are written.
+
+        Args:
+            folder: new, empty, or with a saved estimator, which is replaced.
+            overwrite: whether to write to a folder that holds other files, too. They are kept,
+                except those of the same names.
+
+        Raises:
+            NotFittedError: before `fit`.
+            FileExistsError: if the folder holds other files.
+            ValueError: if JSON cannot hold a parameter.
+        """
+        check_is_fitted(self, "model_")
+        storage.save(self, folder, overwrite=overwrite)
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
         """Read an estimator that was saved.
 
         Raises:
-            ValueError: if the folder holds none of this class.
+            FileNotFoundError: if the folder holds none.
+            ValueError: if it is of another class, or damaged.
         """
-        return _storage.load(cls, folder)
+        return storage.load(cls, folder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: all but the training records, unless `keep_data`."""
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"_cache": None} if "_cache" in state and not self.keep_data else state
+
+    def __copy__(self) -> Self:
+        """A copy in this process, with the training records."""
+        new = type(self).__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        return new
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A deep copy, which shares the training records: nothing changes them."""
+        new = memo[id(self)] = copy.copy(self)
+        others = {name: value for name, value in vars(self).items() if name != "_cache"}
+        new.__dict__.update(copy.deepcopy(others, memo))
+        return new
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -204,105 +422,95 @@ class NestedEstimator(Interpreted):
         tags.non_deterministic = self.random_state is None
         return tags
 
-    def _labelled(
-        self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None
-    ) -> tuple[Any, Array, Floats]:
-        """Records as the network takes them, their labels as they are given, and weights.
+    # What subclasses define
 
-        Those without a label are left out.
+    def rule_classes(self, y: Array, label: str | None = None) -> Array:
+        """The class of the rules that each label belongs to, [records].
+
+        Args:
+            y: labels, as the schema reads them or as they were passed to `fit`.
+            label: one of several labels; None where there is only one.
         """
-        if self.target_ is not None:
-            if path_of(y) != self.target_:
-                raise ValueError(
-                    f"Expected the same path for all records, {self.target_!r}. Received: {y!r}"
-                )
-            x, given, are_there = self.schema_.read_labelled(X, self.target_)
-            return x, given, _weights_of_some(sample_weight, are_there)
-        return self._with_labels(self.schema_.read(X), y, sample_weight)
-
-    def _with_labels(self, x: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Floats]:
-        """Those of the records that have a label, with an array of labels: see `_labelled`."""
-        given, are_there = labels_of(y, ragged.n_top_bags(x))
-        weights = _weights_of_some(sample_weight, are_there)
-        return ragged.take(x, np.flatnonzero(are_there)), given, weights
-
-    def _read(self, X: Any) -> Any:
-        """Records as the network takes them."""
-        check_is_fitted(self, "model_")
-        X = list(X) if isinstance(X, Iterator) else X
-        return self.schema_.read(X, without=self.target_ or ())
-
-    def _predicted(self, X: Any) -> Array:
-        return self._computed(self._read(X))
-
-    def _computed(self, x: Any) -> Array:
-        """The outputs of the network for records as it takes them; also for none."""
-        if not ragged.n_top_bags(x):
-            return np.zeros((0, self.model_.output_shape[-1]), self.model_.output.dtype)
-        return np.asarray(self.model_.predict(x, verbose=0))
-
-    def _decide(self, outputs: Array) -> Array:
-        """What is predicted, by the outputs of the network."""
         raise NotImplementedError
-
-    def _scored(self, X: Any, y: Target, sample_weight: Any) -> tuple[Array, Array, Floats]:
-        """True labels, predicted ones, and weights, of the records that have a label.
-
-        The records are read once: they may be an iterator.
-        """
-        check_is_fitted(self, "model_")
-        if path_of(y) is None:
-            x, true, weights = self._with_labels(self._read(X), y, sample_weight)
-        else:
-            x, given, weights = self._labelled(X, y, sample_weight)
-            true = self._decode(given)
-        return true, self._decide(self._computed(x)), weights
-
-    def _unlike_model(self) -> str:
-        """What of a loaded estimator does not go with its network and schema; empty if all does."""
-        return ""
-
-    def _build(self, labels: Labels) -> keras.Model:
-        schema = self.schema_
-        if self.target_ is not None:
-            schema = copy.deepcopy(schema)
-            for path in [self.target_] if isinstance(self.target_, str) else self.target_:
-                schema.drop(path)
-        names = ("units", "activation", "aggregation", "dropout", "member_dropout")
-        others = ("weight_decay", "min_count", "n_edges", "compress", "learning_rate")
-        arguments = {name: getattr(self, name) for name in (*names, *others)}
-        return records_model(schema, labels, **arguments)
 
     def _choose_kinds(self) -> None:
-        """Have the fields that are the target taken for what can be predicted."""
+        """Give the target field a kind that can be predicted."""
         raise NotImplementedError
 
-    def _drop_other_types(self) -> None:
-        """Drop the values of other types that are where a target of one type is."""
-        for target in [self.target_] if isinstance(self.target_, str) else self.target_ or []:
-            others = [each.path for each in self.schema_ if place(each.path) == place(target)]
-            for path in set(others) - {target}:
-                self.schema_.drop(path)
-
     def _encode(self, y: Array, weights: Floats) -> tuple[Labels, Array]:
-        """What is to be predicted, and the labels as the network takes them."""
+        """What the network predicts, and the labels as it takes them."""
         raise NotImplementedError
 
     def _weigh(self, y: Array, weights: Floats) -> Floats:
-        """The weights in the loss of records with these labels."""
+        """The weights in the loss of records with these encoded labels."""
         return weights
 
     def _decode(self, y: Array) -> Array:
-        """Labels that were read from records, as `predict` gives them."""
+        """Labels that were read from records, as `predict` returns them."""
+        raise NotImplementedError
+
+    def _decide(self, outputs: Array) -> Array:
+        """The predictions for outputs of the network."""
+        raise NotImplementedError
+
+    def _rule_labels(self) -> Sequence[Any]:
+        """The labels that have rules of their own."""
+        return (None,)
+
+    def _rule_target(self, label: str | None) -> dict[str, Any]:
+        """Arguments of the explainer that define its classes."""
+        raise NotImplementedError
+
+    def _mismatch(self) -> str:
+        """What of a loaded estimator does not fit its network and schema; empty if all does."""
         raise NotImplementedError
 
 
-def _weights_of_some(sample_weight: Any, are_there: Bools) -> Floats:
-    """The weights of those records that have a label.
+@dataclass(frozen=True)
+class _Column:
+    """A tensor as arrays; of strings, the distinct values and the id of each."""
 
-    Raises:
-        ValueError: if none has.
-    """
-    if not are_there.any():
-        raise ValueError(f"Expected labels of some records. Received: none of {len(are_there)}")
-    return weights_of(sample_weight, len(are_there))[are_there]
+    values: Array
+    ids: Array | None
+    row_splits: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, x: tf.Tensor | tf.RaggedTensor, shared: dict[bytes, Array]) -> Self:
+        """Row splits that several tensors have are taken from `shared`."""
+        is_ragged = isinstance(x, tf.RaggedTensor)
+        flat = x.flat_values if is_ragged else x
+        splits = [each.numpy() for each in x.nested_row_splits] if is_ragged else []
+        row_splits = tuple(shared.setdefault(each.tobytes(), each) for each in splits)
+        if flat.dtype != tf.string:
+            return cls(flat.numpy(), None, row_splits)
+        values, ids = tf.unique(flat)
+        small = np.min_scalar_type(max(len(values) - 1, 0))
+        return cls(values.numpy(), ids.numpy().astype(small), row_splits)
+
+    def tensor(self) -> tf.Tensor | tf.RaggedTensor:
+        if self.ids is None:
+            flat = tf.constant(self.values)
+        else:
+            flat = tf.gather(tf.constant(self.values, tf.string), self.ids.astype(np.int32))
+        if not self.row_splits:
+            return flat
+        return tf.RaggedTensor.from_nested_row_splits(flat, self.row_splits, validate=False)
+
+
+class TrainingCache:
+    """The inputs that rules are learned from, as arrays: these are small, and can be pickled."""
+
+    def __init__(self, x: Mapping[str, tf.Tensor], x_valid: Mapping[str, tf.Tensor] | None) -> None:
+        shared: dict[bytes, Array] = {}
+        self._parts = [
+            None if part is None else {name: _Column.of(t, shared) for name, t in part.items()}
+            for part in (x, x_valid)
+        ]
+
+    def tensors(self) -> tuple[Tensors, Tensors | None]:
+        """The inputs for training and for validation, if there are any."""
+        x, x_valid = (
+            None if part is None else {name: column.tensor() for name, column in part.items()}
+            for part in self._parts
+        )
+        return x, x_valid

@@ -1,6 +1,6 @@
-"""The classifier."""
+"""The classifier of nested records."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,56 +10,60 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from keras_mmil._support.checks import check_number
 from keras_mmil._support.types import Array, Floats
-from keras_mmil.estimators._given import Target
 from keras_mmil.estimators.base import NestedEstimator
+from keras_mmil.estimators.targets import Target
 from keras_mmil.records.network import Labels
 
 __all__ = ["NestedClassifier"]
 
 
 class NestedClassifier(ClassifierMixin, NestedEstimator):
-    """Classify nested records, and say by which rules.
+    """Classify nested records, and explain the classes by rules.
 
     Infers the schema of the records, builds the network of `zoo.records_model`, and trains it until
-    the loss on a part of the records that is held out no longer falls.
+    the loss on held-out records no longer falls. `fit_rules`, or the first access to `rules_`,
+    learns the rules of the network.
 
     Args:
-        class_weight: weight of the records of each class, which multiplies their `sample_weight`:
-            a dict from classes to numbers ≥ 0, of which those that are not named have 1; or
-            "balanced", so that all classes weigh as much together; or None for equal weights.
+        class_weight: weight of the records of each class, multiplied by their `sample_weight`: a
+            dict from classes to numbers ≥ 0, with 1 for classes that are left out; "balanced", so
+            that all classes have the same total weight; or None for equal weights.
         schema: a `Schema`, with the kinds that were chosen; None to infer one from the records.
         units, activation, aggregation, dropout, member_dropout, weight_decay, min_count, n_edges,
-        compress, learning_rate: as of `zoo.records_model`.
-        epochs: at most.
+        compress, learning_rate: same as in `zoo.records_model`.
+        epochs: maximum number of epochs.
         batch_size: number of records in a batch.
-        validation_split: share of the records that is held out, by which training stops and rules
-            are chosen; 0 for none.
-        patience: epochs in which the loss on them may fail to fall; the weights of the best epoch
-            are then restored. None to train all epochs, and to keep the weights of the last one.
+        validation_split: fraction of the records that is held out, for early stopping and for
+            choosing rules; 0 for none.
+        patience: number of epochs without a lower loss on them after which training stops and the
+            weights of the best epoch are restored. None to train all epochs, and to keep the
+            weights of the last one.
         explainer: dict of arguments of the `Explainer`.
-        random_state: int or RandomState that all random numbers follow from; None for other ones
-            each time.
-        keep_data: whether a pickle holds the records that the estimator was fitted on, as it does
-            itself: rules are learned from them when they are first asked for. Of a pickle without
-            them, only those rules can be had that were asked for before.
-        verbose: as of `keras.Model.fit`, and of the `Explainer`.
+        random_state: int or RandomState that seeds all random numbers; None for different ones each
+            time.
+        keep_data: whether a pickle includes the records that the estimator was fitted on. Without
+            them, an unpickled estimator has only the rules that were learned before it was pickled.
+        verbose: same as in `keras.Model.fit`, and in the `Explainer`.
 
     Attributes:
-        classes_: array of the classes, sorted; of several labels, their names, or their positions.
+        classes_: array of the classes, sorted; of several labels, their names or positions.
         schema_: the `Schema`.
         model_: the `keras_mmil.Model`.
         history_: dict from the names of losses and metrics to a list of their values by epoch.
-        target_: the path, or the paths, that the labels are at; None where they were given.
+        target_: the path or paths of the labels; None where `fit` got the labels themselves.
+        rules_, explainer_: the rules, and the `Explainer`: see `fit_rules`.
 
     Example:
 
     >>> classifier = keras_mmil.NestedClassifier(random_state=0)
     >>> classifier.fit(customers, "churned")  # or an array of labels
     >>> classifier.predict(new_customers)
-    >>> print(classifier.rules_)
+    >>> print(classifier.fit_rules().rules_)
     """
 
     fitted: ClassVar[tuple[str, ...]] = ("classes_", "is_multilabel_")
+
+    class_weight: Mapping[Any, float] | str | None
 
     def __init__(
         self,
@@ -85,39 +89,18 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         keep_data: bool = False,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            schema=schema,
-            units=units,
-            activation=activation,
-            aggregation=aggregation,
-            dropout=dropout,
-            member_dropout=member_dropout,
-            weight_decay=weight_decay,
-            min_count=min_count,
-            n_edges=n_edges,
-            compress=compress,
-            learning_rate=learning_rate,
-            epochs=epochs,
-            batch_size=batch_size,
-            validation_split=validation_split,
-            patience=patience,
-            explainer=explainer,
-            random_state=random_state,
-            keep_data=keep_data,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+        self._set(locals())
 
     def predict(self, X: Any) -> Array:
         """The class of each record, [records]; of several labels 0 or 1, [records, labels]."""
-        return self._decide(self._predicted(X))
+        return self._decide(self._network_outputs(self._read(X)))
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class or label, [records, classes]."""
-        return self._probabilities(self._predicted(X))
+        return self._probabilities(self._network_outputs(self._read(X)))
 
     def predictions_of(self, outputs: Array) -> dict[str, Array]:
-        """What `predict` and `predict_proba` give: "prediction" and "probability".
+        """What `predict` and `predict_proba` return: "prediction" and "probability".
 
         Args:
             outputs: of the network for some records, [records, n].
@@ -125,11 +108,11 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         return {"prediction": self._decide(outputs), "probability": self._probabilities(outputs)}
 
     def rule_classes(self, y: Array, label: str | None = None) -> Array:
-        """Which of the classes of the rules labels are: ints [records], 0 or 1 for one of several.
+        """The class of the rules that each label belongs to, int [records]; 0 or 1 for several.
 
         Args:
-            y: labels, as the schema reads them or as they were given to `fit`.
-            label: one of several labels; None where there is but one.
+            y: labels, as the schema reads them or as they were passed to `fit`.
+            label: one of several labels; None where there is only one.
 
         Raises:
             ValueError: if a label is none of `classes_`.
@@ -145,11 +128,12 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         return np.searchsorted(self.classes_, y)
 
     def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:
-        """Accuracy: the share of records of which the class, or all labels, are predicted right.
+        """Accuracy: the fraction of records whose class, or all of whose labels, are predicted.
 
         Args:
             X: records.
-            y: their labels, or where they are, as of `fit`; those without one do not count.
+            y: their labels, or the path of these, same as in `fit`; records without one are left
+                out.
             sample_weight: of the records.
         """
         true, predicted, weights = self._scored(X, y, sample_weight)
@@ -166,18 +150,18 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
             return (probabilities > 0.5).astype(np.int64)
         return self.classes_[probabilities.argmax(axis=1)]
 
-    def _unlike_model(self) -> str:
+    def _mismatch(self) -> str:
         names, n = self.classes_.tolist(), self.model_.output_shape[-1]
         if len(names) != (2 if n == 1 and not self.is_multilabel_ else n):
-            return f"classes {names}, of a network with {n} outputs"
-        # As `fit` has them: those of the schema, or of an array without two equal ones, sorted.
+            return f"classes {names}, for a network with {n} outputs"
+        # As in `fit`: those of the schema, or the distinct ones of an array, sorted.
         known = sorted(set(names)) if self.target_ is None else self.schema_.classes(self.target_)
         return "" if names == list(known) else f"classes {names}, and not {list(known)}"
 
     def _choose_kinds(self) -> None:
         if isinstance(self.target_, str):
             field = self.schema_[self.target_]
-            # Classes have the names that they have in the data.
+            # Classes keep the names that they have in the data.
             if field.kind in ("number", "text", "identifier") or field.is_two_words:
                 self.schema_[self.target_] = "category"
 
@@ -208,20 +192,20 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
             return weights
         if self.is_multilabel_:
             raise ValueError(
-                "Expected class_weight=None for several labels, which are no classes. "
+                "Expected class_weight=None for several labels, which are not classes. "
                 f"Received: class_weight={self.class_weight!r}"
             )
         names = self.classes_.tolist()
         if isinstance(self.class_weight, Mapping) and set(self.class_weight) <= set(names):
-            found = {
+            by_name = {
                 name: check_number(f"class_weight[{name!r}]", weight, 0)
                 for name, weight in self.class_weight.items()
             }
-            of_classes = np.array([found.get(name, 1.0) for name in names])
+            of_classes = np.array([by_name.get(name, 1.0) for name in names])
         elif isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            together = np.bincount(y, weights, minlength=len(names))
-            share = weights.sum() / max((together > 0).sum(), 1)
-            of_classes = np.divide(share, together, out=np.zeros(len(names)), where=together > 0)
+            total = np.bincount(y, weights, minlength=len(names))
+            share = weights.sum() / max((total > 0).sum(), 1)
+            of_classes = np.divide(share, total, out=np.zeros(len(names)), where=total > 0)
         else:
             raise ValueError(
                 f"Expected 'balanced', None or a dict from some of the classes {names} to numbers. "
@@ -232,11 +216,14 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
     def _decode(self, y: Array) -> Array:
         return y if self.is_multilabel_ else self.classes_[y]
 
-    def _explained(self, label: Any) -> dict[str, Any]:
+    def _rule_labels(self) -> Sequence[Any]:
+        return self.classes_.tolist() if self.is_multilabel_ else (None,)
+
+    def _rule_target(self, label: Any) -> dict[str, Any]:
         names = self.classes_.tolist()
         if not self.is_multilabel_:
             if label is not None:
-                raise ValueError(f"Expected no label, for one of classes. Received: {label=}")
+                raise ValueError(f"Expected no label, as there is only one. Received: {label=}")
             return {"class_names": [str(name) for name in names]}
         if label not in names:
             raise ValueError(f"Expected one of the labels {names}. Received: {label=}")

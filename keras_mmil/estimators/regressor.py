@@ -1,4 +1,4 @@
-"""The regressor."""
+"""The regressor of nested records."""
 
 import functools
 import itertools
@@ -12,8 +12,8 @@ from sklearn.metrics import r2_score
 from keras_mmil._support.checks import check_int
 from keras_mmil._support.numbers import number_text
 from keras_mmil._support.types import Array, Floats, Ints
-from keras_mmil.estimators._given import Target
 from keras_mmil.estimators.base import NestedEstimator
+from keras_mmil.estimators.targets import Target
 from keras_mmil.records.network import Labels
 
 __all__ = ["NestedRegressor"]
@@ -22,31 +22,33 @@ _FAR = 1000.0  # standard deviations from 0: float32 has seven digits
 
 
 class NestedRegressor(RegressorMixin, NestedEstimator):
-    """Predict a number for nested records, and say by which rules it is low or high.
+    """Predict a number for nested records, and explain by rules why it is low or high.
 
     Args:
-        bins: what the rules are about: between which numbers the prediction is. An int for so many
-            bins that hold equally many training records, whatever their weights, or fewer bins
-            where many records have the same number; or the numbers between them, increasing.
+        bins: of the prediction, which are the classes of the rules: an int for that many bins with
+            equally many training records each, whatever their weights (or fewer bins where many
+            records have the same number); or the numbers between the bins, increasing.
         schema, units, activation, aggregation, dropout, member_dropout, weight_decay, min_count,
         n_edges, compress, learning_rate, epochs, batch_size, validation_split, patience, explainer,
-        random_state, keep_data, verbose: as of `NestedClassifier`.
+        random_state, keep_data, verbose: same as in `NestedClassifier`.
 
     Attributes:
         edges_: array of the numbers between the bins.
-        offset_: number that `predict` adds to what the network says: 0, but where all numbers are
-            so far from 0, for how little they differ, that float32 would not tell them apart, such
-            as times in seconds since 1970.
-        schema_, model_, history_, target_: as of `NestedClassifier`.
+        offset_: number that is added to the output of the network: 0, unless all numbers are so far
+            from 0, relative to their differences, that float32 could not tell them apart, such as
+            times in seconds since 1970.
+        schema_, model_, history_, target_, rules_, explainer_: same as in `NestedClassifier`.
 
     Example:
 
     >>> regressor = keras_mmil.NestedRegressor(random_state=0).fit(customers, "spent")
     >>> regressor.predict(new_customers)
-    >>> print(regressor.rules_)
+    >>> print(regressor.fit_rules().rules_)
     """
 
     fitted: ClassVar[tuple[str, ...]] = ("edges_", "offset_")
+
+    bins: int | Sequence[float]
 
     def __init__(
         self,
@@ -72,48 +74,27 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         keep_data: bool = False,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            schema=schema,
-            units=units,
-            activation=activation,
-            aggregation=aggregation,
-            dropout=dropout,
-            member_dropout=member_dropout,
-            weight_decay=weight_decay,
-            min_count=min_count,
-            n_edges=n_edges,
-            compress=compress,
-            learning_rate=learning_rate,
-            epochs=epochs,
-            batch_size=batch_size,
-            validation_split=validation_split,
-            patience=patience,
-            explainer=explainer,
-            random_state=random_state,
-            keep_data=keep_data,
-            verbose=verbose,
-        )
-        self.bins = bins
+        self._set(locals())
 
     def predict(self, X: Any) -> Floats:
         """The number of each record, [records]."""
-        return self._decide(self._predicted(X))
+        return self._decide(self._network_outputs(self._read(X)))
 
     def rule_classes(self, y: Array, label: str | None = None) -> Ints:
-        """Which of the classes of the rules numbers are: their bins, [records].
+        """The class of the rules that each number belongs to, its bin, [records].
 
         Args:
             y: numbers.
-            label: None, as there is but one.
+            label: None, as there is only one.
         """
         return _bin_of(self.edges_, y)
 
     def score(self, X: Any, y: Target, sample_weight: Any = None) -> float:
-        """R²: the share of the variance that is explained.
+        """R²: the fraction of the variance that is explained.
 
         Args:
             X: records.
-            y: their numbers, or the path where they are; those without one do not count.
+            y: their numbers, or the path of these; records without one are left out.
             sample_weight: of the records.
         """
         true, predicted, weights = self._scored(X, y, sample_weight)
@@ -123,7 +104,7 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         numbers = outputs[:, 0]
         return numbers.astype(np.float64) + self.offset_ if self.offset_ else numbers
 
-    def _unlike_model(self) -> str:
+    def _mismatch(self) -> str:
         edges, n = self.edges_, self.model_.output_shape[-1]
         if n != 1:
             return f"a network with {n} outputs"
@@ -158,18 +139,18 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
     def _decode(self, y: Array) -> Array:
         return y
 
-    def _explained(self, label: str | None) -> dict[str, Any]:
+    def _rule_target(self, label: str | None) -> dict[str, Any]:
         if label is not None:
-            raise ValueError(f"Expected no label, for a number. Received: {label=}")
-        texts = _texts(self.edges_)
+            raise ValueError(f"Expected no label, as there is only one. Received: {label=}")
+        texts = _edge_texts(self.edges_)
         between = [f"{a} to {b}" for a, b in itertools.pairwise(texts)]
         names = [f"below {texts[0]}", *between, f"from {texts[-1]}"]
         edges = self.edges_ - self.offset_
         return {"target": functools.partial(_bin_of, edges), "class_names": names}
 
 
-def _texts(edges: Floats) -> list[str]:
-    """Numbers between bins: whole ones, and others in six digits or as many as tell them apart."""
+def _edge_texts(edges: Floats) -> list[str]:
+    """Numbers between bins, with six digits, or with as many as it takes to tell them apart."""
     values = edges.tolist()
     for digits in range(6, 18):
         texts = [number_text(x if x.is_integer() else float(f"{x:.{digits}g}")) for x in values]
@@ -180,7 +161,7 @@ def _texts(edges: Floats) -> list[str]:
 
 def _moments(y: Floats, weights: Floats) -> tuple[float, float]:
     """Mean and standard deviation of numbers."""
-    weights = weights if weights.any() else np.ones_like(weights)  # which is refused later
+    weights = weights if weights.any() else np.ones_like(weights)  # `fit` refuses these later
     mean = float(np.average(y, weights=weights))
     return mean, float(np.average((y - mean) ** 2, weights=weights) ** 0.5)
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from keras_mmil.distributed.worker import Report
+from keras_mmil.distributed.jobs import BlockReport
 
 
 def report(process, started, finished, rows=100):
-    return Report(0, rows, "", started, finished, process)
+    return BlockReport(0, rows, "", started, finished, process)
 
 
 def test_blocks_count_from_when_all_actors_are_at_work(load_benchmark):

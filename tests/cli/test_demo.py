@@ -6,7 +6,7 @@ import shlex
 import numpy as np
 import pytest
 
-from keras_mmil.cli.demo_of_digits import digits_of_clusters
+from keras_mmil.cli.demo import digits_of_clusters
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.interpretation.readout.description import LevelDescription
 from keras_mmil_cli.main import main
@@ -56,15 +56,6 @@ def test_demo_of_records(tmp_path, capsys, monkeypatch):
     rules = (out / "rules.txt").read_text()
     assert (tmp_path / "own" / "rules.txt").read_text() == rules
     assert "Records: 150 rows of customers in shop" in again
-
-
-@pytest.mark.slow
-@pytest.mark.nightly  # the demo of digits does so, too
-@pytest.mark.parametrize("name", ["records", "digits"])
-def test_a_second_demo_replaces_the_first(name, tmp_path):
-    short = ["--limit", "12", "--epochs", "1", "--verbose", "0", "--max-clusters", "2"]
-    for _ in range(2):
-        assert main(["demo", name, "--out", str(tmp_path / "demo"), *short]) == 0
 
 
 def test_clusters_by_true_digits():

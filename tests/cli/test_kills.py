@@ -79,7 +79,7 @@ def outcome(folder):
     }
 
 
-# One kill of one run is also tested by test_run.py, in every run of the tests.
+# One kill of one run is also tested by test_train.py, in every run of the tests.
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("n_moments", [5, 10, 100])

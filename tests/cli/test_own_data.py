@@ -1,8 +1,10 @@
 """Own data that are read, or refused with the name of what is wrong; nothing is trained here."""
 
 import argparse
+import dataclasses
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,19 +12,22 @@ import own_records
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from keras_mmil.cli.own_data import OwnData
+from keras_mmil.cli.options import TrainOptions, TrainSettings, add_options
+from keras_mmil.cli.own_data import OwnData, at_random, by_group, by_time
 from keras_mmil.cli.own_files import did_you_mean, new_records, users_errors
-from keras_mmil.cli.train_options import TrainOptions, TrainSettings, how_read
+from keras_mmil.cli.run_folder import how_read
+from keras_mmil.cli.train import settings_of
 from keras_mmil.records import Schema
-from keras_mmil_cli.own_data import add_commands
 
 CUSTOMERS = own_records.customers()
 KEYS = [tuple(key.split("=")) for key in own_records.KEYS]
 
 
 def own(data, target, **options):
-    return OwnData.of(TrainSettings.of(TrainOptions(data=str(data), target=target, **options)))
+    return OwnData.of(settings_of(TrainOptions(data=str(data), target=target, **options)))
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +107,15 @@ def test_records_without_what_is_needed_are_left_out(lines, tmp_path):
     assert "left out are 3 without left, 7 without since" in found.about[0]
     assert min(np.concatenate(found.split)) == 7
     assert list(found.parts()).count("") == 9  # one lacks both
+
+
+def test_the_latest_records_are_for_test(lines):
+    found = own(lines, "left", time="since", limit=40)
+    train, valid, test = ([CUSTOMERS[i]["since"] for i in part] for part in found.split)
+    assert max(train) < min(valid) <= max(valid) < min(test)
+    assert len(train) == 40
+    assert f"by since, validation from {min(valid)} on" in found.about[2]
+    assert f"test from {min(test)} on; at most 40 of each part" in found.about[2]
 
 
 def test_the_schema_is_that_of_the_training(lines):
@@ -330,8 +344,8 @@ def test_records_inside_an_object(lines, tmp_path):
         path.write_text(json.dumps(content))
         options = TrainOptions(data=str(path), target="left", records=key)
         assert own(path, "left", records=key).records.equals(own(lines, "left").records)
-        settings = TrainSettings.of(options)
-        (tmp_path / "settings.json").write_text(json.dumps(settings.to_dict()))
+        settings = settings_of(options)
+        (tmp_path / "settings.json").write_text(json.dumps(dataclasses.asdict(settings)))
         assert how_read(tmp_path) == {"records": key, "decimal": None}
         schema = own(lines, "left").schema
         new = list(new_records(schema, path, **how_read(tmp_path)))
@@ -364,13 +378,14 @@ def test_keys_of_several_columns(tmp_path):
     (folder / "items.csv").write_text("\n".join(["shop,number,price", *lines]))
     (folder / "shop.csv").write_text("id\n1\n")
     text = "items.shop,items.number=shop.orders.shop,shop.orders.number"
-    arguments = ["train", str(folder), "--target", "kind", "--key", text]
+    arguments = [str(folder), "--target", "kind", "--key", text]
     parser = argparse.ArgumentParser()
-    add_commands(parser.add_subparsers())
+    add_options(parser, TrainOptions)
     options = TrainOptions.of(parser.parse_args(arguments))
-    settings = TrainSettings.of(options)
+    settings = settings_of(options)
     assert set(settings.files) == {"shop.orders.csv", "items.csv"}
-    assert TrainSettings.from_dict(json.loads(json.dumps(settings.to_dict())), folder) == settings
+    content = json.loads(json.dumps(dataclasses.asdict(settings)))
+    assert TrainSettings.from_dict(content, folder) == settings
     data = OwnData.of(settings)
     assert [len(record["items"]) for record in data.records.to_pylist()] == [
         i % 4 for i in range(30)
@@ -394,9 +409,9 @@ def test_keys_that_are_not_those_of_the_schema(tables, tmp_path):
 
 def test_settings_come_back(lines):
     options = TrainOptions(data=str(lines), target="left", keys=[], split_by="city")
-    settings = TrainSettings.of(options)
-    content = json.loads(json.dumps(settings.to_dict()))
-    assert content == settings.to_dict()
+    settings = settings_of(options)
+    content = json.loads(json.dumps(dataclasses.asdict(settings)))
+    assert content == dataclasses.asdict(settings)
     assert TrainSettings.from_dict(content, Path("x")) == settings
     for change in ({"target": 3}, {"keys": None}, {"seed": "0"}, {"more": 1}):
         with pytest.raises(ValueError, match="the settings of `keras-mmil train`"):
@@ -420,3 +435,75 @@ def test_only_errors_about_data_are_told_as_such():
         users_errors(),
     ):
         raise KeyError("Expected texts. Received: records='a'")
+
+
+def is_division(split, n):
+    return sorted(np.concatenate(split).tolist()) == list(range(n))
+
+
+@given(st.lists(st.integers(0, 4), min_size=10, max_size=200), st.integers(0, 2**32 - 1))
+def test_classes_have_equal_shares(classes, seed):
+    classes = np.unique(classes, return_inverse=True)[1]
+    split = at_random(classes, seed)
+    assert is_division(split, len(classes))
+    counts = Counter(classes.tolist())
+    for name, n in counts.items():
+        train, valid, test = (int((classes[part] == name).sum()) for part in split)
+        assert train >= 1
+        assert abs(test - (n - 1) / 5) < 1
+        assert abs(valid - (n - 1 - test) / 5) < 1
+
+
+def test_a_division_depends_on_the_seed():
+    classes = np.zeros(100, int)
+    a, b, c = (at_random(classes, seed) for seed in (0, 0, 1))
+    assert [part.tolist() for part in a] == [part.tolist() for part in b]
+    assert a.test.tolist() != c.test.tolist()
+    sizes = [len(part) for part in at_random(np.zeros(1000, int), 0)]
+    np.testing.assert_allclose(sizes, [640, 160, 200], atol=1)
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.integers(0, 12), min_size=30, max_size=200),
+    st.booleans(),
+    st.integers(0, 100),
+)
+def test_no_group_is_in_two_parts(groups, is_number, seed):
+    groups = np.array([*groups, 0, 1, 2])
+    classes = None if is_number else np.arange(len(groups)) % 2
+    split = by_group(groups, classes, seed)
+    assert is_division(split, len(groups))
+    train, valid, test = (set(groups[part].tolist()) for part in split)
+    assert not train & valid
+    assert not train & test
+    assert not valid & test
+    assert train
+
+
+def test_groups_are_shared_out():
+    groups = np.repeat(np.arange(100), 10)
+    for classes in (None, np.arange(1000) % 3):
+        sizes = [len(part) for part in by_group(groups, classes, 0)]
+        np.testing.assert_allclose(sizes, [640, 160, 200], atol=10)
+    with pytest.raises(ValueError, match="at least 3 different values, one for each part"):
+        by_group(np.array([0, 1] * 10), None, 0)
+
+
+@given(st.lists(st.integers(0, 6), min_size=3, max_size=60))
+def test_the_latest_are_for_test(times):
+    """Records of the same time stay together."""
+    times = np.array([*times, 7, 8, 9], float)
+    split, first_of_valid, first_of_test = by_time(times)
+    assert is_division(split, len(times))
+    train, valid, test = (times[part] for part in split)
+    assert train.max() < first_of_valid == valid.min()
+    assert valid.max() < first_of_test == test.min()
+    many = np.random.default_rng(0).permutation(1000).astype(float)
+    assert [len(part) for part in by_time(many)[0]] == [640, 160, 200]
+
+
+def test_too_few_times():
+    for times in ([1, 1, 1], [1, 1, 2], [5]):
+        with pytest.raises(ValueError, match="at least 3 different times"):
+            by_time(np.array(times, float))

@@ -164,8 +164,5 @@ def test_commit(tmp_path, monkeypatch):
         assert results.commit() == clean
     program.write_text("2")
     assert results.commit() == clean + "+"
-
-
-def test_no_checkout(tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "_CHECKOUT", tmp_path)
+    shutil.rmtree(tmp_path / ".git")
     assert results.commit() is None

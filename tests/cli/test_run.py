@@ -1,6 +1,5 @@
 """Experiments, from the data to the rules."""
 
-import csv
 import dataclasses
 import json
 import re
@@ -9,7 +8,6 @@ import shutil
 import keras
 import numpy as np
 import pytest
-from killed_runs import start_and_kill
 
 from keras_mmil import Explainer, zoo
 from keras_mmil.training import fit_resumable
@@ -115,31 +113,6 @@ def test_a_run_without_data_leaves_no_folder(tmp_path, monkeypatch, capsys):
     assert main(["run", "plants", "--out", str(tmp_path / "run"), *SHORT]) == 2
     assert "afliber_species.npz" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.nightly  # one of `train` is killed in every run of the tests
-def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path):
-    """`kill -9` in mid-training, then --resume: as many epochs, and all results."""
-
-    def command(name):
-        arguments = ["run", "imdb", "--source", "opinions", "--limit", "40", "--vat"]
-        return [*arguments, "--epochs", "6", "--max-clusters", "2", "--out", str(tmp_path / name)]
-
-    def outcome(name):
-        with open(tmp_path / name / "history.csv", newline="") as file:
-            history = list(csv.DictReader(file))
-        assert len(history) == 6
-        assert all(float(epoch["adversarial_loss"]) > 0 for epoch in history)
-        metrics = json.loads((tmp_path / name / "metrics.json").read_text())
-        return metrics["test_accuracy"], [float(epoch["val_loss"]) for epoch in history]
-
-    start_and_kill(command("killed"), tmp_path / "killed")
-    assert main([*command("killed"), "--resume"]) == 0
-    assert main(command("whole")) == 0
-    (accuracy, losses), (expected_accuracy, expected_losses) = map(outcome, ("killed", "whole"))
-    np.testing.assert_allclose(accuracy, expected_accuracy, atol=0.003)
-    np.testing.assert_allclose(losses, expected_losses, rtol=1e-3)
 
 
 PAPERS = ["run", "cora", "--source", "synthetic", "--split", "transductive"]
@@ -261,21 +234,3 @@ def test_cross_validation(tmp_path, capsys):
     capsys.readouterr()
     assert main([*command, "--resume", "--folds", "4"]) == 2
     assert "'folds': 4" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.nightly  # the test above has the interruption, and those of training the processes
-def test_the_network_after_a_cross_validation_does_not_depend_on_it(tmp_path):
-    """Whether its folds were trained here, in other processes, or before an interruption."""
-    command = ["run", "imdb-binary", "--source", "synthetic", "--limit", "24", "--epochs", "2"]
-    command += ["--folds", "2", "--rounds", "1", "--max-clusters", "3", "--verbose", "0"]
-    whole, resumed, side_by_side = (tmp_path / name for name in ("a", "b", "c"))
-    assert main([*command, "--out", str(whole)]) == 0
-    resumed.mkdir()
-    for name in ("settings.json", "cross_validation.json"):
-        shutil.copy(whole / name, resumed)
-    assert main([*command, "--out", str(resumed), "--resume"]) == 0
-    assert main([*command, "--out", str(side_by_side), "--jobs", "2"]) == 0
-    for other in (resumed, side_by_side):
-        for name in ("rules/manifest.json", "rules.txt"):
-            assert (other / name).read_bytes() == (whole / name).read_bytes()

@@ -89,7 +89,7 @@ def test_a_job_on_ray_gives_what_this_process_gives(saved, tmp_path):
 def test_predictions_where_an_actor_is_killed(saved, here, tmp_path):
     """SIGKILL in the middle: nothing is lost, and nothing comes twice."""
     out = tmp_path / "out"
-    with killing("_ArrowWorker", lambda: any(out.glob("block-*"))) as killed:
+    with killing("_Actor", lambda: any(out.glob("block-*"))) as killed:
         done = predict(saved, out, actors=2)
     assert len(killed) == 1
     assert [report.number for report in done.reports] == list(range(BLOCKS))
@@ -103,7 +103,7 @@ def test_predictions_where_an_actor_is_killed(saved, here, tmp_path):
 @pytest.mark.slow
 @pytest.mark.nightly  # above, predictions
 def test_rules_where_an_actor_is_killed(saved, here, tmp_path):
-    with killing("_Actor.answer", lambda: True) as killed:
+    with killing("_Actor.call", lambda: True) as killed:
         ours = fit_rules(saved, actors=2)
     assert len(killed) == 1
     assert_same_rules(tmp_path, ours, here[1])
@@ -164,7 +164,7 @@ def test_sensitive_directions_of_some_top_bags(saved, tmp_path):
 @pytest.mark.slow
 def test_what_ends_every_actor_is_not_tried_for_ever():
     deadly = lambda: lambda common, each: each if each < 2 else os.kill(os.getpid(), 9)  # noqa: E731
-    found = Pool(deadly, actors=1, threads=1).map(None, range(4))
+    found = Pool(deadly, actors=1, threads=1).map(range(4), here=None)
     assert [next(found), next(found)] == [0, 1]
     with pytest.raises(RuntimeError, match="the same call continues"):
         next(found)

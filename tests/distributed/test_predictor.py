@@ -172,7 +172,7 @@ def test_what_is_no_model(model_path, tmp_path):
     with pytest.raises(ValueError, match="folder of a saved explainer"):
         Predictor(model_path).explain_batch(batch_of(dense()))
     (tmp_path / "estimator.json").write_text('{"class": "Other"}')
-    with pytest.raises(ValueError, match="saved estimator, one of"):
+    with pytest.raises(ValueError, match="NestedClassifier or NestedRegressor in"):
         Predictor(tmp_path)
 
 

@@ -1,27 +1,29 @@
 """Nested records in, predictions out: the estimators, as scikit-learn uses them."""
 
-import hashlib
 import json
-import pickle
-import re
+import random
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
-import joblib
+import keras
 import numpy as np
+import own_records
+import pandas as pd
 import pytest
 from customers import KINDS, make_records
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks as checks
 
-import keras_mmil
 from keras_mmil import NestedClassifier, NestedRegressor
-from keras_mmil.estimators import _rules, _storage
 from keras_mmil.records import Schema
 
+# Short trainings end with networks, and so rules, of a single class.
+pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
 QUICK = {"units": 6, "epochs": 1, "random_state": 0}
 
 RECORDS = make_records()
@@ -77,29 +79,29 @@ def test_it_learns(classifier):
 
 
 @pytest.mark.slow
-def test_the_best_epoch_is_restored():
-    arguments = {**QUICK, "epochs": 30, "patience": 2, "learning_rate": 0.1}
-    estimator = NestedClassifier(**arguments, validation_split=0.3).fit(PLAIN, LATE)
+@pytest.mark.parametrize(("patience", "folder"), [(2, None), (None, None), (None, "checkpoints")])
+def test_the_best_epoch_is_restored_or_the_last_is_kept(patience, folder, tmp_path):
+    arguments = {
+        **QUICK,
+        "epochs": 30 if patience else 3,
+        "learning_rate": 0.1 if patience else 2.0,
+    }
+    estimator = NestedClassifier(**arguments, patience=patience, validation_split=0.3)
+    estimator.fit(PLAIN, LATE, folder=folder and tmp_path / folder)
     losses = estimator.history_["val_loss"]
-    assert len(losses) == min(30, int(np.argmin(losses)) + 3)
-    _, kept = estimator._kept
-    x = kept.tensors()
-    restored = estimator.model_.predict(x, verbose=0)
-    assert len(restored) == 12
-    found = [1 - abs(p - y) for p, y in zip(restored[:, 0], labels_of(x, estimator), strict=True)]
-    assert -np.log(found).mean() == pytest.approx(min(losses), rel=1e-3)
-
-
-def labels_of(x, estimator):
-    """The labels of records as they were kept: whether there is a toy."""
-    return [float(b"toy" in kinds) for kinds in x["items.kind"].to_list()]
+    assert len(losses) == (min(30, int(np.argmin(losses)) + 3) if patience else 3)
+    _, x = estimator._cache.tensors()
+    y = np.array([float(b"toy" in kinds) for kinds in x["items.kind"].to_list()])
+    assert len(y) == 12
+    loss = estimator.model_.evaluate(x, y, verbose=0, return_dict=True)["loss"]
+    assert loss == pytest.approx(min(losses) if patience else losses[-1], rel=1e-3)
 
 
 def test_without_validation_all_records_are_trained_on():
     estimator = NestedClassifier(**QUICK, validation_split=0).fit(PLAIN, LATE)
     assert "val_loss" not in estimator.history_
     assert len(estimator.history_["loss"]) == 1
-    assert estimator._kept[1] is None
+    assert estimator._cache.tensors()[1] is None
 
 
 def test_several_labels():
@@ -158,104 +160,6 @@ def test_equal_seeds_make_equal_estimators(classifier):
     assert not np.array_equal(a.predict_proba(PLAIN), c.predict_proba(PLAIN))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["folder", "pickle", "joblib"])
-def test_files(classifier, way, tmp_path):
-    if way == "folder":
-        classifier.save(tmp_path / "saved")
-        loaded = NestedClassifier.load(tmp_path / "saved")
-        with pytest.raises(ValueError, match="before it was saved"):
-            loaded.rules_  # noqa: B018
-        names = {path.name for path in (tmp_path / "saved").iterdir()}
-        assert {re.sub("-.*", "", name) for name in names} == {"estimator.json", "files"}
-        assert len(names) == 2
-    elif way == "pickle":
-        loaded = pickle.loads(pickle.dumps(classifier))
-    else:
-        joblib.dump(classifier, tmp_path / "saved.joblib")
-        loaded = joblib.load(tmp_path / "saved.joblib")
-    np.testing.assert_array_equal(loaded.predict_proba(PLAIN), classifier.predict_proba(PLAIN))
-    np.testing.assert_array_equal(loaded.predict(PLAIN), classifier.predict(PLAIN))
-    assert loaded.history_ == classifier.history_
-    assert loaded.schema_ == classifier.schema_
-    assert loaded.units == classifier.units
-    assert loaded.aggregation == ("max", "mean")
-
-
-def test_a_saved_regressor(tmp_path):
-    estimator = NestedRegressor(**QUICK).fit(RECORDS, "spent")
-    estimator.save(tmp_path)
-    loaded = NestedRegressor.load(tmp_path)
-    np.testing.assert_array_equal(loaded.predict(RECORDS), estimator.predict(RECORDS))
-    assert loaded.edges_.tolist() == estimator.edges_.tolist()
-    assert loaded.score(RECORDS, "spent") == estimator.score(RECORDS, "spent")
-    with pytest.raises(ValueError, match=r"a NestedClassifier .*class='NestedRegressor'"):
-        NestedClassifier.load(tmp_path)
-
-
-def sealed(content):
-    """What `estimator.json` holds, with the checksum that it should have."""
-    about = {name: value for name, value in content.items() if name != "format"}
-    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-    return {"format": content["format"], "sha256": digest} | about
-
-
-def test_a_save_that_is_killed_leaves_the_older_estimator(classifier, tmp_path, monkeypatch):
-    classifier.save(tmp_path)
-    monkeypatch.setattr(_storage, "write_json", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        clone(classifier).set_params(epochs=1).fit(PLAIN, ~LATE).save(tmp_path)
-    loaded = NestedClassifier.load(tmp_path)
-    np.testing.assert_array_equal(loaded.predict_proba(PLAIN), classifier.predict_proba(PLAIN))
-    monkeypatch.undo()
-    classifier.save(tmp_path)
-    assert len(list(tmp_path.glob("files-*"))) == 2  # and what was left is removed hours later
-
-
-def test_other_files_than_were_saved(classifier, tmp_path):
-    classifier.save(tmp_path)
-    (model,) = tmp_path.glob("files-*/model.keras")
-    model.write_bytes(model.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=r"a NestedClassifier in .*not as they were written"):
-        NestedClassifier.load(tmp_path)
-    model.unlink()
-    with pytest.raises(ValueError, match=r"a NestedClassifier in .*not as they were written"):
-        NestedClassifier.load(tmp_path)
-
-
-def test_damaged_files(classifier, tmp_path):
-    classifier.save(tmp_path)
-    path = tmp_path / "estimator.json"
-    content = json.loads(path.read_text())
-    del content["sha256"]
-    for change in (
-        {"format": 1},
-        {"parameters": {"odd": 1}},
-        {"parameters": None},
-        {"fitted": {}},
-        {"target": 3},
-        {"rules_of": "all"},
-        {"rules_of": [{}]},
-        {"folder": ".."},
-    ):
-        path.write_text(json.dumps(sealed(content | change)))
-        name = next(iter(change))
-        with pytest.raises(ValueError, match=f"a NestedClassifier in .*Received: .*{name}"):
-            NestedClassifier.load(tmp_path)
-    path.write_text("{")
-    with pytest.raises(ValueError, match="Expected a NestedClassifier in"):
-        NestedClassifier.load(tmp_path)
-
-
-@pytest.mark.slow
-def test_parameters_that_are_no_json(classifier, tmp_path):
-    odd = clone(classifier).set_params(aggregation=keras_mmil.aggregations.Max())
-    odd.fit(PLAIN, LATE)
-    with pytest.raises(ValueError, match="Received: aggregation="):
-        odd.save(tmp_path / "saved")
-    assert not (tmp_path / "saved").exists()
-
-
 def test_before_fit(tmp_path):
     estimator = NestedClassifier()
     for call in (
@@ -309,6 +213,91 @@ def test_what_is_no_number():
         NestedClassifier(**QUICK).fit(PLAIN, "none")
 
 
+LABELLED = [{"items": r["items"], "late": r["late"]} for r in make_records(30)]
+ITEMS = [{"items": r["items"]} for r in LABELLED]
+LATE_OF_ITEMS = np.array([r["late"] for r in LABELLED])
+TINY = {**QUICK, "units": 4, "explainer": {"n_clusters": 2, "verbose": 0}}
+
+
+@pytest.fixture(scope="module")
+def by_path():
+    """Fitted on labels at a path."""
+    return NestedClassifier(**TINY).fit(LABELLED, "late")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_records_without_a_label_are_left_out(missing, by_path):
+    lost = [0, 7, 8]
+    left = [i for i in range(len(LABELLED)) if i not in lost]
+    names = ["no" if each else "yes" for each in LATE_OF_ITEMS]
+    y = [missing if i in lost else name for i, name in enumerate(names)]
+    weights = np.linspace(1, 2, len(y))
+    expected = NestedClassifier(**TINY).fit(
+        [ITEMS[i] for i in left], [names[i] for i in left], weights[left]
+    )
+    given = np.array(y, object) if missing is None else pd.Series(y) if missing is pd.NA else y
+    with pytest.warns(UserWarning, match="3 of 30 records have no label in y; .* left out"):
+        found = NestedClassifier(schema=expected.schema_, **TINY).fit(ITEMS, given, weights)
+    assert found.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_array_equal(found.predict_proba(ITEMS), expected.predict_proba(ITEMS))
+    with pytest.warns(UserWarning, match="3 of 30"):
+        score = found.score(ITEMS, y, weights)
+    true = [names[i] for i in left]
+    assert score == pytest.approx(
+        accuracy_score(true, found.predict(ITEMS)[left], sample_weight=weights[left])
+    )
+    if missing is None:
+        some = [{**r, "late": None} if i in lost else r for i, r in enumerate(LABELLED)]
+        with pytest.warns(UserWarning, match="3 of 30 records have no label in 'late'"):
+            other = NestedClassifier(**TINY).fit(some, "late")
+        assert other.classes_.tolist() == [False, True]
+        with pytest.warns(UserWarning, match="3 of 30"):
+            assert other.score(some, "late") == other.score([some[i] for i in left], "late")
+    none = r"labels of some records\. Received: none of 30"
+    with pytest.warns(UserWarning, match="30 of 30"), pytest.raises(ValueError, match=none):
+        by_path.score(ITEMS, [missing] * 30)
+
+
+def test_iterators_one_record_and_none(by_path):
+    y = LATE_OF_ITEMS.tolist()
+    for data, labels in ((LABELLED, "late"), (ITEMS, y)):
+        assert by_path.score(iter(data), labels) == by_path.score(data, labels)
+    one = ITEMS[0]
+    for call in (
+        lambda: by_path.predict(one),
+        lambda: by_path.predict_proba(one),
+        lambda: by_path.explain(one),
+        lambda: by_path.score(one, "late"),
+        lambda: by_path.score(one, [True]),
+    ):
+        with pytest.raises(TypeError, match=r"Received: a dict .*\[record\] is a list of one"):
+            call()
+    assert len(by_path.explain([one])) == 1
+    for nothing in ([], iter(())):
+        found = by_path.predict(nothing)
+        assert (found.shape, found.dtype) == ((0,), by_path.classes_.dtype)
+        assert by_path.predict_proba([]).shape == (0, 2)
+        assert len(by_path.explain([])) == 0
+    with pytest.raises(ValueError, match="the same path for all records, 'late'"):
+        by_path.score(LABELLED, "items")
+
+
+def test_several_types_at_a_path():
+    records = [{**r, "rating": "good" if i % 5 == 0 else i} for i, r in enumerate(LABELLED)]
+    with pytest.raises(KeyError, match="rating<number>"):
+        NestedRegressor(**TINY).fit(records, "rating")
+    with pytest.warns(UserWarning, match="6 of 30 records have no label in 'rating<number>'"):
+        found = NestedRegressor(**TINY).fit(records, "rating<number>")
+    true = [i for i in range(30) if i % 5]
+    with pytest.warns(UserWarning, match="6 of 30"):
+        score = found.score(records, "rating<number>")
+    expected = r2_score(true, found.predict([records[i] for i in true]))
+    assert score == pytest.approx(expected, abs=1e-5)
+    assert len(found.predict(records)) == 30
+    assert not any("rating" in name for name in found.model_.input)
+
+
 @pytest.mark.slow
 def test_scikit_learn_chooses_with_it():
     estimator = NestedClassifier(**{**QUICK, "epochs": 1})
@@ -324,6 +313,20 @@ def test_scikit_learn_chooses_with_it():
 
 
 @pytest.mark.slow
+@pytest.mark.eager
+def test_scikit_learn_in_processes():
+    estimator = NestedClassifier(**QUICK, explainer={"n_clusters": 2, "verbose": 0})
+    search = GridSearchCV(estimator, {"units": [2, 3]}, cv=2, n_jobs=2).fit(PLAIN, LATE)
+    assert search.best_params_["units"] in (2, 3)
+    assert len(search.predict(PLAIN)) == 40
+    assert str(search.best_estimator_.rules_)  # fitted here
+    found = cross_validate(estimator, PLAIN, LATE, cv=2, n_jobs=2, return_estimator=True)
+    assert np.isfinite(found["test_score"]).all()
+    with pytest.raises(ValueError, match="from another process"):
+        found["estimator"][0].rules_  # noqa: B018
+
+
+@pytest.mark.slow
 def test_generators_and_files(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
@@ -335,112 +338,111 @@ def test_generators_and_files(tmp_path):
     np.testing.assert_array_equal(streamed.predict_proba(iter(RECORDS)), expected)
 
 
-class Recorder:
-    """In place of the explainer: what it is given."""
-
-    def __init__(self, **arguments):
-        self.arguments = arguments
-
-    def fit(self, model, x, x_valid):
-        self.fitted = model, x, x_valid
-        return self
+NUMBERS = [{"x": i % 7, "bag": [i % 3] * (i % 4), "y": i % 7 > 3, "n": i % 5} for i in range(40)]
+BAGS = [{"x": record["x"], "bag": record["bag"]} for record in NUMBERS]
+Y = [record["y"] for record in NUMBERS]
+THREE = {"units": 4, "epochs": 3, "random_state": 0, "learning_rate": 0.02}
 
 
-@pytest.fixture
-def recorder(monkeypatch):
-    monkeypatch.setattr(_rules, "Explainer", Recorder)
-
-
-def test_what_the_explainer_is_given(recorder):
-    estimator = NestedClassifier(explainer={"max_clusters": 3}, **QUICK).fit(PLAIN, LATE)
-    given = estimator.explainer_
-    names = {"class_names": ["False", "True"], "max_clusters": 3, "verbose": 0}
-    assert given.arguments == names
-    model, x, x_valid = given.fitted
-    assert model is estimator.model_
-    whole = estimator.schema_.read(PLAIN)
-    assert {path: each.dtype for path, each in x.items()} == {
-        path: each.dtype for path, each in whole.items()
-    }
-    for path, each in whole.items():
-        rows = [*each.numpy().tolist()] if path == "note" else each.to_list()
-        parts = [part[path] for part in (x, x_valid)]
-        found = [
-            row
-            for part in parts
-            for row in (part.numpy().tolist() if path == "note" else part.to_list())
-        ]
-        assert sorted(map(str, found)) == sorted(map(str, rows))
-    assert len(x_valid["note"]) == 4
-    assert estimator.explainer_ is given
-    assert pickle.loads(pickle.dumps(estimator._kept))[0].tensors().keys() == x.keys()
+def parts_kept(estimator):
+    """The values of x in each of the two parts."""
+    return [sorted(part["x"].numpy().tolist()) for part in estimator._cache.tensors()]
 
 
 @pytest.mark.slow
-def test_what_the_explainer_is_given_of_labels_and_numbers(recorder):
-    labels = NestedClassifier(**QUICK).fit(RECORDS, ("late", "paid"))
-    assert labels.explainer_of("paid").arguments == {
-        "target": (1, 0.5),
-        "class_names": ["not paid", "paid"],
-        "verbose": 0,
-    }
-    numbers = NestedRegressor(bins=[5, 10.5], **QUICK).fit(PLAIN, SPENT)
-    arguments = numbers.explainer_.arguments
-    assert arguments["class_names"] == ["below 5", "5 to 10.5", "from 10.5"]
-    assert arguments["target"](np.array([[4.9], [5], [10], [10.5], [99]])).tolist() == [
-        0,
-        1,
-        1,
-        2,
-        2,
-    ]
-    assert pickle.loads(pickle.dumps(arguments["target"]))(np.array([[7]])).tolist() == [1]
+def test_validation_data_are_those_given():
+    by_path = NestedClassifier(**THREE)
+    by_path.fit(NUMBERS[:25], "y", validation_data=(NUMBERS[25:], "y"))
+    arrays = NestedClassifier(**THREE).fit(BAGS[:25], Y[:25], validation_data=(BAGS[25:], Y[25:]))
+    expected = [sorted(r["x"] for r in part) for part in (NUMBERS[:25], NUMBERS[25:])]
+    assert parts_kept(by_path) == parts_kept(arrays) == expected
+    assert arrays.schema_ == Schema.infer(BAGS[:25])
+    x, y = by_path.schema_.read(NUMBERS[25:], "y")
+    loss = by_path.model_.evaluate(x, y, verbose=0, return_dict=True)["loss"]
+    assert loss == pytest.approx(min(by_path.history_["val_loss"]), rel=1e-5)
 
 
 @pytest.mark.slow
-def test_rules(tmp_path):
-    records = [{"items": record["items"]} for record in RECORDS]
-    arguments = {**QUICK, "epochs": 12, "learning_rate": 0.1}
-    explainer = {"n_clusters": 2, "verbose": 0}
-    estimator = NestedClassifier(explainer=explainer, **arguments).fit(records, LATE)
-    assert not estimator._explainers
-    found = estimator.explainer_.predict(estimator._read(records))
-    assert np.mean(estimator.classes_[found] == LATE) > 0.8
-    assert str(estimator.rules_) == str(estimator.explainer_.rules_)
-    assert "True" in str(estimator.rules_)
-    assert len(estimator.explain(records[:2])) == 2
-    with pytest.raises(ValueError, match="Expected no label"):
-        estimator.rules_of("late")
-    estimator.save(tmp_path)
-    loaded = NestedClassifier.load(tmp_path)
-    assert str(loaded.rules_) == str(estimator.rules_)
-    estimator.explainer = {**explainer, "instances": "centroids"}
-    estimator._explainers.clear()
-    assert "\n     definitions of items: accuracy " in str(estimator.rules_)
-
-
-@pytest.mark.slow
-def test_rules_of_numbers_and_of_several_labels():
-    records = [{"items": record["items"]} for record in RECORDS]
-    explainer = {"n_clusters": 2, "verbose": 0}
-    arguments = {**QUICK, "epochs": 5, "learning_rate": 0.1, "explainer": explainer}
-    regressor = NestedRegressor(bins=[5, 10], **arguments).fit(records, SPENT)
-    names = {"below 5", "5 to 10", "from 10"}
-    assert any(name in str(regressor.rules_) for name in names)
-    bins = np.digitize(regressor.predict(records), [5, 10])
-    x = regressor._read(records)
-    assert regressor.explainer_.fidelity(x) == pytest.approx(
-        np.mean(regressor.explainer_.predict(x) == bins)
+def test_validation_data_with_weights():
+    arguments = {"sample_weight": np.ones(25), "validation_data": (BAGS[25:], Y[25:], [2.0] * 15)}
+    weighted = NestedClassifier(**THREE).fit(BAGS[:25], Y[:25], **arguments)
+    plain = NestedClassifier(**THREE).fit(BAGS[:25], Y[:25], validation_data=(BAGS[25:], Y[25:]))
+    np.testing.assert_allclose(
+        weighted.history_["val_loss"], 2 * np.array(plain.history_["val_loss"]), rtol=1e-5
     )
-    highest = float(regressor.predict(records).max())
-    regressor.edges_ = np.array([5, highest + 1, highest + 2])  # no record is in the last two bins
-    regressor._explainers.clear()
-    assert len(regressor.explainer_.classes_) == 4
-    assert 0.5 < regressor.explainer_.fidelity(x) <= 1
-    y = np.stack([LATE, SPENT > 8], axis=1).astype(int)
-    labels = NestedClassifier(**arguments).fit(records, y)
-    assert {"1", "not 1"} & set(str(labels.rules_of(1)).replace(".", " ").split())
-    assert labels.explainer_of(0) is not labels.explainer_of(1)
+    arguments["validation_data"] = BAGS[25:], Y[25:], np.zeros(15)
+    with pytest.raises(ValueError, match=r"that are held out\. .* 15 that are all 0"):
+        NestedClassifier(**THREE).fit(BAGS[:25], Y[:25], **arguments)
+    with pytest.raises(ValueError, match=r"the same path for all records, 'y'\. Received: 'n'"):
+        NestedClassifier(**THREE).fit(NUMBERS, "y", validation_data=(NUMBERS, "n"))
+    with pytest.raises(ValueError, match=r"each of 40 records\. Received: 3 labels"):
+        NestedClassifier(**THREE).fit(BAGS, Y, validation_data=(BAGS, Y[:3]))
+
+
+@pytest.mark.slow
+def test_callbacks_are_called():
+    seen = []
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
+    NestedClassifier(**THREE).fit(BAGS, Y, callbacks=[callback])
+    assert seen == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_a_training_that_is_resumed_ends_as_a_whole_one(tmp_path):
+    arguments = {"validation_data": (NUMBERS[25:], "y")}
+    whole = NestedClassifier(**THREE | {"epochs": 6})
+    whole.fit(NUMBERS[:25], "y", folder=tmp_path / "whole", **arguments)
+    part = NestedClassifier(**THREE)
+    part.fit(NUMBERS[:25], "y", folder=tmp_path / "part", **arguments)
+    resumed = NestedClassifier(**THREE | {"epochs": 6})
+    resumed.fit(NUMBERS[:25], "y", folder=tmp_path / "part", resume=True, **arguments)
+    assert len(part.history_["loss"]) == 3
+    np.testing.assert_allclose(resumed.history_["loss"], whole.history_["loss"], rtol=1e-4)
+    np.testing.assert_allclose(
+        resumed.predict_proba(NUMBERS), whole.predict_proba(NUMBERS), atol=1e-4
+    )
+    assert "seconds" not in whole.history_
+    for state in (None, np.random.RandomState(0)):
+        with pytest.raises(ValueError, match="random_state to be an int, for a training that may"):
+            NestedClassifier(**THREE | {"random_state": state}).fit(BAGS, Y, folder=tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("y", "edges"),
+    [
+        ([0] * 30 + [4, 5, 6, 7] + [8] * 6, [4]),  # two thirds of them are the lowest
+        ([0] * 20 + list(range(1, 21)), [7]),
+        (list(range(40)), [13, 26]),
+    ],
+)
+def test_no_bin_is_below_all_numbers(y, edges):
+    estimator = NestedRegressor(**THREE).fit(BAGS, np.array(y, float))
+    np.testing.assert_allclose(estimator.edges_, edges)
+
+
+@pytest.mark.slow
+def test_threads_do_not_disturb_each_other():
+    segments = [{k: r[k] for k in ("orders", "segment")} for r in own_records.customers(40)]
+    barrier = Barrier(2)
+
+    def fitted(seed, *, at_once):
+        if at_once:
+            barrier.wait(60)
+        estimator = NestedClassifier(
+            units=4, dropout=0.3, epochs=2, patience=None, learning_rate=0.01, random_state=seed
+        )
+        return estimator.fit(segments, "segment").predict_proba(segments)
+
+    expected = [fitted(seed, at_once=False) for seed in (0, 1)]
+    assert not np.allclose(*expected)
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda seed: fitted(seed, at_once=True), (0, 1)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert random.getstate() == before[0]
+    for one, other in zip(np.random.get_state(), before[1], strict=True):  # noqa: NPY002
+        np.testing.assert_array_equal(one, other)
 
 
 # Of scikit-learn's checks of estimators these need no table of numbers. All others fit on such

@@ -69,16 +69,16 @@ def test_training_stops_by_the_weighted_loss():
     counts = np.where(LARGE, 1.0, 1e-9)
     arguments = {**WHOLE, "validation_split": 0.5, "epochs": 2}
     fitted = NestedClassifier(**arguments, random_state=0).fit(RECORDS, LARGE, counts)
-    _, kept = fitted._kept
-    p = fitted.model_.predict(kept.tensors(), verbose=0)[:, 0].astype(float)
-    large = held_out_labels(fitted, kept)
+    _, x = fitted._cache.tensors()
+    p = fitted.model_.predict(x, verbose=0)[:, 0].astype(float)
+    large = held_out_labels(x)
     # Keras's mean is that over all records, whatever their weights.
     expected = -np.log(p[large]).sum() / len(p)
     assert min(fitted.history_["val_loss"]) == pytest.approx(expected, rel=1e-4)
 
 
-def held_out_labels(fitted, kept):
-    spent = [float(np.sum(row)) for row in kept.tensors()["items.price"].to_list()]
+def held_out_labels(x):
+    spent = [float(np.sum(row)) for row in x["items.price"].to_list()]
     return np.array(spent) > 10
 
 
@@ -119,7 +119,7 @@ def test_scores_are_those_of_scikit_learn():
         (np.ones(5), "one weight for each of 30 .*Received: 5 weights"),
         (-np.ones(30), "weights ≥ 0. Received: sample_weight"),
         (np.full(30, np.nan), "NaN or infinite"),
-        (np.ones((30, 1)), r"one weight for each of 30 records. Received: found.shape=\(30, 1\)"),
+        (np.ones((30, 1)), r"one weight for each of 30 records. Received: weights.shape=\(30, 1\)"),
         (np.zeros(30), "some of the records to train on. Received: weights of 30 that are all 0"),
     ],
 )

@@ -106,7 +106,7 @@ def test_interruptions_of_other_commands(monkeypatch, capsys):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("keras_mmil_cli.main.catalogue", interrupted)
+    monkeypatch.setattr("keras_mmil_cli.commands.catalogue", interrupted)
     assert main(["list"]) == 130
     assert capsys.readouterr().err == "\nkeras-mmil: interrupted\n"
     arguments = ["run", "mnist", "--resume", "--seeds", "2"]
@@ -128,7 +128,7 @@ def test_faults_of_the_program_are_not_said_to_be_the_users(error, monkeypatch, 
     def fail(*arguments):
         raise error
 
-    monkeypatch.setattr("keras_mmil_cli.main.catalogue", fail)
+    monkeypatch.setattr("keras_mmil_cli.commands.catalogue", fail)
     assert main(["list"]) == 1
     out, said = capsys.readouterr()
     assert not out
@@ -153,7 +153,7 @@ def test_errors_that_users_can_correct(error, monkeypatch, capsys):
     def fail(*arguments):
         raise error
 
-    monkeypatch.setattr("keras_mmil_cli.main.catalogue", fail)
+    monkeypatch.setattr("keras_mmil_cli.commands.catalogue", fail)
     assert main(["list"]) == 2
     assert capsys.readouterr().err == f"keras-mmil: {error}\n"
 

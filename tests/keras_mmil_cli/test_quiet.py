@@ -1,12 +1,14 @@
-"""What is hidden of the log of TensorFlow."""
+"""What is hidden of the log of TensorFlow, and how warnings are printed."""
 
 import os
 import subprocess
 import sys
+import warnings
+from argparse import Namespace
 
 import pytest
 
-from keras_mmil_cli.quiet import tensorflow_log_hidden
+from keras_mmil_cli.quiet import plain_warnings, tensorflow_log_hidden
 
 LOGGED = """\
 WARNING: All log messages before absl::InitializeLog() is called are written to STDERR
@@ -43,7 +45,7 @@ def test_nothing_is_hidden_of_an_import_that_fails(capfd):
 def test_what_native_code_says_before_it_aborts_is_shown():
     program = """
 import os
-from keras_mmil_cli.quiet import tensorflow_log_hidden
+from keras_mmil_cli.quiet import plain_warnings, tensorflow_log_hidden
 with tensorflow_log_hidden():
     os.write(2, b"I0000 00:00:17 log\\nterminate called: no AVX\\n")
     os.abort()
@@ -52,3 +54,13 @@ with tensorflow_log_hidden():
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode < 0
     assert done.stderr == "I0000 00:00:17 log\nterminate called: no AVX\n"
+
+
+def test_warnings_are_lines_of_the_program():
+    before = warnings.formatwarning
+    about = UserWarning("'a' is odd."), UserWarning, "file.py", 3
+    with plain_warnings(Namespace(debug=False)):
+        assert warnings.formatwarning(*about) == "keras-mmil: warning: 'a' is odd.\n"
+    with plain_warnings(Namespace(debug=True)):
+        assert warnings.formatwarning(*about) == before(*about)
+    assert warnings.formatwarning is before

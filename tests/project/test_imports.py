@@ -21,7 +21,11 @@ FOLDERS = {
 
 # The package that needs no TensorFlow, and what it runs of the library by itself.
 FRONT = "keras_mmil_cli"
-ALONE = {"keras_mmil.zoo.experiments.catalogue", "keras_mmil._version"}
+ALONE = {
+    "keras_mmil.cli.options",
+    "keras_mmil.zoo.experiments.catalogue",
+    "keras_mmil._version",
+}
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 

@@ -1,7 +1,9 @@
-"""Predictions and explanations of files in this process: what is written, continued and refused."""
+"""Predictions and explanations of files: what is written, continued, and refused."""
 
 import importlib
+import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +12,8 @@ import pytest
 
 from keras_mmil import distributed, io
 from keras_mmil.distributed import Predictor
+from keras_mmil.distributed.blocks import Block
+from keras_mmil.distributed.jobs import Job, digest_of
 
 
 def run(saved, out, data=None, verb=distributed.predict, **arguments):
@@ -23,8 +27,11 @@ def times(folder):
 
 
 @pytest.mark.slow
-def test_predictions_of_all_rows(saved, tmp_path):
+def test_predictions_of_all_rows(saved, tmp_path, capsys):
     done = run(saved, tmp_path / "out")
+    assert not capsys.readouterr().out
+    run(saved, tmp_path / "with_bar", verbose=1)
+    assert "7/7" in capsys.readouterr().out
     assert (done.rows, done.blocks, len(done.reports)) == (100, 7, 7)
     assert [report.rows for report in done.reports] == [20, 20, 8, 20, 20, 8, 4]
     assert str(done).startswith("100 rows in 7 files in ")
@@ -70,42 +77,24 @@ def test_a_job_is_continued(saved, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("other", "named"),
-    [
+def test_other_jobs_are_refused(saved, rules, tmp_path):
+    run(saved, tmp_path / "out")
+    before = times(tmp_path / "out")
+    explain = {"verb": distributed.explain, "explainer": saved.folder / "rules"}
+    for other, named in (
         ({"keep": []}, r"keep=\[\] instead of \['id'\]"),
         ({"block_size": 21}, "block_size=21 instead of 20"),
         ({"batch_size": 7}, "batch_size=7 instead of 64"),
-        ({"data": "data"}, "files=.* instead of"),
-        ({"verb": distributed.explain, "explainer": "rules"}, "verb='explain' instead of"),
-    ],
-)
-def test_another_job_is_refused(saved, rules, tmp_path, other, named):
-    names = {"data", "explainer"} & other.keys()
-    other = other | {name: saved.folder / other[name] for name in names}
-    if "data" in names:
-        other["keep"] = []
-    run(saved, tmp_path / "out")
-    before = times(tmp_path / "out")
-    with pytest.raises(ValueError, match=named):
-        run(saved, tmp_path / "out", **other)
-    assert times(tmp_path / "out") == before
-
-
-@pytest.mark.slow
-def test_another_model_is_refused(saved, tmp_path):
-    run(saved, tmp_path / "out")
-    path = tmp_path / "other.keras"
-    saved.model.save(path)
+        ({"data": saved.folder / "data", "keep": []}, "files=.* instead of"),
+        (explain, "verb='explain' instead of"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            run(saved, tmp_path / "out", **other)
+        assert times(tmp_path / "out") == before
+    saved.model.save(tmp_path / "other.keras")
+    other = SimpleNamespace(folder=saved.folder, model_path=tmp_path / "other.keras")
     with pytest.raises(ValueError, match=r"model=.* instead of"):
-        distributed.predict(
-            path,
-            f"{saved.folder}/in/*.parquet",
-            tmp_path / "out",
-            keep=["id"],
-            block_size=20,
-            verbose=0,
-        )
+        run(other, tmp_path / "out")
 
 
 @pytest.mark.slow
@@ -148,14 +137,6 @@ def test_nothing_is_made_where_nothing_can_be_done(saved, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_progress_bar_of_blocks(saved, tmp_path, capsys):
-    run(saved, tmp_path / "out", verbose=1)
-    assert "7/7" in capsys.readouterr().out
-    run(saved, tmp_path / "quiet", verbose=0)
-    assert not capsys.readouterr().out
-
-
-@pytest.mark.slow
 def test_a_batch_of_any_engine_is_a_block(saved, tmp_path):
     run(saved, tmp_path / "out")
     table = pa.parquet.read_table(saved.folder / "in" / "part-00000.parquet")
@@ -180,3 +161,83 @@ def test_importing_needs_no_ray(monkeypatch):
     again = importlib.import_module("keras_mmil.distributed")
     assert again is not distributed
     assert again.__all__ == distributed.__all__
+
+
+BLOCK = Block(3, "/in/a.parquet", 40, 500)
+ROWS = pa.RecordBatch.from_pydict(
+    {"id": list(range(500)), "text": [f"row {i}" for i in range(500)]}
+)
+
+
+def job_in(folder, **others):
+    return Job(folder / "out", {"verb": "predict", "model": "m", "files": [{"rows": 9}], **others})
+
+
+def test_results_of_blocks(tmp_path):
+    job = job_in(tmp_path)
+    job.begin()
+    assert job.is_missing(BLOCK)
+    job.write(BLOCK, ROWS)
+    assert not job.is_missing(BLOCK)
+    # Programs take a folder for a table: the note of the job must not disturb them.
+    assert pa.parquet.read_table(tmp_path / "out").to_pylist() == ROWS.to_pylist()
+    assert job.path_of(BLOCK).name == "block-000003.parquet"
+    assert not job.is_missing(Block(3, "/elsewhere/a.parquet", 40, 500))
+    assert job.is_missing(Block(3, BLOCK.file, 41, 500))
+    assert job.is_missing(Block(3, BLOCK.file, 40, 499))
+    assert job.is_missing(Block(4, BLOCK.file, 40, 500))
+    assert Job(job.folder, {"verb": "explain"}).is_missing(BLOCK)
+    pa.parquet.write_table(pa.Table.from_batches([ROWS]), job.path_of(BLOCK))  # by someone else
+    assert job.is_missing(BLOCK)
+
+
+@pytest.mark.parametrize("place", [0.01, 0.2, 0.5, 0.7, 0.999])
+def test_damaged_results_are_missing(tmp_path, place):
+    job = job_in(tmp_path)
+    job.begin()
+    job.write(BLOCK, ROWS)
+    path = job.path_of(BLOCK)
+    content = path.read_bytes()
+    damaged = bytearray(content)
+    damaged[int(place * len(content))] ^= 0x10
+    path.write_bytes(damaged)
+    assert job.is_missing(BLOCK)
+    path.write_bytes(content[: int(place * len(content))])
+    assert job.is_missing(BLOCK)
+    job.write(BLOCK, ROWS)
+    assert path.read_bytes() == content
+    assert not job.is_missing(BLOCK)
+
+
+def test_a_job_is_continued_and_no_other(tmp_path):
+    job_in(tmp_path).begin()
+    job_in(tmp_path).end()
+    job_in(tmp_path).begin()
+    with pytest.raises(ValueError, match=r"to continue.* Received: model='n' instead of 'm'"):
+        job_in(tmp_path, model="n").begin()
+    with pytest.raises(ValueError, match=r"Received: keep=\['id'\] instead of None"):
+        job_in(tmp_path, keep=["id"]).begin()
+    note = json.loads((tmp_path / "out" / "_job.json").read_text())
+    assert note["complete"]
+    assert note["job"]["verb"] == "predict"
+
+
+def test_other_folders_are_refused(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"new or empty folder.*notes\.txt"):
+        job_in(tmp_path).begin()
+    (tmp_path / "out" / "notes.txt").unlink()
+    for content in ("{", "[]", '{"format": "another", "version": 1}', "[" * 100_000):
+        (tmp_path / "out" / "_job.json").write_text(content)
+        with pytest.raises(ValueError, match=r"Expected a job in .*_job\.json"):
+            job_in(tmp_path).begin()
+
+
+def test_digests_of_files(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    a.write_text("1")
+    b.write_text("2")
+    found = {digest_of([a, b]), digest_of([a]), digest_of([b, a])}
+    b.write_text("3")
+    assert len(found | {digest_of([a, b])}) == 4

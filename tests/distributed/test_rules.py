@@ -11,8 +11,9 @@ from saved_rules import assert_same_rules
 import keras_mmil
 from keras_mmil import batches, distributed, io, ragged
 from keras_mmil.distributed.blocks import blocks_of, files_of
-from keras_mmil.distributed.served import load
-from keras_mmil.distributed.source import BlockSource
+from keras_mmil.distributed.engine import Pool
+from keras_mmil.distributed.predictor import Predictor
+from keras_mmil.distributed.rules import BlockSource
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.sources import Source
@@ -92,9 +93,9 @@ def test_rules_of_some_top_bags(saved, tmp_path):
 
 @pytest.fixture
 def source(saved):
-    served = load(saved.model_path)
-    files = files_of(saved.folder / "data", served.columns)
-    return BlockSource(blocks_of(files, 20), BATCH, served)
+    predictor = Predictor(saved.model_path)
+    files = files_of(saved.folder / "data", predictor.columns)
+    return BlockSource(blocks_of(files, 20), BATCH, predictor, Pool(None, actors=0, threads=1))
 
 
 def test_batches_are_those_of_the_blocks(saved, source):
@@ -129,7 +130,7 @@ def test_numbers_of_batches_and_steps(source):
         return first, [ragged.n_top_bags(x) for x in found]
 
     seen = []
-    results = list(source.run(step, Network(source._served.model), lambda: seen.append(1)))
+    results = list(source.run(step, Network(source._predictor.model), lambda: seen.append(1)))
     firsts, sizes = zip(*results, strict=True)
     assert firsts == (0, 3, 6, 7, 10, 13, 14)
     assert sum(map(sum, sizes)) == 100

@@ -1,0 +1,318 @@
+"""The commands: their options, what these must fulfil, and how they are run.
+
+What needs the library is imported when a command runs, so that nothing else waits for TensorFlow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from keras_mmil_cli.listing import catalogue, listing, options_module, version
+from keras_mmil_cli.quiet import quiet, start_worker
+
+if TYPE_CHECKING:
+    from keras_mmil.zoo.experiments.catalogue import Entry
+
+__all__ = ["make_parser"]
+
+_FORMS = ("sql", "prolog", "python", "json", "savedmodel")
+_DEMO = ("seed", "epochs", "limit", "max_clusters", "out", "resume", "verbose")
+
+_options = options_module()
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line; each command has a function `command` of its options."""
+    parser = argparse.ArgumentParser(
+        prog="keras-mmil",
+        description="Learn from nested bags, and read what the network learned as rules.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version()}")
+    parser.add_argument(
+        "--debug", action="store_true", help="show tracebacks of errors, and TensorFlow's log"
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser(
+        "demo", help="train on made-up data, print the rules and one explanation"
+    )
+    demo.add_argument(
+        "data",
+        nargs="?",
+        choices=("records", "digits"),
+        default="records",
+        help="customers with orders of items, in linked tables, as for `train` (the default); or "
+        "bags of bags of pictures of digits",
+    )
+    _options.add_options(demo, _options.RunOptions, _DEMO)
+    demo.set_defaults(command=_demo, verbose=None)
+
+    train = commands.add_parser(
+        "train",
+        help="train a network on your own records or tables, and read its rules",
+        description="Train a network on your own data, test it, and read its rules.",
+    )
+    _options.add_options(train, _options.TrainOptions)
+    train.set_defaults(command=_train)
+
+    predict = commands.add_parser(
+        "predict", help="predict new records with a trained run, and explain the predictions"
+    )
+    predict.add_argument("run", metavar="RUN", help="folder of a finished `keras-mmil train`")
+    predict.add_argument("data", metavar="DATA", help=f"{_options.DATA}, like those of the run")
+    predict.add_argument("--explain", action="store_true", help="say why, by the rules")
+    predict.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="FIELD",
+        help="a field to write beside the prediction, such as an id; may be repeated",
+    )
+    predict.add_argument("--out", help="file to write to; the standard output by default")
+    predict.add_argument(
+        "--format", choices=("jsonl", "csv"), help="by default that of --out, else jsonl"
+    )
+    predict.set_defaults(command=_predict)
+
+    export = commands.add_parser(
+        "export", help="write the rules of a run as SQL, Prolog, Python or JSON, or its network"
+    )
+    export.add_argument("run", metavar="RUN", help="folder of a run with rules")
+    export.add_argument("--to", required=True, choices=_FORMS, help="what to write")
+    export.add_argument(
+        "--out",
+        help="file to write to, the standard output by default; for savedmodel a new folder",
+    )
+    export.add_argument(
+        "--data", metavar="DATA", help="records for --labels, or for facts of the Prolog program"
+    )
+    export.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="Parquet file for the table of the records in --data that the rules read",
+    )
+    export.set_defaults(command=_export)
+
+    run = commands.add_parser("run", help="reproduce an experiment of the paper")
+    run.add_argument("experiment", help="one of those that `keras-mmil list` prints")
+    run.add_argument("--model", help="mmil, or mil where the experiment has it")
+    run.add_argument(
+        "--aggregation", help="of the bag-layers, for citations: mean (the default) or max"
+    )
+    run.add_argument(
+        "--split",
+        help="for citations: random, transductive, scarce or temporal; for others, the form of the "
+        "data",
+    )
+    _options.add_options(run, _options.RunOptions)
+    run.set_defaults(command=_run)
+
+    explain = commands.add_parser("explain", help="show in texts why a trained run labels them so")
+    explain.add_argument("run", nargs="+", help="folder of a run on texts; or of several")
+    explain.add_argument("--text", action="append", required=True, help="may be repeated")
+    explain.add_argument(
+        "--format", choices=("terminal", "markdown", "html"), default="terminal", help="of output"
+    )
+    explain.set_defaults(command=_explain)
+
+    report = commands.add_parser("report", help="write the report of a run again: a page of HTML")
+    report.add_argument("run", help="folder of a run with rules")
+    report.add_argument("--out", help="path of the page; report.html in the folder by default")
+    report.add_argument(
+        "--without-data",
+        dest="include_data",
+        action="store_false",
+        help="show rules, figures and definitions only",
+    )
+    report.set_defaults(command=_report)
+
+    list_ = commands.add_parser("list", help="list the experiments")
+    list_.set_defaults(command=_list)
+    return parser
+
+
+# Running the commands
+
+
+def _demo(options: Namespace) -> None:
+    _options.check(options, _options.RunOptions)
+    if options.verbose is None:
+        options.verbose = 1 if options.data == "records" else 2
+    with quiet(options):
+        from keras_mmil.cli.demo import demo, demo_of_digits
+        from keras_mmil.cli.options import RunOptions
+    (demo if options.data == "records" else demo_of_digits)(RunOptions.of(options))
+
+
+def _train(options: Namespace) -> None:
+    _options.check(options, _options.TrainOptions)
+    _check_exists(options.data, "a file or a folder with data")
+    if options.schema is not None:
+        _check_exists(options.schema, "a file of a schema")
+    with quiet(options):
+        from keras_mmil.cli.options import TrainOptions
+        from keras_mmil.cli.train import train
+    train(TrainOptions.of(options))
+
+
+def _predict(options: Namespace) -> None:
+    _check_exists(options.run, "the folder of a run")
+    _check_exists(options.data, "a file or a folder with data")
+    with quiet(options):
+        from keras_mmil.cli.predict import predict
+    n = predict(
+        options.run,
+        options.data,
+        explain=options.explain,
+        out=options.out,
+        form=options.format,
+        keep=options.keep,
+    )
+    if options.out is not None:
+        print(f"{n:,} predictions in {options.out}")
+
+
+def _export(options: Namespace) -> None:
+    _check_exists(options.run, "the folder of a run")
+    _check_export(options)
+    with quiet(options):
+        from keras_mmil.cli.export import export
+    export(options.run, options.to, options.out, data=options.data, labels=options.labels)
+    if options.out is not None:
+        print("\n".join(path for path in (options.out, options.labels) if path is not None))
+
+
+def _run(options: Namespace) -> None:
+    entry = _chosen(catalogue(), options)
+    _check_run(entry, options)
+    with quiet(options):
+        from joblib import parallel_config
+
+        from keras_mmil.cli.options import RunOptions
+        from keras_mmil.cli.run import run_seeds
+        from keras_mmil.zoo.experiments.registry import registry
+    with parallel_config("loky", initializer=None if options.debug else start_worker):
+        run_seeds(registry[entry.key], RunOptions.of(options))
+
+
+def _explain(options: Namespace) -> None:
+    with quiet(options):
+        from keras_mmil.cli.export import explain_texts
+    color = sys.stdout.isatty()
+    print(explain_texts(options.run, options.text, form=options.format, color=color))
+
+
+def _report(options: Namespace) -> None:
+    with quiet(options):
+        from keras_mmil.cli.finished_run import page_of_run
+    print(page_of_run(options.run, options.out, include_data=options.include_data))
+
+
+def _list(options: Namespace) -> None:
+    print(listing(catalogue()))
+
+
+# Checks that need no TensorFlow
+
+
+def _chosen(entries: Sequence[Entry], options: Namespace) -> Entry:
+    """The experiment that the options name; the first of its name where they leave a choice."""
+    found = [entry for entry in entries if entry.name == options.experiment]
+    if not found:
+        names = dict.fromkeys(entry.name for entry in entries)
+        raise ValueError(
+            f"Expected an experiment among {', '.join(names)}. "
+            f"Received: experiment={options.experiment!r}"
+        )
+    for option in ("model", "aggregation", "split"):
+        known = list(dict.fromkeys(getattr(entry, option) for entry in found))
+        wanted = getattr(options, option) or known[0]
+        if wanted not in known:
+            raise ValueError(
+                f"Expected --{option} among {', '.join(filter(None, known)) or 'none'} for "
+                f"{options.experiment}. Received: --{option} {wanted}"
+            )
+        found = [entry for entry in found if getattr(entry, option) == wanted]
+    return found[0]
+
+
+def _check_run(entry: Entry, options: Namespace) -> None:
+    """Check that the experiment has what the options ask for, and that no option has no effect."""
+    _options.check(options, _options.RunOptions)
+    if options.source not in (None, *entry.sources):
+        raise ValueError(
+            f"Expected a source among {', '.join(entry.sources)}. "
+            f"Received: --source {options.source}"
+        )
+    if options.vat and entry.adversarial is None:
+        raise ValueError(
+            "Expected an experiment with virtual adversarial training. "
+            f"Received: --vat for {entry.name}"
+        )
+    _check_cross_validation(entry, options)
+    if not options.rules and options.max_clusters is not None:
+        raise ValueError(
+            "Expected no number of clusters where no rules are extracted. "
+            f"Received: --max-clusters {options.max_clusters} with --no-rules"
+        )
+    for flag, value in (("--limit", options.limit), ("--max-clusters", options.max_clusters)):
+        if options.record and value is not None:
+            raise ValueError(
+                "Expected figures of the whole experiment for the records. "
+                f"Received: {flag} {value} with --record"
+            )
+
+
+def _check_cross_validation(entry: Entry, options: Namespace) -> None:
+    folds = entry.folds if options.folds is None else options.folds
+    if folds and not entry.folds:
+        raise ValueError(
+            "Expected an experiment whose data come in one part, to be cross-validated. "
+            f"Received: --folds {folds} for {entry.name}"
+        )
+    if folds < 0 or folds == 1:
+        raise ValueError(f"Expected at least 2 folds, or 0 for none. Received: --folds {folds}")
+    if options.jobs == 0:
+        raise ValueError(
+            "Expected a number of folds to train in parallel, or -1 for one a core. "
+            "Received: --jobs 0"
+        )
+    if folds:
+        return
+    why = f"--folds 0 for {entry.name}" if entry.folds else entry.name
+    for name in ("rounds", "jobs"):
+        value = getattr(options, name)
+        if value is not None:
+            raise ValueError(
+                f"Expected an experiment with a cross-validation. Received: --{name} {value} for "
+                f"{why}"
+            )
+
+
+def _check_export(options: Namespace) -> None:
+    is_model = options.to == "savedmodel"
+    if is_model and options.out is None:
+        raise ValueError("Expected --out, a new folder, for --to savedmodel. Received: none")
+    if is_model and (options.data is not None or options.labels is not None):
+        raise ValueError(
+            "Expected rules to export, for --data and --labels. Received: --to savedmodel"
+        )
+    if options.labels is not None and options.data is None:
+        raise ValueError(f"Expected --data, for --labels. Received: --labels {options.labels}")
+    if options.data is not None:
+        _check_exists(options.data, "a file or a folder with data")
+        if options.labels is None and options.to != "prolog":
+            raise ValueError(
+                "Expected --labels, a Parquet file for the table of the records, or --to prolog. "
+                f"Received: --data {options.data} with --to {options.to}"
+            )
+
+
+def _check_exists(path: str, what: str) -> None:
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"Expected {what}. Received: no {path}")
