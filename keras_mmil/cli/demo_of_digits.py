@@ -9,7 +9,7 @@ from keras_mmil._support.percent import percent, share
 from keras_mmil.cli.options import RunOptions
 from keras_mmil.cli.run import run
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.readout.description import LevelDescription
+from keras_mmil.interpretation.explain.clusters import LevelDescription
 from keras_mmil.zoo.experiments.registry import registry
 
 __all__ = ["demo_of_digits", "digits_of_clusters"]

@@ -7,7 +7,7 @@ from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.readout.text_explanation import side_by_side
+from keras_mmil.interpretation.explain.texts import side_by_side
 
 __all__ = ["explain"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from keras_mmil._support.atomic import write_json
 from keras_mmil._support.percent import percent
 from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.explain.clusters import Description
 from keras_mmil.interpretation.plots import plot_correspondence, plot_grid
-from keras_mmil.interpretation.readout.description import Description
 from keras_mmil.zoo.experiments.report import Report
 
 __all__ = ["print_figures", "print_run", "write_rules", "write_shown"]

@@ -21,7 +21,7 @@ from keras_mmil.cli.trained_run import check_has_rules
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.saved import is_saved, load
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.readout.explanation import Explanation
+from keras_mmil.interpretation.explain.explanation import Explanation
 from keras_mmil.records import Schema
 from keras_mmil.records.columns import columns_of
 

@@ -11,7 +11,7 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil._support.types import Array, PathLike
 from keras_mmil.distributed.served import load
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.readout.explanation import Explanation
+from keras_mmil.interpretation.explain.explanation import Explanation
 
 __all__ = ["Predictor"]
 

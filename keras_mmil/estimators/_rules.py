@@ -13,8 +13,8 @@ from keras_mmil._support.types import Array, Floats
 from keras_mmil.estimators._given import Target
 from keras_mmil.estimators._kept import Kept
 from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.explain.explanation import Explanation
 from keras_mmil.interpretation.export.rule_book import RuleBook
-from keras_mmil.interpretation.readout.explanation import Explanation
 from keras_mmil.interpretation.report.page import Report
 from keras_mmil.records import Schema
 

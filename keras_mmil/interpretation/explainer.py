@@ -11,6 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 from keras_mmil._support.checks import check_int
 from keras_mmil._support.types import PathLike
 from keras_mmil.interpretation import storage
+from keras_mmil.interpretation.explain.clusters import (
+    ClusterTable,
+    Description,
+    Representative,
+    cluster_table,
+    describe,
+    representatives,
+)
+from keras_mmil.interpretation.explain.explanation import Explanation, Shows, explain
+from keras_mmil.interpretation.explain.texts import annotate
 from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.fitting.fitter import Fitter
 from keras_mmil.interpretation.fitting.options import Tolerance
@@ -18,12 +28,6 @@ from keras_mmil.interpretation.fitting.preparation import check_data, prepare
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.data import TopBags
 from keras_mmil.interpretation.network.targets import Target, TargetChoice, TargetFunction
-from keras_mmil.interpretation.readout.cluster_table import ClusterTable, cluster_table
-from keras_mmil.interpretation.readout.description import Description, describe
-from keras_mmil.interpretation.readout.explanation import Explanation, explain
-from keras_mmil.interpretation.readout.part import Shows
-from keras_mmil.interpretation.readout.representatives import Representative, representatives
-from keras_mmil.interpretation.readout.text_explanation import annotate
 from keras_mmil.interpretation.reporting import Reporting
 from keras_mmil.interpretation.rules.level import find_cluster, find_clusters
 

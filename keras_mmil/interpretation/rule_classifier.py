@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil._support.agreement import agreement
 from keras_mmil._support.types import Ints, PathLike, Tensors
+from keras_mmil.interpretation.explain.reading import Reading, classify, read
+from keras_mmil.interpretation.export.program import labels_table
 from keras_mmil.interpretation.export.rule_book import RuleBook
-from keras_mmil.interpretation.export.table import labels_table
 from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.data import Source, TopBags
 from keras_mmil.interpretation.network.targets import Target
-from keras_mmil.interpretation.readout.reading import Reading, classify, read
 from keras_mmil.interpretation.rules.level import Clusters, Level, all_clusters, rename
 from keras_mmil.interpretation.storage import fingerprint
 

@@ -11,7 +11,7 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Ints
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import social, synthetic
-from keras_mmil.interpretation.readout.part import Show
+from keras_mmil.interpretation.explain.explanation import Show
 from keras_mmil.interpretation.report.renderers import Graphs
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry

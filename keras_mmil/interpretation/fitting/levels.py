@@ -9,10 +9,10 @@ from keras_mmil.interpretation.fitting.label import LabelledBags
 from keras_mmil.interpretation.fitting.plan import Plan
 from keras_mmil.interpretation.fitting.search import Trees, merge, tally
 from keras_mmil.interpretation.network.nesting import clustered_weights
+from keras_mmil.interpretation.rules.features import Space
 from keras_mmil.interpretation.rules.learn import learn_rules
 from keras_mmil.interpretation.rules.level import Clusters, Level, level_symbol, level_word
 from keras_mmil.interpretation.rules.rule_set import RuleSet
-from keras_mmil.interpretation.rules.space import Space
 from keras_mmil.interpretation.rules.tree import Examples
 
 __all__ = ["make_levels"]

@@ -10,9 +10,8 @@ from keras_mmil.interpretation.fitting import options
 from keras_mmil.interpretation.fitting.label import LabelledBags
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.nesting import multiplicities
-from keras_mmil.interpretation.rules.features import Feature
+from keras_mmil.interpretation.rules.features import Bag, Feature, Space
 from keras_mmil.interpretation.rules.fields import Field, field_of
-from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = ["MEASURED", "Plan", "field_names", "make_plan"]
