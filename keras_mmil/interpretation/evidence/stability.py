@@ -238,11 +238,7 @@ class Refitter:
         self._progress.finish()
 
     def _refit(
-        self,
-        train: LabelledBags,
-        held_out: LabelledBags,
-        plan: Plan,
-        centroids: Sequence[Array],
+        self, train: LabelledBags, held_out: LabelledBags, plan: Plan, centroids: Sequence[Array]
     ) -> _Refit:
         """The trees and rules of one sample, labelled by its centroids."""
         plan = replace(
@@ -274,9 +270,7 @@ class Refitter:
         self._progress.step()
         return _Refit(levels, labels[-1], rows)
 
-    def _capture(
-        self,
-    ) -> tuple[list[WeightedRows], tuple[Nesting, ...], list[Observation] | None]:
+    def _capture(self) -> tuple[list[WeightedRows], tuple[Nesting, ...], list[Observation] | None]:
         """Rows of each level with their numbers as values, all bags, and observations if few."""
         network, settings = self._task.network, self._settings
         levels = range(len(self._clusters))

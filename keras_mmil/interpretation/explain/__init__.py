@@ -1,3 +1,3 @@
-"""What a fitted explainer tells people."""
+"""Explanations of top-bags, and descriptions of clusters."""
 
 __all__ = []

@@ -1,4 +1,4 @@
-"""What the clusters stand for: their sizes, their true labels, and the rows that represent them."""
+"""Descriptions of clusters: their sizes, their true labels, and the rows that represent them."""
 
 import html
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -482,12 +482,7 @@ def _rows(views: Sequence[ClusterView]) -> list[list[tuple[str, bool]]]:
 
 
 def cluster_table(
-    levels: Sequence[Level],
-    observations: Iterable[Observation],
-    *,
-    n: int,
-    by: str,
-    show: Shows,
+    levels: Sequence[Level], observations: Iterable[Observation], *, n: int, by: str, show: Shows
 ) -> ClusterTable:
     """Make a table: `show` turns the positions of rows to texts, see `show_of`."""
     keys = [(bag.level, i) for bag in all_clusters(levels) for i in range(bag.n_clusters)]

@@ -242,10 +242,7 @@ def _of_level(part: Part, level: int, decides: bool) -> Iterator[tuple[Part, boo
 
 
 def explain(
-    levels: Sequence[Level],
-    class_names: Sequence[str],
-    reading: Reading,
-    show: Shows | None = None,
+    levels: Sequence[Level], class_names: Sequence[str], reading: Reading, show: Shows | None = None
 ) -> list[Explanation]:
     """Explain every top-bag of a `Reading`; for `show` see `show_of`."""
     builder = _Builder(levels, class_names, reading, show)

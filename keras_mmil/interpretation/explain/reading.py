@@ -184,10 +184,7 @@ def _joined(parts: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
 
 
 def _read_batch(
-    levels: Sequence[Level],
-    target: Target,
-    batch: Observation,
-    with_interpolations: bool = False,
+    levels: Sequence[Level], target: Target, batch: Observation, with_interpolations: bool = False
 ) -> Reading:
     clusters = all_clusters(levels)
     parents = {bag.level: level.record for level in levels for bag in level.clusters}

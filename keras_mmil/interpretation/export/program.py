@@ -4,7 +4,7 @@ The table has a row for every record: top-bags, and all that is in them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,10 +77,9 @@ class Criterion:
     Attributes:
         quantity: what it is about.
         text: the condition in words, or in the syntax of the paper.
-        wanted: of what is true or false ("occurrence", "category", "token"): which it has to be;
-            None of numbers.
+        wanted: the value that an "occurrence", "category" or "token" has to have; None for numbers.
         above: the number has to be greater; None for no bound.
-        at_most: the number may not be greater; None for no bound.
+        at_most: the number must not be greater; None for no bound.
         present: whether the condition holds for numbers within the bounds at all.
         missing: whether it holds where the number is missing.
     """
@@ -178,17 +177,16 @@ def program(levels: Sequence[Level]) -> Program:
     taken = set(COLUMNS)
     kinds = []
     for index, name in enumerate(names):
+        members = clusters[index] if index < len(clusters) else None
         level = by_record.get(index)
-        fields = level.space.fields if level else ()
-        path = clusters[index].path if index < len(clusters) else ""
-        kind = Kind(
-            name=name,
-            clusters=clusters[index] if index < len(clusters) else None,
-            level=level,
-            columns=tuple(_column_names(path, field, taken) for field in fields),
-            labels=level.rules.names if level else clusters[index].names,
-        )
-        kinds.append(_with_rules(kind, names))
+        if level is None:
+            assert members is not None
+            kinds.append(Kind(name, members, None, (), members.names))
+            continue
+        path = members.path if members else ""
+        columns = tuple(_column_names(path, field, taken) for field in level.space.fields)
+        rules = _rules(level, columns, names)
+        kinds.append(Kind(name, members, level, columns, level.rules.names, rules))
     return Program(tuple(kinds))
 
 
@@ -217,26 +215,24 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\0", "\\0").split())
 
 
-def _with_rules(kind: Kind, names: Sequence[str]) -> Kind:
-    level = kind.level
-    if level is None:
-        return kind
+def _rules(
+    level: Level, columns_of: Sequence[tuple[str, ...]], names: Sequence[str]
+) -> tuple[tuple[Rule, tuple[Criterion, ...]], ...]:
     quantities = [
         Quantity(column.feature, column.name, names[bag.level], "cluster", None)
         for bag in level.clusters
         for column in bag.columns
     ]
-    for field, columns in zip(level.space.fields, kind.columns, strict=True):
+    for field, columns in zip(level.space.fields, columns_of, strict=True):
         at = columns if field.kind == "time" else columns * len(field.columns)
         quantities += [
             Quantity(column.feature, column.name, None, name, column.value)
             for column, name in zip(field.columns, at, strict=True)
         ]
-    rules = tuple(
+    return tuple(
         (rule, tuple(_criteria(rule.conditions, level.space.columns, quantities)))
         for rule in level.rules
     )
-    return replace(kind, rules=rules)
 
 
 def _criteria(

@@ -1,4 +1,4 @@
-"""The rules of all levels together."""
+"""The rules of all levels, and their forms: text, tables, sentences and programs."""
 
 import html
 import json

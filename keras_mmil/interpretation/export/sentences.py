@@ -1,4 +1,4 @@
-"""Rules as sentences in the reader's terms."""
+"""Rules as sentences in the terms of the data."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

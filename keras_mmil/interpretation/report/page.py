@@ -24,13 +24,7 @@ from keras_mmil.interpretation.export.sentences import of_rules
 from keras_mmil.interpretation.network.data import TopBags
 from keras_mmil.interpretation.report.cards import cards, grids, linked, marked
 from keras_mmil.interpretation.report.cases import Case, case_of, choose
-from keras_mmil.interpretation.report.data import (
-    ReportData,
-    collect,
-    figures,
-    overview,
-    provenance,
-)
+from keras_mmil.interpretation.report.data import ReportData, collect, figures, overview, provenance
 from keras_mmil.interpretation.report.renderers import Renderer, renderer_for
 from keras_mmil.interpretation.report.svg import bar
 from keras_mmil.interpretation.rules.level import Level

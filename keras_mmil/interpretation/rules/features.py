@@ -119,7 +119,7 @@ class Bag:
 
     Attributes:
         level: index of the bag-layer of its members.
-        feature: what is known of them.
+        feature: which number is known of each cluster.
         names: of the clusters.
         members: what its members are called in rules; empty where they have no name.
     """

@@ -84,17 +84,6 @@ def test_figures_of_rules_are_those_of_a_loop_over_bags():
         assert 0 < rule.coverage <= 1
 
 
-def test_support_and_precision():
-    bags = np.array([[0], [0], [1], [1]], np.float32)
-    labels, weights = np.array([0, 1, 1, 0]), np.array([3.0, 1.0, 4.0, 2.0])
-    examples = Examples(bags, labels, weights)
-    rules = learn_rules(grow(examples), space_of(OCCURRENCE, 1), level=0, examples=examples)
-    assert [(r.conclusion, r.support, r.precision, r.coverage) for r in rules] == [
-        (0, pytest.approx(0.4), pytest.approx(0.75), pytest.approx(3 / 5)),
-        (1, pytest.approx(0.6), pytest.approx(4 / 6), pytest.approx(4 / 5)),
-    ]
-
-
 def test_a_rule_that_matches_no_training_bag_has_figures():
     """Of a tree that was pruned on further data."""
     tree = Tree(
