@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from keras_mmil.interpretation.readout.explanation import Explanation
-from keras_mmil.interpretation.readout.part import IDLE, Part
+from keras_mmil.interpretation.explain.explanation import IDLE, Explanation, Part
 
 __all__ = ["Answer", "Answers", "Fired"]
 

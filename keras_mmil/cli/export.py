@@ -18,7 +18,7 @@ from keras_mmil.estimators import NestedRegressor
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.storage import is_saved
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.readout.text_explanation import side_by_side
+from keras_mmil.interpretation.explain.texts import side_by_side
 from keras_mmil.records.to_arrow import joined
 
 __all__ = ["explain_texts", "export"]

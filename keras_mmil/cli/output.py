@@ -8,8 +8,8 @@ from keras_mmil._support.atomic import write_json
 from keras_mmil._support.percent import percent
 from keras_mmil.cli.results import METRICS
 from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.explain.clusters import Description
 from keras_mmil.interpretation.plots import plot_correspondence, plot_grid
-from keras_mmil.interpretation.readout.description import Description
 from keras_mmil.model import Model
 from keras_mmil.zoo.experiments.experiment import Experiment, RunWriter, Split
 

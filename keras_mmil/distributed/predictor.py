@@ -20,7 +20,7 @@ from keras_mmil.estimators.storage import STATE, is_saved
 from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.functional.prediction import predict_batches
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.readout.explanation import Explanation
+from keras_mmil.interpretation.explain.explanation import Explanation
 
 __all__ = ["Predictor", "paths_of"]
 

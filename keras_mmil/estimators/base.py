@@ -20,8 +20,8 @@ from keras_mmil.estimators import storage
 from keras_mmil.estimators.targets import Target, labels_of, path_of, split, weights_of
 from keras_mmil.functional.seeds import alone, seeded
 from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.explain.explanation import Explanation
 from keras_mmil.interpretation.export.rule_book import RuleBook
-from keras_mmil.interpretation.readout.explanation import Explanation
 from keras_mmil.interpretation.report.page import Report
 from keras_mmil.records import Schema
 from keras_mmil.records.network import Labels, records_model

@@ -14,12 +14,10 @@ from keras_mmil.interpretation.fitting.fitter import Fitted
 from keras_mmil.interpretation.fitting.search import GridPoint
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.rules import features
-from keras_mmil.interpretation.rules.definition import Definition
+from keras_mmil.interpretation.rules.features import Space
 from keras_mmil.interpretation.rules.fields import KINDS, Field
 from keras_mmil.interpretation.rules.level import Clusters, Level, all_clusters
-from keras_mmil.interpretation.rules.rule import Condition, Rule
-from keras_mmil.interpretation.rules.rule_set import RuleSet
-from keras_mmil.interpretation.rules.space import Space
+from keras_mmil.interpretation.rules.rule_set import Condition, Definition, Rule, RuleSet
 from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = ["decode", "decode_target", "encode", "with_tuples"]

@@ -21,8 +21,19 @@ from keras_mmil.interpretation.evidence.certificate import Certificate, certify,
 from keras_mmil.interpretation.evidence.counterfactual import Counterfactual, counterfactual
 from keras_mmil.interpretation.evidence.deletion import DeletionTest, deletion
 from keras_mmil.interpretation.evidence.stability import Stability, stability
+from keras_mmil.interpretation.explain.clusters import (
+    ClusterTable,
+    Description,
+    Representative,
+    cluster_table,
+    describe,
+    representatives,
+)
+from keras_mmil.interpretation.explain.explanation import Explanation, Shows, explain
+from keras_mmil.interpretation.explain.reading import Reading, classify, read
+from keras_mmil.interpretation.explain.texts import annotate
+from keras_mmil.interpretation.export.program import labels_table
 from keras_mmil.interpretation.export.rule_book import RuleBook
-from keras_mmil.interpretation.export.table import labels_table
 from keras_mmil.interpretation.fitting.fitter import Fitted, Fitter
 from keras_mmil.interpretation.fitting.options import Options
 from keras_mmil.interpretation.fitting.progress import Progress
@@ -32,13 +43,6 @@ from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.fingerprints import fingerprints
 from keras_mmil.interpretation.network.sources import Source, TopBags, as_batch, top_bags
 from keras_mmil.interpretation.network.targets import Target, TargetFunction
-from keras_mmil.interpretation.readout.cluster_table import ClusterTable, cluster_table
-from keras_mmil.interpretation.readout.description import Description, describe
-from keras_mmil.interpretation.readout.explanation import Explanation, explain
-from keras_mmil.interpretation.readout.part import Shows
-from keras_mmil.interpretation.readout.reading import Reading, classify, read
-from keras_mmil.interpretation.readout.representatives import Representative, representatives
-from keras_mmil.interpretation.readout.text_explanation import annotate
 from keras_mmil.interpretation.report.page import Report, report
 from keras_mmil.interpretation.rules.level import (
     Clusters,

@@ -14,8 +14,8 @@ from keras_mmil._support.atomic import replacing
 from keras_mmil._support.types import Ints, PathLike, Tensors
 from keras_mmil.bags import Bags, inputs_of
 from keras_mmil.interpretation import Explainer
+from keras_mmil.interpretation.explain.explanation import Show, Shows
 from keras_mmil.interpretation.plots import Maps, plot_clouds, plot_correspondence, plot_maps
-from keras_mmil.interpretation.readout.part import Show, Shows
 from keras_mmil.model import Model
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry

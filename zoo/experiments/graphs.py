@@ -13,7 +13,7 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Ints
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import citations, social, synthetic
-from keras_mmil.interpretation.readout.part import Show
+from keras_mmil.interpretation.explain.explanation import Show
 from keras_mmil.interpretation.report.renderers import Graphs
 from keras_mmil.model import Model
 from keras_mmil.training import cosine_decay

@@ -11,7 +11,7 @@ from keras_mmil._support.types import Ints, Tensors
 from keras_mmil.bags import Bags, instances_of
 from keras_mmil.builders.flora import Flora
 from keras_mmil.datasets import plants, synthetic
-from keras_mmil.interpretation.readout.part import Shows
+from keras_mmil.interpretation.explain.explanation import Shows
 from keras_mmil.interpretation.report.renderers import ByPath, Places, Plain, Renderer
 from keras_mmil.metrics import overlooked_labels
 from keras_mmil.model import Model

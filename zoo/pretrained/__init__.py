@@ -14,8 +14,7 @@ from keras_mmil._support.checksums import checksum_of_file
 from keras_mmil._support.types import PathLike
 from keras_mmil.functional.fingerprint import fingerprint
 from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.readout.explanation import Explanation
-from keras_mmil.interpretation.readout.part import Show
+from keras_mmil.interpretation.explain.explanation import Explanation, Show
 from keras_mmil.model import Model
 from keras_mmil.records import Schema
 from keras_mmil.zoo import _weights

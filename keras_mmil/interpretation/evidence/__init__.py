@@ -1,3 +1,3 @@
-"""Figures about rules that one can trust: intervals, stability, faithfulness, counterfactuals."""
+"""Evidence for rules: intervals, stability, deletion tests and counterfactuals."""
 
 __all__ = []

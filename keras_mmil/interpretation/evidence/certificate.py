@@ -1,7 +1,8 @@
-"""Fidelity, accuracy and precision with intervals, on data that the rules have not seen."""
+"""Fidelity, accuracy and precision with exact intervals, on data that the rules have not seen."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,30 +11,74 @@ from scipy.stats import binomtest
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Bools, Config, Ints, Tensors
-from keras_mmil.interpretation.evidence.interval import Interval, interval
+from keras_mmil.interpretation.explain.reading import Reading, read
 from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.fingerprints import fingerprints
 from keras_mmil.interpretation.network.sources import Source
 from keras_mmil.interpretation.network.targets import Target
-from keras_mmil.interpretation.readout.reading import Reading, read
 from keras_mmil.interpretation.rules.level import Level
 
 __all__ = [
     "Certificate",
-    "Counted",
+    "Interval",
+    "Outcomes",
     "RulePrecision",
     "UsedTopBagsError",
     "certify",
     "check_level",
     "count",
+    "interval",
 ]
 
-# More known top-bags than chance explains at this probability are no chance.
+# More known top-bags than chance explains at this probability are not due to chance.
 _BEYOND_CHANCE = 1e-6
 
 
 class UsedTopBagsError(ValueError):
     """Top-bags are those that rules or network were fitted, chosen or trained on."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A share, and the interval that contains the true one with at least some probability.
+
+    Attributes:
+        estimate: k / n; NaN if n is 0.
+        low, high: ends of the interval, from 0 to 1.
+        n: number of cases.
+        k: number of cases that count.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    n: int
+    k: int
+
+    def to_dict(self) -> Config:
+        """For JSON: None for NaN."""
+        return asdict(self) | {"estimate": self.estimate if self.n else None}
+
+    def __str__(self) -> str:
+        ends = f"{percent(self.low)} to {percent(self.high)}"
+        return f"{percent(self.estimate) if self.n else 'unknown'} ({ends})"
+
+
+def interval(k: int, n: int, level: float = 0.95) -> Interval:
+    """The interval of Clopper and Pearson, which is exact: never too short, for any share and n.
+
+    Args:
+        k: number of cases that count.
+        n: number of independent cases; for none, the interval is from 0 to 1.
+        level: least probability that the interval contains the true share, between 0 and 1.
+
+    Reference:
+        Clopper and Pearson, The Use of Confidence or Fiducial Limits, 1934.
+    """
+    if n == 0:
+        return Interval(math.nan, 0.0, 1.0, 0, 0)
+    ends = binomtest(int(k), int(n)).proportion_ci(level, method="exact")
+    return Interval(k / n, float(ends.low), float(ends.high), int(n), int(k))
 
 
 @dataclass(frozen=True)
@@ -44,7 +89,7 @@ class RulePrecision:
         number: of the rule, from 1, as in the printed rules.
         clause: the rule as text.
         precision: of the top-bags that the rule matches, the share that the network puts into the
-            rule's class. The intervals of all rules hold at once with the probability `level`.
+            rule's class. The intervals of all rules hold jointly with the probability `level`.
     """
 
     number: int
@@ -57,15 +102,15 @@ class Certificate:
     """How good rules are, with exact intervals.
 
     Attributes:
-        level: probability with which each interval contains the true share; of the rules, with
-            which all do.
+        level: probability with which each interval contains the true share; those of the rules do
+            jointly.
         fidelity: share of the top-bags on which rules and network agree.
         accuracy: share that the rules classify correctly; None without labels.
         rules: the precision of each rule of the top-bags.
         majority: share of the network's most frequent class: the fidelity of constant rules.
         n: number of top-bags.
-        n_used: number of those that equal some which the rules were fitted or chosen on, or which
-            the network was trained on, where these are known.
+        n_used: number of those that equal top-bags which the rules were fitted or chosen on, or
+            which the network was trained on, where these are known.
         without: the certificate of the others; None where `n_used` is 0.
     """
 
@@ -102,7 +147,7 @@ class Certificate:
         return self.text()
 
     def to_dict(self) -> Config:
-        """As JSON knows it."""
+        """For JSON."""
         return {
             **vars(self),
             "fidelity": self.fidelity.to_dict(),
@@ -113,8 +158,8 @@ class Certificate:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
-    """What is counted, for each top-bag.
+class Outcomes:
+    """What rules and network say of each top-bag.
 
     Attributes:
         by_rules, by_network: classes, int [top-bags].
@@ -128,16 +173,16 @@ class Counted:
     matched: Bools
 
     @classmethod
-    def of(cls, top: Level, reading: Reading, truth: Ints | None = None) -> "Counted":
-        """What there is to count of a reading."""
-        known = top.space.matrix(reading.labels, reading.nestings, reading.values[top.record])
+    def of(cls, top: Level, reading: Reading, truth: Ints | None = None) -> "Outcomes":
+        """Those of a reading."""
+        known = reading.of_record(top)
         matched = np.stack([rule.matches(known) for rule in top.rules], axis=1)
         return cls(reading.labels[-1], reading.network, truth, matched)
 
-    def some(self, chosen: Bools) -> "Counted":
-        """The same of some of the top-bags."""
+    def some(self, chosen: Bools) -> "Outcomes":
+        """Those of some of the top-bags."""
         truth = None if self.truth is None else self.truth[chosen]
-        return Counted(self.by_rules[chosen], self.by_network[chosen], truth, self.matched[chosen])
+        return Outcomes(self.by_rules[chosen], self.by_network[chosen], truth, self.matched[chosen])
 
 
 def check_level(level: float) -> None:
@@ -153,16 +198,11 @@ def count(
     observe: Callable[[Iterable[Tensors]], Iterable[Observation]],
     data: Source,
     y: npt.ArrayLike | None,
-) -> tuple[Counted, npt.NDArray[np.uint64]]:
-    """What there is to count of some top-bags, and their hashes.
+) -> tuple[Outcomes, npt.NDArray[np.uint64]]:
+    """The outcomes of some top-bags, and their hashes.
 
-    Args:
-        levels: from the instances upwards.
-        target: what the classes of top-bags are.
-        network: the network.
-        observe: runs it on batches of checked top-bags.
-        data: the top-bags.
-        y: their labels; None for those of a Dataset, or for none.
+    `observe` runs the network on batches of checked top-bags; `y` are their labels, None for those
+    of a Dataset, or for none.
     """
     has_labels = y is not None or data.has_labels
     batches, truth = data.labelled(y) if has_labels else (data.batches(), None)
@@ -174,7 +214,7 @@ def count(
             yield batch
 
     top = levels[-1]
-    parts = [Counted.of(top, read(levels, target, [batch])) for batch in observe(hashed())]
+    parts = [Outcomes.of(top, read(levels, target, [batch])) for batch in observe(hashed())]
     by_rules, by_network, matched = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("by_rules", "by_network", "matched")
@@ -182,74 +222,69 @@ def count(
     labels = None
     if truth is not None:
         labels = target.true_labels(truth(), len(by_rules), len(top.rules.names))
-    return Counted(by_rules, by_network, labels, matched), np.concatenate(prints)
+    return Outcomes(by_rules, by_network, labels, matched), np.concatenate(prints)
 
 
 def certify(
     top: Level,
-    counted: Counted,
+    outcomes: Outcomes,
     prints: npt.NDArray[np.uint64],
     used: Mapping[str, npt.NDArray[np.uint64]],
     level: float,
 ) -> Certificate:
-    """Certify rules on some top-bags.
+    """Certify rules on some top-bags, given what `count` returned.
 
-    Args:
-        top: the rules of the top-bags.
-        counted, prints: what `count` returned.
-        used: hashes of top-bags, each as often as it was used, by what was done with them, such as
-            "the rules were fitted or chosen on".
-        level: probability of the intervals, checked.
+    `used` holds hashes of top-bags, each as often as it was used, by what was done with them, such
+    as "the rules were fitted or chosen on".
 
     Raises:
         UsedTopBagsError: if the top-bags are those that were used.
     """
     is_used = np.zeros(len(prints), bool)
     for purpose, known in used.items():
-        if not len(known):  # nothing was used for that
-            continue
-        is_known = np.isin(prints, known)
-        _check_unused(is_known, known, purpose)
-        is_used |= is_known
+        if len(known):
+            is_known = np.isin(prints, known)
+            _check_unused(is_known, known, purpose)
+            is_used |= is_known
     if is_used.all():
         raise UsedTopBagsError(
             "Expected top-bags that neither rules nor network were fitted, chosen or trained on. "
             f"Received: {len(is_used)} top-bags, all of which equal some of those"
         )
-    found = _certificate(top, counted, level)
+    result = _certificate(top, outcomes, level)
     if not is_used.any():
-        return found
-    without = _certificate(top, counted.some(~is_used), level)
-    return Certificate(**(vars(found) | {"n_used": int(is_used.sum()), "without": without}))
+        return result
+    without = _certificate(top, outcomes.some(~is_used), level)
+    return replace(result, n_used=int(is_used.sum()), without=without)
 
 
-def _certificate(top: Level, counted: Counted, level: float) -> Certificate:
-    n, agrees = len(counted.by_rules), counted.by_rules == counted.by_network
-    of_each = 1 - (1 - level) / len(top.rules)  # the bound of Bonferroni
+def _certificate(top: Level, outcomes: Outcomes, level: float) -> Certificate:
+    n, by_network = len(outcomes.by_rules), outcomes.by_network
+    of_each = 1 - (1 - level) / len(top.rules)  # the Bonferroni bound
     rules = []
-    for number, (rule, matched) in enumerate(zip(top.rules, counted.matched.T, strict=True), 1):
-        right = matched & (counted.by_network == rule.conclusion)
+    for number, (rule, matched) in enumerate(zip(top.rules, outcomes.matched.T, strict=True), 1):
+        right = matched & (by_network == rule.conclusion)
         precision = interval(int(right.sum()), int(matched.sum()), of_each)
         rules.append(RulePrecision(number, top.rules.clause(rule), precision))
     accuracy = None
-    if counted.truth is not None:
-        accuracy = interval(int((counted.by_rules == counted.truth).sum()), n, level)
+    if outcomes.truth is not None:
+        accuracy = interval(int((outcomes.by_rules == outcomes.truth).sum()), n, level)
     return Certificate(
         level=level,
-        fidelity=interval(int(agrees.sum()), n, level),
+        fidelity=interval(int((outcomes.by_rules == by_network).sum()), n, level),
         accuracy=accuracy,
         rules=tuple(rules),
-        majority=majority(counted.by_network),
+        majority=majority(by_network),
         n=n,
     )
 
 
 def _check_unused(is_used: Bools, used: npt.NDArray[np.uint64], purpose: str) -> None:
-    """Refuse top-bags that are those that were used for some purpose.
+    """Refuse top-bags that were used for some purpose.
 
-    They are if all of them are known. If more than half are, they are refused, too, unless chance
-    explains it: where data repeat themselves, new ones often equal known ones, about as often as a
-    used top-bag occurs more than once (the estimate of Good and Turing).
+    They are if all of them are known, or if more than half are and chance does not explain it:
+    where data repeat themselves, new top-bags equal known ones about as often as a used top-bag
+    occurs more than once (the estimate of Good and Turing).
     """
     n, n_known = len(is_used), int(is_used.sum())
     counts = np.unique(used, return_counts=True)[1]

@@ -1,4 +1,4 @@
-"""Whether the network changes its mind when the members are removed that decided for the rules."""
+"""Whether the network's class changes when the members that decided for the rules are removed."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -8,14 +8,13 @@ import keras
 import numpy as np
 
 from keras_mmil._support.types import Config, Floats, Ints, Tensors
+from keras_mmil.interpretation.evidence.certificate import Interval, interval
 from keras_mmil.interpretation.evidence.edits import Editor, Member
-from keras_mmil.interpretation.evidence.interval import Interval, interval
+from keras_mmil.interpretation.explain.explanation import Part, explain
+from keras_mmil.interpretation.explain.reading import read
 from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.sources import Source
 from keras_mmil.interpretation.network.targets import Outputs, Target
-from keras_mmil.interpretation.readout.explanation import explain
-from keras_mmil.interpretation.readout.part import Part
-from keras_mmil.interpretation.readout.reading import read
 from keras_mmil.interpretation.rules.level import Level
 
 __all__ = ["DeletionRow", "DeletionTest", "deciding", "deletion"]
@@ -27,12 +26,12 @@ class DeletionRow:
 
     Attributes:
         index: of the top-bag.
-        removed: what was removed: for each member the index of the bag-layer whose row it is, and
-            its position; empty where nothing decided by being there.
+        removed: for each removed member the index of the bag-layer whose row it is, and its
+            position; empty where nothing decided by being present.
         network: names of the network's class before and after.
         rules: names of the rules' class before and after.
-        output: the network's output for its class before, before and after, of several outputs that
-            of the class; NaN where the target is a function.
+        output: the network's output for its original class, before and after; NaN where the target
+            is a function.
     """
 
     index: int
@@ -52,7 +51,7 @@ class DeletionTest:
     """How often the network's class changes when the members that decided are removed.
 
     Attributes:
-        rows: one a top-bag.
+        rows: one for each top-bag.
     """
 
     rows: tuple[DeletionRow, ...]
@@ -65,21 +64,21 @@ class DeletionTest:
 
     @property
     def share(self) -> float:
-        """Of the explanations with members that decided, those without which the network's class
-        is another; NaN where there are none."""
+        """Of the top-bags with members that decided, the share whose class by the network changes
+        without these; NaN if there are none."""
         return self.interval.estimate
 
     @property
     def n_undecided(self) -> int:
-        """Number of top-bags where no member decided, as the rule only wants some to be absent."""
+        """Number of top-bags where no member decided: the rule only requires some to be absent."""
         return sum(not row.removed for row in self.rows)
 
     def text(self) -> str:
-        """The share in a line."""
-        found = self.interval
+        """The share, in a line."""
+        result = self.interval
         text = (
-            f"Without the members that decided, the network's class is another for {found} of "
-            f"{found.n} top-bags."
+            f"Without the members that decided, the network's class is another for {result} of "
+            f"{result.n} top-bags."
         )
         if self.n_undecided:
             text += f" In {self.n_undecided} others, no member decides by being there."
@@ -89,7 +88,7 @@ class DeletionTest:
         return self.text()
 
     def to_dict(self) -> Config:
-        """As JSON knows it."""
+        """For JSON."""
         rows = []
         for row in self.rows:
             output = [None if math.isnan(x) else x for x in row.output]
@@ -108,16 +107,14 @@ class DeletionTest:
 def deciding(part: Part, innermost: bool = False) -> list[Member]:
     """The members of a part that decide.
 
-    Args:
-        part: a top-bag, or a part of it.
-        innermost: of members that are bags, whose own members decide, only these.
+    With `innermost`, members that decide replace the deciding bag that they are in.
     """
-    found: list[Member] = []
+    members: list[Member] = []
     for child in part.children:
         if child.deciding:
             inner = deciding(child, innermost) if innermost else []
-            found += inner or [(child.level, child.position)]
-    return found
+            members += inner or [(child.level, child.position)]
+    return members
 
 
 def deletion(
@@ -129,16 +126,10 @@ def deletion(
     data: Source,
     innermost: bool,
 ) -> DeletionTest:
-    """Remove the members that decided from each top-bag, and see what the network says.
+    """Remove the members that decided from each top-bag, and ask the network again.
 
-    Args:
-        levels: from the instances upwards.
-        classes: names of the classes of top-bags.
-        target: what they are.
-        network: the network.
-        observe: runs it on batches of checked top-bags, in order or not.
-        data: the top-bags.
-        innermost: see `deciding`.
+    `observe` runs the network on batches of checked top-bags, in order or not; for `innermost` see
+    `deciding`.
 
     Raises:
         ValueError: if members cannot be removed, see `Editor`.
@@ -154,20 +145,21 @@ def deletion(
         before_output = _outputs(target, seen.outputs, reading.network)
         after_output = _outputs(target, edited.outputs, reading.network)
         offset = len(rows)
-        for i, members in enumerate(removed):
-            found = DeletionRow(
+        rows += [
+            DeletionRow(
                 index=offset + i,
                 removed=tuple((layer, (offset + at[0], *at[1:])) for layer, at in members),
                 network=(classes[reading.network[i]], classes[after.network[i]]),
                 rules=(classes[reading.labels[-1][i]], classes[after.labels[-1][i]]),
                 output=(float(before_output[i]), float(after_output[i])),
             )
-            rows.append(found)
+            for i, members in enumerate(removed)
+        ]
     return DeletionTest(tuple(rows))
 
 
 def _outputs(target: Target, outputs: Outputs, labels: Ints) -> Floats:
-    """The output that decides for each top-bag, or that of its class; NaN for a function."""
+    """The output of the class of each top-bag, or the only one; NaN for a function."""
     if target.function is not None:
         return np.full(len(labels), math.nan)
     (array,) = keras.tree.flatten(outputs)

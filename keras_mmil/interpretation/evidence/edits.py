@@ -1,4 +1,4 @@
-"""Top-bags with fewer members, or with others."""
+"""Top-bags with members removed or added."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,21 +27,17 @@ class UneditableError(ValueError):
 
 
 class Editor:
-    """Edits the inputs of a network.
-
-    Args:
-        network: the network.
-    """
+    """Edits the inputs of a network."""
 
     def __init__(self, network: Network) -> None:
         self._network, self._expected = network, network.model.input
 
     def plain(self, batch: Tensors) -> Tensors:
-        """Inputs whose members can be removed: ragged ones, with multiplicities written out.
+        """Inputs whose members can be removed: ragged, with repetitions in place of multiplicities.
 
         Raises:
-            UneditableError: if members cannot be removed, as of texts, or of several inputs without
-                names; if multiplicities are no integers.
+            UneditableError: if members cannot be removed, as for texts, or for several inputs
+                without names; or if multiplicities are not integers.
         """
         inputs = self._by_name(batch)
         bags = inputs.get("bags")
@@ -51,22 +47,22 @@ class Editor:
             keys = tuple(inputs[name] for name in names.keys)
             try:
                 plain = Bags(bags, counts, tuple(level_counts), keys).to_ragged()
-            except ValueError as error:  # multiplicities that are no integers
+            except ValueError as error:  # multiplicities that are not integers
                 raise UneditableError(str(error)) from error
             others = {name: x for name, x in inputs.items() if name not in components}
             inputs = {**others, "bags": plain}
-        found = {name: self._as_ragged(name, part) for name, part in inputs.items()}
+        result = {name: self._as_ragged(name, part) for name, part in inputs.items()}
         for layer in range(len(self._network.layers)):
-            self._names(layer, found)
-        return self._packed(found)
+            self._names(layer, result)
+        return self._packed(result)
 
     def without(self, batch: Tensors, members: Iterable[Member]) -> Tensors:
-        """Plain inputs without some members, and what is in these."""
+        """Plain inputs without some members and their contents."""
         inputs = self._by_name(batch)
         by_layer: dict[int, list[tuple[int, ...]]] = {}
         for layer, position in members:
             by_layer.setdefault(layer, []).append(position)
-        # The deepest bags first, as that leaves the positions in the others as they are.
+        # The deepest bags first, so that positions in the others stay valid.
         for layer in sorted(by_layer, key=self._level, reverse=True):
             level = self._level(layer)
             for name in self._names(layer, inputs):
@@ -79,19 +75,16 @@ class Editor:
     def with_added(
         self, batch: Tensors, donors: Tensors, members: Mapping[int, Sequence[tuple[int, ...]]]
     ) -> Tensors:
-        """A single top-bag with members of others in its own bags.
+        """Plain inputs of one top-bag, with members of others added to its own bags.
 
-        Args:
-            batch: plain inputs of one top-bag.
-            donors: plain inputs of others.
-            members: positions in `donors`, by the index of the bag-layer whose rows they are.
+        `members` are positions in `donors`, by the index of the bag-layer whose rows they are.
         """
-        inputs, given = self._by_name(batch), self._by_name(donors)
+        inputs, of_donors = self._by_name(batch), self._by_name(donors)
         for layer, positions in members.items():
             for name in self._names(layer, inputs):
-                splits = given[name].row_splits.numpy()
+                splits = of_donors[name].row_splits.numpy()
                 rows = [_flat_index([splits], position) for position in positions]
-                parts = [inputs[name].values, tf.gather(given[name].values, rows)]
+                parts = [inputs[name].values, tf.gather(of_donors[name].values, rows)]
                 if isinstance(parts[0], tf.RaggedTensor):
                     parts = [part.with_row_splits_dtype(tf.int64) for part in parts]
                 values = tf.concat(parts, axis=0)
@@ -100,28 +93,28 @@ class Editor:
         return self._packed(inputs)
 
     def _level(self, layer: int) -> int:
-        """The number of bags around the bags that a bag-layer reads."""
+        """How many bags enclose those that a bag-layer reads."""
         return len(above(layer, self._network.parents)) - 1
 
     def _names(self, layer: int, inputs: Mapping[str, Any]) -> list[str]:
-        """The inputs that hold something of each member of the bags of a bag-layer."""
+        """The inputs with data of each member of the bags of a bag-layer."""
         path = self._network.paths[layer]
         if not path:
-            found = [name for name in (_ALONE, "bags") if name in inputs]
-            is_all = len(inputs) == len(found)
+            names = [name for name in (_ALONE, "bags") if name in inputs]
+            is_all = len(inputs) == len(names)
         else:
             inner = (f"{path}.", f"{path}[]")
-            found = [name for name in inputs if name == path or name.startswith(inner)]
+            names = [name for name in inputs if name == path or name.startswith(inner)]
             is_all = True
         level = self._level(layer)
-        depths = [getattr(inputs[name], "ragged_rank", 0) for name in found]
-        if not found or not is_all or min(depths) <= level:
+        depths = [getattr(inputs[name], "ragged_rank", 0) for name in names]
+        if not names or not is_all or min(depths) <= level:
             raise UneditableError(
                 "Expected inputs of which members can be removed: one of nested bags, or records "
                 f"with a ragged input for each field. Received: {sorted(inputs)}, of which "
-                f"{found} are of bag-layer {self._network.layers[layer].name!r}"
+                f"{names} are of bag-layer {self._network.layers[layer].name!r}"
             )
-        return found
+        return names
 
     def _by_name(self, batch: Tensors) -> dict[str, Any]:
         if not isinstance(self._expected, Mapping):
@@ -131,8 +124,8 @@ class Editor:
                     f"Received: {len(batch)} inputs in a list"
                 )
             return {_ALONE: batch}
-        given = batch if isinstance(batch, Mapping) else {"bags": batch}
-        return {name: part for name, part in given.items() if part is not None}
+        named = batch if isinstance(batch, Mapping) else {"bags": batch}
+        return {name: part for name, part in named.items() if part is not None}
 
     def _packed(self, inputs: dict[str, Any]) -> Tensors:
         return inputs if isinstance(self._expected, Mapping) else inputs[_ALONE]

@@ -1,3 +1,3 @@
-"""Rules that run elsewhere, and what they read there: SQL, Prolog, Python, JSON and sentences."""
+"""Rules in other languages (SQL, Prolog, Python, JSON, English), and the table that they read."""
 
 __all__ = []

@@ -1,4 +1,4 @@
-"""The rules of all levels together."""
+"""The rules of all levels, and their forms: text, tables, sentences and programs."""
 
 import html
 import json
@@ -11,14 +11,11 @@ import pyarrow as pa
 from keras_mmil._support.html import table
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Config
-from keras_mmil.interpretation.export.json import to_dict
+from keras_mmil.interpretation.export.languages import to_dict, to_prolog, to_python, to_sql
 from keras_mmil.interpretation.export.program import program
-from keras_mmil.interpretation.export.prolog import to_prolog
-from keras_mmil.interpretation.export.python import to_python
 from keras_mmil.interpretation.export.sentences import of_rules, sentences
-from keras_mmil.interpretation.export.sql import to_sql
 from keras_mmil.interpretation.rules.level import Level, listing
-from keras_mmil.interpretation.rules.rule import Rule
+from keras_mmil.interpretation.rules.rule_set import Rule
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +41,7 @@ class RuleBook:
 
     @property
     def constant(self) -> str | None:
-        """Name of the one class that the rules put all top-bags into; None if there are several."""
+        """Name of the class if the rules put all top-bags into one; None otherwise."""
         return self.levels[-1].rules.constant
 
     def text(self, all: bool = False) -> str:
@@ -63,7 +60,7 @@ class RuleBook:
         return self.text()
 
     def _repr_html_(self) -> str:
-        """For notebooks: the rules that decide, a table a level; or that they are constant."""
+        """For notebooks: the rules that decide, one table per level; or that they are constant."""
         if self.constant is not None:
             return f"<p>{html.escape(self.in_words()[0])}</p>"
         heads = ("", "rule", "precision", "support")
@@ -101,28 +98,25 @@ class RuleBook:
     def in_words(self) -> list[str]:
         """The rules as sentences, one for each rule of top-bags.
 
-        Rules that differ in the value of one field are one sentence. After them comes one for each
-        cluster that they mention without saying what it is. Rules that put all top-bags into one
-        class are no finding, which is what the only sentence then says.
+        Rules that differ only in the value of one field share a sentence. Sentences follow for the
+        clusters that these mention without describing them. If the rules put all top-bags into one
+        class, the only sentence says that there is no finding.
         """
         return sentences(program(self.levels))
 
     def reasons(self) -> list[tuple[Rule, str]]:
         """Each rule of top-bags with its conditions in words.
 
-        Behind a semicolon comes what the clusters are that it mentions.
+        After a semicolon, the clusters that it mentions are described.
         """
-        found = of_rules(program(self.levels))
+        result = of_rules(program(self.levels))
         return [
             (rule, "; ".join([sentence.body or str(sentence), *map(str, defined)]))
-            for rule, (sentence, defined) in zip(self.levels[-1].rules, found, strict=True)
+            for rule, (sentence, defined) in zip(self.levels[-1].rules, result, strict=True)
         ]
 
     def to_dict(self) -> Config:
-        """As JSON knows it: all rules, with their names and texts, which can be executed.
-
-        docs/evidence.md describes the format.
-        """
+        """All rules for JSON, with their names and texts, in the format of docs/evidence.md."""
         return to_dict(program(self.levels))
 
     def to_json(self, indent: int | None = 1) -> str:
@@ -138,7 +132,7 @@ class RuleBook:
             table: name of the table that `Explainer.labels_table` writes.
 
         Raises:
-            ValueError: if a name, category or token holds "\\0", which no query can.
+            ValueError: if a name, category or token contains "\\0", which no query can.
         """
         return to_sql(program(self.levels), table)
 

@@ -1,15 +1,15 @@
-"""Rules as sentences in the reader's terms."""
+"""Rules as sentences in the terms of the data."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from keras_mmil._support.numbers import bound_text
 from keras_mmil.interpretation.export.program import Criterion, Kind, Program, Quantity
-from keras_mmil.interpretation.rules.wording import alike, is_plural, one_of
+from keras_mmil.interpretation.rules.columns import alike, is_plural, one_of
 
 __all__ = ["Sentence", "definitions", "of_rules", "sentences"]
 
-_LONGEST = 3  # conditions of a cluster that is described where it is mentioned
+_LONGEST = 3  # conditions of a cluster that may be described where it is mentioned
 _NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -19,10 +19,10 @@ class Sentence:
 
     Attributes:
         subject: name of the class or of the cluster.
-        body: what is said of it.
-        link: what is between the two, such as " if " or ": ".
-        mentions: the clusters that it names without saying what they are, each by its kind of
-            records and its name.
+        body: its conditions, or what it is.
+        link: the words in between, such as " if " or ": ".
+        mentions: the clusters that it names without describing them, each by its kind of records
+            and its name.
     """
 
     subject: str
@@ -37,78 +37,70 @@ class Sentence:
 def sentences(rules: Program) -> list[str]:
     """A sentence for each rule of top-bags, and for each cluster that needs one.
 
-    Rules that differ in the value of one field are one sentence. Rules that are constant are no
-    finding, which is then the only sentence.
+    Rules that differ only in the value of one field share a sentence. If the rules are constant,
+    the only sentence says that there is no finding.
     """
     labels = {label for label, _, _ in rules.top.needed}
     if len(labels) == 1:
         return [f"no finding: every {rules.top.word} is taken for {labels.pop()!r}, whatever it is"]
     writer = _Writer(rules)
-    found = list(writer.of_classes())
-    return [*map(str, found), *(str(each) for _, each in writer.defined(found))]
+    result = [
+        writer.of_class(label, criteria)
+        for label in dict.fromkeys(label for label, _, _ in rules.top.needed)
+        for criteria in _merged([each for name, _, each in rules.top.needed if name == label])
+    ]
+    return list(map(str, result + writer.defined(result)))
 
 
 def of_rules(rules: Program) -> list[tuple[Sentence, list[Sentence]]]:
     """For each rule of top-bags its sentence, and those on the clusters that it mentions."""
     writer = _Writer(rules)
-    found = map(writer.of_rule, rules.top.needed)
-    return [(each, [text for _, text in writer.defined([each])]) for each in found]
+    result = [writer.of_class(label, criteria) for label, _, criteria in rules.top.needed]
+    return [(each, writer.defined([each])) for each in result]
 
 
 def definitions(rules: Program) -> dict[tuple[int, int], str]:
-    """What each cluster is, by the index of its bag-layer and its own; without those unknown."""
-    found = {}
+    """What each cluster is, by the indices of its bag-layer and its own, where that is known."""
+    result = {}
     for level, kind in enumerate(rules.kinds[:-1]):
         for index, name in enumerate(kind.labels):
             sentence = _Writer(rules).definition(kind, name)
             if sentence is not None:
-                found[level, index] = sentence.body
-    return found
+                result[level, index] = sentence.body
+    return result
 
 
 class _Writer:
-    """Writes; remembers which clusters it has mentioned without saying what they are."""
+    """Writes sentences; remembers the clusters that it has mentioned without describing them."""
 
     def __init__(self, rules: Program) -> None:
-        self._top = rules.top
         self._kinds = {kind.name: kind for kind in rules.kinds}
         self._open: dict[tuple[str, str], None] = {}
 
-    def of_classes(self) -> Iterator[Sentence]:
-        """One for each rule of top-bags, or for several that differ in the value of one field."""
-        for label in dict.fromkeys(label for label, _, _ in self._top.needed):
-            cases = [criteria for name, _, criteria in self._top.needed if name == label]
-            for criteria in _merged(cases):
-                yield self._of_class(label, criteria)
-
-    def of_rule(self, rule: tuple[str, str, tuple[Criterion, ...]]) -> Sentence:
-        """One for a rule of top-bags."""
-        label, _, criteria = rule
-        return self._of_class(label, criteria)
-
-    def defined(self, found: Sequence[Sentence]) -> Iterator[tuple[tuple[str, str], Sentence]]:
-        """One for each cluster that sentences mention, and that these then mention."""
-        wanted = dict.fromkeys(each for sentence in found for each in sentence.mentions)
-        said: set[tuple[str, str]] = set()
-        while left := [each for each in wanted if each not in said]:
-            said.add(left[0])
-            sentence = self.definition(self._kinds[left[0][0]], left[0][1])
+    def defined(self, result: Sequence[Sentence]) -> list[Sentence]:
+        """One for each cluster that some sentences, or sentences about these, mention."""
+        wanted = list(dict.fromkeys(each for sentence in result for each in sentence.mentions))
+        definitions = []
+        for kind, name in wanted:  # which grows
+            sentence = self.definition(self._kinds[kind], name)
             if sentence is not None:
-                wanted |= dict.fromkeys(sentence.mentions)
-                yield left[0], sentence
+                wanted += [each for each in sentence.mentions if each not in wanted]
+                definitions.append(sentence)
+        return definitions
 
-    def _of_class(self, label: str, criteria: Sequence[Criterion]) -> Sentence:
+    def of_class(self, label: str, criteria: Sequence[Criterion]) -> Sentence:
+        """One for a rule of top-bags."""
         self._open.clear()
         body = self._all(criteria)
         return Sentence(label, body, " if ", tuple(self._open))
 
     def _all(self, criteria: Sequence[Criterion]) -> str:
-        """Conditions that all hold; those that describe a cluster come last."""
-        found = sorted(map(self._condition, _without_values(criteria)), key=lambda x: x[1])
-        return _listed([text for text, _ in found])
+        """Conditions that all have to hold; those that describe a cluster come last."""
+        result = sorted(map(self._condition, _without_values(criteria)), key=lambda x: x[1])
+        return _listed([text for text, _ in result])
 
     def _condition(self, criterion: Criterion) -> tuple[str, int]:
-        """A condition in words, and how many conditions on members are in it."""
+        """A condition in words, and how many conditions on members it contains."""
         q = criterion.quantity
         if q.members is None:
             return criterion.text, 0
@@ -129,35 +121,35 @@ class _Writer:
         return f"{subject} {'hold' if several else 'holds'} {self._held(body)}", n_inside
 
     def _body(self, kind: Kind, name: str, criterion: Criterion) -> tuple[Criterion, ...] | None:
-        """The one short rule that says what a cluster is; None where there is none.
+        """The only rule for a cluster, if it is short; None otherwise.
 
-        Only of members that have to be there: "no sub-bag holds a 7 and no 3" would be unclear.
+        Only for members that have to be present: "no sub-bag holds a 7 and no 3" would be unclear.
         """
-        found = [criteria for label, _, criteria in kind.needed if label == name]
-        if not _requires(criterion) or len(found) != 1 or not 1 <= len(found[0]) <= _LONGEST:
+        result = [criteria for label, _, criteria in kind.needed if label == name]
+        if not _requires(criterion) or len(result) != 1 or not 1 <= len(result[0]) <= _LONGEST:
             return None
-        return found[0] if _is_named(kind) or _of_bags_alone(found[0], self._kinds) else None
+        return result[0] if _is_named(kind) or _of_bags_alone(result[0], self._kinds) else None
 
     def _held(self, criteria: Sequence[Criterion]) -> str:
-        """What a bag holds whose members have no name."""
+        """The contents of a bag whose members have no name."""
         for each in criteria:
             self._open[str(each.quantity.members), each.quantity.name] = None
         present_first = sorted(criteria, key=lambda each: _occurs(each) is False)
         return _listed([_object(each) for each in present_first])
 
     def definition(self, kind: Kind, name: str) -> Sentence | None:
-        """What a cluster is; None where nobody knows."""
+        """What a cluster is; None where that is unknown."""
         if kind.clusters is None:
             return None
         self._open.clear()
-        found = [criteria for label, _, criteria in kind.needed if label == name]
-        if not found:
+        result = [criteria for label, _, criteria in kind.needed if label == name]
+        if not result:
             definition = kind.clusters.definition
             if definition is None:
                 return None
             return Sentence(name, definition.summary(kind.labels.index(name)), ", in short: ")
         cases = []
-        for criteria in _merged(found):
+        for criteria in _merged(result):
             if not criteria:
                 cases.append("of any kind")
             elif not _is_named(kind) and _of_bags_alone(criteria, self._kinds):
@@ -177,26 +169,25 @@ def _one(kind: Kind) -> str:
 
 
 def _merged(cases: Sequence[tuple[Criterion, ...]]) -> list[tuple[Criterion, ...]]:
-    """Cases; those that differ in the value of one field alone are one."""
-    found = []
+    """Cases; those that differ only in the value of one field are merged."""
+    result = []
     for group, varying in alike(cases, _field_of):
         case = cases[group[0]]
         if varying is not None:
             compared = [x.quantity for index in group for x in cases[index] if _field_of(x)]
             text = f"{varying.quantity.name} is one of {one_of(_values(compared))}"
             case = tuple(replace(x, text=text) if x == varying else x for x in case)
-        found.append(case)
-    return found
+        result.append(case)
+    return result
 
 
 def _without_values(criteria: Sequence[Criterion]) -> Iterator[Criterion]:
-    """Criteria that all hold; those on values that one field may not have are one."""
+    """Criteria that all have to hold; those that exclude values of one field are merged."""
     groups: dict[Criterion | str, list[Criterion]] = {}
     for each in criteria:
-        is_value = each.quantity.measure == "category" and each.quantity.value is not None
-        groups.setdefault(
-            each.quantity.column if is_value and not each.wanted else each, []
-        ).append(each)
+        q = each.quantity
+        key = q.column if q.is_value and not each.wanted else each
+        groups.setdefault(key, []).append(each)
     for first, *others in groups.values():
         quantities = [each.quantity for each in (first, *others)]
         text = f"{first.quantity.name} is none of {one_of(_values(quantities))}"
@@ -204,10 +195,9 @@ def _without_values(criteria: Sequence[Criterion]) -> Iterator[Criterion]:
 
 
 def _field_of(criterion: Criterion) -> str | None:
-    """The column that has to be of one value; None where the criterion says something else."""
+    """The column that has to have one value; None where the criterion says something else."""
     q = criterion.quantity
-    is_value = q.measure == "category" and q.value is not None
-    return q.column if is_value and criterion.wanted else None
+    return q.column if q.is_value and criterion.wanted else None
 
 
 def _values(quantities: Sequence[Quantity]) -> list[str | int]:
@@ -220,12 +210,12 @@ def _is_named(kind: Kind) -> bool:
 
 
 def _called(kind: Kind) -> str:
-    """What the data call several of them in the record around them."""
+    """What the data call several of them in the record that holds them."""
     return kind.clusters.members if kind.clusters else kind.name
 
 
 def _of_bags_alone(criteria: Sequence[Criterion], kinds: dict[str, Kind]) -> bool:
-    """Whether all conditions are about members without a name, which are held."""
+    """Whether all conditions are about members without a name."""
     members = [criterion.quantity.members for criterion in criteria]
     return all(name is not None and not _is_named(kinds[name]) for name in members)
 
@@ -236,7 +226,7 @@ def _requires(criterion: Criterion) -> bool:
 
 
 def _occurs(criterion: Criterion) -> bool | None:
-    """Whether there has to be one, or may be none; None where it is about a number or a share."""
+    """Whether there has to be one (or none); None where it is about a number or a share."""
     if criterion.wanted is not None or criterion.quantity.measure != "frequency":
         return criterion.wanted
     if criterion.at_most is None and criterion.above == 0:
@@ -261,7 +251,7 @@ def _subject(criterion: Criterion, kind: Kind) -> tuple[str, bool]:
 
 
 def _object(criterion: Criterion) -> str:
-    """What is held: "a 7", "no 3", "at least two 5"."""
+    """Contents: "a 7", "no 3", "at least two 5"."""
     q = criterion.quantity
     occurs = _occurs(criterion)
     if occurs is not None:
@@ -282,14 +272,10 @@ def _amount(criterion: Criterion) -> str:
             return f"exactly {_numeral(least)}"
         most = _numeral(int(high))
         return f"{_numeral(least)} to {most}" if least else f"at most {most}"
-    say = _percent if criterion.quantity.measure == "frequency" else bound_text
-    above = "" if low is None else f"more than {say(low)}"
-    at_most = "" if high is None else f"at most {say(high)}"
+    factor, unit = (100, " %") if criterion.quantity.measure == "frequency" else (1, "")
+    above = "" if low is None else f"more than {bound_text(low, factor)}{unit}"
+    at_most = "" if high is None else f"at most {bound_text(high, factor)}{unit}"
     return " and ".join(part for part in (above, at_most) if part)
-
-
-def _percent(share: float) -> str:
-    return f"{bound_text(share, 100)} %"
 
 
 def _numeral(n: int) -> str:

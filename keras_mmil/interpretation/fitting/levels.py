@@ -15,12 +15,11 @@ from keras_mmil.interpretation.fitting.plan import MEASURED, Plan, Trees
 from keras_mmil.interpretation.fitting.search import merge, tally
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.nesting import clustered_weights
-from keras_mmil.interpretation.rules.definition import Definition
+from keras_mmil.interpretation.rules.features import Bag, Space
 from keras_mmil.interpretation.rules.fields import Field
 from keras_mmil.interpretation.rules.learn import learn_rules
 from keras_mmil.interpretation.rules.level import Clusters, Level, level_symbol, level_word
-from keras_mmil.interpretation.rules.rule_set import RuleSet
-from keras_mmil.interpretation.rules.space import Bag, Space
+from keras_mmil.interpretation.rules.rule_set import Definition, RuleSet
 from keras_mmil.interpretation.rules.tree import Examples, Tree, grow
 
 __all__ = ["definable", "define", "make_levels", "with_definitions"]

@@ -11,9 +11,8 @@ from keras_mmil.interpretation.fitting.label import LabelledBags
 from keras_mmil.interpretation.fitting.options import Options, level_features
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.nesting import multiplicities
-from keras_mmil.interpretation.rules.features import Feature
+from keras_mmil.interpretation.rules.features import Bag, Feature, Space
 from keras_mmil.interpretation.rules.fields import Field, field_of
-from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = ["MEASURED", "Plan", "Trees", "field_names", "make_plan"]

@@ -30,7 +30,7 @@ BLUE, GREY, RED, GREEN = "#3b6ea5", "#b9c4cf", "#c0392b", "#2a9134"
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """A figure of so many inches, without pyplot, which would keep it and look for a display.
+    """A figure, in inches, without pyplot, which would keep it and look for a display.
 
     Raises:
         ImportError: without matplotlib.
@@ -50,12 +50,7 @@ def finish(figure: "Figure", path: PathLike | None) -> "Figure":
 
 
 def add_legend(figure: "Figure", marks: Mapping[str, tuple[str, str]]) -> None:
-    """Write below a figure what its marks mean.
-
-    Args:
-        figure: with all its axes.
-        marks: dict from meanings to markers, such as "s", and their colours.
-    """
+    """Add a legend below a figure: a dict from meanings to markers, such as "s", and colours."""
     from matplotlib.lines import Line2D
 
     handles = [
@@ -73,13 +68,13 @@ def add_legend(figure: "Figure", marks: Mapping[str, tuple[str, str]]) -> None:
 
 
 def rows_and_columns(n_panels: int, most_columns: int) -> tuple[int, int]:
-    """How many rows and columns of panels a figure has."""
+    """The numbers of rows and columns of a figure with so many panels."""
     columns = min(n_panels, most_columns)
     return -(-n_panels // columns), columns
 
 
 def wrap_clause(clause: str, width: int) -> str:
-    """A clause in lines of at most so many characters, broken between conditions only."""
+    """A clause in lines of at most `width` characters, broken between conditions only."""
     kept_together = re.sub(r"(?<![,←:]) | (?=\d)", "\N{NO-BREAK SPACE}", clause)
     return textwrap.fill(kept_together, width, break_long_words=False, break_on_hyphens=False)
 
@@ -87,7 +82,7 @@ def wrap_clause(clause: str, width: int) -> str:
 def write_numbers(
     ax: "Axes", values: Array, *, chosen: Array, middle: float, form: str, fontsize: float
 ) -> None:
-    """Write the chosen values into the cells of a heat-map, in white on those above the middle."""
+    """Write the chosen values into the cells of a heat map, in white on those above the middle."""
     for row, column in np.argwhere(chosen):
         value = values[row, column]
         colour = "white" if value > middle else "black"

@@ -19,11 +19,12 @@ from keras_mmil.interpretation.plots.figures import (
     new_figure,
     rows_and_columns,
 )
-from keras_mmil.interpretation.plots.protocols import FittedExplainer
 from keras_mmil.interpretation.rules.level import find_clusters
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from keras_mmil.interpretation.explainer import Explainer
 
 __all__ = ["Maps", "plot_maps"]
 
@@ -42,10 +43,10 @@ def plot_maps(
 
     Args:
         coordinates: latitude and longitude of each place, degrees [places, 2].
-        maps: dict from title to values [places]: bool, of which true is green, as a legend says; or
-            numbers, each with a colour bar, as the scale of each map is its own.
+        maps: dict from title to values [places]: bool, where true is green; or numbers, with a
+            colour bar for each map.
         path: where to save the picture, if at all.
-        columns: greatest number of maps in a row.
+        columns: maximal number of maps in a row.
 
     Returns:
         The matplotlib figure.
@@ -64,10 +65,10 @@ def plot_maps(
                 f"Received: {title!r} with values of shape {np.shape(values)}"
             )
     latitude, longitude = places.T
-    squeezed = np.cos(np.radians(latitude.mean()))  # how much shorter a degree of longitude is
+    squeezed = np.cos(np.radians(latitude.mean()))  # length of a degree of longitude
     across = max(np.ptp(longitude) * squeezed, 1e-9)
     height = _WIDTH * np.clip(np.ptp(latitude) / across, 0.3, 3)
-    # As large as squares that fill the map would be.
+    # Squares of this size fill the map.
     size = 72**2 * _WIDTH * height / len(places)
     rows, columns = rows_and_columns(len(maps), columns)
     titles = [textwrap.fill(title, _LETTERS) for title in maps]
@@ -96,26 +97,26 @@ def plot_maps(
 
 
 class Maps:
-    """What an explainer says about top-bags that are places. The network computes them once.
+    """What an explainer says about top-bags that are places. The network runs on them once.
 
     Args:
         explainer: a fitted `Explainer`.
         x: top-bags, as for `Explainer.fit`.
     """
 
-    def __init__(self, explainer: FittedExplainer, x: TopBags) -> None:
+    def __init__(self, explainer: "Explainer", x: TopBags) -> None:
         self._levels, self._clusters = explainer.levels_, explainer.clusters_
         self._data = explainer.top_bags(x)
-        self._seen = explainer.read(self._data)
-        self._labels = self._seen.nested_labels()
+        self._reading = explainer.read(self._data)
+        self._labels = self._reading.nested_labels()
 
     def instances(self, n_places: int) -> dict[str, Array]:
-        """Which places are in which cluster, where instances are places by their numbers.
+        """Which places are in which cluster, where instances are numbers of places.
 
-        They are the rows of the first bag-layer.
+        Instances are the rows of the first bag-layer.
 
         Args:
-            n_places: number of places; those that are in no bag are in no cluster.
+            n_places: number of places; those in no bag are in no cluster.
 
         Returns:
             Dict from the name of each cluster to bool [places].
@@ -131,11 +132,11 @@ class Maps:
         return {name: cluster_of == cluster for cluster, name in enumerate(names)}
 
     def members(self, level: int | str | None = None) -> dict[str, Ints]:
-        """How many members of each top-bag are in which cluster; of equal ones in `Bags`, one.
+        """How many members of each top-bag are in which cluster; equal ones in `Bags` count once.
 
         Args:
-            level: bag-layer that the members are rows of: its index, its symbol, or what the data
-                call its bags. None for the only one whose bags are in the top-bags themselves.
+            level: bag-layer that the members are rows of: its index, its symbol, or the path of its
+                bags. None for the only one whose bags are in the top-bags themselves.
 
         Returns:
             Dict from the name of each cluster to int [top-bags].
@@ -166,8 +167,8 @@ class Maps:
             conclusion: name of the class.
 
         Returns:
-            A dict from the clause of each rule to bool [top-bags], whether it matches; and another
-            one to the number of its conditions that hold, less those that do not, int [top-bags].
+            A dict from the clause of each rule to whether it matches, bool [top-bags]; and one to
+            the number of its conditions that hold minus those that do not, int [top-bags].
 
         Raises:
             ValueError: if there is no such class.
@@ -175,8 +176,7 @@ class Maps:
         level = self._levels[-1]
         if conclusion not in level.rules.names:
             raise ValueError(f"Expected one of {level.rules.names}. Received: {conclusion=}")
-        seen = self._seen
-        bags = level.space.matrix(seen.labels, seen.nestings, seen.values[level.record])
+        bags = self._reading.of_record(level)
         matches, balances = {}, {}
         for rule in level.rules:
             if level.rules.names[rule.conclusion] == conclusion:
@@ -189,13 +189,13 @@ class Maps:
 
 
 def _numbers(batch: Tensors, path: str) -> tf.RaggedTensor:
-    """The instances of a batch, which are numbers: those of the bags, or of what has that path."""
+    """The instances of a batch, which are numbers: those of the bags, or of this path."""
     if not isinstance(batch, dict) or "bags" in batch:
         return instances_of(batch)
-    found = batch.get(path)
-    if not isinstance(found, tf.RaggedTensor) or not found.dtype.is_integer:
+    result = batch.get(path)
+    if not isinstance(result, tf.RaggedTensor) or not result.dtype.is_integer:
         raise ValueError(
             "Expected top-bags whose instances are numbers of places. "
             f"Received: records with fields {', '.join(batch)}"
         )
-    return found
+    return result

@@ -1,3 +1,3 @@
-"""A page about rules that one can open, send and print: one file of HTML."""
+"""A page about rules: one HTML file to open, send and print."""
 
 __all__ = []

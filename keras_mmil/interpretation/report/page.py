@@ -1,9 +1,9 @@
-"""The page."""
+"""A page about rules: one HTML file to open, send and print."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import numpy as np
@@ -16,35 +16,35 @@ from keras_mmil._support.checks import check_int
 from keras_mmil._support.numbers import number_text
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Config, PathLike
+from keras_mmil.interpretation.explain.clusters import Representative, representatives
+from keras_mmil.interpretation.explain.explanation import explain
+from keras_mmil.interpretation.explain.texts import TextExplanation, annotate
 from keras_mmil.interpretation.export.program import program
 from keras_mmil.interpretation.export.sentences import of_rules
 from keras_mmil.interpretation.network.sources import TopBags
-from keras_mmil.interpretation.readout.explanation import explain
-from keras_mmil.interpretation.readout.representatives import representatives
-from keras_mmil.interpretation.readout.text_explanation import TextExplanation, annotate
-from keras_mmil.interpretation.report.cases import Case, case_of, choose, fired
-from keras_mmil.interpretation.report.clusters import decks, grids
-from keras_mmil.interpretation.report.contents import (
-    Material,
-    Reported,
+from keras_mmil.interpretation.report.cards import cards, grids, linked, marked
+from keras_mmil.interpretation.report.cases import Case, case_of, choose
+from keras_mmil.interpretation.report.data import (
+    ReportData,
+    collect,
     figures,
-    gather,
-    made,
     overview,
+    provenance,
 )
-from keras_mmil.interpretation.report.names import linked, marked
-from keras_mmil.interpretation.report.renderers import Renderer
+from keras_mmil.interpretation.report.renderers import Renderer, renderer_for
 from keras_mmil.interpretation.report.svg import bar
-from keras_mmil.interpretation.report.texts import renderer_for
 from keras_mmil.interpretation.rules.level import Level
 from keras_mmil.layers import TextBags
+
+if TYPE_CHECKING:
+    from keras_mmil.interpretation.explainer import Explainer
 
 __all__ = ["Report", "report"]
 
 _N_EXAMPLES = 8  # of a cluster
 _MOST_READ = 5000  # top-bags that examples are chosen from
 _RARE = 0.01  # of the top-bags: rules that match fewer are shown on demand,
-_MANY = 10  # if there are more rules than so many
+_MANY = 10  # if there are more rules than this
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Report:
 
     Attributes:
         html: the page.
-        data: what it shows as JSON knows it; the page holds that, too.
+        data: its contents for JSON, which the page holds, too.
     """
 
     html: str
@@ -67,7 +67,7 @@ class Report:
 
 
 def report(
-    explainer: Reported,
+    explainer: "Explainer",
     x: TopBags,
     y: npt.ArrayLike | None,
     show: Any,
@@ -79,43 +79,34 @@ def report(
     trained_on: npt.NDArray[np.uint64] | None,
     text_layer: TextBags | None,
 ) -> Report:
-    """Make a page; see `Explainer.report`.
-
-    Args:
-        explainer: a fitted `Explainer`.
-        x, y, show, include_data, n_cases, title, about, trained_on: as for `Explainer.report`.
-        text_layer: what the network reads texts by; None for other data.
-    """
+    """Make a page; see `Explainer.report`. `text_layer` reads texts; None for other data."""
     check_int("n_cases", n_cases, 0)
-    material = gather(explainer, x, y, trained_on)
+    data = collect(explainer, x, y, trained_on)
     levels = marked(explainer.levels_)
-    renderer = None
+    renderer, cases = None, list[tuple[Case, Case]]()
+    best: Mapping[tuple[int, int], Sequence[Representative]] = {}
     if include_data:
-        renderer = renderer_for(show, material.x, text_layer, explainer.feature_names)
-    best = {}
-    if renderer is not None:
-        best = _best(explainer, material)
-    cases = []
-    if renderer is not None:
-        cases = _cases(explainer, material, levels, renderer, n_cases, text_layer)
+        renderer = renderer_for(show, data.x, text_layer, explainer.feature_names)
+        best = _best(explainer, data)
+        cases = _cases(explainer, data, levels, renderer, n_cases, text_layer)
     words = [clusters.path or clusters.words for clusters in explainer.clusters_]
     context = {
         "title": title or f"Rules for {_listed(explainer.classes_)}",
-        "overview": [*about, *overview(explainer, material)],
-        "figures": figures(material),
-        "rules": _rules(material, levels),
+        "overview": [*about, *overview(explainer, data)],
+        "figures": figures(data),
+        "rules": _rules(data, levels),
         "constant": explainer.rules_.constant,
         "word": explainer.levels_[-1].word,
         "rare_share": _RARE,
         "classes": explainer.classes_,
         "clauses": _clauses(levels),
-        "decks": decks(levels, explainer.levels_, material.reading, best, renderer),
+        "cards": cards(levels, explainer.levels_, data.reading, best, renderer),
         "grids": grids(explainer.grid_, explainer.n_clusters_, words),
         "include_data": include_data,
         "cases": cases,
-        "made": made(explainer),
+        "made": provenance(explainer),
     }
-    data = _data(context, explainer, material, include_data)
+    content = _content(context, explainer, data)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("keras_mmil.interpretation.report", "templates"),
         autoescape=True,
@@ -126,8 +117,8 @@ def report(
     environment.filters["names"] = linked(explainer.levels_)
     environment.filters["percent"] = percent
     environment.filters["number"] = number_text
-    html = environment.get_template("report.html.j2").render(**context, data=data)
-    return Report(html, data)
+    html = environment.get_template("report.html.j2").render(**context, data=content)
+    return Report(html, content)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -136,37 +127,35 @@ def _listed(names: Sequence[str]) -> str:
     )
 
 
-def _best(explainer: Reported, material: Material) -> Any:
-    """What stands for each cluster."""
-    keys = [
-        (clusters.level, index)
-        for clusters in explainer.clusters_
-        for index in range(clusters.n_clusters)
-    ]
-    some = ragged.take(material.x, slice(_MOST_READ))
-    seen = explainer._observe(explainer.top_bags(some).batches(), in_order=True)
-    return representatives(explainer.levels_, keys, seen, n=_N_EXAMPLES, by="separation")
+def _best(
+    explainer: "Explainer", data: ReportData
+) -> Mapping[tuple[int, int], Sequence[Representative]]:
+    """The representatives of each cluster."""
+    keys = [(each.level, i) for each in explainer.clusters_ for i in range(each.n_clusters)]
+    some = ragged.take(data.x, slice(_MOST_READ))
+    observations = explainer._observe(explainer.top_bags(some).batches(), in_order=True)
+    return representatives(explainer.levels_, keys, observations, n=_N_EXAMPLES, by="separation")
 
 
-def _rules(material: Material, levels: Sequence[Level]) -> list[Config]:
+def _rules(data: ReportData, levels: Sequence[Level]) -> list[Config]:
     """The rules of the top-bags in words, each with its figures on these data."""
     rules = levels[-1].rules
-    texts = [sentence for sentence, _ in of_rules(program(levels))]
-    is_rare = (material.matched.mean(axis=0) < _RARE) & (len(rules) > _MANY)
-    found = []
-    for index, (rule, text) in enumerate(zip(rules, texts, strict=True)):
-        matches = material.matched[:, index]
-        right = material.reading.network[matches] == rule.conclusion
+    sentences = [sentence for sentence, _ in of_rules(program(levels))]
+    is_rare = (data.matched.mean(axis=0) < _RARE) & (len(rules) > _MANY)
+    rows = []
+    for index, (rule, sentence) in enumerate(zip(rules, sentences, strict=True)):
+        matches = data.matched[:, index]
+        right = data.reading.network[matches] == rule.conclusion
         precision = float(right.mean()) if len(right) else None
         ends: tuple[float | None, float | None] = (None, None)
-        if material.certificate is not None and len(right):
-            exact = material.certificate.rules[index].precision
+        if data.certificate is not None and len(right):
+            exact = data.certificate.rules[index].precision
             ends = exact.low, exact.high
-        found.append(
+        rows.append(
             {
                 "number": index + 1,
                 "label": rule.conclusion,
-                "text": f"if {text.body}" if text.body else str(text),
+                "text": f"if {sentence.body}" if sentence.body else str(sentence),
                 "support": float(matches.mean()),
                 "support_bar": bar(float(matches.mean())),
                 "precision": precision,
@@ -176,52 +165,45 @@ def _rules(material: Material, levels: Sequence[Level]) -> list[Config]:
                 "is_rare": bool(is_rare[index]),
             }
         )
-    return found
+    return rows
 
 
 def _clauses(levels: Sequence[Level]) -> list[tuple[str, list[str]]]:
-    """All rules in their formal syntax, level by level."""
+    """All needed rules in their formal syntax, level by level."""
     return [
-        (
-            level.words,
-            [
-                level.rules.clause(rule)
-                for rule in level.rules
-                if level.rules.needed[rule.conclusion]
-            ],
-        )
+        (level.words, [rules.clause(rule) for rule in rules if rules.needed[rule.conclusion]])
         for level in levels
-        if level.rules.n_needed
+        if (rules := level.rules).n_needed
     ]
 
 
 def _cases(
-    explainer: Reported,
-    material: Material,
+    explainer: "Explainer",
+    data: ReportData,
     levels: Sequence[Level],
     renderer: Renderer,
     n_cases: int,
     text_layer: TextBags | None,
 ) -> list[tuple[Case, Case]]:
     """Worked cases: each with marked names, for the page, and without."""
-    rules = fired(material.matched)
-    chosen = choose(rules, material.by_rules == material.reading.network, n_cases)
+    rules = np.argmax(data.matched, axis=1)  # the first that matches each top-bag
+    chosen = choose(rules, data.by_rules == data.reading.network, n_cases)
     if not chosen:
         return []
-    some = ragged.take(material.x, chosen)
-    reading = explainer.read(explainer.top_bags(some), with_places=True)
-    found = []
+    some = ragged.take(data.x, chosen)
+    reading = explainer.read(explainer.top_bags(some))
     both = [explain(each, explainer.classes_, reading) for each in (levels, explainer.levels_)]
     texts: list[Markup | None] = [None] * len(chosen)
     if text_layer is not None:
         both[0] = list(annotate(np.asarray(some), both[0], text_layer))
         texts = [
-            Markup(each.to_html())  # which it has escaped
+            Markup(each.to_html())  # already escaped
             for each in both[0]
             if isinstance(each, TextExplanation)
         ]
+    cases = []
     for at, index in enumerate(chosen):
-        truth = None if material.truth is None else explainer.classes_[material.truth[index]]
+        truth = None if data.truth is None else explainer.classes_[data.truth[index]]
         pair = [
             case_of(
                 explanations[at],
@@ -233,29 +215,26 @@ def _cases(
             )
             for explanations in both
         ]
-        found.append((pair[0], pair[1]))
-    return found
+        cases.append((pair[0], pair[1]))
+    return cases
 
 
-def _data(context: Config, explainer: Reported, material: Material, include_data: bool) -> Config:
-    """What the page shows, as JSON knows it."""
+def _content(context: Config, explainer: "Explainer", data: ReportData) -> Config:
+    """The contents of the page for JSON."""
     book = explainer.rules_
-    certificate = material.certificate
-    found: Config = {
+    result: Config = {
         "title": context["title"],
         "overview": context["overview"],
         "figures": [vars(figure) for figure in context["figures"]],
-        "certificate": certificate and certificate.to_dict(),
+        "certificate": data.certificate and data.certificate.to_dict(),
         "in_words": book.in_words(),
         "rules": list(book.records()),
         "clusters": {
-            deck.words: {
-                card.name: {"share": card.size, "needed": card.needed} for card in deck.cards
-            }
-            for deck in context["decks"]
+            words: {card.name: {"share": card.size, "needed": card.needed} for card in some}
+            for words, some in context["cards"]
         },
         "made": context["made"],
     }
-    if include_data:
-        found["cases"] = [case.to_dict() for _, case in context["cases"]]
-    return found
+    if context["include_data"]:
+        result["cases"] = [case.to_dict() for _, case in context["cases"]]
+    return result

@@ -1,4 +1,4 @@
-"""Pictures as SVG, drawn here and styled by the page, so that they are right in the dark, too."""
+"""Pictures as SVG, styled by the page, so that they follow its light or dark scheme."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ def _svg(width: float, height: float, body: str, label: str, kind: str) -> Marku
 
 
 def bar(share: float, low: float | None = None, high: float | None = None) -> Markup:
-    """A share, and the interval around it."""
+    """A share and its interval."""
     body = '<rect class="back" width="200" height="12" rx="3"/>'
     body += f'<rect class="fill" width="{200 * share:.1f}" height="12" rx="3"/>'
     if low is not None and high is not None:
@@ -44,16 +44,12 @@ def heat_map(
 ) -> Markup:
     """Fidelities of pairs of numbers of clusters; NaN where none was tried.
 
-    Args:
-        values: shares [rows, columns], the first row at the bottom.
-        rows, columns: what each is.
-        chosen: row and column of the one that is framed.
-        titles: what rows and columns are.
+    The first row is at the bottom. `titles` are those of the axis of rows and that of columns.
     """
     cell = _CELL if len(columns) <= _MOST_NUMBERS else 24
     width = max(_LEFT + cell * len(columns) + 8, _LEAST_WIDTH)
     height = _TOP + 28 * len(rows) + _BOTTOM
-    # By rank, as fidelities that differ little may differ in what matters.
+    # Tones go by rank, because small differences in fidelity may matter.
     ranks = np.unique(values[np.isfinite(values)])
     parts = []
     for r in range(len(rows)):
@@ -114,51 +110,45 @@ def line(xs: Sequence[float], shares: Sequence[float], chosen: int, title: str) 
 
 
 def points(
-    places: Array, classes: Sequence[str], label: str, around: Array | None = None, size: int = 220
+    dots: Array, classes: Sequence[str], label: str, others: Array | None = None, size: int = 220
 ) -> Markup:
     """Dots in the plane, each of a class of the page's style.
 
     Args:
-        places: across and upwards, float [n, 2].
+        dots: x and y, upwards, float [n, 2].
         classes: of each: "decides", "limited", "checked", "idle".
-        label: what the picture shows.
-        around: more places, which set its limits and are drawn faintly; None for none.
+        label: for screen readers.
+        others: more dots, which extend the limits and are drawn faintly; None for none.
         size: of the longer side, pixels.
     """
-    everything = places if around is None else np.concatenate([around, places])
+    everything = dots if others is None else np.concatenate([others, dots])
     if not len(everything):
         return _svg(size, 20, "", label, "points")
     low, high = everything.min(axis=0), everything.max(axis=0)
     scale = (size - 16) / max(float((high - low).max()), 1e-9)
     width, height = (high - low) * scale + 16
 
-    def at(place: Array) -> str:
-        x, y = (place - low) * scale + 8
+    def at(dot: Array) -> str:
+        x, y = (dot - low) * scale + 8
         return f'cx="{x:.0f}" cy="{height - y:.0f}"'
 
     parts = []
-    if around is not None:
+    if others is not None:
         squares = "".join(
             f"M{(p[0] - low[0]) * scale + 7:.0f} {height - (p[1] - low[1]) * scale - 9:.0f}h2v2h-2z"
-            for p in around
+            for p in others
         )
         parts.append(f'<path class="around" d="{squares}"/>')
-    order = sorted(range(len(places)), key=lambda i: classes[i] != "idle")
+    order = sorted(range(len(dots)), key=lambda i: classes[i] != "idle")
     parts += [
-        f'<circle class="{classes[i]}" {at(places[i])} r="{2 if classes[i] == "idle" else 3.5}"/>'
+        f'<circle class="{classes[i]}" {at(dots[i])} r="{2 if classes[i] == "idle" else 3.5}"/>'
         for i in order
     ]
     return _svg(float(width), float(height), "".join(parts), label, "points")
 
 
 def star(names: Sequence[str], classes: Sequence[str], label: str) -> Markup:
-    """A node and its neighbours.
-
-    Args:
-        names: of the neighbours.
-        classes: of each, as for `points`.
-        label: what the picture shows.
-    """
+    """A node and its neighbours, given by their names and classes, as for `points`."""
     n = max(len(names), 1)
     angles = 2 * np.pi * np.arange(len(names)) / n - np.pi / 2
     parts, circles = [], []

@@ -1,25 +1,29 @@
-"""What a tree compares with thresholds: one number of a record, and how to say that it is there."""
+"""What a tree compares with thresholds: one number of a record, and the wording of conditions."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from keras_mmil._support.numbers import bound_text, double_bound, time_text
-from keras_mmil.interpretation.rules.wording import is_plural
 
-__all__ = ["ABSENT", "DAY", "MISSING", "STEPS", "Column"]
+__all__ = ["ABSENT", "DAY", "MISSING", "STEPS", "Column", "alike", "is_plural", "one_of"]
 
 DAY = 86_400.0  # seconds
 STEPS = (DAY, 60.0, 1.0, 1e-6)  # of times, in seconds
 
-MISSING = -3e38  # of numbers, which a missing one is below; float32 holds it
-ABSENT = MISSING / 4  # between what is missing and what is there, wherever a tree may split
+MISSING = -3e38  # stands for a missing number, below all others; float32 holds it
+ABSENT = MISSING / 4  # between missing and present, wherever a tree may split
+
+_MOST_VALUES = 8  # that are listed
+_PLURALS = ("people", "children", "men", "women", "data", "media", "criteria")
+_SINGULARS = ("ss", "us", "is", "news", "series")
 
 _Say: TypeAlias = Callable[["Column", float, float], str]
+_T = TypeVar("_T", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Column:
         name: of the cluster, or of the field.
         bag: of a cluster, what its bag is called in the data; empty where it has no name.
         value: the category or the token; of a time, which part of it.
-        is_optional: whether the field was missing in some of the training data. Where it was not, a
+        is_optional: whether the field was missing in some of the training data. If not, a
             condition that also holds for missing values does not say so.
         step: of a time, see `Field`.
     """
@@ -50,6 +54,11 @@ class Column:
         """Whether it is about the members of a bag, not about a field."""
         return self.feature in _PAPER
 
+    @property
+    def is_value(self) -> bool:
+        """Whether it is about one value of a categorical field."""
+        return self.feature == "category" and self.value is not None
+
     def text(self, low: float, high: float) -> str:
         """The condition that it is above `low`, and at most `high`.
 
@@ -60,18 +69,6 @@ class Column:
 
 
 # In the syntax of the paper ---------------------------------------------------------------------
-
-
-def _occurrence(column: Column, low: float, high: float) -> str:
-    return f"o_{column.name}={int(low >= 0)}"
-
-
-def _frequency(column: Column, low: float, high: float) -> str:
-    return _interval(f"f_{column.name}", low, high, 100) + " %"
-
-
-def _weight(column: Column, low: float, high: float) -> str:
-    return _interval(f"c_{column.name}", low, high)
 
 
 def _count(column: Column, low: float, high: float) -> str:
@@ -104,19 +101,16 @@ def _some(column: Column, low: float, high: float) -> str:
 def _share(column: Column, low: float, high: float) -> str:
     if high == 0 or (low == 0 and high >= 1):
         return _some(column, low, high)
+    least, most = (f"{bound_text(bound, 100)} %" for bound in (max(low, 0.0), min(high, 1.0)))
     if high >= 1:
-        share = f"more than {_percent(low)}"
+        share = f"more than {least}"
     elif low < 0:
-        share = f"at most {_percent(high)}"
+        share = f"at most {most}"
     elif low == 0:
-        share = f"some but at most {_percent(high)}"
+        share = f"some but at most {most}"
     else:
-        share = f"more than {_percent(low)} and at most {_percent(high)}"
+        share = f"more than {least} and at most {most}"
     return f"{share} of {column.bag} are {column.name}"
-
-
-def _percent(share: float) -> str:
-    return f"{bound_text(share, 100)} %"
 
 
 def _how_many(column: Column, low: float, high: float) -> str:
@@ -131,7 +125,7 @@ def _how_many(column: Column, low: float, high: float) -> str:
         number = f"at most {_numeral(most)}"
     else:
         number = f"{least:.0f} {'or' if most == least + 1 else 'to'} {most:.0f}"
-    # What the data call one of them is not known, or what they call several.
+    # The data name either one member or several; the other form is unknown.
     of_them = f"of the {column.bag}" if is_plural(column.bag) else f"of {column.bag}"
     if number.endswith("one"):
         return f"{number} {of_them} is {column.name}"
@@ -140,14 +134,6 @@ def _how_many(column: Column, low: float, high: float) -> str:
 
 def _numeral(n: float) -> str:
     return "one" if n == 1 else f"{n:.0f}"
-
-
-def _how_much(column: Column, low: float, high: float) -> str:
-    return _interval(f"total weight of {column.bag} that are {column.name}", low, high)
-
-
-def _number(column: Column, low: float, high: float) -> str:
-    return _ordered(column, column.name, low, high, bound_text)
 
 
 def _boolean(column: Column, low: float, high: float) -> str:
@@ -160,16 +146,13 @@ def _boolean(column: Column, low: float, high: float) -> str:
     return f"{column.name} is false" if low > MISSING else f"not {column.name}"
 
 
-def _category(column: Column, low: float, high: float) -> str:
+def _value(column: Column, low: float, high: float) -> str:
     if column.value is None:
         return f"{column.name} is {'missing' if low >= 0 else 'present'}"
-    return f"{column.name} {'=' if low >= 0 else '≠'} {column.value!r}"
-
-
-def _token(column: Column, low: float, high: float) -> str:
-    if column.value is None:
-        return f"{column.name} is {'missing' if low >= 0 else 'present'}"
-    verb = "contains" if low >= 0 else "does not contain"
+    if column.feature == "category":
+        verb = "=" if low >= 0 else "≠"
+    else:
+        verb = "contains" if low >= 0 else "does not contain"
     return f"{column.name} {verb} {column.value!r}"
 
 
@@ -184,21 +167,20 @@ def _time(column: Column, low: float, high: float) -> str:
 def _time_bound(days: float, step: float) -> str:
     """The last multiple of a step, in seconds, that is not above a bound as rules see it.
 
-    Without a step the shortest text of those that are the same to rules, which know days in
-    float32.
+    Without a step, the shortest text of those that are equal to rules, which hold days as float32.
     """
     if step:
         return time_text(math.floor(double_bound(days) * DAY / step) * step)
-    found = (math.floor(days * DAY / step) * step for step in STEPS)
+    result = (math.floor(days * DAY / step) * step for step in STEPS)
     return time_text(
-        next((x for x in found if np.float32(x / DAY) == np.float32(days)), days * DAY)
+        next((x for x in result if np.float32(x / DAY) == np.float32(days)), days * DAY)
     )
 
 
 def _ordered(
     column: Column, name: str, low: float, high: float, show: Callable[[float], str]
 ) -> str:
-    """A condition on what may be missing, which is below all that is there."""
+    """A condition on a value that may be missing; what is missing is below all others."""
     if high < ABSENT:
         return f"{name} is missing"
     if low == -np.inf:
@@ -211,19 +193,58 @@ def _ordered(
 
 
 _PAPER: Mapping[str, _Say] = {
-    "occurrence": _occurrence,
-    "frequency": _frequency,
+    "occurrence": lambda column, low, high: f"o_{column.name}={int(low >= 0)}",
+    "frequency": lambda column, low, high: _interval(f"f_{column.name}", low, high, 100) + " %",
     "count": _count,
-    "weight": _weight,
+    "weight": lambda column, low, high: _interval(f"c_{column.name}", low, high),
 }
 _WORDS: Mapping[str, _Say] = {
     "occurrence": _some,
     "frequency": _share,
     "count": _how_many,
-    "weight": _how_much,
-    "number": _number,
+    "weight": lambda column, low, high: _interval(
+        f"total weight of {column.bag} that are {column.name}", low, high
+    ),
+    "number": lambda column, low, high: _ordered(column, column.name, low, high, bound_text),
     "boolean": _boolean,
-    "category": _category,
-    "token": _token,
+    "category": _value,
+    "token": _value,
     "time": _time,
 }
+
+
+# Plurals, and lists of values -------------------------------------------------------------------
+
+
+def is_plural(name: str) -> bool:
+    """Whether what the data call a bag reads as several things: "orders", but not "type"."""
+    name = name.lower()
+    return name.endswith(_PLURALS) or (name.endswith("s") and not name.endswith(_SINGULARS))
+
+
+def one_of(values: Sequence[str | int]) -> str:
+    """Values as a list: all of a few, else the first and how many more."""
+    shown = ", ".join(map(repr, values[:_MOST_VALUES]))
+    more = len(values) - _MOST_VALUES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def alike(
+    cases: Sequence[tuple[_T, ...]], field_of: Callable[[_T], Hashable | None]
+) -> list[tuple[list[int], _T | None]]:
+    """Group cases, each the conditions that all have to hold, that differ in one field's value.
+
+    `field_of` tells which field a condition compares with one value, if any. Returns for each group
+    the indices of its cases, in order, and the condition of the first case in which the others
+    differ; None where a case is alone.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    varying: dict[Hashable, _T | None] = {}
+    for index, case in enumerate(cases):
+        result = [each for each in case if field_of(each) is not None]
+        key: Hashable = index
+        if len(result) == 1:
+            key = (field_of(result[0]), frozenset(each for each in case if each is not result[0]))
+        groups.setdefault(key, []).append(index)
+        varying.setdefault(key, result[0] if len(result) == 1 else None)
+    return [(group, varying[key] if len(group) > 1 else None) for key, group in groups.items()]

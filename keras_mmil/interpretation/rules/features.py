@@ -1,20 +1,28 @@
-"""The ways in which a bag of cluster labels is described to a decision tree."""
+"""What a tree knows of a record: the clusters in each of its bags, and its fields, side by side."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from keras_mmil._support.types import Array, Ints
+from keras_mmil.interpretation.rules.columns import Column
+from keras_mmil.interpretation.rules.fields import Field
+
+if TYPE_CHECKING:
+    from keras_mmil.interpretation.network.nesting import Nesting
 
 __all__ = [
     "COUNT",
     "FREQUENCY",
     "OCCURRENCE",
     "WEIGHT",
+    "Bag",
     "Feature",
-    "Members",
+    "Space",
     "bag_features",
     "get",
 ]
@@ -23,31 +31,11 @@ __all__ = [
 _ROUNDING = 1e-6
 
 
-class Members(Protocol):
-    """The members of some bags, as `bag_features` reads them."""
-
-    @property
-    def members(self) -> Ints:
-        """Row of each member, [members]."""
-
-    @property
-    def bag_ids(self) -> Ints:
-        """Bag of each member, [members]."""
-
-    @property
-    def weights(self) -> Array:
-        """Multiplicity or importance of each member, [members]."""
-
-    @property
-    def n_bags(self) -> int:
-        """Number of bags."""
-
-
 @dataclass(frozen=True)
 class Feature:
     """One number for each cluster: how much of it is in a bag.
 
-    Its functions are functions of a module, because lambdas cannot be pickled.
+    Its functions are defined in a module, because lambdas cannot be pickled.
 
     Attributes:
         name: "occurrence", "frequency", "count", or "weight" (a count with fractions).
@@ -61,25 +49,15 @@ class Feature:
     feasible: Callable[[Array, Array], Array]
 
 
-def bag_features(feature: Feature, labels: Ints, n_clusters: int, nesting: Members) -> Array:
-    """Describe bags by the labels of their members.
+def bag_features(feature: Feature, labels: Ints, n_clusters: int, nesting: "Nesting") -> Array:
+    """Describe bags by the labels of their members, int [rows]: float32 [bags, n_clusters].
 
-    Args:
-        feature: what of the labels.
-        labels: cluster of each row, int [rows].
-        n_clusters: k.
-        nesting: which rows are in which bag.
-
-    Returns:
-        float32 [bags, k]; zeros for an empty bag.
+    Empty bags are zeros.
     """
     cells = nesting.bag_ids * n_clusters + labels[nesting.members]
     weights = np.bincount(cells, nesting.weights, minlength=nesting.n_bags * n_clusters)
-    weights = weights.astype(float)  # of no members at all, NumPy makes ints
+    weights = weights.astype(float)  # without members, NumPy returns ints
     return feature.of_weights(weights.reshape(-1, n_clusters)).astype(np.float32)
-
-
-# From weights to features -----------------------------------------------------------------------
 
 
 def _occurrences(weights: Array) -> Array:
@@ -93,9 +71,6 @@ def _frequencies(weights: Array) -> Array:
 
 def _weights(weights: Array) -> Array:
     return weights
-
-
-# Feasible boxes ---------------------------------------------------------------------------------
 
 
 def _some_occurrences(low: Array, high: Array) -> Array:
@@ -125,7 +100,7 @@ _FEATURES = {feature.name: feature for feature in (OCCURRENCE, FREQUENCY, COUNT,
 
 
 def get(name: str) -> Feature:
-    """The `Feature` of a name.
+    """The `Feature` of this name.
 
     Raises:
         ValueError: if there is none.
@@ -133,3 +108,95 @@ def get(name: str) -> Feature:
     if name not in _FEATURES:
         raise ValueError(f"Expected one of {sorted(_FEATURES)}. Received: features={name!r}")
     return _FEATURES[name]
+
+
+# Records ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bag:
+    """One of the bags in a record: which clusters its members may be in.
+
+    Attributes:
+        level: index of the bag-layer of its members.
+        feature: which number is known of each cluster.
+        names: of the clusters.
+        members: what its members are called in rules; empty where they have no name.
+    """
+
+    level: int
+    feature: Feature
+    names: tuple[str, ...]
+    members: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """One for each cluster."""
+        return tuple(Column(self.feature.name, name, self.members) for name in self.names)
+
+    def feasible(self, low: Array, high: Array) -> Array:
+        """See `Feature`."""
+        return self.feature.feasible(low, high)
+
+
+SomeBag = TypeVar("SomeBag", bound=Bag, covariant=True)
+
+
+@dataclass(frozen=True)
+class Space(Generic[SomeBag]):
+    """What a tree knows of a record: its bags, then its fields."""
+
+    bags: tuple[SomeBag, ...] = ()
+    fields: tuple[Field, ...] = ()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns."""
+        return tuple(column for part in self._parts for column in part.columns)
+
+    @property
+    def of_bags(self) -> Iterator[tuple[SomeBag, slice]]:
+        """The bags, each with the slice of the columns that are about it."""
+        return zip(self.bags, self._slices, strict=False)
+
+    def matrix(
+        self, labels: Sequence[Ints], nestings: Sequence["Nesting"], values: Sequence[Array]
+    ) -> Array:
+        """What is known of some records: float32 [records, columns].
+
+        Takes the labels of the rows of each bag-layer, how these are in bags, one for each
+        record, and the raw values of the fields, [records] each.
+        """
+        of_fields = [field.matrix(raw) for field, raw in zip(self.fields, values, strict=True)]
+        return self.joined(labels, nestings, of_fields)
+
+    def joined(
+        self, labels: Sequence[Ints], nestings: Sequence["Nesting"], of_fields: Sequence[Array]
+    ) -> Array:
+        """Same as `matrix`, but takes the matrices of the fields, which do not depend on labels."""
+        parts = [
+            bag_features(bag.feature, labels[bag.level], len(bag.names), nestings[bag.level])
+            for bag in self.bags
+        ]
+        parts += of_fields
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def feasible(self, low: Array, high: Array) -> Array:
+        """Whether boxes `(low, high]`, each [..., columns], hold any record: bool [...].
+
+        True where it is doubtful.
+        """
+        holds = [
+            part.feasible(low[..., at], high[..., at])
+            for part, at in zip(self._parts, self._slices, strict=True)
+        ]
+        return holds[0] if len(holds) == 1 else np.logical_and.reduce(holds)
+
+    @property
+    def _parts(self) -> tuple[Bag | Field, ...]:
+        return (*self.bags, *self.fields)
+
+    @cached_property
+    def _slices(self) -> list[slice]:
+        sizes = [len(part.columns) for part in self._parts]
+        return [slice(start, stop) for start, stop in pairwise(np.cumsum([0, *sizes]).tolist())]

@@ -17,9 +17,9 @@ from keras_mmil.interpretation.rules.columns import DAY, MISSING, STEPS, Column
 __all__ = ["KINDS", "Field", "field_of"]
 
 _MOST_CATEGORIES, _MOST_TOKENS = 100, 200
-_LEAST_TEXTS = 2  # that a token is in, if a condition may be about it
+_LEAST_TEXTS = 2  # that must hold a token before a condition may be about it
 _TOKEN = re.compile(r"[^\W_]+")
-_LARGEST = 1e37  # number; what is larger is taken to be this, and is not below what is missing
+_LARGEST = 1e37  # numbers are clipped to this, and so stay above what is missing
 _FARTHEST = 3e11  # seconds from 1970, as in `TimeEncoder`
 # By the kind of array.
 _MISSING: Mapping[str, bytes | int] = {"O": MISSING_TEXT.encode(), "i": MISSING_INT}
@@ -59,11 +59,10 @@ class Field:
         return _MATRIX[self.kind](self, raw)
 
     def exported(self, raw: Array) -> tuple[Array, ...]:
-        """Raw values [n] as other systems read them: None where they are missing.
+        """Raw values [n] as other systems read them: arrays of objects [n], None where missing.
 
-        Returns:
-            Arrays of objects [n]: floats of numbers and booleans; texts of categories; of texts
-            their tokens, each with a space before and after it; of times floats, one array a part.
+        Numbers and booleans are floats, categories are texts, texts are their tokens with a space
+        before and after each, and times are floats, one array for each part.
         """
         if self.kind in ("category", "text"):
             distinct, index = np.unique(raw, return_inverse=True)
@@ -83,7 +82,8 @@ class Field:
     def shown(self, value: Any) -> str:
         """A raw value as text."""
         if self.kind in ("category", "text"):
-            return "missing" if _is_missing(value) else _shortened(repr(_plain(value)))
+            text = "missing" if _is_missing(value) else repr(_plain(value))
+            return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
         if np.isnan(value):
             return "missing"
         if self.kind == "boolean":
@@ -95,25 +95,18 @@ class Field:
     def feasible(self, low: Array, high: Array) -> Array:
         """Whether boxes `(low, high]`, each [..., columns], hold a value: bool [...].
 
-        True where it is not known.
+        True where that is unknown.
         """
         if self.kind != "category":
             return np.all(low < high, axis=-1)
         allows_0, allows_1 = (low < 0) & (high >= 0), (low < 1) & (high >= 1)
-        n_others = (~allows_0).sum(axis=-1)  # that have to be 1, of which one may be
+        n_others = (~allows_0).sum(axis=-1)  # columns that have to be 1; at most one can be
         return np.all(allows_0 | allows_1, axis=-1) & (n_others <= 1)
 
 
 def field_of(name: str, kind: str, raw: Array, weights: Array) -> Field:
-    """The field whose conditions are about the most frequent of some values.
-
-    Args:
-        name: what it is called in rules.
-        kind: one of `KINDS`.
-        raw: values, [n].
-        weights: how often each occurs, [n].
-    """
-    if kind in ("category", "text"):  # as an object, for NumPy's own strings end before "\0"
+    """The `Field` of raw values [n] with weights [n]; its own values are the most frequent."""
+    if kind in ("category", "text"):  # as an object, because NumPy's strings end before "\0"
         is_missing = np.equal(raw, np.array(_MISSING[raw.dtype.kind], object))
     else:
         is_missing = np.isnan(raw)
@@ -131,7 +124,7 @@ def field_of(name: str, kind: str, raw: Array, weights: Array) -> Field:
 
 
 def _step(seconds: Array) -> float:
-    """The longest of some steps that all times are multiples of; the shortest of other times."""
+    """The longest of `STEPS` that all times are multiples of, else the shortest."""
     *whole, shortest = STEPS
     return next((step for step in whole if not (seconds % step).any()), shortest)
 
@@ -144,16 +137,8 @@ def _numbers(_: Field, raw: Array) -> Array:
     return np.where(np.isnan(raw), MISSING, there).astype(np.float32)[:, None]
 
 
-def _categories(field: Field, raw: Array) -> Array:
-    return _marked(field, raw, lambda value: (value,))
-
-
-def _texts(field: Field, raw: Array) -> Array:
-    return _marked(field, raw, lambda value: _tokens(str(value)))
-
-
-def _marked(field: Field, raw: Array, held: Callable[[str | int], Iterable[str | int]]) -> Array:
-    """Ones in the columns of what each value holds, or in the first one where it is missing."""
+def _indicators(field: Field, raw: Array) -> Array:
+    """Ones in the columns of the category or tokens of each value, or in the first if missing."""
     distinct, index = np.unique(raw, return_inverse=True)
     known = {value: i + 1 for i, value in enumerate(field.values)}
     matrix = np.zeros((len(distinct), len(field.columns)), np.float32)
@@ -161,7 +146,9 @@ def _marked(field: Field, raw: Array, held: Callable[[str | int], Iterable[str |
         if _is_missing(value):
             matrix[row, 0] = 1
         else:
-            matrix[row, [known[x] for x in held(_plain(value)) if x in known]] = 1
+            content = _plain(value)
+            tokens = (content,) if field.kind == "category" else _tokens(str(content))
+            matrix[row, [known[x] for x in tokens if x in known]] = 1
     return matrix[index.reshape(-1)]
 
 
@@ -184,10 +171,6 @@ def _times(field: Field, raw: Array) -> Array:
 
 def _tokens(text: str) -> set[str]:
     return set(_TOKEN.findall(text.lower()))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
 
 
 def _plain(value: object) -> str | int:
@@ -220,8 +203,8 @@ _COLUMNS: Mapping[str, tuple[str, tuple[str | None, ...] | None]] = {
 _MATRIX: Mapping[str, Callable[[Field, Array], Array]] = {
     "number": _numbers,
     "boolean": _numbers,
-    "category": _categories,
-    "text": _texts,
+    "category": _indicators,
+    "text": _indicators,
     "time": _times,
 }
 KINDS = tuple(_COLUMNS)

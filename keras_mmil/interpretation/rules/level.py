@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from keras_mmil._support.checks import is_int
 from keras_mmil._support.percent import percent
 from keras_mmil._support.types import Array
-from keras_mmil.interpretation.rules.definition import Definition
-from keras_mmil.interpretation.rules.rule_set import RuleSet, left_out
-from keras_mmil.interpretation.rules.space import Bag, Space
+from keras_mmil.interpretation.rules.features import Bag, Space
+from keras_mmil.interpretation.rules.rule_set import Definition, RuleSet, left_out
 from keras_mmil.interpretation.rules.tree import Tree
 
 __all__ = [
@@ -21,6 +20,7 @@ __all__ = [
     "level_word",
     "listing",
     "rename",
+    "titled",
     "titles",
     "unseen",
 ]
@@ -49,12 +49,12 @@ class Clusters(Bag):
         path: what the rows are called in the data, such as "orders.items"; empty where they have no
             name.
         word: what one of the rows is called: "instance", "sub-bag", ..., or as in `members`.
-        projection: matrix that rows are multiplied by before they are clustered, float32 [units,
-            directions]; None where they are clustered as they are.
+        projection: matrix by which rows are multiplied before clustering, float32 [units,
+            directions]; None for none.
         centroids: float32 [k, units], or [k, directions].
         sizes: fraction of the training rows in each cluster, [k]; 0 where there were no rows.
-        definition: what the clusters are in the names of fields; None where rows have no named
-            fields, or where rules on these say exactly which cluster a row is in.
+        definition: of the clusters by fields; None where rows have no named fields, or where rules
+            on these say exactly which cluster a row is in.
     """
 
     path: str = ""
@@ -82,7 +82,7 @@ class Level:
     Attributes:
         record: index of the bag-layer whose rows these are; the number of bag-layers for top-bags.
         word: what one of the records is called: "instance", "sub-bag", ..., "top-bag"; where they
-            have a path, what several are called in the record around them.
+            have a path, what several are called in the record that holds them.
         path: what they are called in the data; empty where they have no name.
         space: what is known of a record: the clusters of the members of its bags, and its fields.
         tree: maps that to its label.
@@ -98,7 +98,7 @@ class Level:
 
     @property
     def clusters(self) -> tuple[Clusters, ...]:
-        """Those of the members of each of its bags."""
+        """The clusters of the members of each of its bags."""
         return self.space.bags
 
     @property
@@ -113,7 +113,7 @@ class Level:
         return tuple(columns[at] for _, at in self.space.of_bags)
 
     def lines(self, all: bool = False) -> list[str]:
-        """The shares and definitions of clusters, and the rules: of those needed, or of all."""
+        """The shares and definitions of clusters, and the rules: those needed, or all."""
         definitions = [
             line
             for bag, needed in zip(self.clusters, self.needed, strict=True)
@@ -144,30 +144,24 @@ class Level:
 
 
 def listing(levels: Sequence[Level], all: bool = False) -> str:
-    """Levels as text.
+    """Levels as text, from the instances upwards; `all` includes what no class depends on.
 
-    Args:
-        levels: from the instances upwards.
-        all: whether to list also the clusters and rules that no class of top-bags depends on;
-            otherwise the last line gives their number.
-
-    Returns:
-        Text. Parts that no training record has are named first, then levels whose rules are
-        needed and constant. Constant rules are no finding and are left out, like levels without a
-        needed rule.
+    Parts that no training record has are named first, then levels whose rules are needed but
+    constant. Constant rules are no finding and are left out, like levels without a needed rule.
+    Unless `all`, the last line gives the number of clusters and rules that are left out.
     """
-    found = [(level, level.rules.constant) for level in levels]
+    result = [(level, level.rules.constant) for level in levels]
     constant = [
         f"# CONSTANT: the rules put every {level.word} into one class, {name!r}. "
         "They find nothing that tells classes apart."
-        for level, name in found
-        # What decides nothing is constant, as are bags of the data that only have to be there.
+        for level, name in result
+        # Levels that decide nothing are constant, and so are bags that only have to be present.
         if name is not None and not level.path and level.rules.n_needed
     ]
     names = unseen(levels)
     without = [f"# LEFT OUT, as no training record has any: {', '.join(names)}."] if names else []
     blocks = [without, constant]
-    for level, name in found:
+    for level, name in result:
         is_constant = name is not None and not level.path
         if all or (level.rules.n_needed and not is_constant):
             blocks.append(level.lines(all))
@@ -179,54 +173,70 @@ def listing(levels: Sequence[Level], all: bool = False) -> str:
 
 
 def all_clusters(levels: Sequence[Level]) -> tuple[Clusters, ...]:
-    """The clusters of each bag-layer, in the order of these."""
-    found = (clusters for level in levels for clusters in level.clusters)
-    return tuple(sorted(found, key=lambda clusters: clusters.level))
+    """The clusters of each bag-layer, in order."""
+    result = (clusters for level in levels for clusters in level.clusters)
+    return tuple(sorted(result, key=lambda clusters: clusters.level))
 
 
 def titles(clusters: Sequence[Clusters]) -> list[str]:
-    """For the rows of each bag-layer what they are called, each otherwise.
+    """Different names for the rows of each bag-layer.
 
     "instance", "sub-bag", ..., or their path; where two bag-layers share that, with the symbol of
     their clusters.
     """
-    found = [each.path or each.word for each in clusters]
+    names = [each.path or each.word for each in clusters]
     return [
-        f"{title} ({level_symbol(each.level)})" if found.count(title) > 1 else title
-        for title, each in zip(found, clusters, strict=True)
+        f"{title} ({level_symbol(each.level)})" if names.count(title) > 1 else title
+        for title, each in zip(names, clusters, strict=True)
+    ]
+
+
+def titled(levels: Sequence[Level]) -> list[tuple[str, Clusters, tuple[bool, ...]]]:
+    """For each bag-layer the title of its rows, their clusters, and which of these are needed."""
+    needed = {
+        bag.level: here
+        for level in levels
+        for bag, here in zip(level.clusters, level.needed, strict=True)
+    }
+    clusters = all_clusters(levels)
+    return [
+        (title, each, needed[each.level])
+        for title, each in zip(titles(clusters), clusters, strict=True)
     ]
 
 
 def unseen(levels: Sequence[Level]) -> list[str]:
-    """The titles of the rows of those bag-layers that no training record has rows of."""
-    found = all_clusters(levels)
-    return [title for title, each in zip(titles(found), found, strict=True) if not each.sizes.any()]
+    """The titles of the bag-layers for which no training record has rows."""
+    result = all_clusters(levels)
+    return [
+        title for title, each in zip(titles(result), result, strict=True) if not each.sizes.any()
+    ]
 
 
 def find_clusters(levels: Sequence[Level], level: int | str) -> Clusters:
-    """The clusters of a bag-layer given by index, by symbol, or by what the data call its bags.
+    """The clusters of a bag-layer, by its index, its symbol, or the path of its rows.
 
     Raises:
-        ValueError: if there are none.
+        ValueError: if there is no such bag-layer.
     """
-    found = all_clusters(levels)
-    names = [level_symbol(clusters.level) for clusters in found]
-    names += [clusters.path for clusters in found if clusters.path]
+    clusters = all_clusters(levels)
+    names = [level_symbol(each.level) for each in clusters]
+    names += [each.path for each in clusters if each.path]
     if isinstance(level, str) and level in names:
-        return found[names.index(level) % len(found)]
-    if isinstance(level, str) or not is_int(level) or not 0 <= level < len(found):
+        return clusters[names.index(level) % len(clusters)]
+    if isinstance(level, str) or not is_int(level) or not 0 <= level < len(clusters):
         raise ValueError(
-            f"Expected a level from 0 to {len(found) - 1}, or one of {names}. "
+            f"Expected a level from 0 to {len(clusters) - 1}, or one of {names}. "
             f"Received: level={level!r}"
         )
-    return found[int(level)]
+    return clusters[int(level)]
 
 
 def find_cluster(clusters: Clusters, cluster: int | str) -> int:
-    """The index of a cluster given by index or name.
+    """The index of a cluster, by index or name.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there is no such cluster.
     """
     if isinstance(cluster, str) and cluster in clusters.names:
         return clusters.names.index(cluster)
@@ -241,19 +251,16 @@ def find_cluster(clusters: Clusters, cluster: int | str) -> int:
 def rename(
     levels: Sequence[Level], level: int | str, changes: Mapping[int, str] | Mapping[str, str]
 ) -> tuple[Level, ...]:
-    """The levels with other names for some clusters of one bag-layer.
+    """The levels with other names for some clusters of one bag-layer, see `find_clusters`.
 
-    Args:
-        levels: from the instances upwards.
-        level: see `find_clusters`.
-        changes: dict from clusters, by index or name, to new names.
+    `changes` maps clusters, by index or name, to new names.
 
     Raises:
-        ValueError: if two clusters would share a name, or one would have none.
+        ValueError: if two clusters would have the same name, or one an empty name.
     """
     renamed = find_clusters(levels, level)
-    found = {find_cluster(renamed, cluster): name for cluster, name in changes.items()}
-    names = tuple(found.get(cluster, name) for cluster, name in enumerate(renamed.names))
+    result = {find_cluster(renamed, cluster): name for cluster, name in changes.items()}
+    names = tuple(result.get(cluster, name) for cluster, name in enumerate(renamed.names))
     if len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"Expected a name of its own for each cluster. Received: names={names}")
     return tuple(_renamed(each, renamed.level, names) for each in levels)

@@ -76,11 +76,7 @@ class Tree:
         return int((self.feature == _LEAF).sum())
 
     def check(self, n_labels: int) -> None:
-        """Raise ValueError unless the nodes are a tree, and features and labels in range.
-
-        Args:
-            n_labels: number of classes.
-        """
+        """Raise ValueError unless the nodes are a tree, and features and labels in range."""
         n_nodes, nodes = len(self.feature), np.flatnonzero(self.feature != _LEAF)
         children, of_leaves = self.children[nodes], self.children[self.feature == _LEAF]
         if ((children <= nodes[:, None]) | (children >= n_nodes)).any() or (of_leaves != -1).any():
@@ -112,11 +108,7 @@ class Tree:
         return sizes
 
     def without(self, split: int) -> Iterator["Tree"]:
-        """The trees with a leaf, or one of the two subtrees, instead of all below a node.
-
-        Args:
-            split: index of the node.
-        """
+        """The trees with a leaf, or one of the two subtrees, in place of the node `split`."""
         is_leaf = self.feature == _LEAF
         below = [split]
         for node in below:
@@ -166,14 +158,14 @@ def grow(
         examples: what to learn from.
         is_measured: which features are measured, bool [features]: the thresholds on these are as
             round as the examples allow. Others stay about halfway between two examples, with as few
-            digits as that takes. None for thresholds that are not rounded.
-        max_depth: greatest number of splits on a path.
-        ccp_alpha: minimal cost-complexity pruning: a split must lower the impurity, weighed by the
-            share of the examples it concerns, by this much for each leaf that it adds.
+            digits as that takes. None for no rounding.
+        max_depth: maximal number of splits on a path.
+        ccp_alpha: minimal cost-complexity pruning: a split must lower the impurity, weighted by the
+            fraction of the examples below it, by this much for each leaf that it adds.
         seed: decides between equally good splits.
 
     Returns:
-        A `Tree`, without splits that do not change the class; of no examples, one leaf.
+        A `Tree` without splits that do not change the class; one leaf if there are no examples.
     """
     if not len(examples.labels):
         leaf = np.full((1, 3), _LEAF, np.int32)
@@ -182,8 +174,8 @@ def grow(
     fitted = DecisionTreeClassifier(
         max_depth=max_depth,
         ccp_alpha=ccp_alpha,
-        # The time of pruning is quadratic in the number of leaves: minutes for some hundred
-        # thousand bags, if leaves were grown that are far too small to survive it.
+        # Pruning takes time quadratic in the number of leaves: minutes for some hundred thousand
+        # bags, if leaves are grown that are far too small to survive it.
         min_weight_fraction_leaf=min(ccp_alpha / 4, 0.5),
         random_state=seed,
     ).fit(examples.bags, examples.labels, sample_weight=examples.weights)
@@ -197,12 +189,12 @@ def grow(
             feature = tree.feature[split]
             values = examples.bags[:, feature].astype(float)
             threshold[split] = _rounded(threshold[split], values, is_measured[feature])
-    whole = Tree(tree.feature, threshold, children, label, examples.bags.shape[1])
-    return _pruned(whole, is_leaf)
+    unpruned = Tree(tree.feature, threshold, children, label, examples.bags.shape[1])
+    return _pruned(unpruned, is_leaf)
 
 
 def _merged(children: Ints, is_leaf: Array, label: Ints) -> Array:
-    """Which nodes are leaves, where splits into equal leaves become leaves; changes `label`."""
+    """Which nodes are leaves once splits into equal leaves are merged; changes `label`."""
     for node in range(len(children))[::-1]:  # children before their parents
         left, right = children[node]
         if not is_leaf[node] and is_leaf[left] and is_leaf[right] and label[left] == label[right]:
@@ -211,12 +203,12 @@ def _merged(children: Ints, is_leaf: Array, label: Ints) -> Array:
 
 
 def _rounded(threshold: float, values: Array, is_measured: bool) -> float:
-    """The roundest number that parts the values as a threshold does; of several the nearest.
+    """The roundest number that splits the values as a threshold does, and the nearest of these.
 
-    Unless they are measured, it is nearer to the threshold than a quarter of the gap around that.
+    Unless they are measured, it is within a quarter of the gap around the threshold.
     """
     low, high = values[values <= threshold].max(), values[values > threshold].min()
-    if low < ABSENT:  # it parts what is missing from what is there
+    if low < ABSENT:  # it splits missing from present
         return threshold
     if not is_measured:
         quarter = (high - low) / 4
@@ -225,23 +217,23 @@ def _rounded(threshold: float, values: Array, is_measured: bool) -> float:
     for exponent in range(largest, largest - 18, -1):
         step = 10.0**exponent
         at, first, last = threshold / step, math.floor(low / step), math.ceil(high / step)
-        around = {round(at), first, first + 1, last - 1, last}
-        for n in sorted(around, key=lambda n: abs(n - at)):
-            # In float32, as numbers are: else 0.1 itself would be above a bound of 0.1.
-            found = float(np.float32(f"{n}e{exponent}"))
-            if low <= found < high:
-                return found
+        neighbours = {round(at), first, first + 1, last - 1, last}
+        for n in sorted(neighbours, key=lambda n: abs(n - at)):
+            # In float32, like the numbers: else 0.1 itself would be above a bound of 0.1.
+            rounded = float(np.float32(f"{n}e{exponent}"))
+            if low <= rounded < high:
+                return rounded
     return threshold
 
 
 def _pruned(tree: Tree, is_leaf: Array) -> Tree:
-    """A tree without what is below some nodes, bool [nodes], which become its leaves."""
+    """A tree in which some nodes, bool [nodes], become leaves."""
     reached = np.zeros(len(is_leaf), bool)
     reached[0] = True
     for node in np.flatnonzero(~is_leaf):
         if reached[node]:
             reached[tree.children[node]] = True
-    index = np.cumsum(reached) - 1  # new number of each node that stays
+    index = np.cumsum(reached) - 1  # new number of each node that is kept
     return Tree(
         feature=np.where(is_leaf, _LEAF, tree.feature)[reached].astype(np.int32),
         threshold=np.where(is_leaf, 0.0, tree.threshold)[reached],

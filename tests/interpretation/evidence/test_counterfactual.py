@@ -11,7 +11,7 @@ from record_networks import read as read_customers
 
 from keras_mmil import Bags, ragged
 from keras_mmil.interpretation.evidence import counterfactual as module
-from keras_mmil.interpretation.readout.reading import classify
+from keras_mmil.interpretation.explain.reading import classify
 
 
 def as_bags(lists):

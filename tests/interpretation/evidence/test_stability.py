@@ -11,8 +11,7 @@ from digit_networks import explainer, random_ids, vectors
 from record_networks import churn_model, fit_and_name
 
 from keras_mmil import Explainer, ragged
-from keras_mmil.interpretation.evidence.refits import Refitter
-from keras_mmil.interpretation.evidence.stability import match
+from keras_mmil.interpretation.evidence.stability import Refitter, match
 
 
 @pytest.mark.parametrize(("n_ours", "n_theirs"), [(4, 4), (4, 3), (3, 4)])

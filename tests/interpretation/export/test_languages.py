@@ -8,8 +8,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from digit_networks import compressed_model, explainer, plain_model, random_ids, vectors
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from levels import clusters, top_level
 from record_networks import random_customers, read
 
@@ -17,18 +20,12 @@ from keras_mmil.interpretation.export.program import program
 from keras_mmil.interpretation.export.rule_book import RuleBook
 from keras_mmil.interpretation.rules.features import FREQUENCY
 from keras_mmil.interpretation.rules.fields import Field
-from keras_mmil.interpretation.rules.rule import Condition
+from keras_mmil.interpretation.rules.rule_set import Condition
 
 needs_prolog = pytest.mark.skipif(
     shutil.which("swipl") is None, reason="needs swipl, of Debian's swi-prolog-nox"
 )
-LANGUAGES = (
-    "SQLite",
-    "DuckDB",
-    pytest.param("SWI-Prolog", marks=needs_prolog),
-    "Python",
-    "JSON",
-)
+LANGUAGES = ("SQLite", "DuckDB", pytest.param("SWI-Prolog", marks=needs_prolog), "Python", "JSON")
 
 
 @pytest.fixture
@@ -165,21 +162,6 @@ def test_an_empty_bag_has_no_share_of_anything(executor, language):
     assert found == {0: "class 0", 1: "class 1", 2: "class 1"}
 
 
-def test_sql_refuses_what_no_query_can_hold(digit_explainer):
-    top = digit_explainer.levels_[-1]
-    names = tuple(f"{name}\0" for name in top.rules.names)
-    broken = replace(top, rules=replace(top.rules, names=names))
-    book = RuleBook((*digit_explainer.levels_[:-1], broken))
-    with pytest.raises(ValueError, match=r"a query can hold.*\\x00"):
-        book.to_sql()
-
-
-def test_tables_have_any_name(digit_explainer):
-    query = digit_explainer.rules_.to_sql('my "labels"')
-    assert '"my ""labels"""' in query
-    assert 'FROM "labels"' not in query
-
-
 def test_the_module_imports_nothing(churn_explainer):
     tree = ast.parse(churn_explainer.rules_.to_python())
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -201,3 +183,119 @@ def test_clusters_that_need_the_network_are_named(digit_explainer):
     assert (
         "label('instance', Id, Cluster) :- cluster('instance', Id, Cluster)." in rules.to_prolog()
     )
+
+
+# None of "\0", which no query holds; nor of lone surrogates, which no file does.
+ODD = ["", *"\"'\\;#λé😀_0 |\n\ufeff\x1f"]
+ODD += [
+    'x"',
+    '"""',
+    "'''x",
+    "x\\",
+    "\\\n",
+    'a"\n"""',
+    "[0]",
+    "a[",
+    "{x}",
+    "%s",
+    "--",
+    "/*",
+    "*/",
+    "$1",
+]
+ODD += ["class", "None", "__import__", "id", "kind", "r", "m0", "row", "labels_0", "top-bag"]
+ODD += ["a b", "A B", "a.b", "a_b", "x\u2028y", "x\x85y", "a\tb", "a\rb", "a\x0cb", "日本", "field"]
+texts = st.one_of(
+    st.sampled_from(ODD),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6),
+)
+
+
+def levels_of(bag, field, other, cluster, value):
+    """Members are in one of two clusters by a number; records are in a class by these and more."""
+    number, category = Field(field, "number", is_optional=False), Field(other, "category", (value,))
+    names = (cluster, f"{cluster}'")
+    members = clusters(path=bag, word=bag, names=names)
+    lower = top_level(
+        [(Condition(0, low=0.5),), (Condition(0, high=0.5),)], (), (number,), record=0
+    )
+    lower = replace(
+        lower, rules=replace(lower.rules, names=names, needed=(True, True)), word=bag, path=bag
+    )
+    some, none = Condition(0, low=0.5), Condition(0, high=0.5)
+    conditions = [
+        (some, Condition(2, low=0.5)),
+        (some, Condition(2, high=0.5)),
+        (none, Condition(4, low=0.5)),
+        (none, Condition(4, high=0.5)),
+    ]
+    return lower, top_level(conditions, (members,), (number, category))
+
+
+def table_of(levels, value):
+    """Random records, as `Explainer.labels_table` writes them, and what they are."""
+    rng = np.random.default_rng(0)
+    below, top = program(levels).kinds
+    (of_members,), (of_number,), (of_category,) = (*below.columns, *top.columns)
+    rows, expected = [], {}
+    for i in range(20):
+        numbers = rng.integers(0, 2, rng.integers(0, 4)).tolist()
+        number, category = int(rng.integers(2)), [value, f"{value}?", None][rng.integers(3)]
+        for x in numbers:
+            row = {"kind": below.name, "id": len(rows), "bag": i, "weight": 1.0}
+            rows.append({**row, of_members: float(x)})
+        row = {"kind": top.name, "id": i, "weight": 1.0}
+        rows.append({**row, of_number: float(number), of_category: category})
+        is_so = number if any(numbers) else category == value
+        expected[i] = f"class {2 * (not any(numbers)) + (not is_so)}"
+    names = ["kind", "id", "bag", "weight", "cluster", of_members, of_number, of_category]
+    assert len({name.lower() for name in names}) == len(names)
+    rows.sort(key=lambda row: row["kind"] == top.name)
+    return pa.table({name: [row.get(name) for row in rows] for name in names}), expected
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts, texts, texts, texts, texts)
+def test_any_names_at_random(executor, bag, field, other, cluster, value):
+    levels = levels_of(bag, field, other, cluster, value)
+    table, expected = table_of(levels, value)
+    for language in ("SQLite", "Python", "JSON"):
+        found = executor[language](RuleBook(levels), table)
+        assert found == expected, language
+
+
+@pytest.mark.parametrize("name", ODD, ids=repr)
+def test_odd_names(executor, name):
+    levels = levels_of(name, name, name, name, name)
+    table, expected = table_of(levels, name)
+    languages = ["DuckDB", "Python"] + ["SWI-Prolog"] * (shutil.which("swipl") is not None)
+    for language in languages:
+        found = executor[language](RuleBook(levels), table)
+        assert found == expected, language
+
+
+@pytest.mark.parametrize("name", ["labels_0", "LABELS_1", "r", "m0", 'my "labels"'])
+def test_the_table_may_be_called_as_parts_of_the_query_are(name):
+    import sqlite3
+
+    levels = levels_of("items", "price", "kind", "u1", "toys")
+    table, expected = table_of(levels, "toys")
+    with sqlite3.connect(":memory:") as connection:
+        columns = ", ".join(f'"{column}"' for column in table.column_names)
+        quoted = name.replace('"', '""')
+        connection.execute(f'CREATE TABLE "{quoted}" ({columns})')
+        places = ", ".join("?" * table.num_columns)
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        connection.executemany(f'INSERT INTO "{quoted}" VALUES ({places})', rows)
+        assert dict(connection.execute(RuleBook(levels).to_sql(name)).fetchall()) == expected
+
+
+def test_python_holds_what_no_query_can(executor):
+    name = "a\0b"
+    levels = levels_of(name, name, name, name, name)
+    table, expected = table_of(levels, name)
+    for language in ("Python", "JSON"):
+        found = executor[language](RuleBook(levels), table)
+        assert found == expected
+    with pytest.raises(ValueError, match="a query can hold"):
+        RuleBook(levels).to_sql()

@@ -6,53 +6,43 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from levels import clusters, top_level
 
 from keras_mmil.interpretation.export.rule_book import RuleBook
-from keras_mmil.interpretation.rules.features import OCCURRENCE
-from keras_mmil.interpretation.rules.level import Clusters, Level
-from keras_mmil.interpretation.rules.rule import Condition, Rule
-from keras_mmil.interpretation.rules.rule_set import RuleSet
-from keras_mmil.interpretation.rules.space import Space
+from keras_mmil.interpretation.rules.rule_set import Condition, Rule, RuleSet
+
+
+def figures(support, precision, coverage):
+    return {"support": support, "precision": precision, "coverage": coverage}
 
 
 @pytest.fixture
 def book():
     """Of three clusters of instances one is needed, of two of sub-bags one."""
-    rules = (
-        Rule(0, 0, (Condition(0, low=0.5),), support=0.25, precision=1.0, coverage=0.4),
-        Rule(0, 1, (Condition(1, high=0.5),), support=0.75, precision=0.5, coverage=1.0),
+    some, none = Condition(0, low=0.5), Condition(0, high=0.5)
+    lower_rules = (
+        Rule(0, 0, (some,), **figures(0.25, 1.0, 0.4)),
+        Rule(0, 1, (Condition(1, high=0.5),), **figures(0.75, 0.5, 1.0)),
     )
-    on_v1 = Condition(0, low=0.5), Condition(0, high=0.5)
     top_rules = (
-        Rule(1, 1, on_v1[:1], support=0.5, precision=1.0, coverage=1.0),
-        Rule(1, 0, on_v1[1:], support=0.5, precision=1.0, coverage=1.0),
+        Rule(1, 1, (some,), **figures(0.5, 1.0, 1.0)),
+        Rule(1, 0, (none,), **figures(0.5, 1.0, 1.0)),
     )
-
-    def clusters(level, word, sizes):
-        names = tuple(f"{'uv'[level]}{i + 1}" for i in range(len(sizes)))
-        return Clusters(
-            level=level,
-            feature=OCCURRENCE,
-            names=names,
-            word=word,
-            projection=None,
-            centroids=np.zeros((len(sizes), 2)),
-            sizes=np.array(sizes),
-        )
-
-    def level(record, word, bag, rules, names, needed):
-        space = Space((bag,))
-        rules = RuleSet(rules, space.columns, names, needed)
-        return Level(record=record, word=word, space=space, tree=None, rules=rules)
-
-    of_instances = clusters(0, "instance", [0.6, 0.3004, 0.0996])
-    of_sub_bags = clusters(1, "sub-bag", [0.25, 0.75])
+    of_instances = replace(
+        clusters(names=("u1", "u2", "u3")), sizes=np.array([0.6, 0.3004, 0.0996])
+    )
+    of_sub_bags = replace(
+        clusters(1, word="sub-bag", names=("v1", "v2")), sizes=np.array([0.25, 0.75])
+    )
 
     def make(top_rules=top_rules):
-        names = ("negative", "positive")
-        top = level(2, "top-bag", of_sub_bags, top_rules, names, (True, True))
+        top = top_level([()], (of_sub_bags,), record=2)
+        rules = RuleSet(top_rules, top.space.columns, ("negative", "positive"), (True, True))
+        top = replace(top, rules=rules)
+        lower = top_level([()], (of_instances,), record=1, word="sub-bag")
         (needed,) = top.needed
-        return RuleBook((level(1, "sub-bag", of_instances, rules, of_sub_bags.names, needed), top))
+        rules = RuleSet(lower_rules, lower.space.columns, of_sub_bags.names, needed)
+        return RuleBook((replace(lower, rules=rules), top))
 
     return make
 
@@ -96,7 +86,7 @@ def test_representation_is_short(digit_explainer):
 
 
 def test_constant_rules_are_called_so(book):
-    rules = book((Rule(1, 0, (), support=1.0, precision=0.8, coverage=1.0),))
+    rules = book((Rule(1, 0, (), **figures(1.0, 0.8, 1.0)),))
     assert rules.constant == "negative"
     assert (
         str(rules)
@@ -110,15 +100,15 @@ classes apart.
     assert str(rules.levels[-1]).startswith("# CONSTANT: the rules put every top-bag")
     # Sub-bags that are all the same, which makes no difference to the top-bags, are not named.
     lower, top = rules.levels
-    same = replace(lower.rules, rules=(Rule(0, 1, (), support=1.0, precision=0.5, coverage=1.0),))
+    same = replace(lower.rules, rules=(Rule(0, 1, (), **figures(1.0, 0.5, 1.0)),))
     listed = str(RuleBook((replace(lower, rules=same), top)))
     assert same.constant is not None
     assert listed.count("CONSTANT") == 1
     assert listed.startswith("# CONSTANT: the rules put every top-bag")
     needed = replace(same, needed=(True,) * len(same.needed))
     assert "every sub-bag" in str(RuleBook((replace(lower, rules=needed), top)))
-    two = Rule(1, 0, (Condition(0, high=2.5),), support=0.5, precision=0.8, coverage=0.5)
-    three = Rule(1, 0, (Condition(0, low=1.5),), support=0.5, precision=0.8, coverage=0.5)
+    two = Rule(1, 0, (Condition(0, high=2.5),), **figures(0.5, 0.8, 0.5))
+    three = Rule(1, 0, (Condition(0, low=1.5),), **figures(0.5, 0.8, 0.5))
     assert book((two, three)).constant == "negative"  # of several rules, all the same
 
 

@@ -9,7 +9,7 @@ from levels import clusters, top_level
 from keras_mmil.interpretation.export.rule_book import RuleBook
 from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE, WEIGHT
 from keras_mmil.interpretation.rules.fields import Field
-from keras_mmil.interpretation.rules.rule import Condition
+from keras_mmil.interpretation.rules.rule_set import Condition
 
 
 def test_the_sentence_of_the_paper(digit_explainer):

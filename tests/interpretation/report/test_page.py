@@ -12,8 +12,7 @@ from digit_networks import random_ids, vectors
 from record_networks import churns, random_customers, read
 
 from keras_mmil.interpretation.report.page import Report
-from keras_mmil.interpretation.report.renderers import ByPath, Images, Plain, Renderer
-from keras_mmil.interpretation.report.shown import markup
+from keras_mmil.interpretation.report.renderers import ByPath, Images, Plain, Renderer, markup
 
 NASTY = '<script>alert("x")</script>'
 
@@ -75,7 +74,7 @@ def test_other_errors_are_not_taken_for_data_that_were_seen(rough, monkeypatch):
     """Only what is expected is left out of a page: anything else is an error."""
     for name in ("certify", "ragged.take"):
         with monkeypatch.context() as patched:
-            patched.setattr(f"keras_mmil.interpretation.report.contents.{name}", failing)
+            patched.setattr(f"keras_mmil.interpretation.report.data.{name}", failing)
             with pytest.raises(ValueError, match="a mistake"):
                 rough.explainer.report(rough.x, rough.y, n_cases=0)
     nothing = np.zeros(0, np.uint64)

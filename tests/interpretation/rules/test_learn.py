@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nested_rows import grid_vectors, random_bags
 
-from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE
-from keras_mmil.interpretation.rules.learn import learn_rules
+from keras_mmil.interpretation.rules.features import COUNT, FREQUENCY, OCCURRENCE, Bag, Space
+from keras_mmil.interpretation.rules.learn import learn_rules, simplify
 from keras_mmil.interpretation.rules.rule_set import RuleSet
-from keras_mmil.interpretation.rules.space import Bag, Space
 from keras_mmil.interpretation.rules.tree import Examples, Tree, grow
 
 
@@ -85,17 +84,6 @@ def test_figures_of_rules_are_those_of_a_loop_over_bags():
         assert 0 < rule.coverage <= 1
 
 
-def test_support_and_precision():
-    bags = np.array([[0], [0], [1], [1]], np.float32)
-    labels, weights = np.array([0, 1, 1, 0]), np.array([3.0, 1.0, 4.0, 2.0])
-    examples = Examples(bags, labels, weights)
-    rules = learn_rules(grow(examples), space_of(OCCURRENCE, 1), level=0, examples=examples)
-    assert [(r.conclusion, r.support, r.precision, r.coverage) for r in rules] == [
-        (0, pytest.approx(0.4), pytest.approx(0.75), pytest.approx(3 / 5)),
-        (1, pytest.approx(0.6), pytest.approx(4 / 6), pytest.approx(4 / 5)),
-    ]
-
-
 def test_a_rule_that_matches_no_training_bag_has_figures():
     """Of a tree that was pruned on further data."""
     tree = Tree(
@@ -109,3 +97,19 @@ def test_a_rule_that_matches_no_training_bag_has_figures():
     always, never = learn_rules(tree, space_of(OCCURRENCE, 1), level=0, examples=examples)
     assert (always.support, always.precision, always.coverage) == (1.0, 1.0, 1.0)
     assert (never.support, never.precision, never.coverage) == (0.0, 0.0, 0.0)
+
+
+def test_simplify_knows_that_frequencies_sum_to_one():
+    """f1 > 0.6 implies f2 ≤ 0.5: no bag is in the second leaf, and the first needs no f2."""
+    tree = Tree(
+        feature=np.array([0, -1, 1, -1, -1]),
+        threshold=np.array([0.6, 0, 0.5, 0, 0]),
+        children=np.array([[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]]),
+        label=np.array([2, 2, 0, 0, 1]),
+        n_features=2,
+    )
+    boxes = simplify(tree.boxes(), FREQUENCY.feasible)
+    np.testing.assert_array_equal(boxes.labels, [0, 2])
+    inf = np.inf
+    expected = [[[0.6, -inf], [inf, inf]], [[-inf, -inf], [0.6, inf]]]
+    np.testing.assert_array_equal(boxes.bounds, expected)

@@ -9,10 +9,10 @@ import pytest
 
 from keras_mmil._support.numbers import bound_text, double_bound, number_text
 from keras_mmil.interpretation.rules.columns import Column
+from keras_mmil.interpretation.rules.features import Space
 from keras_mmil.interpretation.rules.fields import field_of
 from keras_mmil.interpretation.rules.learn import learn_rules
 from keras_mmil.interpretation.rules.rule_set import RuleSet
-from keras_mmil.interpretation.rules.space import Space
 from keras_mmil.interpretation.rules.tree import Examples, grow
 
 EPOCH = datetime(1970, 1, 1)

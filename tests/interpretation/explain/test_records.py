@@ -227,7 +227,7 @@ def test_records_of_a_kind_are_ranked(churn_explainer):
     assert [part.position for part in leaving.ranking(orders)] == [(0, 1), (0, 0)]  # the bad one
     hot, cold = leaving.ranking(items)
     assert (hot.name, hot.position, cold.position) == ("hot", (0, 1, 1), (0, 1, 0))
-    assert hot.worth > cold.worth
+    assert hot.contribution > cold.contribution
     assert staying.ranking(orders) == []
-    good, bad = (part.worth for part in leaving.top_bag.children if part.path == "orders")
+    good, bad = (part.contribution for part in leaving.top_bag.children if part.path == "orders")
     assert good <= 0 < bad

@@ -1,10 +1,9 @@
-"""What is in a report: figures, rules, clusters, cases, and how it was made."""
+"""The figures and facts of a report: how good the rules are, on what data, and how they arose."""
 
 import datetime
 import platform
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
@@ -14,80 +13,33 @@ import tensorflow as tf
 from keras_mmil import ragged
 from keras_mmil._support.agreement import majority
 from keras_mmil._support.percent import percent
-from keras_mmil._support.types import Array, Config, Ints, Tensors
+from keras_mmil._support.types import Array, Bools, Ints, Tensors
 from keras_mmil._version import __version__
 from keras_mmil.interpretation.evidence.certificate import (
     Certificate,
-    Counted,
+    Outcomes,
     UsedTopBagsError,
     certify,
+    interval,
 )
 from keras_mmil.interpretation.evidence.deletion import DeletionTest
 from keras_mmil.interpretation.evidence.edits import UneditableError
-from keras_mmil.interpretation.evidence.interval import Interval, interval
-from keras_mmil.interpretation.export.rule_book import RuleBook
-from keras_mmil.interpretation.fitting.search import GridPoint
-from keras_mmil.interpretation.network.capture import Observation
+from keras_mmil.interpretation.explain.reading import Reading
 from keras_mmil.interpretation.network.nesting import expand
-from keras_mmil.interpretation.network.sources import Source, TopBags
-from keras_mmil.interpretation.network.targets import Target
-from keras_mmil.interpretation.readout.reading import Reading
-from keras_mmil.interpretation.rules.level import Clusters, Level
+from keras_mmil.interpretation.network.sources import TopBags
 
-__all__ = ["Figure", "Material", "Reported", "figures", "gather", "made", "overview"]
+if TYPE_CHECKING:
+    from keras_mmil.interpretation.explainer import Explainer
+
+__all__ = ["Figure", "ReportData", "collect", "figures", "overview", "provenance"]
 
 _MOST_DELETIONS = 300  # top-bags
 _LEVEL = 0.95  # probability of the intervals
 
 
-class Reported(Protocol):
-    """A fitted `Explainer`, which describes these attributes and methods."""
-
-    levels_: tuple[Level, ...]
-    classes_: tuple[str, ...]
-    n_clusters_: tuple[int, ...]
-    grid_: tuple[GridPoint, ...]
-    fidelity_: float
-    majority_: float
-    feature_names: Sequence[str] | None
-    _target: Target
-    _fingerprint: str
-
-    @property
-    def rules_(self) -> RuleBook:
-        """The rules of all levels."""
-
-    @property
-    def clusters_(self) -> tuple[Clusters, ...]:
-        """The clusters of the rows of each bag-layer."""
-
-    def _observe(self, batches: Iterable[Tensors], in_order: bool = False) -> Iterator[Observation]:
-        """What the network computes on batches of checked top-bags."""
-
-    def get_params(self) -> Config:
-        """The arguments of the constructor."""
-
-    def top_bags(self, x: TopBags) -> Source:
-        """Top-bags, checked, which can be read several times."""
-
-    def read(self, data: Source, with_places: bool = False) -> Reading:
-        """The labels of everything in some top-bags, by rules and network."""
-
-    def hashes(self, x: TopBags) -> npt.NDArray[np.uint64]:
-        """A hash of the content of each top-bag."""
-
-    def _used_for(
-        self, trained_on: npt.NDArray[np.uint64] | None
-    ) -> dict[str, npt.NDArray[np.uint64]]:
-        """Hashes of the top-bags that are known to have been used, by what for."""
-
-    def deletion(self, x: TopBags) -> DeletionTest:
-        """Whether the network's class changes when the members that decided are removed."""
-
-
 @dataclass(frozen=True, eq=False)
-class Material:
-    """What a report is made of.
+class ReportData:
+    """What a report is about.
 
     Attributes:
         x: the top-bags, as checked inputs.
@@ -103,7 +55,7 @@ class Material:
     x: Tensors
     truth: Ints | None
     reading: Reading
-    matched: npt.NDArray[np.bool_]
+    matched: Bools
     certificate: Certificate | None
     doubt: str
     knows_training: bool
@@ -117,25 +69,19 @@ class Material:
 
 @dataclass(frozen=True)
 class Figure:
-    """One of the large figures.
-
-    Attributes:
-        title: what it is.
-        value: as text.
-        note: its interval, and what to compare it with.
-    """
+    """One of the large figures, as text, with a note on its interval and what to compare it to."""
 
     title: str
     value: str
     note: str
 
 
-def gather(
-    explainer: Reported,
+def collect(
+    explainer: "Explainer",
     x: TopBags,
     y: npt.ArrayLike | None,
     trained_on: npt.NDArray[np.uint64] | None = None,
-) -> Material:
+) -> ReportData:
     """Let rules and network read some top-bags."""
     source = explainer.top_bags(x)
     truth = None
@@ -149,23 +95,23 @@ def gather(
     inputs = ragged.concat(parts)
     reading = explainer.read(explainer.top_bags(inputs))
     level = explainer.levels_[-1]
-    counted = Counted.of(level, reading, truth)
+    outcomes = Outcomes.of(level, reading, truth)
     certificate, doubt = None, ""
     try:
         used = explainer._used_for(trained_on)
-        certificate = certify(level, counted, explainer.hashes(inputs), used, _LEVEL)
+        certificate = certify(level, outcomes, explainer.hashes(inputs), used, _LEVEL)
     except UsedTopBagsError as error:  # the rules or the network have seen these data
         doubt = str(error)
     try:
         some = ragged.take(inputs, slice(_MOST_DELETIONS))
         deletion = explainer.deletion(some)
-    except UneditableError:  # such as texts, of which no members can be removed
+    except UneditableError:  # such as texts, whose members cannot be removed
         deletion = None
-    return Material(
+    return ReportData(
         x=inputs,
         truth=truth,
         reading=reading,
-        matched=counted.matched,
+        matched=outcomes.matched,
         certificate=certificate,
         doubt=doubt,
         knows_training=trained_on is not None,
@@ -173,10 +119,10 @@ def gather(
     )
 
 
-def figures(material: Material) -> list[Figure]:
+def figures(data: ReportData) -> list[Figure]:
     """The large figures, and what constant rules would reach."""
-    by_rules, network, truth = material.by_rules, material.reading.network, material.truth
-    n, exact, found = len(network), material.certificate is not None, []
+    by_rules, network, truth = data.by_rules, data.reading.network, data.truth
+    n, exact, result = len(network), data.certificate is not None, []
 
     def figure(title: str, right: Array, note: str) -> Figure:
         share = interval(int(right.sum()), n)
@@ -185,28 +131,27 @@ def figures(material: Material) -> list[Figure]:
 
     if truth is not None:
         constant = f"most frequent class {percent(majority(truth))}"
-        found.append(figure("network accuracy", network == truth, constant))
-        found.append(figure("rule accuracy", by_rules == truth, constant))
+        result.append(figure("network accuracy", network == truth, constant))
+        result.append(figure("rule accuracy", by_rules == truth, constant))
     constant = f"constant rules {percent(majority(network))}"
-    found.append(figure("fidelity", by_rules == network, constant))
-    if material.deletion is not None and material.deletion.interval.n:
-        share: Interval = material.deletion.interval
+    result.append(figure("fidelity", by_rules == network, constant))
+    if data.deletion is not None and data.deletion.interval.n:
+        share = data.deletion.interval
         note = (
             "the network's class changes when what decided is removed; "
             f"95 %: {percent(share.low)} to {percent(share.high)}; {share.n} top-bags"
         )
-        found.append(Figure("deletion test", percent(share.estimate), note))
-    return found
+        result.append(Figure("deletion test", percent(share.estimate), note))
+    return result
 
 
-def overview(explainer: Reported, material: Material) -> list[str]:
+def overview(explainer: "Explainer", data: ReportData) -> list[str]:
     """What the model predicts, and on what data: sentences."""
-    reading, classes = material.reading, explainer.classes_
+    reading, classes = data.reading, explainer.classes_
+    occurrences = expand(reading.nestings, reading.parents)
     sizes = [
         f"{len(here.rows):,} {clusters.path or clusters.words}"
-        for here, clusters in zip(
-            expand(reading.nestings, reading.parents), explainer.clusters_, strict=True
-        )
+        for here, clusters in zip(occurrences, explainer.clusters_, strict=True)
     ]
     top = explainer.levels_[-1]
     counts = np.bincount(reading.network, minlength=len(classes))
@@ -216,31 +161,32 @@ def overview(explainer: Reported, material: Material) -> list[str]:
         if count
     )
     inside = f", which hold {', '.join(reversed(sizes))}" if sizes else ""
-    found = [
+    sentences = [
         f"The network tells the class of a {top.word}; the rules say in words how it does so.",
         f"This page shows {len(reading.network):,} {top.words}{inside}. "
         f"Classes by the network: {shares}.",
     ]
-    if material.certificate is None:
-        return [*found, f"Figures are without intervals. {material.doubt}"]
+    if data.certificate is None:
+        return [*sentences, f"Figures are without intervals. {data.doubt}"]
     intervals = "Intervals hold for data that neither the rules nor the network have seen."
-    if material.certificate.n_used:
+    if data.certificate.n_used:
         intervals += (
-            f" {material.certificate.n_used} of these {top.words} equal some that rules or network "
+            f" {data.certificate.n_used} of these {top.words} equal some that rules or network "
             "were fitted, chosen or trained on."
         )
-    elif material.knows_training:
+    elif data.knows_training:
         intervals += f" They have seen none of these {top.words}."
-    if not material.knows_training:
+    if not data.knows_training:
         intervals += " What the network was trained on is not checked here."
-    return [*found, intervals]
+    return [*sentences, intervals]
 
 
-def made(explainer: Reported) -> dict[str, str]:
-    """How the rules were made."""
-    parameters = {
-        name: tuple(value) if isinstance(value, list) else value  # as they are in files
-        for name, value in explainer.get_params().items()
+def provenance(explainer: "Explainer") -> dict[str, str]:
+    """How the rules were learned."""
+    parameters = explainer.get_params()
+    settings = {
+        name: tuple(value) if isinstance(value, list) else value  # same as in files
+        for name, value in parameters.items()
         if name not in ("verbose", "n_jobs", "random_state", "target") and value is not None
     }
     return {
@@ -249,8 +195,8 @@ def made(explainer: Reported) -> dict[str, str]:
         f"{platform.python_version()}",
         "written": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "hash of the network": str(explainer._fingerprint),
-        "seed": str(explainer.get_params()["random_state"]),
+        "seed": str(parameters["random_state"]),
         "fidelity on validation data": f"{percent(explainer.fidelity_, 2)} (constant rules "
         f"{percent(explainer.majority_, 2)})",
-        "settings": ", ".join(f"{name}={value!r}" for name, value in parameters.items()),
+        "settings": ", ".join(f"{name}={value!r}" for name, value in settings.items()),
     }

@@ -1,13 +1,18 @@
-"""What stands for each cluster, and the table of it."""
+"""Clusters: what represents them, their sizes and true labels, and tables of them."""
+
+import json
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from digit_networks import N_DIGITS, vectors
+from record_networks import read
 
 import keras_mmil
 from keras_mmil import Explainer, ragged
-from keras_mmil.interpretation.readout.cluster_table import ClusterColumn, ClusterTable
+from keras_mmil.interpretation.explain.clusters import ClusterTable, ClusterView, describe
 from keras_mmil.layers import BagLayer
 
 N_CLUSTERS = (3, 2)
@@ -50,9 +55,10 @@ def ranked(explainer, rho, level, cluster, by):
     return [(position, others) for _, position, others in sorted(found)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("by", ["separation", "closeness"])
-@pytest.mark.parametrize("batch_size", [4, 1000])
+@pytest.mark.parametrize(
+    ("batch_size", "by"),
+    [(4, "separation"), (4, "closeness"), pytest.param(1000, "separation", marks=pytest.mark.slow)],
+)
 def test_entries_are_the_best_of_all_batches(fitted, batch_size, by):
     explainer, x, rho = fitted
     explainer.set_params(batch_size=batch_size)
@@ -72,7 +78,6 @@ def test_entries_are_the_best_of_all_batches(fitted, batch_size, by):
             np.testing.assert_allclose([each.separation for each in found], scores, rtol=1e-4)
 
 
-@pytest.mark.slow
 def test_equal_rows_of_several_batches_count_once(fitted):
     explainer, x, rho = fitted
     explainer.set_params(batch_size=8)
@@ -91,19 +96,32 @@ def test_show_is_called_with_positions(fitted):
     table = explainer.cluster_table(x, n=2, show=lambda position: f"{len(position)} indices")
     for word, depth in {"instance": 3, "sub-bag": 2}.items():
         assert {e for c in table.levels[word] for e in c.entries} == {f"{depth} indices"}
-    with pytest.raises(ValueError, match="n=0"):
-        explainer.cluster_table(x, n=0)
-    with pytest.raises(ValueError, match="by='best'"):
-        explainer.cluster_table(x, by="best")
+
+
+def test_bad_arguments(fitted):
+    explainer, x, _ = fitted
+    for match, arguments in {
+        "by='best'": (0, 0, 3, "best"),
+        "level='w'": ("w", 0),
+        "level=2": (2, 0),
+        "cluster=3": (0, 3),
+        "cluster='u9'": (0, "u9"),
+        "n=0": (0, 0, 0),
+    }.items():
+        with pytest.raises(ValueError, match=match):
+            explainer.representatives(x, *arguments)
+    for arguments in ({"n": 0}, {"by": "best"}):
+        with pytest.raises(ValueError, match=r"n=0|by='best'"):
+            explainer.cluster_table(x, **arguments)
 
 
 TABLE = ClusterTable(
     {
         "instance": (
-            ClusterColumn("u1", "instances", 0.7512, True, ("a | b", "<unknown> c")),
-            ClusterColumn("u2", "instances", 0.2488, False, ("d", "e", "f & g")),
+            ClusterView("u1", "instances", 0.7512, True, ("a | b", "<unknown> c")),
+            ClusterView("u2", "instances", 0.2488, False, ("d", "e", "f & g")),
         ),
-        "sub-bag": (ClusterColumn("<v>", "sub-bags", 1.0, True, ()),),
+        "sub-bag": (ClusterView("<v>", "sub-bags", 1.0, True, ()),),
     }
 )
 
@@ -147,3 +165,62 @@ def test_str():
         "u2 (24.9 % of instances, not used): d; e; f & g",
         "<v> (100.0 % of sub-bags): ",
     ]
+
+
+@pytest.mark.slow
+def test_description(digit_ids, digit_explainer):
+    x = vectors(digit_ids)
+    sizes = [level.sizes for level in digit_explainer.describe()]
+    np.testing.assert_allclose([s.sum() for s in sizes], 1)
+    positive = digit_ids.with_values(
+        ragged.from_flat(
+            [int(3 in s and 2 not in s) for top in digit_ids.to_list() for s in top],
+            [digit_ids.row_lengths()],
+        ).values
+    )
+    description = digit_explainer.describe(
+        x,
+        instance_labels=digit_ids,
+        sub_bag_labels=positive,
+        label_names={"sub-bag": ("no", "yes")},
+    )
+    table = description[0].table
+    clusters = digit_explainer.labels(x)[0].flat_values.numpy()
+    expected = np.zeros((3, N_DIGITS))
+    for cluster, digit in zip(clusters, digit_ids.flat_values.numpy(), strict=True):
+        expected[cluster, digit] += 1
+    np.testing.assert_array_equal(table, expected)
+    np.testing.assert_allclose(description[0].sizes, expected.sum(axis=1) / expected.sum())
+    np.testing.assert_allclose(description[1].share, 1)
+    assert "of which 100.0 % are yes" in str(description)
+    records = description.to_dict()
+    assert [r["majority"] for r in records["sub-bag"]] in (["no", "yes"], ["yes", "no"])
+    assert json.loads(json.dumps(records)) == records
+    assert not all(description[0].needed)
+    assert "(not used)" in str(description)
+    with pytest.raises(ValueError, match=r"one for|integer label ≥ 0 for each of \d+ instances"):
+        digit_explainer.describe(x, instance_labels=digit_ids[:3])
+    with pytest.raises(ValueError, match="Received: x=None"):
+        digit_explainer.describe(instance_labels=digit_ids)
+    with pytest.raises(ValueError, match="labels below 1"):
+        digit_explainer.describe(x, sub_bag_labels=positive, label_names={"sub-bag": ("no",)})
+
+
+@pytest.mark.slow
+def test_labels_of_levels_that_there_are_not(churn_explainer, customers):
+    """In a tree, no bag-layer is that of the sub-bags."""
+    x = read(customers[:5])
+    paths = r"orders\.items\.product\.tags, orders\.items, orders, visits"
+    with pytest.raises(ValueError, match=f"labels of instances only.*bag-layers on {paths}"):
+        churn_explainer.describe(x, instance_labels=np.zeros(3, int))
+    with pytest.raises(ValueError, match=f"labels of sub-bags only.*bag-layers on {paths}"):
+        churn_explainer.describe(x, sub_bag_labels=np.zeros(3, int))
+
+
+def test_labels_of_sub_bags_where_there_are_none():
+    levels = [
+        SimpleNamespace(record=1, clusters=(bag,), needed=((True, True),))
+        for bag in (SimpleNamespace(level=0, path="", word="instance"),)
+    ]
+    with pytest.raises(ValueError, match=r"labels of sub-bags only.*bag-layers on instance$"):
+        describe(levels, None, {0: None, 1: np.zeros(3, int)}, {})

@@ -1,27 +1,39 @@
 """Why a text got its label, shown in the text itself."""
 
+import functools
 import html
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
+import tensorflow as tf
+
+from keras_mmil import ragged, text
 from keras_mmil._support.types import Config
-from keras_mmil.interpretation.readout.explanation import Explanation
-from keras_mmil.interpretation.readout.part import DECIDES, LIMITED, Part
-from keras_mmil.interpretation.readout.text_spans import (
-    as_str,
-    sentence_spans,
-    window_centres,
-    without_breaks,
-)
+from keras_mmil.interpretation.explain.explanation import Explanation, Show
 from keras_mmil.layers import TextBags
 
-__all__ = ["Phrase", "Sentence", "TextExplanation", "annotate", "side_by_side"]
+__all__ = [
+    "Phrase",
+    "Sentence",
+    "TextExplanation",
+    "annotate",
+    "as_str",
+    "sentence_spans",
+    "side_by_side",
+    "window_centres",
+    "window_words",
+    "without_breaks",
+]
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>#|"})
 _FRAME, _DIM = "font-family:sans-serif;line-height:1.5", "color:#9a9a9a"
 _LABEL, _RAISED = "font-weight:bold;color:#0b5394", "line-height:0;color:#0b5394"
+
+# As in `text.tokenize`, which takes neither vertical tabs nor ASCII separators for spaces.
+_BREAK = re.compile(text.BREAK.replace(r"\s", r"[^\S\v\x1c-\x1f]"))
+_INVALID = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -30,8 +42,7 @@ class Phrase:
 
     Attributes:
         text: the piece.
-        cluster: name of the cluster of its windows, where the rule that fired on their bag tests
-            it; else None.
+        cluster: name of the cluster of its windows, if the rule that fired on their bag tests it.
     """
 
     text: str
@@ -40,11 +51,11 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence, with all that stands before the next one.
+    """A sentence, with everything up to the next one.
 
     Attributes:
         phrases: its pieces.
-        label: name of its cluster, None where sentences are no bags.
+        label: name of its cluster; None where sentences are no bags.
         relevant: whether the rule that fired on the text tests its cluster.
     """
 
@@ -55,11 +66,11 @@ class Sentence:
 
 @dataclass(frozen=True)
 class TextExplanation(Explanation):
-    """The explanation of a text.
+    """The explanation of a text, shown in the text.
 
-    It shows the text. Sentences whose cluster the rule for the text does not test are dimmed; the
-    others begin with their cluster. In these, phrases whose cluster the sentence's own rule tests
-    are bold, followed by the number of their cluster. Jupyter shows it like that, too.
+    Sentences whose cluster the rule for the text does not test are dimmed; the others begin with
+    their cluster. In these, phrases whose cluster the sentence's own rule tests are bold, followed
+    by the number of their cluster. Jupyter shows it like that, too.
 
     Attributes:
         top_bag, network, network_name: as in `Explanation`.
@@ -79,9 +90,9 @@ class TextExplanation(Explanation):
 
     @property
     def clauses(self) -> list[tuple[str, str | None]]:
-        """The rules that fired on the sentences that matter, each once, after their clusters."""
+        """The rules that fired on the relevant sentences, each once, after their clusters."""
         parts = self.top_bag.children if self.top_bag.level > 1 else ()
-        fired = [(part.name, part.clause) for part in parts if _is_relevant(part)]
+        fired = [(part.name, part.clause) for part in parts if part.is_relevant]
         return list(dict.fromkeys(fired))
 
     def to_text(self, color: bool = False) -> str:
@@ -101,7 +112,7 @@ class TextExplanation(Explanation):
         )
 
     def to_markdown(self) -> str:
-        """As Markdown, as GitHub shows it; what does not matter is small."""
+        """As GitHub's Markdown; what does not matter is small."""
         return self._render(
             escape=lambda piece: piece.translate(_MARKDOWN),
             heading="**{}**".format,
@@ -133,11 +144,18 @@ class TextExplanation(Explanation):
     ) -> str:
         """Paragraphs of formatted pieces; `phrase` also takes the number of a cluster."""
 
+        def bold(piece: str, cluster: str) -> str:
+            inner = piece.strip()
+            before, _, after = piece.partition(inner)
+            return f"{before}{phrase(escape(inner), _number(escape(cluster)))}{after}"
+
         def sentence(one: Sentence) -> str:
-            body = _on_one_line(
-                escape(p.text) if p.cluster is None else _bold(p, p.cluster, escape, phrase)
+            pieces = [
+                escape(p.text) if p.cluster is None else bold(p.text, p.cluster)
                 for p in one.phrases
-            )
+            ]
+            # A sentence may hold blank lines, as before a quotation.
+            body = " ".join("".join(pieces).split())
             if not one.relevant:
                 return dim(body)
             return f"{label(escape(one.label))} {body}" if one.label else body
@@ -153,55 +171,12 @@ class TextExplanation(Explanation):
         return self.to_html()
 
     def to_dict(self) -> Config:
-        """As JSON knows it."""
+        """For JSON."""
         return {**super().to_dict(), "text": self.text}
 
 
-def annotate(
-    texts: Iterable[str | bytes], explanations: Iterable[Explanation], layer: TextBags
-) -> list[TextExplanation]:
-    """Show explanations in the texts they are of.
-
-    Args:
-        texts: the texts.
-        explanations: one for each.
-        layer: the layer by which the network reads texts.
-    """
-    pairs = zip(texts, explanations, strict=True)
-    return [_annotate(without_breaks(as_str(text)), each, layer) for text, each in pairs]
-
-
-def _annotate(content: str, explanation: Explanation, layer: TextBags) -> TextExplanation:
-    spans = sentence_spans(content, layer.splitter)
-    windows = [window_centres(len(tokens), layer.at_most) for tokens in spans]
-    bags = _bags_of(explanation.top_bag, windows)
-    # A sentence reaches to where the next one begins.
-    starts = [tokens[0][0] for tokens in spans]
-    ends = [*starts[1:], len(content)][: len(starts)]
-    starts[:1] = [0] * len(starts[:1])
-    sentences = []
-    for tokens, centres, bag, start, end in zip(spans, windows, bags, starts, ends, strict=True):
-        members = enumerate(bag.members if bag.relevant else ())
-        clusters = {centres[i]: part.name for i, part in members if _is_relevant(part)}
-        pieces = _pieces(tokens, clusters, layer.window_size // 2)
-        phrases = tuple(_phrases(content, start, end, pieces))
-        sentences.append(Sentence(phrases, bag.label, bag.relevant))
-    return TextExplanation(
-        top_bag=explanation.top_bag,
-        network=explanation.network,
-        network_name=explanation.network_name,
-        text=content,
-        sentences=tuple(sentences),
-    )
-
-
 def side_by_side(explanations: Iterable[TextExplanation], titles: Iterable[str]) -> str:
-    """Several explanations of one text side by side, as a piece of HTML.
-
-    Args:
-        explanations: the explanations.
-        titles: one for each.
-    """
+    """Several explanations of one text side by side, each with a title, as a piece of HTML."""
     heads = "".join(f"<th>{html.escape(title)}</th>" for title in titles)
     cells = "".join(
         f'<td style="vertical-align:top;padding:0 1em">{explanation.to_html()}</td>'
@@ -210,8 +185,43 @@ def side_by_side(explanations: Iterable[TextExplanation], titles: Iterable[str])
     return f'<table style="{_FRAME}"><tr>{heads}</tr><tr>{cells}</tr></table>'
 
 
-def _is_relevant(part: Part) -> bool:
-    return part.role in (DECIDES, LIMITED)
+def annotate(
+    texts: Iterable[str | bytes], explanations: Iterable[Explanation], layer: TextBags
+) -> list[TextExplanation]:
+    """Show explanations in their texts, which `layer` reads for the network."""
+    pairs = zip(texts, explanations, strict=True)
+    return [_annotate(without_breaks(as_str(one)), each, layer) for one, each in pairs]
+
+
+def _annotate(content: str, explanation: Explanation, layer: TextBags) -> TextExplanation:
+    spans = sentence_spans(content, layer.splitter)
+    windows = [window_centres(len(tokens), layer.at_most) for tokens in spans]
+    # A sentence reaches to where the next one begins.
+    starts = [tokens[0][0] for tokens in spans]
+    ends = [*starts[1:], len(content)][: len(starts)]
+    starts[:1] = [0] * len(starts[:1])
+    top, first = explanation.top_bag, 0
+    sentences = []
+    for i, (tokens, centres) in enumerate(zip(spans, windows, strict=True)):
+        bag = top.children[i] if top.level > 1 else None
+        members = bag.children if bag else top.children[first : first + len(centres)]
+        first += len(centres)
+        label, relevant = (bag.name, bag.is_relevant) if bag else (None, True)
+        clusters = {
+            centre: part.name
+            for centre, part in zip(centres, members, strict=False)
+            if relevant and part.is_relevant
+        }
+        pieces = _pieces(tokens, clusters, layer.window_size // 2)
+        phrases = tuple(_phrases(content, starts[i], ends[i], pieces))
+        sentences.append(Sentence(phrases, label, relevant))
+    return TextExplanation(
+        top_bag=top,
+        network=explanation.network,
+        network_name=explanation.network_name,
+        text=content,
+        sentences=tuple(sentences),
+    )
 
 
 def _number(cluster: str) -> str:
@@ -220,49 +230,13 @@ def _number(cluster: str) -> str:
     return digits if digits.isdigit() else f" {cluster}"
 
 
-def _on_one_line(pieces: Iterable[str]) -> str:
-    """Pieces of a sentence, which may have blank lines in it, as before a quotation."""
-    return " ".join("".join(pieces).split())
-
-
-def _bold(
-    phrase: Phrase,
-    cluster: str,
-    escape: Callable[[str], str],
-    render: Callable[[str, str], str],
-) -> str:
-    """A phrase in bold, without the spaces around it, and the number of its cluster."""
-    inner = phrase.text.strip()
-    before, _, after = phrase.text.partition(inner)
-    return f"{before}{render(escape(inner), _number(escape(cluster)))}{after}"
-
-
-class _Bag(NamedTuple):
-    """The windows of a sentence, with the label of the sentence where that is a bag."""
-
-    members: Sequence[Part]
-    label: str | None = None
-    relevant: bool = True
-
-
-def _bags_of(top_bag: Part, windows: Iterable[Sequence[int]]) -> list[_Bag]:
-    """The windows of each sentence of a text."""
-    if top_bag.level > 1:
-        return [_Bag(part.children, part.name, _is_relevant(part)) for part in top_bag.children]
-    bags, start = [], 0
-    for centres in windows:
-        bags.append(_Bag(top_bag.children[start : start + len(centres)]))
-        start += len(centres)
-    return bags
-
-
 def _pieces(
     tokens: Sequence[tuple[int, int]], clusters: dict[int, str], reach: int
 ) -> list[tuple[int, int, str]]:
     """The phrases of a sentence: (start, end, cluster) in the text.
 
-    A token is in the phrase of the window around it, or else in that of a neighbour's window, which
-    it is part of, too. Neighbours in windows of one cluster are one phrase.
+    A token is in the phrase of the window centred on it, or else of a neighbouring window that
+    covers it. Neighbours in windows of one cluster are one phrase.
     """
     pieces: list[tuple[int, int, str]] = []
     last = None
@@ -287,3 +261,71 @@ def _phrases(
         start = last
     if start < end:
         yield Phrase(content[start:end])
+
+
+# Where the tokens of the network are in a text ---------------------------------------------------
+
+
+def as_str(one: str | bytes) -> str:
+    """A text as str; bytes that are not UTF-8 become spaces, as in `text.tokenize`."""
+    if isinstance(one, bytes):
+        return _INVALID.sub(" ", one.decode("utf-8", errors="surrogateescape"))
+    return str(one)
+
+
+def without_breaks(content: str) -> str:
+    """A text with blank lines in place of its HTML breaks, which are no tokens."""
+    return _BREAK.sub("\n\n", content)
+
+
+@functools.lru_cache(maxsize=256)  # all parts of a text are shown one by one
+def sentence_spans(content: str, splitter: str) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """The sentences of a text `without_breaks`, each with the (start, end) of its tokens.
+
+    For the splitter see `keras_mmil.text.tokenize`.
+    """
+    # What looks like a break now was none before, but contained one: "<<br>br>".
+    opened = _BREAK.sub(lambda result: "^" + result[0][1:], content)
+    sentences = text.tokenize(tf.constant([text.as_bytes(opened)]), splitter).to_list()[0]
+    spans = []
+    end = 0
+    for sentence in sentences:
+        tokens = []
+        for token in map(bytes.decode, sentence):
+            # Tokens are in the text unchanged, except for the point of a title ("Mr.Smith"), and in
+            # order; nothing between them could be part of a token. So this finds each of them.
+            pattern = re.compile(r"\.?".join(map(re.escape, token)))
+            start, end = next(pattern.finditer(content, end)).span()
+            tokens.append((start, end))
+        spans.append(tuple(tokens))
+    return tuple(spans)
+
+
+def window_centres(n_tokens: int, at_most: int | None) -> list[int]:
+    """The token in the middle of each window of a sentence: see `keras_mmil.text.windows`."""
+    if at_most is None or n_tokens <= at_most:
+        return list(range(n_tokens))
+    half = at_most // 2
+    return [*range(half), *range(n_tokens - half, n_tokens)]
+
+
+def window_words(x: tf.RaggedTensor, vocabulary: Sequence[str], n_words: int = 25) -> Show:
+    """A function from positions of rows to text, for bags of windows over tokens.
+
+    A window is shown by its tokens, a bag by those in the middle of its windows.
+
+    Args:
+        x: ids, RaggedTensor [texts, (sentences), (tokens), window_size] or [texts, (tokens),
+            window_size].
+        vocabulary: the token of each id.
+        n_words: maximal number of tokens to show of a bag.
+    """
+    ids_at = ragged.lookup(x)
+
+    def show(position: tuple[int, ...]) -> str:
+        ids = ids_at(position)
+        ids = ids if ids.ndim == 1 else ids[:, ids.shape[-1] // 2]
+        words = [vocabulary[i] for i in ids]
+        return " ".join(words[:n_words] + ["…"] * (len(words) > n_words))
+
+    return show

@@ -1,0 +1,3 @@
+"""Explanations of top-bags, and descriptions of clusters."""
+
+__all__ = []

@@ -1,3 +1,0 @@
-"""What a fitted explainer tells people."""
-
-__all__ = []
