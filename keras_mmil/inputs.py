@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged, text
+from keras_mmil._support.keras_internals import is_optional
 from keras_mmil._support.splits import first_difference, path_to
 from keras_mmil._support.types import Array, Bools
 from keras_mmil.bags import Bags
-from keras_mmil.functional.graph import is_optional
 
 __all__ = ["check_alike", "check_ids", "check_inputs", "complete_inputs", "is_data"]
 

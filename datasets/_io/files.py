@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from keras_mmil._support.atomic import replacing
-from keras_mmil._support.checksums import checksum_of_file
+from keras_mmil._support.digests import checksum_of_file
 from keras_mmil._support.types import PathLike
 
 __all__ = ["cache_folder", "find", "find_local", "short_digest"]

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_mmil import text
 from keras_mmil._support.atomic import replacing, write_json
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json
 from keras_mmil._support.splits import members_of, row_splits
 from keras_mmil._support.types import Ints, PathLike
 from keras_mmil.builders._tokens import PADDING, UNKNOWN, look_up, number_tokens, split_batches

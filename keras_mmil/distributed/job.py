@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from keras_mmil._support.atomic import part_of, replacing, write_json
-from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json
 from keras_mmil._support.types import Config
 from keras_mmil.distributed.blocks import Block
 from keras_mmil.io.parquet import WRITTEN

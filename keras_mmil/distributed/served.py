@@ -14,9 +14,9 @@ from keras_mmil.batches import in_order
 from keras_mmil.distributed.columns import InputColumns
 from keras_mmil.estimators import saved
 from keras_mmil.estimators.base import NestedEstimator
-from keras_mmil.functional.input_checks import InputChecks
-from keras_mmil.functional.prediction import predict_batches
 from keras_mmil.interpretation import Explainer
+from keras_mmil.model.checks import InputChecks
+from keras_mmil.model.run import predict_batches
 
 __all__ = ["Served", "load", "paths_of"]
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keras_mmil._support.atomic import part_of, remove_abandoned, replacing, write_json
-from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json
 from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import PathLike
 from keras_mmil.interpretation import Explainer

@@ -18,7 +18,7 @@ from keras_mmil.estimators._given import Target, labels_of, path_of, weights_of
 from keras_mmil.estimators._kept import Kept
 from keras_mmil.estimators._rules import Interpreted
 from keras_mmil.estimators._training import divided, trained
-from keras_mmil.functional.seeds import alone, seeded
+from keras_mmil.model.seeds import alone, seeded
 from keras_mmil.records import Schema
 from keras_mmil.records.network import Labels, records_model
 from keras_mmil.records.paths import place

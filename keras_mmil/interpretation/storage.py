@@ -14,10 +14,9 @@ import numpy as np
 
 from keras_mmil._support import archives
 from keras_mmil._support.atomic import part_of, remove_abandoned, replacing
-from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json, fingerprint
 from keras_mmil._support.types import Array, Config, PathLike
 from keras_mmil._version import __version__
-from keras_mmil.functional.fingerprint import fingerprint
 from keras_mmil.interpretation.encoding import decode, decode_target, encode, with_tuples
 from keras_mmil.interpretation.fitting.fitted import Fitted
 from keras_mmil.interpretation.matching import difference

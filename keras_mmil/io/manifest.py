@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_mmil._support.atomic import write_json
 from keras_mmil._support.checks import check_int
-from keras_mmil._support.checksums import checksum_of_json
+from keras_mmil._support.digests import checksum_of_json
 from keras_mmil._support.types import Config
 from keras_mmil._version import __version__
 from keras_mmil.io.layout import Layout

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from keras_mmil._support.checksums import checksum_of_file
+from keras_mmil._support.digests import checksum_of_file
 from keras_mmil.io.manifest import Shard
 
 __all__ = ["Check", "asserted", "check_content", "check_size", "checks_of"]

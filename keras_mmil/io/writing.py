@@ -10,8 +10,7 @@ from typing import Any
 from keras_mmil import ragged
 from keras_mmil._support.atomic import part_of, remove_parts, replacing
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.checksums import checksum_of_file
-from keras_mmil._support.digests import add_to_digest
+from keras_mmil._support.digests import add_to_digest, checksum_of_file
 from keras_mmil._support.regrouped import regrouped
 from keras_mmil._support.types import Labels, PathLike
 from keras_mmil.io.arrays import Column

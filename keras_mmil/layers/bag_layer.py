@@ -8,11 +8,16 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import aggregations
 from keras_mmil.layers._activate import activate_and_aggregate
-from keras_mmil.layers._bags import (
+from keras_mmil.layers._checks import check_bag_arguments, check_bag_shapes, check_ids
+from keras_mmil.layers._projection import project, project_tuples
+from keras_mmil.layers._renamed import ReadsOldConfigs
+from keras_mmil.layers._types import Activation, Constraint, Initializer, Nested, Regularizer
+from keras_mmil.layers.aggregations import Identifier
+from keras_mmil.layers.grouping import (
     Grouping,
     Wrap,
     bag_of_each,
@@ -21,11 +26,6 @@ from keras_mmil.layers._bags import (
     row_count,
     with_rows,
 )
-from keras_mmil.layers._checks import check_bag_arguments, check_bag_shapes, check_ids
-from keras_mmil.layers._projection import project, project_tuples
-from keras_mmil.layers._renamed import ReadsOldConfigs
-from keras_mmil.layers._types import Activation, Constraint, Initializer, Nested, Regularizer
-from keras_mmil.layers.aggregations import Identifier
 
 __all__ = ["BagLayer"]
 

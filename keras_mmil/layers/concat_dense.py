@@ -6,13 +6,13 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._bags import with_rows
 from keras_mmil.layers._checks import check_ids
 from keras_mmil.layers._projection import project_tuples
 from keras_mmil.layers._renamed import ReadsOldConfigs
 from keras_mmil.layers._types import Nested
+from keras_mmil.layers.grouping import with_rows
 
 __all__ = ["ConcatDense"]
 

@@ -7,11 +7,11 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Shape
 from keras_mmil.bags import input_names, level_names
-from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._bags import depth_of, with_innermost
 from keras_mmil.layers._checks import assert_same_splits, check_ids
+from keras_mmil.layers.grouping import depth_of, with_innermost
 
 __all__ = ["Distinct", "bag_inputs"]
 

@@ -5,12 +5,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._bags import bag_of_each, group
 from keras_mmil.layers._checks import check_ids
 from keras_mmil.layers._hashing import hash_bags, keep_distinct
 from keras_mmil.layers._types import Nested
+from keras_mmil.layers.grouping import bag_of_each, group
 
 __all__ = ["DistinctBags"]
 

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Shape
-from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._checks import check_ids
 from keras_mmil.layers.segments.kernels import gather_rows
 

@@ -6,10 +6,10 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, check_number
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._bags import depth_of
 from keras_mmil.layers._checks import assert_same_splits, check_ids, splits_of
+from keras_mmil.layers.grouping import depth_of
 
 __all__ = ["MemberDropout"]
 

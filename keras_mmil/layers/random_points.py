@@ -6,9 +6,14 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, positive_int
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._bags import bag_of_each, depth_of, group, with_innermost
+from keras_mmil.layers.grouping import (
+    bag_of_each,
+    depth_of,
+    group,
+    with_innermost,
+)
 
 __all__ = ["RandomPoints"]
 

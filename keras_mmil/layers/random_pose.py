@@ -8,10 +8,10 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, check_number
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._bags import bag_of_each, group, with_rows
 from keras_mmil.layers._types import Nested
+from keras_mmil.layers.grouping import bag_of_each, group, with_rows
 
 __all__ = ["RandomPose"]
 

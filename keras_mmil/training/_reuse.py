@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import keras
 
-from keras_mmil.functional.graph import all_layers, seed_generators
+from keras_mmil._support.keras_internals import all_layers, seed_generators
 
 __all__ = ["architecture", "forget", "new_model"]
 

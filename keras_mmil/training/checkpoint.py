@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_mmil._support.atomic import replacing
 from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import Array, PathLike
-from keras_mmil.functional.workers import is_chief, of_chief, on_this_worker
+from keras_mmil.model.replicas import is_chief, of_chief, on_this_worker
 
 __all__ = ["Checkpoint"]
 

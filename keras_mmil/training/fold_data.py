@@ -15,9 +15,9 @@ from keras_mmil import io, ragged
 from keras_mmil._support.types import Array, Config, Ints, PathLike, Tensors
 from keras_mmil.bags import Bags, inputs_of
 from keras_mmil.batches import feed
-from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.io.manifest import MANIFEST
 from keras_mmil.model import Model
+from keras_mmil.model.checks import InputChecks
 
 __all__ = ["FoldData", "Part", "fold_data"]
 

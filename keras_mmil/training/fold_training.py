@@ -12,7 +12,7 @@ from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from sklearn.base import clone
 
 from keras_mmil._support.types import Ints
-from keras_mmil.functional.seeds import seeded
+from keras_mmil.model.seeds import seeded
 from keras_mmil.training._reuse import new_model
 from keras_mmil.training.fold_data import FoldData, Part
 from keras_mmil.training.folds import FoldResult, Place

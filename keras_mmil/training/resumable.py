@@ -11,15 +11,14 @@ import tensorflow as tf
 from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.keras_internals import seed_generators
 from keras_mmil._support.labels import check_labels, check_weights
 from keras_mmil._support.locks import locked
 from keras_mmil._support.types import Labels, PathLike, Tensors
 from keras_mmil.bags import Bags
-from keras_mmil.functional.feeding import feed_replicas
-from keras_mmil.functional.graph import seed_generators
-from keras_mmil.functional.input_checks import InputChecks
-from keras_mmil.functional.seeds import seeded
-from keras_mmil.functional.workers import is_chief, of_chief
+from keras_mmil.model.checks import InputChecks
+from keras_mmil.model.replicas import feed_replicas, is_chief, of_chief
+from keras_mmil.model.seeds import seeded
 from keras_mmil.training._folder import (
     check_can_resume,
     check_settings,

@@ -7,13 +7,12 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.keras_internals import operation_of, seed_generators
 from keras_mmil._support.types import PathLike
-from keras_mmil.functional.cut import Cut, moved, rows_of
-from keras_mmil.functional.graph import operation_of, seed_generators
-from keras_mmil.functional.hooks import loss_tracker
-from keras_mmil.functional.replicas import n_replicas
 from keras_mmil.inputs import complete_inputs
-from keras_mmil.model import Model
+from keras_mmil.model import Model, loss_tracker
+from keras_mmil.model.replicas import n_replicas
+from keras_mmil.model.run import Cut, moved, rows_of
 
 __all__ = ["VirtualAdversarialModel"]
 

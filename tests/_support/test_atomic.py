@@ -18,7 +18,7 @@ from keras_mmil._support.atomic import (
     replacing_folder,
     write_json,
 )
-from keras_mmil._support.checksums import checksum_of_json
+from keras_mmil._support.digests import checksum_of_json
 
 HOUR = 60 * 60
 

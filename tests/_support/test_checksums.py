@@ -1,6 +1,6 @@
 """Checksums, against the ones that are published for SHA-256."""
 
-from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json
 
 
 def test_checksums_of_files(tmp_path):

@@ -10,7 +10,7 @@ from keras_mmil.interpretation.evidence.edits import Member
 from keras_mmil.interpretation.network.nesting import Nesting, Occurrences, expand
 from keras_mmil.interpretation.readout.reading import Reading
 from keras_mmil.interpretation.rules.level import Level
-from keras_mmil.layers._bags import Grouping
+from keras_mmil.layers.grouping import Grouping
 
 __all__ = ["Edit", "Variants"]
 

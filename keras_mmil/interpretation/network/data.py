@@ -10,10 +10,10 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.batches import in_order
-from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.interpretation.network.passes import Source, Step, in_one_go
 from keras_mmil.interpretation.network.single import checked
 from keras_mmil.interpretation.network.stream import Stream, drawn
+from keras_mmil.model.checks import InputChecks
 
 if TYPE_CHECKING:
     from keras_mmil.interpretation.network.capture import Network

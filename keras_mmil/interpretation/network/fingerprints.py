@@ -15,7 +15,7 @@ from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.bags import Bags, multisets
 from keras_mmil.bags.components import input_names, level_names
 from keras_mmil.interpretation.network.passes import Step
-from keras_mmil.layers._bags import depth_of
+from keras_mmil.layers.grouping import depth_of
 
 if TYPE_CHECKING:
     from keras_mmil.interpretation.network.capture import Network

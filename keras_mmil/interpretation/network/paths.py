@@ -3,8 +3,13 @@
 import re
 from collections.abc import Sequence
 
-from keras_mmil.functional.graph import Node, call_arguments, nodes_under, operation_of
-from keras_mmil.functional.tree import BagTree
+from keras_mmil._support.keras_internals import (
+    Node,
+    call_arguments,
+    nodes_under,
+    operation_of,
+)
+from keras_mmil.model.tree import BagTree
 
 __all__ = ["bag_paths", "is_in_a_row"]
 

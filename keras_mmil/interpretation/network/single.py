@@ -5,8 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_mmil.functional.input_checks import InputChecks
-from keras_mmil.layers._bags import depth_of
+from keras_mmil.layers.grouping import depth_of
+from keras_mmil.model.checks import InputChecks
 
 __all__ = ["as_batch", "checked"]
 

@@ -13,9 +13,9 @@ import tensorflow as tf
 from keras_mmil import ragged
 from keras_mmil._support.digests import add_to_digest
 from keras_mmil._support.types import Array, Ints, Tensors
-from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.interpretation.network.passes import Step, in_one_go
 from keras_mmil.interpretation.network.single import checked
+from keras_mmil.model.checks import InputChecks
 
 if TYPE_CHECKING:
     from keras_mmil.interpretation.network.capture import Network

@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Shape
-from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import segments
 
 __all__ = ["Aggregation"]

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._bags import with_rows
 from keras_mmil.layers._types import Nested
+from keras_mmil.layers.grouping import with_rows
 
 __all__ = ["FieldEncoder"]
 

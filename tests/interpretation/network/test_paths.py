@@ -6,9 +6,9 @@ import pytest
 
 import keras_mmil
 from keras_mmil import Explainer, ragged
-from keras_mmil.functional.tree import bag_tree
 from keras_mmil.interpretation.network.paths import bag_paths
 from keras_mmil.layers import BagLayer, DistinctBags, DistinctRows
+from keras_mmil.model.tree import bag_tree
 
 
 def input_of(depth, name=None):

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import ragged, zoo
-from keras_mmil.functional.seeds import seeded
 from keras_mmil.layers import BagLayer
+from keras_mmil.model.seeds import seeded
 from keras_mmil.training import cross_validate, fit_resumable
 
 

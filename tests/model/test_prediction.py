@@ -8,8 +8,8 @@ from bag_forms import BATCH, FORMS, N, compressed_model, ids, packed, plain_mode
 
 import keras_mmil
 from keras_mmil import batches, ragged
-from keras_mmil.functional.prediction import predict_batches
 from keras_mmil.layers import BagLayer
+from keras_mmil.model.run import predict_batches
 
 
 def by_keras(model, x, **arguments):

@@ -1,13 +1,13 @@
 """Train networks in a `tf.distribute.Strategy`, or without one; a program of the tests.
 
-    python tests/functional/strategies.py FOLDER --kinds KIND ...
+    python tests/model/strategies.py FOLDER --kinds KIND ...
 
 trains networks of these kinds on two replicas in this process, and without a strategy, and writes
 FOLDER/mirrored.json, FOLDER/alone.json, and the errors for what would be wrong to
 FOLDER/refused.json. A training with checkpoints, and some that are resumed from what was on the
 disk at random moments of it, are in FOLDER/interrupted.json.
 
-    python tests/functional/strategies.py FOLDER --worker --kinds KIND ...
+    python tests/model/strategies.py FOLDER --worker --kinds KIND ...
 
 is a worker, and writes FOLDER/worker-0.json or so. That for records trains from a Dataset, others
 from memory. With `--train` a training with checkpoints follows; with `--die` worker 1 kills itself

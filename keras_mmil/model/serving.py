@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
+from keras_mmil._support.keras_internals import is_optional, ordered_nodes
 from keras_mmil._support.types import PathLike
-from keras_mmil.functional.graph import is_optional, ordered_nodes
-from keras_mmil.layers._bags import depth_of
 from keras_mmil.layers._types import Nested
+from keras_mmil.layers.grouping import depth_of
 
 __all__ = ["Endpoint", "check_dense", "endpoints", "write_saved_model"]
 
@@ -19,21 +19,7 @@ Endpoint: TypeAlias = tf.types.experimental.PolymorphicFunction  # what `tf.func
 
 
 def endpoints(model: keras.Model) -> dict[str, Endpoint]:
-    """The functions to serve a functional model by, in the order they are to be written.
-
-    Each ragged tensor of `serve_flat` is dense tensors: its values `<name>_values`, and the row
-    splits of its levels `<name>_row_splits_0`, `<name>_row_splits_1` …, int64, from the top-bags
-    inwards. A dense one is `<name>`. Names are those of the model's inputs and outputs. Row splits
-    that do not fit, or inputs of different numbers of top-bags, raise an error that names them.
-
-    Args:
-        model: a functional Keras model.
-
-    Returns:
-        A dict of `tf.function`s: `serve`, of the model's inputs as they are without the optional
-        ones (where only `bags` is left, of it instead of a dict), and `serve_flat`, of dense
-        tensors only. For a model with optional inputs also `serve_compressed` and
-        `serve_compressed_flat`, which take all of them.
+    """The functions of a SavedModel, by name, as `Model.export` describes them.
 
     Raises:
         ValueError: if two tensors would have the same name.
@@ -58,8 +44,8 @@ def endpoints(model: keras.Model) -> dict[str, Endpoint]:
 def write_saved_model(model: keras.Model, folder: PathLike, verbose: bool) -> None:
     """Write the endpoints of a functional model as a SavedModel.
 
-    Its signatures, among them "serving_default", are the flat ones: those of ragged tensors
-    TensorFlow Serving cannot call. The others are functions of what `tf.saved_model.load` returns.
+    Its signatures, among them "serving_default", are the flat endpoints, as TensorFlow Serving
+    cannot pass ragged tensors. The others are functions of what `tf.saved_model.load` returns.
     """
     archive = keras.export.ExportArchive()
     archive.track(model)
@@ -77,7 +63,7 @@ def write_saved_model(model: keras.Model, folder: PathLike, verbose: bool) -> No
 
 
 def check_dense(model: keras.Model, format: str) -> None:
-    """Raise ValueError where a functional model holds what only a SavedModel can: see `format`."""
+    """Raise ValueError if a functional model has tensors that only a SavedModel can hold."""
     tensors = {f"input '{x.name}'": [x] for x in model.inputs}
     tensors |= {f"layer '{node.operation.name}'": node.outputs for node in ordered_nodes(model)}
     for where, parts in tensors.items():
@@ -162,7 +148,7 @@ def _row_split_names(name: str, depth: int) -> list[str]:
 
 
 def _assembled(name: str, depth: int, tensors: Mapping[str, tf.Tensor]) -> Nested:
-    """The tensor of a name, put together of the dense ones."""
+    """The tensor of a name, assembled from its dense tensors."""
     if depth == 0:
         return tensors[name]
     splits = [tensors[each] for each in _row_split_names(name, depth)]
@@ -172,7 +158,7 @@ def _assembled(name: str, depth: int, tensors: Mapping[str, tf.Tensor]) -> Neste
 def _checked(
     inputs: Sequence[keras.KerasTensor], tensors: Mapping[str, tf.Tensor]
 ) -> dict[str, tf.Tensor]:
-    """The dense tensors, which raise, when served, where they cannot be put together."""
+    """The dense tensors, which raise, when served, if they do not fit together."""
     tensors = dict(tensors)
     n_rows = {}
     for x in inputs:
@@ -200,7 +186,7 @@ def _checked(
 def _checked_row_splits(
     name: str, splits: tf.Tensor, n_members: tf.Tensor, members: str
 ) -> tf.Tensor:
-    """Row splits, which raise, when served, where they are none of so many members."""
+    """Row splits, which raise, when served, if they are none of so many members."""
     expected = f"Expected `{name}` to "
     some = tf.debugging.assert_positive(
         tf.size(splits), f"{expected}have one more entry than there are bags. Received: none"
@@ -241,7 +227,7 @@ def _output_names(model: keras.Model) -> list[str]:
 
 
 def _identifier(name: str) -> str:
-    """A name as that of an argument: TensorFlow's are of English letters, the first one, too."""
+    """A name as an argument of TensorFlow, which begins with an English letter."""
     name = re.sub(r"[^\x00-\x7f]", lambda letter: f"u{ord(letter[0]):x}", name)
     name = re.sub(r"\W", "_", name)
     return name if name[:1].isalpha() else f"x{name}"

@@ -3,37 +3,26 @@
 import functools
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support.keras_internals import all_layers, operation_of
 from keras_mmil._support.labels import check_labels, check_weights
 from keras_mmil._support.types import PathLike
-from keras_mmil.functional import serving
-from keras_mmil.functional.feeding import for_evaluate, for_fit, for_predict
-from keras_mmil.functional.graph import all_layers
-from keras_mmil.functional.hooks import KerasHooks, is_called_by_fit
-from keras_mmil.functional.input_checks import InputChecks
-from keras_mmil.functional.normalisation import check_normalisation
-from keras_mmil.functional.prediction import batches_to_predict, predict_batches
-from keras_mmil.functional.replicas import (
-    assert_not_empty,
-    check_averaged,
-    n_replicas,
-    weigh_gradient,
-    with_inner_axes,
-)
-from keras_mmil.functional.workers import all_workers
 from keras_mmil.inputs import complete_inputs, is_data
+from keras_mmil.model import replicas, serving
+from keras_mmil.model.checks import InputChecks, check_normalisation
+from keras_mmil.model.run import batches_to_predict, predict_batches
 
-__all__ = ["Model", "output_dtype"]
+__all__ = ["Model"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class Model(KerasHooks):
+class Model(keras.Model):
     """A functional `keras.Model` that reads nested bags, plain or compressed.
 
     Built as `keras.Model(inputs, outputs)` is, from ragged `keras.Input`s: a single one, or the
@@ -86,8 +75,8 @@ class Model(KerasHooks):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the model on a RaggedTensor, `Bags`, or the dict of its inputs."""
         inputs = complete_inputs(inputs, self.input)
-        if n_replicas() > 1:
-            inputs = with_inner_axes(inputs)
+        if replicas.n_replicas() > 1:
+            inputs = replicas.with_inner_axes(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
     def fit(
@@ -104,17 +93,17 @@ class Model(KerasHooks):
                 x_valid, y_valid, weights, "validation_data"
             )
         if self._has_replicas:
-            arguments = for_fit(self, arguments)
-        with all_workers(self.distribute_strategy):
+            arguments = replicas.for_fit(self, arguments)
+        with replicas.all_workers(self.distribute_strategy):
             return super().fit(**arguments)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.evaluate`, which also takes `Bags`, and checks the data first."""
-        if is_called_by_fit(kwargs):  # which has checked the data
+        if "_use_cached_eval_dataset" in kwargs:  # as `fit` calls it, which has checked the data
             return super().evaluate(x, y, *args, **kwargs)
         arguments = self._checked(super().evaluate, x, y, *args, **kwargs)
         if self._has_replicas and is_data(arguments.get("x")):
-            arguments = for_evaluate(self, arguments)
+            arguments = replicas.for_evaluate(self, arguments)
         return super().evaluate(**arguments)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -125,7 +114,7 @@ class Model(KerasHooks):
         arguments = inspect.signature(super().predict).bind(x, *args, **kwargs).arguments
         arguments["x"] = self._checked_inputs(x)
         if self._has_replicas:
-            return super().predict(**for_predict(self, arguments))
+            return super().predict(**replicas.for_predict(self, arguments))
         if isinstance(x, tf.data.Dataset) or is_data(x):
             return predict_batches(self, **batches_to_predict(**arguments))
         return super().predict(**arguments)
@@ -154,11 +143,11 @@ class Model(KerasHooks):
     ) -> tf.Tensor | None:
         """`keras.Model.compute_loss`; in training on replicas each counts by its examples."""
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        if training and n_replicas() > 1:
-            check_averaged(self.loss)
+        if training and replicas.n_replicas() > 1:
+            replicas.check_averaged(self.loss)
             first = keras.tree.flatten(y_pred)[0]
-            assert_not_empty(all_layers(self), first)
-            loss = weigh_gradient(loss, first)
+            replicas.assert_not_empty(all_layers(self), first)
+            loss = replicas.weigh_gradient(loss, first)
         return loss
 
     def export(
@@ -242,6 +231,66 @@ class Model(KerasHooks):
             y = check_labels(y, n, n_outputs, names[1])
             weights = check_weights(weights, n, n_outputs, names[2])
         return (x, y) if weights is None else (x, y, weights)
+
+    # What Keras does wrong with ragged tensors.
+
+    def _run_through_graph(
+        self,
+        inputs: Any,
+        operation_fn: Callable[[Any], Any] = lambda operation: operation,
+        call_fn: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Compute the outputs; for `clone_model`, which makes dense inputs, of ragged ones."""
+        if operation_fn.__module__ == keras.models.clone_model.__module__:
+            _mark_cloned_inputs(inputs, self.inputs)
+        return super()._run_through_graph(inputs, operation_fn=operation_fn, call_fn=call_fn)
+
+    @property
+    def _default_save_signature(self) -> serving.Endpoint:
+        """The function TensorFlow saves with the model; Keras's has a dense signature."""
+        return serving.endpoints(self)["serve"]
+
+    def _maybe_symbolic_build(
+        self, iterator: Iterator[Any] | None = None, data_batch: Any = None
+    ) -> None:
+        """Make variables of metrics and optimizer for the replicas; Keras's fails on ragged x."""
+        parts = (self._compile_metrics, self._compile_loss, self.optimizer)
+        if self._distribute_strategy is None or all(p is None or p.built for p in parts):
+            return
+        if iterator is not None:
+            data_batch = replicas.first_batch(iterator, self._distribute_strategy)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data_batch)
+        with self._distribute_strategy.scope():
+            with keras.StatelessScope():  # makes variables, but assigns nothing to them
+                y_pred = self(x, training=False)
+                self.compute_metrics(x, y, y_pred, sample_weight)
+                if self._compile_loss is not None:
+                    self._compile_loss(y, y_pred, sample_weight)
+            if self.optimizer is not None and not self.optimizer.built:
+                self.optimizer.build(self.trainable_variables)
+
+    def _make_function(self, step_function: replicas.Step) -> Callable[[Iterator[Any]], Any]:
+        """The function of an iterator that trains or evaluates, on several workers, too."""
+        if not replicas.has_workers(self.distribute_strategy):
+            return super()._make_function(step_function)
+        return replicas.with_rows_of_logs(super()._make_function, step_function)
+
+
+def loss_tracker(model: keras.Model) -> keras.metrics.Mean:
+    """The metric by which a compiled model averages its loss over an epoch."""
+    return model._loss_tracker
+
+
+def _mark_cloned_inputs(inputs: Any, originals: list[keras.KerasTensor]) -> None:
+    """Make new symbolic inputs ragged and optional like the originals, as `clone_model` does not.
+
+    Inputs of another name than the original were chosen by the caller, and stay as they are.
+    """
+    for new, old in zip(keras.tree.flatten(inputs), originals, strict=True):
+        if new.name == old.name:
+            layer, original = operation_of(new), operation_of(old)
+            new._ragged = layer.ragged = old.ragged
+            layer.optional = original.optional
 
 
 def output_dtype() -> str:

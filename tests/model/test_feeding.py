@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from keras_mmil.functional.feeding import _numbers_of_parts
+from keras_mmil.model.replicas import _numbers_of_parts
 
 
 def test_parts_of_workers_are_interleaved():

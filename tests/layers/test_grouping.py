@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil.layers._bags import group
+from keras_mmil.layers.grouping import group
 
 BAGS = ragged.from_nested_lists([[[3, 0], []], [[1, 1, 2]]], depth=2, dtype="int32")
 

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 import keras_mmil
-from keras_mmil.functional.cut import Cut
-from keras_mmil.functional.run import reapply
 from keras_mmil.layers import Distinct, bag_inputs
+from keras_mmil.model.run import Cut, reapply
 
 BRANCHED = ("first", "left", "right", "sum", "beside", "outputs")
 

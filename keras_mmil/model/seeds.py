@@ -1,4 +1,4 @@
-"""Random numbers that follow from a seed, and leave those of the program as they are."""
+"""Random numbers that follow from a seed, without touching the program's own."""
 
 import contextlib
 import functools
@@ -25,19 +25,18 @@ alone = threading.RLock()
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[keras.random.SeedGenerator]:
-    """Let all random numbers in a block that have no seed of their own follow from this one.
+    """Seed all random numbers in a block that have no seed of their own.
 
-    Other threads wait until it ends, before they begin such a block.
-
-    After the block Python, NumPy, Keras and TensorFlow draw on as if nothing had been drawn in it.
-    (TensorFlow begins again where a seed is given to an operation itself.)
+    Other threads wait until it ends before they begin such a block. After it Python, NumPy, Keras
+    and TensorFlow continue as if nothing had been drawn in it. (TensorFlow restarts operations that
+    were given a seed themselves.)
 
     Args:
         seed: int from 0 to 2³² - 1.
 
     Yields:
-        The `keras.random.SeedGenerator` that Keras draws from where no other is given. It is the
-        same in all blocks, as compiled functions, which may be used in several, are bound to it.
+        The `keras.random.SeedGenerator` that Keras uses by default. It is the same in all blocks,
+        as compiled functions, which may be used in several, are bound to it.
     """
     with alone:
         yield from _seeded(seed)
@@ -59,7 +58,7 @@ def _seeded(seed: int) -> Iterator[keras.random.SeedGenerator]:
         np.random.set_state(numpy)  # noqa: NPY002
         for name, value in of_keras.items():
             global_state.set_global_attribute(name, value)
-        vars(eager).update(of_tensorflow)  # there is no function that gives them back
+        vars(eager).update(of_tensorflow)  # there is no function that restores them
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_mmil.functional.fingerprint import fingerprint
+from keras_mmil._support.digests import fingerprint
 from keras_mmil.layers import BagLayer
 
 

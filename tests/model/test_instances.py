@@ -5,9 +5,8 @@ import pytest
 import tensorflow as tf
 from random_networks import Concatenated, make_model
 
-from keras_mmil.functional.instances import instance_features
-from keras_mmil.functional.tree import bag_tree
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, TextBags, bag_inputs
+from keras_mmil.model.tree import bag_tree, instance_features
 
 Dense = keras.layers.Dense
 NAMES = ("x", "y")

@@ -4,7 +4,6 @@ import keras
 import pytest
 from record_networks import Columns, churn_model
 
-from keras_mmil.functional.tree import bag_tree
 from keras_mmil.layers import (
     BagLayer,
     CategoryEncoder,
@@ -13,6 +12,7 @@ from keras_mmil.layers import (
     Gather,
     NumberEncoder,
 )
+from keras_mmil.model.tree import bag_tree
 
 Dense = keras.layers.Dense
 

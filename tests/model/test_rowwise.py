@@ -6,14 +6,14 @@ import pytest
 import tensorflow as tf
 from record_networks import Columns, churn_model, random_customers, read
 
-from keras_mmil.functional.rowwise import (
+from keras_mmil.layers import BagLayer, CategoryEncoder, DistinctBags, DistinctRows, Gather
+from keras_mmil.model.tree import (
+    bag_tree,
     boundaries,
     check_own_features,
     check_rowwise,
     row_index,
 )
-from keras_mmil.functional.tree import bag_tree
-from keras_mmil.layers import BagLayer, CategoryEncoder, DistinctBags, DistinctRows, Gather
 
 Dense = keras.layers.Dense
 CUSTOMERS = random_customers(30)

@@ -1,0 +1,316 @@
+"""Checks of data for a functional model: by its inputs, and by what its layers need of them."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from keras_mmil import ragged
+from keras_mmil._support.keras_internals import (
+    Node,
+    all_layers,
+    call_arguments,
+    is_functional,
+    nodes_under,
+    ordered_nodes,
+)
+from keras_mmil._support.rows import as_tensor
+from keras_mmil._support.splits import first_difference
+from keras_mmil.bags import Bags, check_keys, input_names
+from keras_mmil.inputs import check_alike, check_ids, check_inputs, complete_inputs
+from keras_mmil.layers.bag_layer import BagLayer
+from keras_mmil.layers.concat_dense import ConcatDense
+from keras_mmil.layers.distinct import Distinct
+from keras_mmil.layers.distinct_rows import DistinctRows
+from keras_mmil.layers.encoders import FieldEncoder
+from keras_mmil.layers.grouping import depth_of
+from keras_mmil.layers.instance_wise import InstanceWise
+
+__all__ = ["InputChecks", "check_normalisation", "id_limits", "inputs_with_missing"]
+
+# They move ids, and leave each as it is.
+_RESHAPING = (keras.layers.Flatten, keras.layers.Reshape, keras.layers.Permute)
+
+
+class InputChecks:
+    """Checks of data for a functional model, by its inputs and by what its layers need of them.
+
+    Call arguments:
+        x: RaggedTensor, tensor, array, `Bags`, or a dict or list of the model's inputs.
+        name: of `x` in errors.
+
+    Returns:
+        What `keras_mmil.inputs.check_inputs` returns.
+
+    Raises:
+        TypeError, ValueError: as `check_inputs`; for an id that is negative or not below the number
+            of ids of a layer; for inputs that are joined, but have bags of different sizes; and for
+            unequal sub-bags of equal key.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        self._model = model
+        self._id_limits = id_limits(model)
+        self._alike = _alike_inputs(model)
+        self._compressed = _compressed_inputs(model)
+        structure = self.expected
+        self._keys: list[Any] = [None]  # of each of `model.inputs`; None for a single one
+        if isinstance(structure, dict):
+            self._keys = sorted(structure)  # as Keras flattens it
+        elif isinstance(structure, (list, tuple)):
+            self._keys = list(range(len(structure)))
+        self._may_be_missing = {self._keys[i] for i in inputs_with_missing(model)}
+        # Pairs of inputs that the model was seen to take, though they differ in size.
+        self._may_differ: set[tuple[int, ...]] = set()
+
+    @property
+    def expected(self) -> Any:
+        """The model's inputs: a `KerasTensor`, or a dict or list of them."""
+        return self._model.input
+
+    def __call__(self, x: Any, name: str = "x") -> Any:  # noqa: D102
+        has_checked_keys = isinstance(x, Bags)
+        has_names = isinstance(x, (Bags, dict)) or isinstance(self.expected, (list, tuple))
+        names = [f"{name}[{key!r}]" if has_names else name for key in self._keys]
+        x = check_inputs(x, self.expected, name, self._may_be_missing)
+        parts = {
+            index: x if key is None else x[key]
+            for index, key in enumerate(self._keys)
+            if not isinstance(x, dict) or key in x
+        }
+        for index, limit in self._id_limits.items():
+            if index in parts:
+                expected = self._model.inputs[index]
+                check_ids(
+                    parts[index], expected, size=limit.size, layer=limit.layer, name=names[index]
+                )
+        parts = {i: part for i, part in parts.items() if isinstance(part, tf.RaggedTensor)}
+        for bags, part, levels in self._alike:
+            if bags in parts and part in parts:
+                check_alike(parts[bags], parts[part], levels, (names[bags], names[part]))
+        for indices in [] if has_checked_keys else self._compressed:
+            check_keys({name: parts[i] for name, i in indices.items() if i in parts})
+        self._check_joined(x, parts, names)
+        return x
+
+    def _check_joined(
+        self, x: Any, parts: Mapping[int, tf.RaggedTensor], names: Sequence[str]
+    ) -> None:
+        """Raise ValueError if inputs of different sizes are joined, which the model tells.
+
+        It is run on a single top-bag, and only once for a pair of inputs that may differ.
+        """
+        for pair in itertools.combinations(parts, 2):
+            if pair in self._may_differ:
+                continue
+            differing = first_difference(*(parts[i] for i in pair))
+            if differing is None:
+                continue
+            one = ragged.take(x, [differing.top_bag])
+            one = complete_inputs(tf.nest.map_structure(as_tensor, one), self.expected)
+            try:
+                self._model(one, training=False)
+            except tf.errors.InvalidArgumentError as error:
+                raise ValueError(
+                    "Expected bags of the same sizes in inputs that are joined instance by "
+                    f"instance. Received: {_described(differing.top_bag, parts, names)}"
+                ) from error
+            self._may_differ |= {pair for pair, _ in _differing(differing.top_bag, parts)}
+
+
+def _differing(
+    top_bag: int, parts: Mapping[int, tf.RaggedTensor]
+) -> Iterator[tuple[tuple[int, int], tuple[int | None, int | None]]]:
+    """Pairs of ragged inputs that differ in a top-bag, with the sizes of the first such bags."""
+    ones = {i: part[top_bag : top_bag + 1] for i, part in parts.items()}
+    for a, b in itertools.combinations(ones, 2):
+        found = first_difference(ones[a], ones[b])
+        if found is not None:
+            yield (a, b), found.sizes
+
+
+def _described(top_bag: int, parts: Mapping[int, tf.RaggedTensor], names: Sequence[str]) -> str:
+    differing = [
+        f"a bag of {ours} members in {names[a]}, of {theirs} in {names[b]}"
+        for (a, b), (ours, theirs) in _differing(top_bag, parts)
+    ]
+    return f"in top-bag {top_bag} " + "; ".join(differing)
+
+
+# What the layers take the inputs for ------------------------------------------------------------
+
+
+class IdLimit(NamedTuple):
+    """The number of ids of a layer, from 0, None if unknown; and the name of the layer."""
+
+    size: int | None
+    layer: str
+
+
+def id_limits(model: keras.Model) -> dict[int, IdLimit]:
+    """The inputs of a functional model that are ids: from their indices to the smallest limits.
+
+    Ids are followed through `Distinct`, `DistinctRows`, `InstanceWise`, models within the model,
+    and layers that reshape. Layers that are not of Keras or of this package are not known.
+    """
+    source = {id(x): index for index, x in enumerate(model.inputs)}
+    limits: dict[int, IdLimit] = {}
+    for node in ordered_nodes(model):
+        for x, limit in _ids_taken(node):
+            if id(x) in source:
+                index = source[id(x)]
+                limits[index] = min(limits.get(index, limit), limit, key=_size)
+        for x, output in _ids_passed_on(node):
+            if id(x) in source:
+                source[id(output)] = source[id(x)]
+    return limits
+
+
+def inputs_with_missing(model: keras.Model) -> set[int]:
+    """Indices of the inputs of a functional model that may hold NaN, which means missing.
+
+    These are read only by layers that know missing values: `DistinctRows` and encoders.
+    """
+    readers: dict[int, list[Any]] = {id(x): [] for x in model.inputs}
+    for node in ordered_nodes(model):
+        for x in node.input_tensors:
+            if id(x) in readers:
+                readers[id(x)].append(node.operation)
+    return {
+        i
+        for i, x in enumerate(model.inputs)
+        if all(isinstance(each, (DistinctRows, FieldEncoder)) for each in readers[id(x)])
+    }
+
+
+def _alike_inputs(model: keras.Model) -> list[tuple[int, int, int]]:
+    """The inputs of a functional model that need bags of the same sizes.
+
+    These are the parts of `Bags` that go into a `Distinct`, the columns of a `DistinctRows`, and
+    the weights of a `BagLayer`.
+
+    Returns:
+        Triples: two indices in `model.inputs`, and how many levels the inputs share, from the
+        top-bags inwards.
+    """
+    index = {id(x): i for i, x in enumerate(model.inputs)}
+    pairs = [
+        (index[id(bags)], index[id(part)], depth)
+        for node in ordered_nodes(model)
+        for bags, part, depth in _alike(node)
+        if id(bags) in index and id(part) in index
+    ]
+    return sorted(set(pairs))
+
+
+def _compressed_inputs(model: keras.Model) -> list[dict[str, int]]:
+    """For each `Distinct` that takes inputs of a model: indices of the components of `Bags`."""
+    index = {id(x): i for i, x in enumerate(model.inputs)}
+    found = []
+    for node in ordered_nodes(model):
+        if isinstance(node.operation, Distinct):
+            parts = call_arguments(node)["inputs"]
+            found.append({name: index[id(x)] for name, x in parts.items() if id(x) in index})
+    return [indices for indices in found if "bags" in indices]
+
+
+def _size(limit: IdLimit) -> float:
+    return float("inf") if limit.size is None else limit.size
+
+
+def _ids_taken(node: Node) -> list[tuple[keras.KerasTensor, IdLimit]]:
+    """The tensors that are ids to the layer of a node, with their limits."""
+    layer = node.operation
+    if isinstance(layer, Distinct):
+        return [(call_arguments(node)["inputs"]["bags"], IdLimit(None, layer.name))]
+    if isinstance(layer, (BagLayer, ConcatDense)):
+        arguments = call_arguments(node)
+        taken = []
+        if "members" in arguments:
+            taken.append((arguments["members"], IdLimit(None, layer.name)))
+        if getattr(layer, "vocabulary_size", None) is not None:
+            taken.append((arguments["inputs"], IdLimit(layer.vocabulary_size, layer.name)))
+        return taken
+    limits, tensors = _limits_of(layer), node.input_tensors
+    return [(tensors[i], limit) for i, limit in limits.items() if i < len(tensors)]
+
+
+def _limits_of(layer: Any) -> dict[int, IdLimit]:
+    """The limits of a layer on its inputs, by their indices."""
+    if isinstance(layer, keras.layers.Embedding):
+        return {0: IdLimit(layer.input_dim, layer.name)}
+    if isinstance(layer, InstanceWise):
+        return _limits_of(layer.layer)
+    if isinstance(layer, keras.Sequential) and layer.built:
+        layer = layer._functional
+    return id_limits(layer) if is_functional(layer) else {}
+
+
+def _ids_passed_on(node: Node) -> list[tuple[keras.KerasTensor, keras.KerasTensor]]:
+    """The tensors whose values appear in an output of a node, each with that output."""
+    layer = node.operation
+    if isinstance(layer, Distinct):
+        return [(call_arguments(node)["inputs"]["bags"], node.outputs[0])]
+    if isinstance(layer, DistinctRows):
+        return list(zip(call_arguments(node)["columns"], node.outputs, strict=False))
+    inner = layer.layer if isinstance(layer, InstanceWise) else layer
+    return [(node.input_tensors[0], node.outputs[0])] if isinstance(inner, _RESHAPING) else []
+
+
+def _alike(node: Node) -> list[tuple[keras.KerasTensor, keras.KerasTensor, int]]:
+    """Pairs of tensors that a node needs nested alike, and how many levels they share."""
+    layer = node.operation
+    if isinstance(layer, Distinct):
+        parts = call_arguments(node)["inputs"]
+        depth = depth_of(parts["bags"].shape) - 1
+        return [
+            (parts["bags"], parts[name], depth - i // 2)
+            for i, name in enumerate(input_names(depth))
+            if name != "bags" and parts.get(name) is not None
+        ]
+    if isinstance(layer, DistinctRows):
+        first, *others = call_arguments(node)["columns"]
+        depth = depth_of(first.shape) - 1
+        return [(first, other, depth) for other in others if first.ragged]
+    arguments = call_arguments(node) if isinstance(layer, BagLayer) else {}
+    if "weights" not in arguments or not arguments["weights"].ragged:
+        return []
+    bags = arguments.get("members", arguments["inputs"])
+    return [(bags, arguments["weights"], depth_of(arguments["weights"].shape) - 1)]
+
+
+# Normalisation ----------------------------------------------------------------------------------
+
+
+def check_normalisation(model: keras.Model) -> None:
+    """Raise ValueError if a functional model averages over the distinct rows of a batch.
+
+    `BatchNormalization` between `Distinct`, or `DistinctRows`, and a bag-layer that takes its
+    members would count each row once, however often it occurs, and so compute another function than
+    on plain instances.
+    """
+    for bag_layer in nodes_under(model.outputs, model.inputs):
+        if not isinstance(bag_layer.operation, BagLayer):
+            continue
+        arguments = call_arguments(bag_layer)
+        rows = [arguments["inputs"]] if "members" in arguments else []
+        for node in nodes_under(rows, model.inputs):
+            name = _normalisation_in(node.operation)
+            below = nodes_under(node.input_tensors, model.inputs) if name else []
+            if any(isinstance(other.operation, (Distinct, DistinctRows)) for other in below):
+                raise ValueError(
+                    "Expected no BatchNormalization between Distinct and a bag-layer: it would "
+                    "average over distinct rows, not over their occurrences. LayerNormalization "
+                    f"knows no such difference. Received: layer={name!r}"
+                )
+
+
+def _normalisation_in(layer: Any) -> str | None:
+    """Name of a batch normalisation that a layer is or contains, or None."""
+    if isinstance(layer, keras.Layer):
+        for inner in [layer, *all_layers(layer)]:
+            if isinstance(inner, keras.layers.BatchNormalization):
+                return inner.name
+    return None
