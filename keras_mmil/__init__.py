@@ -20,6 +20,7 @@ _LAZY = {
     "NestedClassifier": "keras_mmil.estimators",
     "NestedRegressor": "keras_mmil.estimators",
     "RuleExtractor": "keras_mmil.interpretation",
+    "bags": None,
     "batches": None,
     "builders": None,
     "datasets": None,

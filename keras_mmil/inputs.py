@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_mmil import ragged, text
 from keras_mmil._support.keras_internals import is_optional
-from keras_mmil._support.splits import first_difference, path_to
+from keras_mmil._support.rows import first_difference, path_to
 from keras_mmil._support.types import Array, Bools
 from keras_mmil.bags import Bags
 

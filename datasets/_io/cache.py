@@ -11,7 +11,7 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 
 from keras_mmil._support import archives
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write, remove_abandoned
 from keras_mmil._support.types import Array
 
 __all__ = ["cached", "read_arrays", "write_arrays"]
@@ -63,7 +63,7 @@ def cached(
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays atomically to a `.npz` file that ends with its own checksum."""
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         np.savez(part, **arrays)  # type: ignore[arg-type]  # no array is `allow_pickle`
         with zipfile.ZipFile(part, "a") as archive:
             archive.comment = _SEAL + bytes(_DIGITS)  # the end of the file
@@ -71,6 +71,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
             digest = _digest(stream, os.fstat(stream.fileno()).st_size - _DIGITS)
             stream.seek(-_DIGITS, os.SEEK_END)
             stream.write(digest)
+    remove_abandoned(path)
 
 
 def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:

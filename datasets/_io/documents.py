@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from keras_mmil._support import text_files
+from keras_mmil._support.files import open_text
 
 __all__ = ["Document", "check", "read_array", "read_lines"]
 
@@ -23,7 +23,7 @@ def read_array(path: Path, is_right: Callable[[Document], bool], what: str) -> l
     Raises:
         ValueError: if the file is no JSON, no array of objects, or one of them is of another form.
     """
-    with text_files.opened(path) as file:
+    with open_text(path) as file:
         found = _parsed(file.read(), path)
     if not isinstance(found, list) or not found:
         raise ValueError(f"Expected an array of documents. Received: {path} without")
@@ -62,7 +62,7 @@ def check(
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with text_files.opened(path) as file:
+    with open_text(path) as file:
         for i, line in enumerate(file):
             if line.strip():
                 yield i, line

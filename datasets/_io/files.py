@@ -7,8 +7,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from keras_mmil._support.atomic import replacing
 from keras_mmil._support.digests import checksum_of_file
+from keras_mmil._support.files import atomic_write, remove_abandoned
 from keras_mmil._support.types import PathLike
 
 __all__ = ["cache_folder", "find", "find_local", "short_digest"]
@@ -84,7 +84,7 @@ def _download(url: str, path: Path, checksum: str | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     algorithm, _, expected = (checksum or "sha256:").partition(":")
     digest = hashlib.new(algorithm)
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         with urllib.request.urlopen(url, timeout=60) as response, open(part, "wb") as file:
             while chunk := response.read(_CHUNK):
                 digest.update(chunk)
@@ -97,3 +97,4 @@ def _download(url: str, path: Path, checksum: str | None) -> None:
                 f"Expected {checksum} of {url}, to be saved as {path}. "
                 f"Received: {algorithm}:{digest.hexdigest()}"
             )
+    remove_abandoned(path)

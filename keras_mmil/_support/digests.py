@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.json_text import to_json
+from keras_mmil._support.files import to_json
 from keras_mmil._support.keras_internals import all_layers
 from keras_mmil._support.types import PathLike
 

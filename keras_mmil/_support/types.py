@@ -1,4 +1,4 @@
-"""Types that signatures speak of. Those of TensorFlow and Keras are Any to type checkers."""
+"""Types of signatures, of which TensorFlow's and Keras's are Any, and values that mean missing."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 __all__ = [
+    "MISSING_INT",
+    "MISSING_TEXT",
     "Array",
     "Bools",
     "Config",
@@ -36,3 +38,7 @@ Tensors: TypeAlias = tf.RaggedTensor | tf.Tensor | Array | Mapping[str, Any]
 # Labels or weights of top-bags: of one output, or of each of several.
 Labels: TypeAlias = tf.Tensor | Array | Sequence[Any] | Mapping[str, Any] | None
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
+
+# What stands for a missing value in tensors that have no NaN.
+MISSING_TEXT = "\0"
+MISSING_INT = -(2**63)

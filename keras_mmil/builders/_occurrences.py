@@ -9,7 +9,7 @@ from typing import TextIO
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil._support import text_files
+from keras_mmil._support.files import open_text
 from keras_mmil._support.types import PathLike
 
 __all__ = ["Occurrences", "read"]
@@ -42,7 +42,7 @@ def read(
         raise ValueError(f"Expected cells of some size. Received: cell={cell!r}")
     pairs: set[tuple[str, int, int]] = set()
     n_left_out = 0
-    with text_files.opened(path, encoding) as file:
+    with open_text(path, encoding) as file:
         for where, (name, *texts) in _rows(file, path, delimiter, quoted):
             if not name or not all(texts):
                 n_left_out += 1

@@ -6,7 +6,7 @@ import scipy.sparse as sparse
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_number, positive_int
-from keras_mmil._support.splits import row_splits
+from keras_mmil._support.rows import row_splits
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders._edges import GraphLike, as_adjacency, checked_nodes, oriented
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_random_state
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.splits import members_of, row_splits
+from keras_mmil._support.rows import bags_of_members, members_of, row_splits
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders._edges import (
     GraphLike,
@@ -278,7 +278,7 @@ def _draw(
     members: Ints, splits: Ints, most: int, rng: np.random.RandomState
 ) -> tuple[Ints, npt.NDArray[np.int64]]:
     """At most so many members of each bag, drawn at random, in their order; and the row splits."""
-    bag = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
+    bag = bags_of_members(splits)
     random_scores = rng.random_sample(len(members))
     rank = np.empty(len(members), np.int64)  # of the score, in its bag
     rank[np.lexsort((random_scores, bag))] = np.arange(len(members)) - splits[bag]

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from keras_mmil import ragged
-from keras_mmil._support.percent import percent, share
+from keras_mmil._support.formatting import percent, share
 from keras_mmil.cli.options import RunOptions
 from keras_mmil.cli.run import run
 from keras_mmil.interpretation import Explainer

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer

@@ -1,6 +1,6 @@
 """What a network and its rules are judged by."""
 
-from keras_mmil._support.agreement import majority
+from keras_mmil._support.formatting import majority
 from keras_mmil.cli.results import METRICS
 from keras_mmil.interpretation import Explainer
 from keras_mmil.model import Model

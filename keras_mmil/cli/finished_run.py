@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_mmil._support import archives
-from keras_mmil._support.atomic import replacing
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
+from keras_mmil._support.files import atomic_write
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.interpretation import Explainer
@@ -69,7 +69,7 @@ class FinishedRun:
 
     def write_trained_on(self, folder: PathLike) -> None:
         """Write the hashes of what the network was trained on to the folder of the run."""
-        with replacing(Path(folder) / _TRAINED_ON) as part, open(part, "wb") as file:
+        with atomic_write(Path(folder) / _TRAINED_ON) as part, open(part, "wb") as file:
             np.save(file, self.trained_on, allow_pickle=False)
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from keras_mmil._support.atomic import write_json
-from keras_mmil._support.percent import percent
+from keras_mmil._support.files import write_json
+from keras_mmil._support.formatting import percent
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.plots import plot_correspondence, plot_grid
 from keras_mmil.interpretation.readout.description import Description

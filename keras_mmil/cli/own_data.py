@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from keras_mmil._support.numbers import number_text, time_text
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import number_text, percent, time_text
 from keras_mmil._support.types import Array, Bools, Ints
 from keras_mmil.cli.own_files import did_you_mean, read, users_errors
 from keras_mmil.cli.splitting import Split, at_random, by_group, by_time

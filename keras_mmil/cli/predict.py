@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from keras_mmil import ragged
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write
 from keras_mmil._support.types import PathLike, Tensors
 from keras_mmil.cli.own_files import check_not_input, did_you_mean, new_records, users_errors
 from keras_mmil.cli.train_options import how_read
@@ -78,7 +78,7 @@ def predict(
     write = _write_csv if as_csv else _write_json
     if out is None:
         return write(sys.stdout, rows)
-    with replacing(out) as part, open(part, "w", newline="", encoding="utf-8") as file:
+    with atomic_write(out) as part, open(part, "w", newline="", encoding="utf-8") as file:
         return write(file, rows)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_mmil._support.atomic import remove_parts, write_json
-from keras_mmil._support.locks import locked
+from keras_mmil._support.files import locked, remove_parts, write_json
 from keras_mmil._support.types import PathLike
 from keras_mmil.training.checkpoint import Checkpoint
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write
 from keras_mmil.cli.doubts import advice
 from keras_mmil.cli.figures import figures_of_rules
 from keras_mmil.cli.output import print_run, write_shown
@@ -215,7 +215,7 @@ def _write(run: TrainedRun, metrics: dict[str, float], folder: RunFolder) -> Non
 
 def _write_split(path: Path, data: OwnData) -> None:
     """Write the part of each record."""
-    with replacing(path) as part, open(part, "w", newline="") as file:
+    with atomic_write(path) as part, open(part, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["record", "part"])
         writer.writerows(enumerate(data.parts()))

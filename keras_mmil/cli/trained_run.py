@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import mean_absolute_error, r2_score
 
-from keras_mmil._support.agreement import majority
+from keras_mmil._support.formatting import majority
 from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.cli.doubts import Doubt, doubt_of_classes, doubt_of_numbers
 from keras_mmil.cli.own_data import OwnData

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from keras_mmil._support.atomic import part_of, replacing, write_json
 from keras_mmil._support.digests import checksum_of_file, checksum_of_json
+from keras_mmil._support.files import atomic_write, part_of, remove_abandoned, write_json
 from keras_mmil._support.types import Config
 from keras_mmil.distributed.blocks import Block
 from keras_mmil.io.parquet import WRITTEN
@@ -63,6 +63,7 @@ class Job:
     def end(self) -> None:
         """Note that all results are there."""
         self._write(is_complete=True)
+        remove_abandoned(self.folder / _NAME)
 
     def path_of(self, block: Block) -> Path:
         """The file of the results of a block."""
@@ -73,7 +74,7 @@ class Job:
         about = json.dumps({"job": self.digest, **block.to_dict()})
         schema = found.schema.with_metadata({_KEY: about.encode()})
         with (
-            replacing(self.path_of(block)) as part,
+            atomic_write(self.path_of(block)) as part,
             pa.parquet.ParquetWriter(part, schema, **WRITTEN) as file,
         ):
             file.write_batch(found.cast(schema))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import keras
 import pyarrow as pa
 
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
 from keras_mmil._support.types import Array, PathLike
 from keras_mmil.batches import in_order
 from keras_mmil.distributed.columns import InputColumns

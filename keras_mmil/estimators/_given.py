@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil._support.labels import check_weights
+from keras_mmil._support.checks import check_weights
 from keras_mmil._support.types import Array, Bools, Floats
 from keras_mmil.records.targets import warn_of_missing
 

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from keras_mmil._support.html import preformatted
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import percent, preformatted
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.fitting.search import GridPoint
 from keras_mmil.interpretation.network.data import TopBags

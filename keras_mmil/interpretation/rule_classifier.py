@@ -9,7 +9,7 @@ import tensorflow as tf
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from keras_mmil._support.agreement import agreement
+from keras_mmil._support.formatting import agreement
 from keras_mmil._support.types import Ints, PathLike, Tensors
 from keras_mmil.interpretation.export.rule_book import RuleBook
 from keras_mmil.interpretation.export.table import labels_table

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from keras_mmil._support.rows import bags_of_members
 from keras_mmil._support.types import Array, Ints, Shape
 from keras_mmil.layers._checks import assert_same_splits, splits_of
 from keras_mmil.layers._types import Nested
@@ -55,7 +56,7 @@ class Grouping(Generic[Held]):
     @cached_property
     def bag_ids(self) -> Ints:
         """Bag of each member, [members]; of a grouping of arrays."""
-        return np.repeat(np.arange(self.n_bags), np.diff(self.row_splits))
+        return bags_of_members(self.row_splits)
 
     @cached_property
     def is_empty(self: "Grouping[Array]") -> npt.NDArray[np.bool_]:

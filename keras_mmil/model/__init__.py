@@ -10,8 +10,8 @@ import keras
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support.checks import check_labels, check_weights
 from keras_mmil._support.keras_internals import all_layers, operation_of
-from keras_mmil._support.labels import check_labels, check_weights
 from keras_mmil._support.types import PathLike
 from keras_mmil.inputs import complete_inputs, is_data
 from keras_mmil.model import replicas, serving

@@ -16,8 +16,7 @@ from keras_mmil._support.keras_internals import (
     nodes_under,
     ordered_nodes,
 )
-from keras_mmil._support.rows import as_tensor
-from keras_mmil._support.splits import first_difference
+from keras_mmil._support.rows import as_tensor, first_difference
 from keras_mmil.bags import Bags, check_keys, input_names
 from keras_mmil.inputs import check_alike, check_ids, check_inputs, complete_inputs
 from keras_mmil.layers.bag_layer import BagLayer

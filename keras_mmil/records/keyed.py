@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keras_mmil._support.rows import bags_of_members
 from keras_mmil._support.types import Array
 from keras_mmil.records import arrow
 from keras_mmil.records.plain import to_arrow
@@ -45,7 +46,7 @@ def _entries_of_map(records: pa.MapArray) -> tuple[pa.Array, pa.Array, Array]:
     """Keys, values, and the record that each entry is of."""
     offsets = records.offsets.to_numpy()
     first, last = int(offsets[0]), int(offsets[-1])
-    owner = np.repeat(np.arange(len(records)), np.diff(offsets))
+    owner = bags_of_members(offsets)
     keys = records.keys[first:last]
     if pa.types.is_primitive(keys.type):  # numbers, dates ...
         keys = keys.cast(pa.large_string())

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
 
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
-from keras_mmil._support.types import Array, Floats, Ints
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Array, Floats, Ints
 from keras_mmil.records import forms
 from keras_mmil.records.arrow import Part, as_floats, as_numpy
 from keras_mmil.records.fields import Field

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 
-from keras_mmil._support.html import table
+from keras_mmil._support.formatting import table
 from keras_mmil.records.fields import Field
 from keras_mmil.records.statistics import Values
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.regrouped import regrouped
+from keras_mmil._support.rows import rebatch
 from keras_mmil.records.fields import Field
 from keras_mmil.records.noticing import Noticed
 from keras_mmil.records.reading import UNSEEN, Reader
@@ -89,7 +89,7 @@ def _spec(empty: tf.Tensor | tf.RaggedTensor) -> Any:
 
 def _rebatched(found: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
     """Pieces of exactly so many records together, fewer at the end."""
-    return regrouped(found, size, lambda batch: len(batch.records), Batch.part)
+    return rebatch(found, size, lambda batch: len(batch.records), Batch.part)
 
 
 def _shuffled(

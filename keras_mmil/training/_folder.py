@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
-from keras_mmil._support.atomic import write_json
 from keras_mmil._support.digests import add_to_digest
+from keras_mmil._support.files import write_json
 from keras_mmil.training._reuse import architecture
 
 __all__ = [

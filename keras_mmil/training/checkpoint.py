@@ -11,8 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.atomic import replacing
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
+from keras_mmil._support.files import atomic_write
 from keras_mmil._support.types import Array, PathLike
 from keras_mmil.model.replicas import is_chief, of_chief, on_this_worker
 
@@ -169,7 +169,7 @@ class Checkpoint(keras.callbacks.Callback):
         return self.folder / f"epoch-{n_epochs:04d}.keras"
 
     def _save_model(self, path: Path) -> None:
-        with replacing(path) as part:
+        with atomic_write(path) as part:
             on_this_worker(lambda: self.model.save(part))
 
     def _read_history(self) -> list[dict[str, float]]:
@@ -189,7 +189,7 @@ class Checkpoint(keras.callbacks.Callback):
         return rows
 
     def _save_history(self) -> None:
-        with replacing(self.folder / "history.csv") as part, open(part, "w", newline="") as file:
+        with atomic_write(self.folder / "history.csv") as part, open(part, "w", newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(self.history[0]))
             writer.writeheader()
             writer.writerows(self.history)

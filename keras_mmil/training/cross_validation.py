@@ -14,9 +14,9 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import StratifiedKFold
 
-from keras_mmil._support.agreement import majority
 from keras_mmil._support.checks import check_int, positive_int
-from keras_mmil._support.locks import locked
+from keras_mmil._support.files import locked
+from keras_mmil._support.formatting import majority
 from keras_mmil._support.types import Ints, PathLike, Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.training._folder import check_can_resume, fingerprint_of_network

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil._support.atomic import write_json
 from keras_mmil._support.checks import check_int
+from keras_mmil._support.files import write_json
 from keras_mmil._support.types import PathLike
 from keras_mmil.training._folder import differences
 

@@ -9,11 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support.checks import positive_int
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
+from keras_mmil._support.checks import check_labels, check_weights, positive_int
+from keras_mmil._support.files import locked
 from keras_mmil._support.keras_internals import seed_generators
-from keras_mmil._support.labels import check_labels, check_weights
-from keras_mmil._support.locks import locked
 from keras_mmil._support.types import Labels, PathLike, Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.model.checks import InputChecks

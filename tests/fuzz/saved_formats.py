@@ -14,7 +14,7 @@ from shard_data import bags, joined, labels, nested, written
 from trainable_networks import make_data, make_model
 
 from keras_mmil import NestedClassifier, io
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
 from keras_mmil.cli import finished_run as runs
 from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema

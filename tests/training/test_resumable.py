@@ -11,7 +11,7 @@ from other_process import holding
 
 import keras_mmil
 from keras_mmil import ragged
-from keras_mmil._support.locks import locked
+from keras_mmil._support.files import locked
 from keras_mmil.layers import BagLayer
 from keras_mmil.training import Checkpoint, VirtualAdversarialModel, fit_resumable
 

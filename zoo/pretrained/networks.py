@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_mmil._support.atomic import write_json
 from keras_mmil._support.digests import checksum_of_file, fingerprint
+from keras_mmil._support.files import write_json
 from keras_mmil._support.types import PathLike
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.readout.explanation import Explanation

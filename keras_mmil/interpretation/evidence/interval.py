@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from scipy.stats import binomtest
 
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Config
 
 __all__ = ["Interval", "interval"]

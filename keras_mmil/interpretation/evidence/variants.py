@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_mmil._support.rows import bags_of_members
 from keras_mmil._support.types import Array, Bools, Ints
 from keras_mmil.interpretation.evidence.edits import Member
 from keras_mmil.interpretation.network.nesting import Nesting, Occurrences, expand
@@ -144,7 +145,7 @@ class Variants:
     ) -> tuple[Nesting, Ints]:
         """The bags of a bag-layer in all variants, and the labels of rows that are added."""
         n, n_rows, n_bags = len(counts), len(here.rows), len(here.row_splits) - 1
-        bag_of = np.repeat(np.arange(n_bags), np.diff(here.row_splits))
+        bag_of = bags_of_members(here.row_splits)
         variant, member = np.nonzero(stay)
         members: list[Ints] = [variant * n_rows + member]
         bags: list[Ints] = [variant * n_bags + bag_of[member]]
@@ -174,7 +175,7 @@ def _kinds(
     """The members of the bags of a bag-layer, those that are alike together."""
     here = occurrences[layer]
     labels = seen.labels[layer][here.rows]
-    bags = np.repeat(np.arange(len(here.row_splits) - 1), np.diff(here.row_splits))
+    bags = bags_of_members(here.row_splits)
     found: dict[tuple[int, int, float], list[int]] = {}
     for i, (bag, label, weight) in enumerate(zip(bags, labels, here.weights, strict=True)):
         if weight > 0:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_mmil._support.numbers import double_bound
+from keras_mmil._support.formatting import double_bound
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.rules.columns import ABSENT, MISSING, Column
 from keras_mmil.interpretation.rules.fields import Field

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write
+from keras_mmil._support.rows import bags_of_members
 from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.interpretation.export.program import COLUMNS, Kind, program
 from keras_mmil.interpretation.network.nesting import expand
@@ -43,7 +44,7 @@ def labels_table(
     # Of columns that a kind of records does not have, all is missing.
     table = pa.concat_tables(parts, promote_options="default").select(list(types)).cast(schema)
     if path is not None:
-        with replacing(path) as part:
+        with atomic_write(path) as part:
             pyarrow.parquet.write_table(table, part)
     return table
 
@@ -52,7 +53,7 @@ def _parts(kinds: Sequence[Kind], reading: Reading) -> list[dict[str, Any]]:
     """The columns of each kind of records."""
     found = []
     for here, kind in zip(expand(reading.nestings, reading.parents), kinds, strict=False):
-        bags = np.repeat(np.arange(len(here.row_splits) - 1), np.diff(here.row_splits))
+        bags = bags_of_members(here.row_splits)
         found.append(_columns(kind, here.rows, reading, bag=bags, weight=here.weights))
     top = np.arange(len(reading.network))
     nothing = np.full(len(top), None)

@@ -11,9 +11,10 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support import multisets
+from keras_mmil._support.rows import positions_in_bags
 from keras_mmil._support.types import Array, Ints, Tensors
-from keras_mmil.bags import Bags, multisets
-from keras_mmil.bags.components import input_names, level_names
+from keras_mmil.bags import Bags, input_names, level_names
 from keras_mmil.interpretation.network.passes import Step
 from keras_mmil.layers.grouping import depth_of
 
@@ -109,9 +110,7 @@ def _rows(columns: Mapping[_Around, tuple[Array, list[Ints]]], around: _Around) 
         members = _rows(columns, (*around, here))
         row_splits = splits[depth]
         if isinstance(here, tuple):
-            lengths = np.diff(row_splits)
-            places = np.arange(len(members)) - np.repeat(row_splits[:-1], lengths)
-            members = np.concatenate([members, places[:, None]], axis=1)
+            members = np.concatenate([members, positions_in_bags(row_splits)[:, None]], axis=1)
         found.append(_hashed(members, row_splits)[:, None])
     return np.concatenate(found, axis=1)
 

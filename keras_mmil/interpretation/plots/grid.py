@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import PathLike
 from keras_mmil.interpretation.fitting.search import GridPoint
 from keras_mmil.interpretation.plots.figures import BLUE, RED, finish, new_figure, write_numbers

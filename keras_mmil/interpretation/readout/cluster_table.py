@@ -4,7 +4,7 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import percent
 from keras_mmil.interpretation.network.capture import Observation
 from keras_mmil.interpretation.readout.part import Shows, show_of
 from keras_mmil.interpretation.readout.representatives import representatives

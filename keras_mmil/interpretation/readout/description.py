@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_mmil._support.json_text import finite
-from keras_mmil._support.percent import percent
+from keras_mmil._support.files import finite
+from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.reading import Reading

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from keras_mmil._support.checks import check_int
-from keras_mmil._support.html import preformatted
-from keras_mmil._support.json_text import finite
+from keras_mmil._support.files import finite
+from keras_mmil._support.formatting import preformatted
 from keras_mmil._support.types import Array, Bools, Config
 from keras_mmil.interpretation.network.nesting import expand
 from keras_mmil.interpretation.readout.part import (

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from keras_mmil._support.numbers import number_text
+from keras_mmil._support.formatting import number_text
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.rules.rule import Rule
 

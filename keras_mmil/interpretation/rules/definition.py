@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from keras_mmil._support.percent import percent, share
+from keras_mmil._support.formatting import percent, share
 from keras_mmil._support.types import Array, Config
 from keras_mmil.interpretation.rules.columns import Column
 from keras_mmil.interpretation.rules.fields import Field

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from keras_mmil._support.percent import share
+from keras_mmil._support.formatting import share
 from keras_mmil.interpretation.rules.rule import Condition, Rule
 from keras_mmil.interpretation.rules.simplify import simplify
 from keras_mmil.interpretation.rules.space import Bag, Space

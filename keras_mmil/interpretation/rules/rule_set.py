@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_mmil._support.percent import percent, share
+from keras_mmil._support.formatting import percent, share
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.rules.columns import Column
 from keras_mmil.interpretation.rules.rule import (

@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
-from keras_mmil._support.types import Config, Shape
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Config, Shape
 from keras_mmil.layers._types import Nested
 from keras_mmil.layers.encoders.base import FieldEncoder
 

@@ -6,8 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.missing import MISSING_TEXT
-from keras_mmil._support.types import Config, Shape
+from keras_mmil._support.types import MISSING_TEXT, Config, Shape
 from keras_mmil.layers.encoders.base import FieldEncoder
 
 __all__ = ["TextEncoder"]

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import keras_mmil
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT
 from keras_mmil.layers import CategoryEncoder
 from keras_mmil.testing import predict_in_fresh_process, run_layer_test
 

@@ -2,25 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self, TypeAlias
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support import multisets
+from keras_mmil._support.rows import first_difference, path_to
 from keras_mmil._support.types import Bools, Floats, Ints, Seed, Tensors
-from keras_mmil.bags import multisets
-from keras_mmil.bags.components import (
-    check_dtype,
-    check_ids,
-    check_keys,
-    check_positive,
-    check_same_sizes,
-    input_names,
-    level_names,
-)
 
-__all__ = ["Bags", "inputs_of", "instances_of"]
+__all__ = ["Bags", "check_keys"]
 
 Merge: TypeAlias = Literal["batch", "top_bag"] | None
 _MERGES = ("batch", "top_bag", None)
@@ -72,18 +65,18 @@ class Bags:
     level_keys: tuple[tf.RaggedTensor, ...] = ()
 
     def __post_init__(self) -> None:
-        check_ids(self.bags)
+        _check_ids(self.bags)
         if not len(self.level_counts) == len(self.level_keys) == self.depth - 1:
             raise ValueError(
                 f"Expected counts and keys of {self.depth - 1} inner levels. Received: "
                 f"{len(self.level_counts)} level_counts and {len(self.level_keys)} level_keys"
             )
         for position, (name, part) in enumerate(self.inputs.items()):
-            check_same_sizes(self.bags, name, part, depth=self.depth - position // 2)
+            _check_same_sizes(self.bags, name, part, depth=self.depth - position // 2)
             if "counts" in name:
-                check_positive(name, part)
+                _check_positive(name, part)
             elif "keys" in name:
-                check_dtype(name, part, tf.int64)
+                _check_dtype(name, part, tf.int64)
         check_keys(self.inputs)
 
     @classmethod
@@ -94,26 +87,23 @@ class Bags:
         merge: Merge = "batch",
         level_weights: Sequence[tf.RaggedTensor] | None = None,
     ) -> Self:
-        """Compresses nested bags of ids.
+        """Compress nested bags of ids.
 
         Args:
             x: int32 or int64 RaggedTensor `[B, (n), (m)]`, of any nesting depth, of ids >= 0.
-            weights: positive multiplicities or weights of the ids, float32, ragged like `x`; 1 by
-                default. The weights of equal ids in a bag are added.
+            weights: positive multiplicities or weights of the ids, float32, ragged like `x`; by
+                default 1. The weights of equal ids in a bag are added.
             merge: how far equal members are merged. "batch": equal members of a bag are stored
                 once, and equal sub-bags share a key wherever they are. "top_bag": equal members
-                are stored once, but no sub-bags share a key (their place is hashed, too). None:
+                are stored once, but no sub-bags share a key (their position is hashed, too). None:
                 everything is stored as in `x`, in its order, and no sub-bags share a key.
-            level_weights: the same as `weights` of the sub-bags: K - 1 RaggedTensors, for each
-                inner level from the instances upwards, `[B, (n)]` for sub-bags of ids.
-
-        Returns:
-            `Bags` of the depth of `x`.
+            level_weights: weights of the sub-bags: K - 1 RaggedTensors, for each inner level from
+                the instances upwards, `[B, (n)]` for sub-bags of ids.
 
         Raises:
             TypeError, ValueError: if `x` or the weights are something else.
         """
-        check_ids(x)
+        _check_ids(x)
         depth = x.ragged_rank
         if level_weights is not None and len(level_weights) != depth - 1:
             raise ValueError(
@@ -127,18 +117,18 @@ class Bags:
         for level, part in enumerate([weights, *(level_weights or ())]):
             if part is not None:
                 name = f"level_weights[{level - 1}]" if level else "weights"
-                check_same_sizes(x, name, part, depth=depth - level)
-                check_positive(name, part)
+                _check_same_sizes(x, name, part, depth=depth - level)
+                _check_positive(name, part)
                 counts[level] = part.flat_values.numpy()
         return cls._compress(x, counts, merge)
 
     @classmethod
     def concat(cls, parts: Sequence[Self], merge: Merge = "batch") -> Self:
-        """Joins the top-bags of several `Bags` of one depth and dtype.
+        """Join the top-bags of several `Bags` of one depth and dtype.
 
         Args:
             parts: non-empty list of `Bags`.
-            merge: as for `from_ragged`; what is equal across the parts is merged, too.
+            merge: as in `from_ragged`; equal members of different parts are merged, too.
 
         Raises:
             ValueError: if there are no parts, or their depths or dtypes differ.
@@ -150,18 +140,15 @@ class Bags:
 
     @classmethod
     def _from_inputs(cls, inputs: Mapping[str, tf.RaggedTensor], merge: Merge) -> Self:
-        """Merges what is equal in components, whatever keys they have."""
+        """Merge equal members of components, whatever keys they have."""
         counts = [part.flat_values.numpy() for name, part in inputs.items() if "counts" in name]
         return cls._compress(inputs["bags"], counts, merge)
 
     @classmethod
     def _compress(cls, x: tf.RaggedTensor, counts: Sequence[Floats], merge: Merge) -> Self:
-        """Merges what is equal, level by level from the instances upwards.
+        """Merge equal members, level by level from the instances upwards.
 
-        Args:
-            x: ragged ids of depth K.
-            counts: K flat arrays of multiplicities, of the ids and then of each inner level.
-            merge: as for `from_ragged`.
+        `counts` are K flat arrays of multiplicities, of the ids and then of each inner level.
         """
         if merge not in _MERGES:
             raise ValueError(f"Expected merge to be one of {_MERGES}. Received: merge={merge!r}")
@@ -196,13 +183,10 @@ class Bags:
         return cls(ids, ids_counts, tuple(level_counts), tuple(level_keys))
 
     def to_ragged(self) -> tf.RaggedTensor:
-        """The nested bags with every multiplicity written out: those compressed, up to order.
-
-        Returns:
-            RaggedTensor of ids `[B, (n), (m)]`.
+        """The nested bags that were compressed, up to order: a RaggedTensor of ids `[B, (n), (m)]`.
 
         Raises:
-            ValueError: if some multiplicity is not an integer.
+            ValueError: if a multiplicity is not an integer.
         """
         x = self.bags.flat_values
         counts = zip(self._all_counts, reversed(self.bags.nested_row_splits), strict=True)
@@ -220,7 +204,11 @@ class Bags:
 
     @property
     def inputs(self) -> dict[str, tf.RaggedTensor]:
-        """Dict of all components, named as `input_names` says: the input of a model."""
+        """Dict of all components, the input of a model.
+
+        Its keys are "bags" and "counts"; then for each inner level, counted from the instances
+        upwards, "sub_bag_counts" and "sub_bag_keys", "sub_bag_counts_2" and "sub_bag_keys_2" ….
+        """
         parts = [self.bags, self.counts]
         for level in zip(self.level_counts, self.level_keys, strict=True):
             parts += level
@@ -255,7 +243,7 @@ class Bags:
         return (self.counts, *self.level_counts)
 
     def split(self, sizes: float | Sequence[int], seed: Seed = None) -> tuple[Self, ...]:
-        """Several `Bags` with parts of the top-bags; see `keras_mmil.ragged.split`."""
+        """Split the top-bags into several `Bags`; see `keras_mmil.ragged.split`."""
         return ragged.split(self, sizes, seed)
 
     def shuffle(self, seed: Seed = None) -> Self:
@@ -263,11 +251,11 @@ class Bags:
         return ragged.shuffle(self, seed)
 
     def subsample(self, rates: Sequence[float], seed: Seed = None, merge: Merge = "batch") -> Self:
-        """Leaves members out at random, each with its multiplicity; see `ragged.subsample`.
+        """Leave members out at random, each with its multiplicity; see `ragged.subsample`.
 
         Args:
             rates, seed: as there.
-            merge: as for `from_ragged`.
+            merge: as in `from_ragged`.
         """
         return self._from_inputs(ragged.subsample(self.inputs, rates, seed), merge)
 
@@ -275,7 +263,7 @@ class Bags:
         return self.bags.shape[0]
 
     def __getitem__(self, indices: int | slice | Sequence[int] | Ints | Bools) -> Self:
-        """`Bags` of the top-bags that a slice, integers or a mask select, or of a single one."""
+        """`Bags` of the top-bags that a slice, integers, a mask or a single integer select."""
         rows = indices if isinstance(indices, slice) else np.atleast_1d(indices)
         parts = ragged.take(self.inputs, rows)
         names = level_names(self.depth)
@@ -291,11 +279,125 @@ class Bags:
 
 
 def inputs_of(x: Bags | Tensors) -> Tensors:
-    """What a model takes: the `inputs` of `Bags`, and anything else as it is."""
+    """The `inputs` of `Bags`; anything else as it is."""
     return x.inputs if isinstance(x, Bags) else x
 
 
 def instances_of(x: Bags | Tensors) -> tf.RaggedTensor:
-    """The ragged tensor of instances, or of their ids, among the inputs of a model."""
+    """The RaggedTensor of instances, or of their ids, among the inputs of a model."""
     inputs = inputs_of(x)
     return inputs["bags"] if isinstance(inputs, dict) else inputs
+
+
+# Components -------------------------------------------------------------------------------------
+
+
+class LevelNames(NamedTuple):
+    """Names of the counts of each level of `Bags`, and of the keys of each inner level."""
+
+    counts: list[str]
+    keys: list[str]
+
+
+def level_names(depth: int) -> LevelNames:
+    """The names of the components of each level, from the instances upwards."""
+    inner = ["" if level == 1 else f"_{level}" for level in range(1, depth)]
+    return LevelNames(
+        counts=["counts", *(f"sub_bag_counts{suffix}" for suffix in inner)],
+        keys=[f"sub_bag_keys{suffix}" for suffix in inner],
+    )
+
+
+def input_names(depth: int) -> tuple[str, ...]:
+    """The keys of `Bags.inputs` of a nesting depth."""
+    (counts, *inner_counts), keys = level_names(depth)
+    inner = [name for pair in zip(inner_counts, keys, strict=True) for name in pair]
+    return ("bags", counts, *inner)
+
+
+def _check_ids(x: tf.RaggedTensor) -> None:
+    """Check that `x` is a RaggedTensor of integers of at least 0."""
+    if not isinstance(x, tf.RaggedTensor) or x.dtype not in (tf.int32, tf.int64):
+        kind = type(x).__name__
+        raise TypeError(
+            "Expected bags of ids, a RaggedTensor of int32 or int64 (features stand beside them). "
+            f"Received: {kind} of dtype {getattr(x, 'dtype', None)}"
+        )
+    if x.flat_values.shape.rank != 1:
+        raise ValueError(f"Expected single integers as instances. Received: shape={x.shape}")
+    lowest = x.flat_values.numpy().min(initial=0)
+    if lowest < 0:
+        raise ValueError(f"Expected ids of at least 0. Received: id={lowest}")
+
+
+def _check_same_sizes(bags: tf.RaggedTensor, name: str, part: tf.RaggedTensor, depth: int) -> None:
+    """Check that a component has exactly the outermost `depth` levels of `bags`."""
+    if not isinstance(part, tf.RaggedTensor):
+        raise TypeError(f"Expected a RaggedTensor. Received: {name} of type {type(part).__name__}")
+    fits = part.ragged_rank == depth and part.flat_values.shape.rank == 1
+    if not fits or first_difference(part, bags) is not None:
+        raise ValueError(
+            f"Expected the sizes of the outermost {depth} levels of the bags, {bags.shape}. "
+            f"Received: {name} of other sizes, shape {part.shape}"
+        )
+
+
+def _check_dtype(name: str, part: tf.RaggedTensor, dtype: tf.DType) -> None:
+    """Check the dtype of a component."""
+    if part.dtype != dtype:
+        raise TypeError(f"Expected {dtype.name}. Received: {name} of {part.dtype.name}")
+
+
+def _check_positive(name: str, counts: tf.RaggedTensor) -> None:
+    """Check that a component holds positive, finite floats."""
+    _check_dtype(name, counts, tf.float32)
+    values = counts.flat_values.numpy()
+    wrong = values[~(values > 0) | np.isinf(values)]  # NaN is not above 0 either
+    if wrong.size:
+        raise ValueError(
+            f"Expected positive, finite multiplicities; {wrong.size} are not. "
+            f"Received: {name} with {wrong[0]}"
+        )
+
+
+def check_keys(inputs: Mapping[str, tf.RaggedTensor]) -> None:
+    """Check that sub-bags with equal keys are equal, in whatever top-bags they are.
+
+    A network computes only one of them. Sub-bags are equal if they have the same ids, or equal
+    members, with the same counts. They are compared by 64-bit hashes of their content, which do not
+    depend on the hashes in the keys.
+
+    Args:
+        inputs: dict of eager RaggedTensors as in `Bags.inputs`, with any of its counts and keys;
+            the ids may have a last axis, of windows.
+
+    Raises:
+        ValueError: if unequal sub-bags have equal keys.
+    """
+    bags = inputs["bags"]
+    names = level_names(bags.ragged_rank)
+    if all(inputs.get(name) is None for name in names.keys):
+        return
+    prints = bags.flat_values.numpy()
+    splits = [part.numpy() for part in reversed(bags.nested_row_splits)]
+    for row_splits, counts_name, keys_name in zip(splits, names.counts, names.keys, strict=False):
+        counts = inputs.get(counts_name)
+        weights = np.ones(len(prints)) if counts is None else counts.flat_values.numpy()
+        prints = multisets.fingerprints(prints, weights, row_splits, salt=1)
+        if inputs.get(keys_name) is not None:
+            _check_equal(keys_name, inputs[keys_name], prints)
+
+
+def _check_equal(name: str, keys: tf.RaggedTensor, prints: npt.NDArray[np.int64]) -> None:
+    """Check that sub-bags with equal keys have equal fingerprints, int64 `[sub-bags]`."""
+    flat = keys.flat_values.numpy()
+    _, first, which = np.unique(flat, return_index=True, return_inverse=True)
+    unequal = np.flatnonzero(prints != prints[first[which]])
+    if unequal.size:
+        lengths = [np.diff(splits) for splits in keys.nested_row_splits]
+        pair = first[which[unequal[0]]], unequal[0]
+        places = " and ".join(name + path_to(i, lengths) for i in pair)
+        raise ValueError(
+            "Expected equal keys only of sub-bags of equal members and counts; `Bags.from_ragged` "
+            f"makes such keys. Received: key {flat[unequal[0]]} of different sub-bags, {places}"
+        )

@@ -1,4 +1,7 @@
-"""Row splits, and where structures of nested bags differ, compared with loops over lists."""
+"""Row splits, differences between nested bags, and pieces put together, against loops over lists."""
+
+import itertools
+import operator
 
 import numpy as np
 import pytest
@@ -6,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mmil import ragged
-from keras_mmil._support.splits import first_difference, members_of, path_to, row_splits
+from keras_mmil._support.rows import (
+    bags_of_members,
+    first_difference,
+    members_of,
+    path_to,
+    positions_in_bags,
+    rebatch,
+    row_splits,
+)
 
 BAGS = st.lists(st.lists(st.lists(st.just(0), max_size=3), max_size=3), min_size=1, max_size=4)
 
@@ -23,6 +34,10 @@ def test_members_of_bags(lengths, data):
     found, splits = members_of(row_splits(lengths), np.array(chosen))
     assert found.tolist() == [member for bag in chosen for member in bags[bag]]
     assert splits.tolist() == row_splits([len(bags[bag]) for bag in chosen]).tolist()
+    places = [(bag, i) for bag, n in enumerate(lengths) for i in range(n)]
+    splits = row_splits(lengths)
+    both = zip(bags_of_members(splits).tolist(), positions_in_bags(splits).tolist(), strict=True)
+    assert list(both) == places
 
 
 @given(BAGS)
@@ -70,3 +85,29 @@ def test_only_some_levels_are_compared(levels):
     assert (first_difference(one, other, levels) is None) == (levels == 1)
     outer = ragged.from_nested_lists([[0, 0]], depth=1)
     assert first_difference(one, outer, levels) is None
+
+
+SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=3)
+
+
+@given(lengths=st.lists(st.integers(0, 7), max_size=9), sizes=SIZES)
+def test_groups_are_of_the_wanted_sizes(lengths, sizes):
+    whole = list(range(sum(lengths)))
+    bounds = itertools.accumulate([0, *lengths])
+    pieces = [whole[a:b] for a, b in itertools.pairwise(bounds)]
+    wanted = sizes[0] if len(sizes) == 1 else itertools.cycle(sizes)
+    groups = list(rebatch(pieces, wanted, len, operator.getitem))
+    assert all(all(parts) for parts in groups)  # none is empty
+    found = [sum(map(len, parts)) for parts in groups]
+    assert [n for parts in groups for part in parts for n in part] == whole
+    expected = list(itertools.islice(itertools.cycle(sizes), len(found)))
+    assert found[:-1] == expected[:-1]
+    assert not found or 0 < found[-1] <= expected[-1]
+
+
+def test_a_stream_is_not_read_ahead():
+    read = []
+    pieces = (read.append(i) or [i] for i in range(9))
+    groups = rebatch(pieces, 2, len, operator.getitem)
+    assert next(groups) == [[0], [1]]
+    assert read == [0, 1]

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from keras_mmil._support.rows import bags_of_members, positions_in_bags, row_splits
 from keras_mmil._support.types import Floats, Ints
 
 __all__ = ["distinct_fingerprints", "fingerprints", "keys_of", "merge_equal"]
@@ -20,13 +21,13 @@ _SALTS = np.array([0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B], np.uint64)
 def merge_equal(
     members: Ints, weights: Floats, splits: Ints
 ) -> tuple[Ints, npt.NDArray[np.float32], Ints]:
-    """Sorts the members of each bag, and merges equal ones into one, with the sum of their weights.
+    """Sort the members of each bag, and merge equal ones into one with the sum of their weights.
 
     Returns:
-        Indices of the members that stay `[merged]`, one of each, sorted by bag and member;
-        their weights, float32 `[merged]`; and the row splits of the bags `[bags + 1]`.
+        Indices of the members that stay `[merged]`, sorted by bag and member; their weights,
+        float32 `[merged]`; and the row splits of the bags `[bags + 1]`.
     """
-    bags = np.repeat(np.arange(len(splits) - 1), np.diff(splits))
+    bags = bags_of_members(splits)
     # By weight too: the sum of floats then does not depend on the order of the members.
     order = np.lexsort((weights, members, bags))
     bags, members = bags[order], members[order]
@@ -38,13 +39,11 @@ def merge_equal(
 
 
 def keys_of(members: Ints, weights: Floats, splits: Ints) -> npt.NDArray[np.int64]:
-    """Keys, int64 `[bags]`, equal exactly where bags hold equal sequences of (member, weight).
+    """Keys, int64 `[bags]`, equal if and only if bags are equal sequences of (member, weight).
 
-    Neighbours in a bag are paired and the pairs numbered, round after round, until one number is
-    left of each bag: nothing is hashed, and each round works on half as many numbers.
-
-    Returns:
-        Keys from 0 to the number of distinct bags - 1.
+    Neighbours in a bag are paired and the pairs numbered, round after round, until one number of
+    each bag is left: nothing is hashed, and each round works on half as many numbers. Keys run from
+    0 to the number of distinct bags - 1.
     """
     keys = np.zeros(len(splits) - 1, np.int64)  # 0: the empty bag
     lengths = np.diff(splits)
@@ -65,11 +64,11 @@ def keys_of(members: Ints, weights: Floats, splits: Ints) -> npt.NDArray[np.int6
 def fingerprints(
     members: Ints, weights: Floats, splits: Ints, salt: int = 0
 ) -> npt.NDArray[np.int64]:
-    """Hashes of bags as multisets of (member, weight): of their content, and of nothing else.
+    """Hashes, int64 `[bags]`, of bags as multisets of (member, weight), and of nothing else.
 
-    They are equal for equal content, whatever the data set, the order of the members, the dtype of
-    the ids and the machine. Different bags have equal fingerprints by chance only: among n bags,
-    some two with a probability of about n²/2⁶⁵.
+    They do not depend on the data set, the order of the members, the dtype of the ids or the
+    machine. Different bags have equal fingerprints only by chance: some two of n bags with a
+    probability of about n²/2⁶⁵.
 
     Args:
         members: ids, ints of any dtype `[members]`, or the fingerprints of members that are bags;
@@ -77,9 +76,6 @@ def fingerprints(
         weights: float32 `[members]`.
         splits: int64 `[bags + 1]`.
         salt: 0 or 1, which of two independent functions.
-
-    Returns:
-        int64 `[bags]`.
     """
     ids = members.astype(np.int64).view(np.uint64)
     hashes = np.full(len(ids), _SALTS[salt])
@@ -93,13 +89,13 @@ def fingerprints(
 
 
 def distinct_fingerprints(prints: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Fingerprints `[bags]` made different even for equal bags: their position is hashed, too."""
+    """Fingerprints `[bags]` that differ even for equal bags: their position is hashed, too."""
     places = np.arange(1, len(prints) + 1, dtype=np.uint64)
     return _mix(prints.view(np.uint64) + _mix(places)).view(np.int64)
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Hashes uint64 `[n]`, one to one; each bit of a number changes about half of its hash.
+    """Hash uint64 `[n]`, one to one; each bit of a number changes about half of its hash.
 
     Source:
         Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, 2014 (the variant 13
@@ -112,9 +108,8 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _pair_up(codes: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """Numbers the pairs of neighbours in bags; the last of an odd number is paired with 0."""
-    starts = np.cumsum(lengths) - lengths
-    positions = np.arange(len(codes)) - np.repeat(starts, lengths)  # within the bag
+    """Number the pairs of neighbours in bags; the last of an odd number is paired with 0."""
+    positions = positions_in_bags(row_splits(lengths))
     is_left = positions % 2 == 0
     has_right = positions + 1 < np.repeat(lengths, lengths)
     right = np.where(has_right, np.roll(codes, -1) + 1, 0)
@@ -126,5 +121,5 @@ def _number_pairs(left: Ints, right: Ints) -> Ints:
 
 
 def _number(values: Ints | Floats) -> npt.NDArray[np.int64]:
-    """Numbers 0, 1, ... of the distinct values `[n]`, in their order."""
+    """The numbers 0, 1, … of the distinct values `[n]`, in their order."""
     return np.unique(values, return_inverse=True)[1].astype(np.int64)

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from keras_mmil.bags import multisets
+from keras_mmil._support import multisets
 
 
 def test_weights_of_equal_members_are_summed_in_one_order():
