@@ -23,22 +23,22 @@ _MERGES = ("batch", "top_bag", None)
 class Bags:
     """Nested multisets of ids, each distinct member of a bag stored once with its multiplicity.
 
-    Instances are ids: of words, of nodes, of rows in a table of features that stands beside the
-    bags. All components are RaggedTensors on the host that lead with the top-bags, so they are
-    sliced, batched and shuffled as any input of a Keras model. Use `from_ragged` to make bags.
+    Instances are ids of words, of nodes, or of rows in a table of features. All components are
+    RaggedTensors on the host that lead with the top-bags, so they can be sliced, batched and
+    shuffled like any input of a Keras model. `from_ragged` makes bags.
 
     Args:
         bags: ids `[B, (n), (m)]`, int32 or int64, of nesting depth K (here 2), sorted in each bag.
         counts: multiplicities, or positive weights, of the ids: float32, ragged like `bags`.
         level_counts: K - 1 float32 RaggedTensors, for each inner level from the instances upwards:
-            how often a sub-bag occurs in the bag it belongs to, `[B, (n)]` for sub-bags of ids.
-        level_keys: K - 1 int64 RaggedTensors like `level_counts`; equal keys mean equal sub-bags,
-            in whatever top-bag, so that a network need not compute them twice.
+            how often a sub-bag occurs in its bag, `[B, (n)]` for sub-bags of ids.
+        level_keys: K - 1 int64 RaggedTensors like `level_counts`. Sub-bags with equal keys, in any
+            top-bags, are equal, so that a network computes them once.
 
-    Keys are 64-bit hashes of what a sub-bag holds: its ids, or the keys of its members, with their
-    counts. So the components of several `Bags` may be joined or batched together. Within one `Bags`
-    it is verified that different sub-bags have different keys. Between several, some two of n
-    different sub-bags share a key with a probability of about n²/2⁶⁵ (3e-8 for a million).
+    Keys are 64-bit hashes of a sub-bag's ids, or of the keys of its members, with their counts. So
+    the components of several `Bags` can be joined or batched together. Different sub-bags of one
+    `Bags` are verified to have different keys. In several, two of n different sub-bags share a key
+    with a probability of about n²/2⁶⁵ (3e-8 for a million).
 
     Raises:
         TypeError: if a component is not a RaggedTensor of its dtype.

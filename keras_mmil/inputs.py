@@ -1,4 +1,4 @@
-"""Checks of data against the inputs of a functional model: the same for training and explaining."""
+"""Checks of data against the inputs of a functional model, for training and explaining."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -24,7 +24,7 @@ _LIMIT_OF_FLOATS = 2**24  # the integers up to here are exact in float32
 
 
 def is_data(x: Any) -> bool:
-    """Whether data are at hand, not in a Dataset or to come from a generator."""
+    """Whether data are in memory, not in a Dataset or from a generator."""
     return isinstance(x, (Bags, dict, list, tuple, str, bytes)) or hasattr(x, "shape")
 
 
@@ -36,21 +36,21 @@ def check_inputs(
     Args:
         x: RaggedTensor, tensor, array, `Bags`, or a dict or list of the model's inputs; for an
             input of strings also a list of str or bytes.
-        expected: the model's inputs: a `KerasTensor`, or a dict or list of them. Those of a dict
+        expected: the model's inputs: a `KerasTensor`, or a dict or list of them. Inputs of a dict
             that were made with `optional=True`, as by `bag_inputs`, may be left out.
-        name: what to call `x` in errors.
-        may_be_missing: keys of the inputs whose values may be NaN, which there stands for missing:
-            of a dict, or the positions in a list, or None for a single input.
+        name: of `x` in errors.
+        may_be_missing: the inputs that may hold NaN, which means missing: keys of a dict, positions
+            in a list, or None for a single input.
 
     Returns:
-        A tensor, a list of tensors, or a dict without the optional inputs that are not given.
+        A tensor, a list of tensors, or a dict without the optional inputs that were left out.
 
     Raises:
-        TypeError: for a list, strings, or anything else that is not nested bags of numbers; for
-            numbers other than integers, where the model's input is of integers.
-        ValueError: if there are no top-bags, or not as many of each part; if the depth is not the
-            model's; if values are not finite, or out of the range of the input's integers; or if
-            the model has no such input.
+        TypeError: for anything but nested bags of numbers, or numbers other than integers for an
+            input of integers.
+        ValueError: if there are no top-bags, or parts with different numbers of them; if the depth
+            is not the model's; if values are not finite, or out of the range of the input's
+            integers; or if the model has no such input.
     """
     if isinstance(x, Bags):
         x = x.inputs
@@ -89,17 +89,9 @@ def check_ids(
     layer: str | None = None,
     name: str = "x",
 ) -> None:
-    """Check an input of ids, which `check_inputs` has let through.
+    """Raise ValueError if an id is negative, not an integer, or not below `size`, unless None.
 
-    Args:
-        x: RaggedTensor or dense tensor of ids.
-        expected: the model's input, a `KerasTensor`.
-        size: number of ids; None where it is not known.
-        layer: name of the layer that takes them, for errors.
-        name: what to call `x` in errors.
-
-    Raises:
-        ValueError: if an id is negative, not an integer, or not below `size`.
+    `expected` is the model's input; `layer` and `name` are those of the layer and of `x` in errors.
     """
     values = _flat(x)
     if not values.size:
@@ -123,16 +115,7 @@ def check_ids(
 def check_alike(
     bags: tf.RaggedTensor, part: tf.RaggedTensor, levels: int, names: tuple[str, str]
 ) -> None:
-    """Check that two ragged inputs have bags of the same sizes.
-
-    Args:
-        bags, part: RaggedTensors.
-        levels: how many levels of bags they are to share, from the top-bags inwards.
-        names: what to call them in errors, a pair.
-
-    Raises:
-        ValueError: naming the first top-bag where they differ.
-    """
+    """Raise ValueError if ragged inputs differ in the sizes of their outermost `levels` levels."""
     differing = first_difference(bags, part, levels)
     if differing is not None:
         sizes = differing.sizes
@@ -144,14 +127,12 @@ def check_alike(
 
 
 def complete_inputs(x: Any, expected: Inputs) -> Any:
-    """The inputs of a model, with None for the optional ones that are not given.
+    """The inputs of a model, with None for optional ones that are left out.
 
-    Args:
-        x: what `check_inputs` returned, `Bags`, a symbolic tensor, or a dict of those.
-        expected: the model's inputs.
+    `x` is what `check_inputs` returned, `Bags`, a symbolic tensor, or a dict of those.
 
     Raises:
-        ValueError: if the model has no such input, or one is missing that is not optional.
+        ValueError: if the model has no such input, or a required one is missing.
     """
     if isinstance(x, Bags):
         x = x.inputs
@@ -222,7 +203,7 @@ def _checked(x: Any, spec: keras.KerasTensor, name: str, may_be_missing: bool) -
 
 
 def _check_instances(x: Any, spec: keras.KerasTensor, name: str) -> None:
-    """Raise where numbers are instances, and the model's instances are vectors of them."""
+    """Raise ValueError if instances are numbers, but the model's instances are vectors."""
     if not isinstance(x, tf.RaggedTensor) or len(x.shape) != len(spec.shape):
         return
     if x.shape[-1] is None and spec.shape[-1] is not None:
@@ -237,7 +218,7 @@ def _check_instances(x: Any, spec: keras.KerasTensor, name: str) -> None:
 
 
 def _check_integers(x: tf.RaggedTensor | tf.Tensor | Array, expected: tf.DType, name: str) -> None:
-    """Raise where values do not fit the dtype of an integer input."""
+    """Raise if values do not fit the dtype of an integer input."""
     given = tf.as_dtype(x.dtype)
     if not expected.is_integer or given.is_bool:
         return
@@ -255,7 +236,7 @@ def _check_integers(x: tf.RaggedTensor | tf.Tensor | Array, expected: tf.DType, 
 
 
 def _check_lengths(parts: Mapping[str, Any]) -> None:
-    """Raise where parts, given by name, have different numbers of top-bags."""
+    """Raise ValueError if parts, by name, have different numbers of top-bags."""
     lengths = {name: int(part.shape[0]) for name, part in parts.items()}
     if len(set(lengths.values())) > 1:
         received = ", ".join(f"{name} with {n}" for name, n in lengths.items())
@@ -269,7 +250,7 @@ def _flat(x: tf.RaggedTensor | tf.Tensor | Array) -> Array:
 def _received(
     x: tf.RaggedTensor | tf.Tensor | Array, name: str, values: Array, is_wrong: Bools
 ) -> str:
-    """The end of an error: the first wrong value of an input, and where it is."""
+    """The end of an error message: the first wrong value of an input, and its position."""
     first = tuple(np.argwhere(is_wrong)[0])
     lengths = ragged.nested_lengths(x) if isinstance(x, tf.RaggedTensor) else ()
     where = path_to(first[0], lengths) + "".join(f"[{i}]" for i in first[1:])

@@ -1,10 +1,10 @@
-"""Nested bags as RaggedTensors: built, taken apart, and selected by top-bag.
+"""Nested bags as RaggedTensors: made, taken apart, and selected by top-bag.
 
-Nested bags of depth K are a RaggedTensor with K ragged dimensions behind that of the top-bags: ids
+Nested bags of depth K are a RaggedTensor with K ragged dimensions after that of the top-bags: ids
 `[B, (n), (m)]`, vectors `[B, (n), (m), d]` and images `[B, (n), (m), h, w]` all have depth 2.
 
-Everything here works on the host, on eager tensors. `take`, `split`, `concat` and `shuffle` accept
-arrays too, and tuples and dicts of such things, so that examples and their labels stay together.
+All functions work on the host, on eager tensors. `take`, `split`, `concat` and `shuffle` also take
+arrays, and tuples and dicts of these and tensors, so that examples and their labels stay together.
 """
 
 from collections.abc import Callable, Sequence
@@ -162,8 +162,8 @@ def lookup(x: tf.RaggedTensor) -> Callable[[tuple[int, ...]], Any]:
         x: RaggedTensor of depth K.
 
     Returns:
-        Function from a position, a tuple of the indices of a top-bag, its member, and so on, none
-        negative: K + 1 of them for an instance, K for a bag of instances [n, ...]. It raises
+        Function from a position, a tuple of the non-negative indices of a top-bag, its member, and
+        so on: K + 1 of them for an instance, K for a bag of instances [n, ...]. It raises
         IndexError for any other.
     """
     splits = [part.numpy() for part in _ragged(x).nested_row_splits]
@@ -187,7 +187,7 @@ def lookup(x: tf.RaggedTensor) -> Callable[[tuple[int, ...]], Any]:
 
 
 def take(x: T, indices: slice | Sequence[int] | Ints | Bools) -> T:
-    """Selects top-bags.
+    """Select top-bags.
 
     Args:
         x: RaggedTensor, tensor or array, or a tuple or dict of those, leading with the top-bags.
@@ -211,7 +211,7 @@ def take(x: T, indices: slice | Sequence[int] | Ints | Bools) -> T:
 
 
 def split(x: T, sizes: float | Sequence[int], seed: Seed = None) -> tuple[T, ...]:
-    """Splits top-bags into several parts.
+    """Split top-bags into several parts.
 
     Args:
         x: RaggedTensor, tensor or array, or a tuple or dict of those, leading with the top-bags.
@@ -247,7 +247,7 @@ def shuffle(x: T, seed: Seed = None) -> T:
 
 
 def concat(parts: Sequence[T]) -> T:
-    """Joins top-bags.
+    """Join top-bags.
 
     Args:
         parts: non-empty list of RaggedTensors, tensors or arrays, or of tuples or dicts of those,
@@ -265,21 +265,21 @@ def concat(parts: Sequence[T]) -> T:
 
 
 def subsample(x: T, rates: Sequence[float], seed: Seed = None) -> T:
-    """Leaves members out of their bags at random; of each bag at least one stays.
+    """Leave members out of their bags at random; at least one of each bag stays.
 
     Args:
         x: RaggedTensor; or a tuple or dict of RaggedTensors, one of which has all levels of bags
-            and the others the outer ones of it.
-        rates: for each level, from the top-bags inwards, the probability that a member of such a
-            bag is left out, with all that is in it; from 0 to 1.
-        seed: integer, or None for another choice each time.
+            and the others its outer levels.
+        rates: for each level, from the top-bags inwards, the probability from 0 to 1 that a member
+            of such a bag is left out, with all that is in it.
+        seed: integer; None for random each time.
 
     Returns:
-        As many top-bags, in the form of `x`.
+        The same number of top-bags, in the form of `x`.
 
     Raises:
-        ValueError: if there are more or fewer rates than levels, or one is out of range, or the
-            parts are bags of different sizes.
+        ValueError: if there is not a rate for each level, one is out of range, or the parts have
+            bags of different sizes.
     """
     parts = tf.nest.flatten(x)
     whole = max(range(len(parts)), key=lambda i: depth(parts[i]))
@@ -305,7 +305,7 @@ def subsample(x: T, rates: Sequence[float], seed: Seed = None) -> T:
 
 
 def check_finite(x: tf.RaggedTensor | tf.Tensor | Array, name: str = "x") -> None:
-    """Raises ValueError where `x`, a RaggedTensor or array, holds NaN or infinity."""
+    """Raise ValueError if `x`, a RaggedTensor or array, holds NaN or infinity."""
     values = np.asarray(getattr(x, "flat_values", x))
     if values.dtype.kind in "biu":
         return

@@ -18,8 +18,6 @@ import tensorflow as tf
 
 from keras_mmil._support.types import Array, PathLike
 
-__all__ = ["load_network", "open_zip", "read_npy", "read_npz"]
-
 _DENSEST = 1032  # bytes that a byte of a deflated file stands for, at most
 # What is larger must not be packed more densely: real files of this size are not.
 _LARGE, _DENSE = 2**26, 100

@@ -9,15 +9,6 @@ import numpy as np
 
 from keras_mmil._support.types import Array, Labels
 
-__all__ = [
-    "check_int",
-    "check_labels",
-    "check_number",
-    "check_weights",
-    "is_int",
-    "positive_int",
-]
-
 _SHOWN = 40  # characters of a label in an error
 
 

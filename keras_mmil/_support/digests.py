@@ -13,8 +13,6 @@ from keras_mmil._support.files import to_json
 from keras_mmil._support.keras_internals import all_layers
 from keras_mmil._support.types import PathLike
 
-__all__ = ["add_to_digest", "checksum_of_file", "checksum_of_json", "digest_of", "fingerprint"]
-
 
 def checksum_of_file(path: PathLike) -> str:
     """SHA-256 of a file, hexadecimal."""

@@ -20,21 +20,6 @@ import numpy.typing as npt
 
 from keras_mmil._support.types import PathLike
 
-__all__ = [
-    "UTF_8",
-    "atomic_folder",
-    "atomic_write",
-    "finite",
-    "locked",
-    "open_text",
-    "parse_ints",
-    "part_of",
-    "remove_abandoned",
-    "remove_parts",
-    "to_json",
-    "write_json",
-]
-
 _PART = re.compile(r"part-[0-9a-f]{16}-(.+)")
 _ABANDONED = 6 * 60 * 60  # seconds after which what has not been written to is a killed process's
 _CANNOT_SYNC_FOLDERS = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)

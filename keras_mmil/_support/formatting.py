@@ -10,19 +10,6 @@ import numpy as np
 
 from keras_mmil._support.types import Array
 
-__all__ = [
-    "agreement",
-    "bound_text",
-    "double_bound",
-    "majority",
-    "number_text",
-    "percent",
-    "preformatted",
-    "share",
-    "table",
-    "time_text",
-]
-
 _WHOLE = 2**53  # whole numbers beyond it are not told apart
 
 

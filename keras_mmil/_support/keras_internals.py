@@ -10,21 +10,6 @@ import tensorflow as tf
 
 from keras_mmil._support.types import Shape
 
-__all__ = [
-    "Node",
-    "RawInputs",
-    "all_layers",
-    "call_arguments",
-    "check_no_mask",
-    "is_functional",
-    "is_optional",
-    "nodes_under",
-    "operation_of",
-    "ordered_nodes",
-    "producer_of",
-    "seed_generators",
-]
-
 Node: TypeAlias = Any  # Keras's, one for each call of a layer or operation; its class is not public
 
 

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from keras_mmil._support.rows import bags_of_members, positions_in_bags, row_splits
 from keras_mmil._support.types import Floats, Ints
 
-__all__ = ["distinct_fingerprints", "fingerprints", "keys_of", "merge_equal"]
-
 # Two independent functions for fingerprints: the odd fractions of the golden ratio and of √3.
 _SALTS = np.array([0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B], np.uint64)
 

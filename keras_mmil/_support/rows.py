@@ -10,23 +10,6 @@ import tensorflow as tf
 
 from keras_mmil._support.types import Array, Bools, Floats, Ints
 
-__all__ = [
-    "Difference",
-    "as_tensor",
-    "bags_of_members",
-    "concat_rows",
-    "first_difference",
-    "keep_members",
-    "members_of",
-    "n_rows",
-    "path_to",
-    "positions_in_bags",
-    "rebatch",
-    "row_splits",
-    "sampled_members",
-    "take_rows",
-]
-
 T = TypeVar("T")
 
 

@@ -9,22 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-__all__ = [
-    "MISSING_INT",
-    "MISSING_TEXT",
-    "Array",
-    "Bools",
-    "Config",
-    "Floats",
-    "Ints",
-    "Labels",
-    "LearningRate",
-    "PathLike",
-    "Seed",
-    "Shape",
-    "Tensors",
-]
-
 Array: TypeAlias = npt.NDArray[Any]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]

@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_mmil._support.files import locked, remove_parts, write_json
 from keras_mmil._support.types import PathLike
-from keras_mmil.training.checkpoint import Checkpoint
+from keras_mmil.training.resumable import Checkpoint
 
 __all__ = ["SETTINGS", "RunFolder", "holds_own_data", "read_settings"]
 

@@ -43,18 +43,15 @@ def writer(path: Path, layout: Layout) -> Iterator[Callable[[Sequence[FlatTensor
 def epoch(
     layout: Layout, files: tf.Tensor, key: tf.Tensor, batching: Batching, check: Check
 ) -> tf.data.Dataset:
-    """Batches of an epoch.
+    """Dataset of the batches of an epoch: tuples of tensors in the order of `layout.parts`.
 
     Args:
         layout: of the batches.
-        files: in the order of the epoch, strings [files, 1] or [files, 2]: the path, and the mask,
-            if not all top-bags are to be read.
+        files: in the order of the epoch, strings [files, 1] or [files, 2]: the path, and the mask
+            if not all top-bags are read.
         key: of the epoch, int64 [2].
         batching: how to batch and to shuffle.
-        check: checks a file before it is read.
-
-    Returns:
-        Dataset of lists of tensors, in the order of `layout.parts`.
+        check: of a file before it is read.
     """
     nothing = [part for each in layout.parts for part in _empty(each)]
 
@@ -108,7 +105,7 @@ def _in_order(
 
 
 def _interleaved(opened: Iterable[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Blocks of several files in turns, exactly as `tf.data.Dataset.interleave` takes them."""
+    """Blocks of several files in turns, exactly like `tf.data.Dataset.interleave`."""
     waiting = iter(opened)
     active: list[Iterator[pa.RecordBatch] | None] = [None] * CYCLE
     is_left = True
@@ -181,7 +178,7 @@ def _type(part: TensorLayout) -> pa.DataType:
 
 
 def _lists(column: FlatTensor, type_: pa.DataType) -> pa.Array:
-    """A column as Arrow's array of a type."""
+    """A tensor as an Arrow array of a type."""
     types = deque([type_])
     while pa.types.is_nested(types[-1]):
         types.append(types[-1].value_type)
@@ -194,7 +191,7 @@ def _lists(column: FlatTensor, type_: pa.DataType) -> pa.Array:
 
 
 def _chosen(found: Iterator[pa.RecordBatch], mask: bytes | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a file that are to be read."""
+    """The rows of a file that its mask selects."""
     if mask is None:
         yield from found
         return

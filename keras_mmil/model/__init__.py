@@ -25,27 +25,27 @@ __all__ = ["Model"]
 class Model(keras.Model):
     """A functional `keras.Model` that reads nested bags, plain or compressed.
 
-    Built as `keras.Model(inputs, outputs)` is, from ragged `keras.Input`s: a single one, or the
-    dict of `layers.bag_inputs`. In the latter case the same model takes a bare RaggedTensor of ids
+    Build it like `keras.Model(inputs, outputs)`, from ragged `keras.Input`s: a single one, or the
+    dict of `layers.bag_inputs`. A model on the latter takes a bare RaggedTensor of ids
     [batch, (n₁), …, (n_K)], a `Bags`, or the dict `Bags.inputs` with any of its optional entries.
 
-    `fit`, `evaluate`, `predict` and the like check their data first, unless they come as a Dataset
-    or from a generator: nesting depth, sizes of bags that have to agree, ids out of range, labels
-    and weights as many as top-bags, and no NaN or infinity. Labels may be lists of numbers.
+    `fit`, `evaluate`, `predict` and the like first check data in memory: nesting depth, sizes of
+    bags that must agree, ids out of range, the numbers of labels and weights, NaN and infinity.
+    Datasets and generators are not checked. Labels may be lists of numbers.
 
-    Under a `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy` training yields the
-    weights that it does without, also where the replicas have different numbers of top-bags in a
-    batch. In memory, all workers need the same data, of which each takes its part of each batch.
+    Training in a `tf.distribute.MirroredStrategy` or `MultiWorkerMirroredStrategy` yields the same
+    weights as without, even if the replicas have different numbers of top-bags in a batch. All
+    workers need the same data in memory; each takes its part of each batch.
 
     Args:
         inputs: a `keras.Input`, or a list or dict of them.
-        outputs: what the network computes from them: a `KerasTensor`, or a list or dict.
+        outputs: a `KerasTensor`, or a list or dict of them.
         name: of the model.
 
     Raises:
-        TypeError: if there are no inputs and outputs, as in a subclass with a `call` of its own:
-            Keras would lose the weights of its bag-layers in a file. Write a function that builds
-            the model, or a `keras.Layer` that is called on a `keras.Input`.
+        TypeError: without inputs and outputs, as in a subclass with its own `call`: in a file,
+            Keras would lose the weights of its bag-layers. Write a function that builds the model,
+            or a `keras.Layer` that is called on a `keras.Input`.
         ValueError: for a `BatchNormalization` between `Distinct` and a bag-layer.
 
     Example:
@@ -109,7 +109,7 @@ class Model(keras.Model):
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.predict`, which also takes `Bags`, and checks the data first.
 
-        Of data in memory and of a `tf.data.Dataset` only the outputs are kept.
+        For data in memory or in a `tf.data.Dataset`, only the outputs are held in memory.
         """
         arguments = inspect.signature(super().predict).bind(x, *args, **kwargs).arguments
         arguments["x"] = self._checked_inputs(x)
@@ -141,7 +141,7 @@ class Model(keras.Model):
         sample_weight: Any = None,
         training: bool = True,
     ) -> tf.Tensor | None:
-        """`keras.Model.compute_loss`; in training on replicas each counts by its examples."""
+        """`keras.Model.compute_loss`, with replicas weighted by their examples in training."""
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if training and replicas.n_replicas() > 1:
             replicas.check_averaged(self.loss)
@@ -157,30 +157,30 @@ class Model(keras.Model):
         verbose: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        """Write a SavedModel which TensorFlow loads and serves without this package.
+        """Write a SavedModel that TensorFlow loads and serves without this package.
 
-        What `tf.saved_model.load` returns has these functions:
+        The result of `tf.saved_model.load` has these functions:
 
-        - `serve` takes what the model takes: a RaggedTensor, or the dict or list of its inputs
-          without the optional ones. For a model on `bag_inputs` it takes `bags` alone.
-        - `serve_flat` takes and returns dense tensors only, a dict of them, as TensorFlow Serving
-          needs: of a ragged input `bags` of depth 2 there are `bags_values`, `bags_row_splits_0`
-          and `bags_row_splits_1`, from the top-bags inwards; ragged outputs likewise. It is the
-          signature "serving_default". Row splits that do not fit raise an error.
-        - `serve_compressed` and `serve_compressed_flat`, where the model has optional inputs,
-          take all of them.
+        - `serve` takes the inputs of the model: a RaggedTensor, or a dict or list without the
+          optional ones. For a model on `bag_inputs` it takes `bags` alone.
+        - `serve_flat`, the signature "serving_default", takes and returns dicts of dense tensors,
+          as TensorFlow Serving needs: a ragged input `bags` of depth 2 is `bags_values`,
+          `bags_row_splits_0` and `bags_row_splits_1`, int64, from the top-bags inwards; ragged
+          outputs likewise. Row splits that do not fit raise an error.
+        - `serve_compressed` and `serve_compressed_flat` of a model with optional inputs take all of
+          them.
 
-        A model without ragged inputs and outputs is written as Keras does it.
+        A model without ragged inputs and outputs is written as by Keras.
 
         Args:
             filepath: folder to write to.
-            format: "tf_saved_model"; Keras's other formats know no ragged tensors and no strings.
+            format: "tf_saved_model"; Keras's other formats have no ragged tensors and no strings.
             verbose: whether to print what was written.
             kwargs: as in Keras, for a model without ragged tensors.
 
         Raises:
-            ValueError: for another format, or for further arguments, if the model has ragged
-                tensors or strings; or if two inputs or two outputs would have the same name.
+            ValueError: for another format, or further arguments, if the model has ragged tensors or
+                strings; or if two inputs or two outputs would have the same name.
         """
         if format != "tf_saved_model":
             serving.check_dense(self, format)
@@ -203,13 +203,13 @@ class Model(keras.Model):
         return InputChecks(self)
 
     def _checked_inputs(self, x: Any, name: str = "x") -> Any:
-        """Inputs as the model takes them; a Dataset or generator only Keras can look into."""
+        """Inputs in the model's structure; only Keras can look into a Dataset or generator."""
         if not is_data(x):
             return x
         return self._input_checks(x, name)
 
     def _checked(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The arguments of a method by their names, `x`, `y` and `sample_weight` checked."""
+        """The arguments of a method by name, with `x`, `y` and `sample_weight` checked."""
         arguments = inspect.signature(method).bind(*args, **kwargs).arguments
         arguments |= arguments.pop("kwargs", {})
         given = {name: arguments.get(name) for name in ("x", "y", "sample_weight")}
@@ -219,7 +219,7 @@ class Model(keras.Model):
     def _checked_data(
         self, x: Any, y: Any, weights: Any, name: str | None = None
     ) -> tuple[Any, ...]:
-        """Data as Keras takes them: a tuple of x, y and weights, the last if there are any."""
+        """A tuple of x, y and, if any, weights, as Keras takes data."""
         names = ["x", "y", "sample_weight"] if name is None else [f"{name}[{i}]" for i in range(3)]
         if is_data(x):
             x = self._checked_inputs(x, names[0])
@@ -294,8 +294,8 @@ def _mark_cloned_inputs(inputs: Any, originals: list[keras.KerasTensor]) -> None
 
 
 def output_dtype() -> str:
-    """Dtype of the layer that yields the outputs: float32 also where others are in half precision.
+    """Dtype of the layer of the outputs, at least float32, also with half precision elsewhere.
 
-    There a probability of 0.998 would be 1, at which the loss has no gradient.
+    In half precision a probability of 0.998 would be 1, where the loss has no gradient.
     """
     return keras.backend.result_type(keras.config.dtype_policy().variable_dtype, "float32")

@@ -1,4 +1,4 @@
-"""Row splits, differences between nested bags, and pieces put together, against loops over lists."""
+"""Row splits, differences of nested bags, and pieces put together, against loops over lists."""
 
 import itertools
 import operator

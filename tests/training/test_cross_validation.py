@@ -16,7 +16,8 @@ import keras_mmil
 from keras_mmil import Bags, Explainer, io, ragged
 from keras_mmil.batches import to_dataset
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, bag_inputs
-from keras_mmil.training import cross_validate
+from keras_mmil.training import CrossValidation, cross_validate
+from keras_mmil.training.cross_validation import FoldLog
 
 SETTINGS = {"epochs": 2, "batch_size": 12, "folds": 2, "rounds": 2, "seed": 5, "verbose": 0}
 
@@ -521,3 +522,58 @@ def test_folds_of_files_are_trained_in_processes(tmp_path):
     settings = {**SETTINGS, "rounds": 1}
     one, two = (cross_validate(build, tmp_path, **settings, n_jobs=n) for n in (1, 2))
     np.testing.assert_allclose(one.scores["loss"], two.scores["loss"], atol=1e-5)
+
+
+# Figures ----------------------------------------------------------------------------------------
+
+
+def test_mean_and_standard_deviation():
+    scores = np.array([[0.5, 0.7], [0.9, 0.7]])
+    result = CrossValidation({"accuracy": scores}, np.full((2, 2), 60.0), majority=0.5)
+    assert result.mean() == pytest.approx(0.7)
+    assert result.std() == pytest.approx(np.std([0.6, 0.8], ddof=1))  # of the rounds
+    figures = "accuracy 0.7000 ± 0.1414; most frequent class 0.5000"
+    assert str(result) == f"{figures} (2 x 2 folds, 4 min of training)"
+    one_round = CrossValidation({"accuracy": scores[:1]}, np.ones((1, 2)), majority=0.5)
+    assert one_round.std() == pytest.approx(np.std([0.5, 0.7], ddof=1))  # of the folds
+
+
+@pytest.mark.parametrize(
+    "folds",
+    [
+        "all",
+        [3],
+        [{"round": 0, "fold": "x", "seconds": 1.0}],
+        [{"round": 0, "fold": 2, "seconds": 1.0}],
+        [{"round": 0, "fold": 0, "seconds": None}],
+        [{"round": 0, "fold": 0}],
+        [{"round": 0, "fold": 0, "seconds": 1.0}] * 2,
+        [{"round": 0, "fold": i, "seconds": 1.0, f"score{i}": 1.0} for i in range(2)],
+    ],
+)
+def test_folds_that_are_none(tmp_path, folds):
+    path = tmp_path / "cross_validation.json"
+    path.write_text(json.dumps({"settings": {}, "folds": folds}))
+    with pytest.raises(ValueError, match=r"finished folds.*cross_validation\.json"):
+        FoldLog(tmp_path, {}, 1, 2).read()
+
+
+def test_a_score_that_is_no_number_is_null_on_disk(tmp_path):
+    def no_constants(name):
+        raise ValueError(name)
+
+    log = FoldLog(tmp_path, {}, 1, 2, verbose=0)
+    assert not log.read()
+    for fold, loss in enumerate([np.nan, 0.5]):
+        log.add((0, fold), {"seconds": 1.0, "loss": loss, "accuracy": 1.0})
+    text = (tmp_path / "cross_validation.json").read_text()
+    found = json.loads(text, parse_constant=no_constants)["folds"]
+    assert [each["loss"] for each in found] == [None, 0.5]
+    again = FoldLog(tmp_path, {}, 1, 2)
+    assert again.read()
+    np.testing.assert_array_equal(again.result(0.5).scores["loss"], [[np.nan, 0.5]])
+    (tmp_path / "cross_validation.json").write_text(
+        text.replace('"seconds": 1.0', '"seconds": null')
+    )
+    with pytest.raises(ValueError, match="finished folds"):
+        FoldLog(tmp_path, {}, 1, 2).read()
