@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
 
 import keras_mmil
+from keras_mmil.model.replicas import _numbers_of_parts
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("strategies.py")
@@ -175,3 +177,13 @@ def test_workers_train_to_the_weights_of_one_process(start, all_alone, tmp_path,
 @pytest.mark.nightly
 def test_trainings_interrupted_at_many_moments_end_alike(start, tmp_path):
     assert_interruptions_made_no_difference(start(tmp_path, "--moments", "50"), 50)
+
+
+def test_parts_of_workers_are_interleaved():
+    """Keras joins the first replica of each worker, then the second of each, and so on."""
+    n_workers, n_replicas = 3, 6
+    sizes = {"num_input_pipelines": n_workers, "num_replicas_in_sync": n_replicas}
+    contexts = [SimpleNamespace(**sizes, input_pipeline_id=worker) for worker in range(n_workers)]
+    parts = [list(_numbers_of_parts(context)) for context in contexts]
+    joined = [of_worker[i] for i in range(n_replicas // n_workers) for of_worker in parts]
+    assert joined == list(range(n_replicas))
