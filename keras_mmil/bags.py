@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -281,6 +281,11 @@ class Bags:
 def inputs_of(x: Bags | Tensors) -> Tensors:
     """The `inputs` of `Bags`; anything else as it is."""
     return x.inputs if isinstance(x, Bags) else x
+
+
+def is_data(x: Any) -> bool:
+    """Whether data are in memory, not in a Dataset or from a generator."""
+    return isinstance(x, (Bags, dict, list, tuple, str, bytes)) or hasattr(x, "shape")
 
 
 def instances_of(x: Bags | Tensors) -> tf.RaggedTensor:

@@ -282,20 +282,20 @@ def subsample(x: T, rates: Sequence[float], seed: Seed = None) -> T:
             bags of different sizes.
     """
     parts = tf.nest.flatten(x)
-    whole = max(range(len(parts)), key=lambda i: depth(parts[i]))
+    deepest = max(range(len(parts)), key=lambda i: depth(parts[i]))
     for i, part in enumerate(parts):
-        if first_difference(part, parts[whole]) is not None:
+        if first_difference(part, parts[deepest]) is not None:
             raise ValueError(
-                f"Expected parts with bags of the same sizes, {parts[whole].shape}. "
+                f"Expected parts with bags of the same sizes, {parts[deepest].shape}. "
                 f"Received: part {i} with others, {part.shape}"
             )
-    if len(rates) != depth(parts[whole]) or not all(0 <= rate <= 1 for rate in rates):
+    if len(rates) != depth(parts[deepest]) or not all(0 <= rate <= 1 for rate in rates):
         raise ValueError(
-            f"Expected {depth(parts[whole])} rates from 0 to 1. Received: rates={rates}"
+            f"Expected {depth(parts[deepest])} rates from 0 to 1. Received: rates={rates}"
         )
     rng = np.random.default_rng(seed)
     for level, rate in enumerate(rates):
-        splits = parts[whole].nested_row_splits[level].numpy()
+        splits = parts[deepest].nested_row_splits[level].numpy()
         stay = sampled_members(rng.random(splits[-1]), rate, splits)
         parts = [keep_members(part, level, stay) if depth(part) > level else part for part in parts]
     return tf.nest.pack_sequence_as(x, parts)

@@ -1,7 +1,7 @@
 """The layout of batches: their structure, and the dtype and shape of each tensor."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -128,10 +128,9 @@ class Layout:
         if list(NAMES[: len(keys)]) != keys or len(keys) != len(structure) or not keys:
             raise ValueError(f"Expected some of {NAMES}. Received: {sorted(structure)}")
         names = tuple(_with_tuples(structure[key]) for key in keys)
-        if sorted(_names_in(names)) != sorted(parts):
-            raise ValueError("Expected each part once in the structure. Received: others")
-        # As Python sorts dicts: the names could be of another order than the tensors.
         flat = tf.nest.flatten(names)
+        if sorted(flat) != sorted(parts):
+            raise ValueError("Expected each part once in the structure. Received: others")
         return cls(names, tuple(TensorLayout.from_dict(name, parts[name]) for name in flat))
 
     def to_dict(self) -> Config:
@@ -187,15 +186,6 @@ def _with_tuples(structure: Any, depth: int = 0) -> Any:
     if isinstance(structure, list):
         return tuple(_with_tuples(inner, depth + 1) for inner in structure)
     return structure
-
-
-def _names_in(structure: Any) -> Iterator[str]:
-    if isinstance(structure, str):
-        yield structure
-    else:
-        inner = structure.values() if isinstance(structure, dict) else structure
-        for each in inner:
-            yield from _names_in(each)
 
 
 @dataclass(frozen=True, eq=False)

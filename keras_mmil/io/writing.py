@@ -17,8 +17,7 @@ from keras_mmil._support.digests import add_to_digest, checksum_of_file
 from keras_mmil._support.files import atomic_write, part_of, remove_parts
 from keras_mmil._support.rows import rebatch
 from keras_mmil._support.types import Labels, PathLike
-from keras_mmil.bags import Bags
-from keras_mmil.inputs import is_data
+from keras_mmil.bags import Bags, is_data
 from keras_mmil.io.layout import NAMES, FlatTensor, Layout
 from keras_mmil.io.manifest import (
     MANIFEST,

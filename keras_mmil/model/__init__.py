@@ -13,9 +13,9 @@ from keras_mmil import ragged
 from keras_mmil._support.checks import check_labels, check_weights
 from keras_mmil._support.keras_internals import all_layers, operation_of
 from keras_mmil._support.types import PathLike
-from keras_mmil.inputs import complete_inputs, is_data
+from keras_mmil.bags import is_data
 from keras_mmil.model import replicas, serving
-from keras_mmil.model.checks import InputChecks, check_normalisation
+from keras_mmil.model.checks import InputChecks, check_normalisation, complete_inputs
 from keras_mmil.model.run import batches_to_predict, predict_batches
 
 __all__ = ["Model"]

@@ -19,8 +19,8 @@ from keras.src.trainers.data_adapters.array_slicing import (
 from keras.src.trainers.data_adapters.data_adapter_utils import class_weight_to_sample_weights
 
 from keras_mmil import ragged
+from keras_mmil.bags import is_data
 from keras_mmil.batches import feed, parts_of_batches, parts_of_rows
-from keras_mmil.inputs import is_data
 from keras_mmil.layers._types import Nested
 
 __all__ = [

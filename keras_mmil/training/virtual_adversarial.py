@@ -9,8 +9,8 @@ import tensorflow as tf
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.keras_internals import operation_of, seed_generators
 from keras_mmil._support.types import PathLike
-from keras_mmil.inputs import complete_inputs
 from keras_mmil.model import Model, loss_tracker
+from keras_mmil.model.checks import complete_inputs
 from keras_mmil.model.replicas import n_replicas
 from keras_mmil.model.run import Cut, moved, rows_of
 

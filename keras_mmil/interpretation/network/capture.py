@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from keras_mmil._support.keras_internals import call_arguments
 from keras_mmil._support.types import Array, Tensors
-from keras_mmil.inputs import complete_inputs
 from keras_mmil.interpretation.network.data import Source, TopBags, top_bags
 from keras_mmil.interpretation.network.nesting import Nesting, Occurrences, take_bags
 from keras_mmil.interpretation.network.paths import bag_paths, is_in_a_row
@@ -17,7 +16,7 @@ from keras_mmil.interpretation.network.single import as_batch
 from keras_mmil.interpretation.network.targets import Outputs
 from keras_mmil.layers import BagLayer, FieldEncoder, TextBags
 from keras_mmil.layers._types import Nested
-from keras_mmil.model.checks import InputChecks
+from keras_mmil.model.checks import InputChecks, complete_inputs
 from keras_mmil.model.run import rows_of, run_in_order
 from keras_mmil.model.tree import (
     Read,
