@@ -85,16 +85,9 @@ def read_npz(
 ) -> dict[str, Array]:
     """Arrays of a NumPy `.npz` file, which is never unpickled.
 
-    Args:
-        path: the file.
-        shapes: from the names of the wanted arrays to their shapes, None for any shape; None for
-            all arrays of the file.
-
-    Returns:
-        Dict from names to arrays, in the order of `shapes`, or of the file.
-
-    Raises:
-        ValueError: if the file is damaged, or an array is missing or of another shape.
+    `shapes` are those of the wanted arrays by name, None for any shape; or None for all arrays, in
+    the order of the file. ValueError if the file is damaged, or an array is missing or of another
+    shape.
     """
     try:
         with open_zip(path) as archive:

@@ -71,12 +71,7 @@ def _raise(
 def check_labels(y: Labels, n: int, n_outputs: int = 1, name: str = "y") -> Labels:
     """Check labels of n top-bags, and turn lists of numbers into arrays.
 
-    Args:
-        y: array, tensor or list of numbers; for several outputs a list, tuple or dict of those,
-            whose parts may be None; or None.
-        n: number of top-bags.
-        n_outputs: number of outputs of the model.
-        name: of `y` in errors.
+    For several outputs they are a list, tuple or dict of those, whose parts may be None.
 
     Raises:
         TypeError: for labels that are not numbers.

@@ -55,11 +55,8 @@ def bound_text(bound: float, factor: int = 1) -> str:
     """The shortest decimal that separates the same numbers as a finite bound.
 
     Numbers are above it in decimal if and only if they are above the bound in float32: numbers with
-    no more decimals than it has, and all float32s that are written in full.
-
-    Args:
-        bound: a finite number.
-        factor: of the number in the text: 100 for per cent.
+    no more decimals than it has, and all float32s that are written in full. The number in the text
+    is multiplied by `factor`, 100 for per cent.
     """
     below, most = _float32_below(bound), Fraction(double_bound(bound)) * factor
     exponent = math.floor(math.log10(abs(most))) + 1 if most else 0

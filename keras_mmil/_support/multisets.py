@@ -21,9 +21,8 @@ def merge_equal(
 ) -> tuple[Ints, npt.NDArray[np.float32], Ints]:
     """Sort the members of each bag, and merge equal ones into one with the sum of their weights.
 
-    Returns:
-        Indices of the members that stay `[merged]`, sorted by bag and member; their weights,
-        float32 `[merged]`; and the row splits of the bags `[bags + 1]`.
+    Returns the indices of the members that stay, sorted by bag and member, their weights, float32
+    `[merged]`, and the row splits of the bags.
     """
     bags = bags_of_members(splits)
     # By weight too: the sum of floats then does not depend on the order of the members.
@@ -68,12 +67,8 @@ def fingerprints(
     machine. Different bags have equal fingerprints only by chance: some two of n bags with a
     probability of about n²/2⁶⁵.
 
-    Args:
-        members: ids, ints of any dtype `[members]`, or the fingerprints of members that are bags;
-            `[members, window_size]` where an instance is several ids.
-        weights: float32 `[members]`.
-        splits: int64 `[bags + 1]`.
-        salt: 0 or 1, which of two independent functions.
+    Members are ids, `[members, window_size]` if an instance is several, or the fingerprints of
+    bags. `salt`, 0 or 1, selects one of two independent functions.
     """
     ids = members.astype(np.int64).view(np.uint64)
     hashes = np.full(len(ids), _SALTS[salt])

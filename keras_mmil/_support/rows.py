@@ -67,11 +67,8 @@ def rebatch(
 ) -> Iterator[list[T]]:
     """Lists of parts of pieces, in order, each list of a given size; the last may be smaller.
 
-    Args:
-        pieces: of any sizes, also empty.
-        sizes: one for all, or an endless iterator.
-        n_of: the size of a piece.
-        part_of: the part of a piece in a slice, whose stop may be beyond the end.
+    `sizes` is one for all, or an endless iterator; `n_of` returns the size of a piece, `part_of`
+    the part in a slice, whose stop may be beyond the end.
     """
     sizes = repeat(sizes) if isinstance(sizes, int) else sizes
     parts: list[T] = []
@@ -132,11 +129,9 @@ def keep_members(part: tf.RaggedTensor, level: int, stay: Bools) -> tf.RaggedTen
 
 
 def path_to(index: int, lengths: Sequence[Ints]) -> str:
-    """The path, as text, to a member of the innermost bags: "[3][0][2]".
+    """The path, such as "[3][0][2]", to a member of the innermost bags, by its index among all.
 
-    Args:
-        index: of the member, among all of them.
-        lengths: sizes of all bags, from the top-bags inwards.
+    `lengths` are the sizes of all bags, from the top-bags inwards.
     """
     path = []
     for sizes in reversed(lengths):

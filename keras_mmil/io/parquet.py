@@ -45,13 +45,8 @@ def epoch(
 ) -> tf.data.Dataset:
     """Dataset of the batches of an epoch: tuples of tensors in the order of `layout.parts`.
 
-    Args:
-        layout: of the batches.
-        files: in the order of the epoch, strings [files, 1] or [files, 2]: the path, and the mask
-            if not all top-bags are read.
-        key: of the epoch, int64 [2].
-        batching: how to batch and to shuffle.
-        check: of a file before it is read.
+    `files` are strings [files, 1] or [files, 2], in the order of the epoch: the path, and the mask
+    if not all top-bags are read. `key` is that of the epoch, int64 [2].
     """
     nothing = [part for each in layout.parts for part in _empty(each)]
 

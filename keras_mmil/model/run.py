@@ -34,13 +34,9 @@ def run_nodes(
     training: bool | None = None,
     compress: bool | None = None,
 ) -> None:
-    """Compute the outputs of nodes, symbolic or not.
+    """Add the outputs of nodes, in their order, to `values`, by the ids of symbolic tensors.
 
-    Args:
-        nodes: each after those it depends on.
-        values: from the ids of symbolic tensors to values; the outputs are added.
-        training: for layers that take this argument, unless None.
-        compress: for `DistinctBags`, unless None.
+    `training`, for layers that take it, and `compress`, for `DistinctBags`, are passed unless None.
     """
     for node in nodes:
         args, kwargs = node.arguments.fill_in(values)
@@ -143,14 +139,9 @@ def batches_to_predict(
 ) -> dict[str, Any]:
     """Arguments of `predict_batches` from those of `keras.Model.predict`.
 
-    Args:
-        x: a `tf.data.Dataset`, or checked data in memory.
-        batch_size: by default 32, or as many as `steps` need.
-        steps: number of batches; by default all.
-        arguments: passed on.
-
-    Raises:
-        ValueError: for an endless Dataset without `steps`, or a Dataset with `batch_size`.
+    `x` is a Dataset, or checked data in memory, of which 32 top-bags, or as many as `steps` need,
+    are a batch by default. ValueError for an endless Dataset without `steps`, or a Dataset with
+    `batch_size`.
     """
     if isinstance(x, tf.data.Dataset):
         if batch_size is not None:

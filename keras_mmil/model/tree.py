@@ -336,10 +336,7 @@ def check_rowwise(model: keras.Model, tree: BagTree, values: Mapping[int, Nested
     Rules label a record by its content. They do not know what a network adds from other records,
     such as by attention between them.
 
-    Args:
-        model: a functional Keras model.
-        tree: its bag-layers.
-        values: dict from the ids of the `boundaries` to their values for a batch.
+    `values` are those of the `boundaries` for a batch, by their ids.
 
     Raises:
         ValueError: if rows are mixed between a bag-layer and the next, or the model's outputs.
@@ -368,17 +365,11 @@ def check_rowwise(model: keras.Model, tree: BagTree, values: Mapping[int, Nested
 def check_own_features(
     model: keras.Model, source: keras.KerasTensor, node: Node, inputs: Any
 ) -> None:
-    """Move half the instances in an input, and see whether others change below a bag-layer.
+    """Move half the instances of an input, and see whether others change below a bag-layer.
 
-    Args:
-        model: a functional Keras model.
-        source: the input, [top-bags, (n), …, features].
-        node: of the bag-layer whose instances are computed from it.
-        inputs: of the model, a batch.
-
-    Raises:
-        ValueError: if the bag-layer has other rows than the input, or an instance is not computed
-            from its own features alone.
+    `source` is the input, [top-bags, (n), …, features], `node` that of the bag-layer, and `inputs`
+    a batch. ValueError if the bag-layer has other rows than the input, or an instance is not
+    computed from its own features alone.
     """
     tensor = call_arguments(node)["inputs"]
     under = nodes_under([tensor], [source])
