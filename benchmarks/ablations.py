@@ -22,7 +22,7 @@ import numpy as np
 from records import write
 
 from keras_mmil import ragged, zoo
-from keras_mmil._support.agreement import majority
+from keras_mmil._support.formatting import majority
 from keras_mmil.cli.results import summary
 from keras_mmil.training import cosine_decay, fit_resumable, step_decay
 

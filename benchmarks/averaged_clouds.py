@@ -17,7 +17,7 @@ import scipy.special
 from records import write
 
 from keras_mmil import zoo
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
 from keras_mmil.cli.run_folder import read_settings
 
 BAGS = "modelnet-P100"  # whose test top-bags are the objects

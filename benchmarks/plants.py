@@ -20,7 +20,7 @@ from keras_mmil import zoo
 from keras_mmil.cli.results import summary
 from keras_mmil.cli.run_folder import read_settings
 from keras_mmil.datasets import plants
-from keras_mmil.metrics import overlooked_labels, overlooked_precision
+from keras_mmil.metrics import held_out_labels, held_out_precision
 
 
 def main():
@@ -52,7 +52,7 @@ def measure(model, whole, percent, seeds):
     for seed in range(seeds):
         seen = whole.incomplete(percent, seed)
         scores = MODELS[model](seen, seed)
-        labels = overlooked_labels(seen.presence, whole.presence)
+        labels = held_out_labels(seen.presence, whole.presence)
         values[seed], by_richness = rank(labels, scores)
         quarters.append(by_richness)
     found = summary(values) | {"quarters": np.mean(quarters, axis=0).round(4).tolist()}
@@ -86,7 +86,7 @@ def read_run(folder):
 
 def rank(labels, scores):
     """The mAP of scores, and that of the quarters of the regions, of fewest species seen first."""
-    each = overlooked_precision(labels, scores)
+    each = held_out_precision(labels, scores)
     order = np.argsort((labels == 1).sum(axis=1), kind="stable")
     quarters = [round(float(np.nanmean(part)), 4) for part in np.array_split(each[order], 4)]
     return round(float(np.nanmean(each)), 6), quarters

@@ -5,7 +5,7 @@ import re
 import matplotlib
 import matplotlib.pyplot as plt
 
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write
 
 __all__ = ["draw_growth", "draw_ranking", "draw_steps", "save"]
 
@@ -122,6 +122,6 @@ def draw_ranking(records):
 def save(figure, path):
     """Write a figure as PNG, atomically."""
     path.parent.mkdir(exist_ok=True)
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         figure.savefig(part, dpi=110)
     plt.close(figure)

@@ -19,7 +19,7 @@ import cards
 import numpy as np
 import pruning
 
-from keras_mmil._support.atomic import replacing, replacing_folder
+from keras_mmil._support.files import atomic_folder, atomic_write
 from keras_mmil._version import __version__
 from keras_mmil.cli import results
 from keras_mmil.cli.finished_run import finished_run
@@ -112,7 +112,7 @@ def pack(run, settings, folder, commit, bits=16):
         **tokens,
         "rules": about_rules(explainer),
     }
-    with replacing_folder(folder) as part:
+    with atomic_folder(folder) as part:
         texts = data.words._asdict() if data.words else {}
         write(part, explainer, model, facts, schema=schema, **texts)
         write_card(part)
@@ -190,7 +190,7 @@ def show(before, after):
 def write_card(folder):
     """Write the text of a card."""
     facts = _weights.read_card(folder)
-    with replacing(folder / "card.md") as part:
+    with atomic_write(folder / "card.md") as part:
         part.write_text(cards.render(facts), encoding="utf-8")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write
 
 __all__ = ["write_jsonl", "write_parquet"]
 
@@ -21,7 +21,7 @@ def write_parquet(path, n_items, seed=0):
     """Write customers with about so many items to a Parquet file."""
     chunks = _chunks(n_items, seed)
     first = next(chunks)
-    with replacing(path) as part, pq.ParquetWriter(part, first.schema) as writer:
+    with atomic_write(path) as part, pq.ParquetWriter(part, first.schema) as writer:
         writer.write_table(first)
         for chunk in chunks:
             writer.write_table(chunk)
@@ -29,7 +29,7 @@ def write_parquet(path, n_items, seed=0):
 
 def write_jsonl(path, n_items, seed=0):
     """Write the same customers to a file with a JSON object a line."""
-    with replacing(path) as part, open(part, "w", encoding="utf-8") as file:
+    with atomic_write(path) as part, open(part, "w", encoding="utf-8") as file:
         for chunk in _chunks(n_items, seed):
             for record in chunk.to_pylist():
                 file.write(json.dumps(record) + "\n")

@@ -7,7 +7,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from keras_mmil._support.atomic import write_json
+from keras_mmil._support.files import write_json
 from keras_mmil.cli.results import commit
 
 __all__ = ["ratios", "write"]

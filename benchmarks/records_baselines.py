@@ -14,7 +14,7 @@ from baselines.flat_records import boosting
 from records import write
 
 from keras_mmil import ragged, zoo
-from keras_mmil._support.agreement import majority
+from keras_mmil._support.formatting import majority
 from keras_mmil.cli.results import summary
 
 # The seeds of each experiment: there are ten folds.

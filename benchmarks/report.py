@@ -9,7 +9,7 @@ from pathlib import Path
 
 import plots
 
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write
 from keras_mmil.zoo.experiments.catalogue import catalogue
 
 FOLDER = Path(__file__).parent
@@ -50,7 +50,7 @@ def main():
     for name, pictures in PICTURES.items():
         for file, draw in pictures.items():
             plots.save(draw(read(FOLDER / "results" / f"{name}.json")), FOLDER / "plots" / file)
-    with replacing(FOLDER / "RESULTS.md") as part:
+    with atomic_write(FOLDER / "RESULTS.md") as part:
         part.write_text(render(), encoding="utf-8")
 
 

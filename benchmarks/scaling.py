@@ -84,8 +84,7 @@ def work(units, folder, options):
 
     import keras_mmil
     from keras_mmil import ragged
-    from keras_mmil.functional.feeding import feed_replicas
-    from keras_mmil.functional.workers import of_chief
+    from keras_mmil.model.replicas import feed_replicas, of_chief
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     n_workers = strategy.num_replicas_in_sync

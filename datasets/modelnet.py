@@ -90,7 +90,7 @@ def load(n_points: int = 100, source: str | None = None, seed: int = 0) -> tuple
 
     def make() -> dict[str, Array]:
         try:
-            with archives.opened(archive) as members:
+            with archives.open_zip(archive) as members:
                 objects = _SAMPLE[source](members, n_points, np.random.default_rng(seed))
                 return _joined(objects, n_points)
         except ValueError as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from keras_mmil._support import text_files
+from keras_mmil._support.files import open_text
 from keras_mmil.datasets._io import files
 
 __all__ = ["TARGET", "load"]
@@ -81,7 +81,7 @@ def load() -> LinkedTables:
 
 def _inserted(path: Path) -> Iterator[tuple[str, tuple[Value, ...]]]:
     """The rows that a MySQL dump inserts, each with the name of its table."""
-    with text_files.opened(path) as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, 1):
             if not line.lstrip().upper().startswith("INSERT"):
                 continue

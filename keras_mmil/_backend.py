@@ -1,15 +1,11 @@
-"""Imported first by the package: refuses to go on where Keras does not run on TensorFlow."""
+"""Imported first by the package: checks that Keras runs on TensorFlow."""
 
 import os
 import sys
 
 
 def require_tensorflow() -> None:
-    """Checks Keras's backend, which is settled for good when Keras is first imported.
-
-    Raises:
-        ImportError: if the backend is not TensorFlow.
-    """
+    """Raise ImportError if the backend, which cannot change once Keras is imported, is another."""
     backend = os.environ.get("KERAS_BACKEND")
     if not backend or backend == "tensorflow" or "keras" in sys.modules:
         # Only here, as Keras's own import fails, less clearly, where the chosen backend is missing.

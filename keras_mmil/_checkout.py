@@ -1,8 +1,7 @@
-"""Lets the package find `zoo/` and `datasets/` beside it when it is imported from a checkout.
+"""Finds `zoo/` and `datasets/` beside the package when it is imported from a checkout.
 
-An installed copy holds both as sub-packages and needs no help, nor does it get any. In a checkout
-they are top-level folders; without this finder, Python started in the checkout's root would not
-find them, or would take them from another installation of the package.
+An installed copy holds both as sub-packages. In a checkout they are top-level folders, which Python
+would not find, or find in another installation of the package.
 """
 
 import sys
@@ -17,11 +16,7 @@ _FOLDERS = {"keras_mmil.zoo": "zoo", "keras_mmil.datasets": "datasets"}
 
 
 class CheckoutFinder(MetaPathFinder):
-    """Finds `keras_mmil.zoo` and `keras_mmil.datasets`, and nothing else, in a checkout.
-
-    Args:
-        root: The checkout's folder.
-    """
+    """Finds `keras_mmil.zoo` and `keras_mmil.datasets`, and nothing else, in a checkout."""
 
     def __init__(self, root: Path):
         self.root = root
@@ -32,7 +27,7 @@ class CheckoutFinder(MetaPathFinder):
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Returns the spec of one of the two packages, `None` for any other name."""
+        """The spec of one of the two packages, None for any other name."""
         folder = _FOLDERS.get(fullname)
         if folder is None:
             return None
@@ -47,7 +42,7 @@ def is_checkout(root: Path) -> bool:
 
 
 def install_finder(root: Path) -> None:
-    """Puts a `CheckoutFinder` first on `sys.meta_path` if `root` is a checkout of this project."""
+    """Put a `CheckoutFinder` first on `sys.meta_path` if `root` is a checkout of this project."""
     if is_checkout(root):
         # First: an editable installation's finder would answer with another checkout's folders.
         sys.meta_path.insert(0, CheckoutFinder(root))

@@ -1,4 +1,4 @@
-"""Batches of nested bags, for `fit` and for training loops of one's own."""
+"""Batches of nested bags, for `fit` and for your own training loops."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from keras_mmil._support.rows import as_tensor
 from keras_mmil._support.types import Labels, Tensors
 from keras_mmil.bags import Bags, inputs_of
 
-__all__ = ["feed", "in_order", "parts_of_batches", "parts_of_rows", "to_dataset"]
+__all__ = ["to_dataset"]
 
 T = TypeVar("T")
 
@@ -26,20 +26,19 @@ def to_dataset(
 ) -> tf.data.Dataset:
     """A `tf.data.Dataset` of batches of whole top-bags.
 
-    All batches fit the Dataset's `element_spec`, with an unknown number of top-bags, so that a
+    All batches fit its `element_spec`, with an unknown number of top-bags, so a
     `tf.function(input_signature=dataset.element_spec)` is traced once, and `fit` as often as for
-    dense data. The next batches are gathered from memory while one is processed.
+    dense data. The next batches are gathered while one is processed.
 
     Args:
         x: RaggedTensor, tensor, array or `Bags`, or a tuple or dict of those but `Bags`.
         y: labels [B, …], or a tuple of labels and sample weights; None for none.
         batch_size: number of top-bags in a batch; the last batch of an epoch may have fewer.
-        shuffle: whether the top-bags are put in another random order each epoch.
+        shuffle: whether the top-bags are in another random order each epoch.
         seed: integer that makes the orders the same in every run.
-        first_epoch: None for a Dataset of one epoch, to be iterated as often as wanted. An integer
-            for an endless one, which begins with the epoch of that number, from 0. The order of an
-            epoch then depends on its number and the seed alone, so that an interrupted training
-            continues with the order that it would have had.
+        first_epoch: None for a Dataset of one epoch, which can be iterated repeatedly. An integer
+            for an endless one that begins with this epoch, from 0. The order of an epoch then
+            depends only on its number and the seed, so that an interrupted training can continue.
 
     Returns:
         Dataset of `x`, or of tuples `(x, y)` or `(x, y, sample_weight)`, with `Bags` as the dict
@@ -72,14 +71,10 @@ def parts_of_batches(
     seed: int | None = None,
     first_epoch: int | None = None,
 ) -> tf.data.Dataset:
-    """Parts of the batches of `to_dataset`, one after another, for the replicas of a worker.
+    """Some of the `n_parts` parts of each batch of `to_dataset`, for the replicas of a worker.
 
-    Only these are gathered from memory. Their sizes differ by one at most; some may be empty.
-
-    Args:
-        x, y, batch_size, shuffle, seed, first_epoch: as of `to_dataset`.
-        parts: their numbers, from 0.
-        n_parts: how many each batch has.
+    Only these parts, with numbers from 0, are gathered. Their sizes differ by at most one; some may
+    be empty.
     """
     data = _joined(x, y)
     orders = _orders(
@@ -95,7 +90,7 @@ def parts_of_batches(
 
 
 def parts_of_rows(n: tf.Tensor, numbers: tf.Tensor, n_parts: int) -> tf.data.Dataset:
-    """The rows 0 … n - 1 in parts as even as can be: Dataset of those of some parts, int64."""
+    """Dataset of the rows, int64, of some of the parts that 0 … n - 1 are evenly divided into."""
     ends = tf.stack([numbers * n // n_parts, (numbers + 1) * n // n_parts], axis=1)
     return tf.data.Dataset.from_tensor_slices(ends).map(lambda part: tf.range(part[0], part[1]))
 
@@ -109,12 +104,7 @@ def feed(
     seed: int | None = None,
     first_epoch: int = 0,
 ) -> dict[str, Any]:
-    """Arguments of `fit` for a training that can be interrupted: see `to_dataset`.
-
-    Returns:
-        Dict of `x`, the endless Dataset; `steps_per_epoch`, the number of its batches in an epoch;
-        and `shuffle=False`, as the Dataset shuffles already.
-    """
+    """Arguments of `fit` for a training that can be interrupted, with an endless `to_dataset`."""
     return {
         "x": to_dataset(
             x, y, batch_size=batch_size, shuffle=shuffle, seed=seed, first_epoch=first_epoch
@@ -125,19 +115,14 @@ def feed(
 
 
 def in_order(x: T, batch_size: int) -> Iterator[T]:
-    """Batches of top-bags as they come, as tensors, each cut out of memory when it is its turn.
-
-    Args:
-        x: RaggedTensor, tensor or array, or a tuple, list or dict of those.
-        batch_size: number of top-bags in a batch; the last may have fewer.
-    """
+    """Batches of top-bags in their order, as tensors, each sliced when it is its turn."""
     for start in range(0, ragged.n_top_bags(x), batch_size):
         batch = ragged.take(x, slice(start, start + batch_size))
         yield tf.nest.map_structure(as_tensor, batch)
 
 
 def _joined(x: Tensors | Bags, y: Labels) -> Any:
-    """Tensors that all lead with the top-bags: x, or a tuple of x, y and perhaps weights."""
+    """Tensors that lead with the top-bags: x, or a tuple of x, y and perhaps weights."""
     data = inputs_of(x)
     if y is not None:
         data = (data, *y) if isinstance(y, tuple) else (data, y)
@@ -148,7 +133,7 @@ def _joined(x: Tensors | Bags, y: Labels) -> Any:
 
 
 def _gathered(data: Any, orders: tf.data.Dataset) -> tf.data.Dataset:
-    """The rows of some tensors that each element of a Dataset of indices names."""
+    """The rows of tensors at each element of a Dataset of indices."""
     return orders.map(
         lambda chosen: tf.nest.map_structure(lambda part: tf.gather(part, chosen), data)
     ).prefetch(tf.data.AUTOTUNE)

@@ -16,8 +16,8 @@ class SmoothedCrossentropy(keras.losses.Loss):
     """`keras.losses.SparseCategoricalCrossentropy` with label smoothing, which Keras's lacks.
 
     Args:
-        label_smoothing: ε, from 0 to 1: the target is 1 - ε + ε/n for the label, and ε/n for each
-            of the n - 1 other classes.
+        label_smoothing: ε, from 0 to 1: the target is 1 - ε + ε/n for the label, ε/n for each of
+            the n - 1 other classes.
         name, reduction, dtype: as in `keras.losses.Loss`.
 
     Call arguments:
@@ -56,7 +56,7 @@ class SmoothedCrossentropy(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable("keras_mmil")
 def seen_crossentropy(y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-    """Binary cross-entropy of what was seen, as if nothing had been overlooked: [batch].
+    """Binary cross-entropy of what was seen, as if nothing had been overlooked, [batch].
 
     Args:
         y_true: labels 0, 1 or 2, [batch, things].

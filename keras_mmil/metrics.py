@@ -5,31 +5,27 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-__all__ = ["OverlookedPrecision", "overlooked_labels", "overlooked_precision"]
+__all__ = ["HeldOutPrecision", "held_out_labels", "held_out_precision"]
 
 
-def overlooked_labels(seen: npt.ArrayLike, present: npt.ArrayLike) -> npt.NDArray[np.int8]:
-    """Labels of things by whether they were seen and whether they are there.
-
-    Args:
-        seen, present: bool, of one shape.
+def held_out_labels(seen: npt.ArrayLike, present: npt.ArrayLike) -> npt.NDArray[np.int8]:
+    """Labels of things from bools of one shape: whether they were seen, whether they are there.
 
     Returns:
-        0 (not there), 1 (seen) or 2 (there, but overlooked), of that shape.
+        int8 of that shape: 0 (not there), 1 (seen) or 2 (there, but overlooked).
     """
     return np.where(seen, 1, np.where(present, 2, 0)).astype(np.int8)
 
 
-def overlooked_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """How highly what was overlooked is ranked among what was not seen.
+def held_out_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """How highly overlooked things are ranked among those that were not seen.
 
-    Of an example in which Q things were overlooked, it is the mean, over i from 1 to Q, of the
-    share of overlooked ones among the i things of the highest scores that were not seen. The paper
-    calls its mean over the examples mAP; average precision would be taken at the ranks of the
-    overlooked things instead.
+    For an example with Q overlooked things it is the mean, over i from 1 to Q, of the share of
+    overlooked ones among the i unseen things of the highest scores. The paper calls its mean over
+    the examples mAP; average precision would use the ranks of the overlooked things instead.
 
     Args:
-        labels: 0 (not there), 1 (seen) or 2 (overlooked), [examples, things]; `overlooked_labels`
+        labels: 0 (not there), 1 (seen) or 2 (overlooked), [examples, things]; `held_out_labels`
             makes them.
         scores: any numbers [examples, things]; of equal ones the first counts as higher.
 
@@ -41,7 +37,7 @@ def overlooked_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> npt.ND
 
     Example:
 
-    >>> overlooked_precision([[1, 2, 2, 0]], [[0.9, 0.8, 0.1, 0.3]])
+    >>> held_out_precision([[1, 2, 2, 0]], [[0.9, 0.8, 0.1, 0.3]])
     array([0.75])
 
     Source:
@@ -61,11 +57,12 @@ def overlooked_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> npt.ND
     return np.where(n_overlooked > 0, means, np.nan)
 
 
-@keras.saving.register_keras_serializable("keras_mmil")
-class OverlookedPrecision(keras.metrics.Metric):
-    """The mean of `overlooked_precision` over the examples in which something was overlooked.
+@keras.saving.register_keras_serializable("keras_mmil", name="OverlookedPrecision")
+class HeldOutPrecision(keras.metrics.Metric):
+    """The mean of `held_out_precision` over the examples in which something was overlooked.
 
-    It is NaN where nothing was, as in training. The paper calls it mAP.
+    It is NaN if nothing was, as in training. The paper calls it mAP. It is saved under the name
+    that it had before, "OverlookedPrecision".
 
     Args:
         name, dtype: as in `keras.metrics.Metric`.
@@ -76,7 +73,7 @@ class OverlookedPrecision(keras.metrics.Metric):
 
     Example:
 
-    >>> metric = OverlookedPrecision()
+    >>> metric = HeldOutPrecision()
     >>> metric.update_state([[1, 2, 2, 0]], [[0.9, 0.8, 0.1, 0.3]])
     >>> float(metric.result())
     0.75
@@ -109,7 +106,7 @@ class OverlookedPrecision(keras.metrics.Metric):
 def _precision(
     labels: tf.Tensor, scores: tf.Tensor, dtype: str = "float64"
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The precision of each example, 0 where nothing was overlooked; and how many things were."""
+    """The precision of each example, 0 if nothing was overlooked; and how many things were."""
     labels = tf.cast(labels, tf.int32)
     scores = tf.where(labels == 1, tf.constant(-float("inf"), scores.dtype), scores)
     order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)

@@ -1,24 +1,33 @@
-"""Nested bags as RaggedTensors: built, taken apart, and selected by top-bag.
+"""Nested bags as RaggedTensors: made, taken apart, and selected by top-bag.
 
-Nested bags of depth K are a RaggedTensor with K ragged dimensions behind that of the top-bags: ids
+Nested bags of depth K are a RaggedTensor with K ragged dimensions after that of the top-bags: ids
 `[B, (n), (m)]`, vectors `[B, (n), (m), d]` and images `[B, (n), (m), h, w]` all have depth 2.
 
-Everything here works on the host, on eager tensors. `take`, `split`, `concat` and `shuffle` accept
-arrays too, and tuples and dicts of such things, so that examples and their labels stay together.
+All functions work on the host, on eager tensors. `take`, `split`, `concat` and `shuffle` also take
+arrays, and tuples and dicts of these and tensors, so that examples and their labels stay together.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_number, is_int
-from keras_mmil._support.nested_lists import flatten
-from keras_mmil._support.rows import concat_rows, drawn_members, keep_members, n_rows, take_rows
-from keras_mmil._support.splits import first_difference, path_to, row_splits
+from keras_mmil._support.rows import (
+    concat_rows,
+    first_difference,
+    keep_members,
+    n_rows,
+    path_to,
+    row_splits,
+    sampled_members,
+    take_rows,
+)
 from keras_mmil._support.types import Array, Bools, Ints, Seed
 
 __all__ = [
@@ -40,6 +49,7 @@ __all__ = [
 
 
 T = TypeVar("T")
+_Values: TypeAlias = tuple[Array, list[Ints]]  # of all instances; and the sizes of all bags
 
 
 def depth(x: tf.RaggedTensor) -> int:
@@ -136,7 +146,7 @@ def from_nested_lists(
     >>> from_nested_lists([[[1, 2], [3]], []])
     <tf.RaggedTensor [[[1, 2], [3]], []]>
     """
-    values, lengths = flatten(x, inner_shape, depth)
+    values, lengths = _flatten(x, inner_shape, depth)
     return from_flat(values if dtype is None else tf.cast(values, dtype), lengths)
 
 
@@ -152,8 +162,8 @@ def lookup(x: tf.RaggedTensor) -> Callable[[tuple[int, ...]], Any]:
         x: RaggedTensor of depth K.
 
     Returns:
-        Function from a position, a tuple of the indices of a top-bag, its member, and so on, none
-        negative: K + 1 of them for an instance, K for a bag of instances [n, ...]. It raises
+        Function from a position, a tuple of the non-negative indices of a top-bag, its member, and
+        so on: K + 1 of them for an instance, K for a bag of instances [n, ...]. It raises
         IndexError for any other.
     """
     splits = [part.numpy() for part in _ragged(x).nested_row_splits]
@@ -177,7 +187,7 @@ def lookup(x: tf.RaggedTensor) -> Callable[[tuple[int, ...]], Any]:
 
 
 def take(x: T, indices: slice | Sequence[int] | Ints | Bools) -> T:
-    """Selects top-bags.
+    """Select top-bags.
 
     Args:
         x: RaggedTensor, tensor or array, or a tuple or dict of those, leading with the top-bags.
@@ -201,7 +211,7 @@ def take(x: T, indices: slice | Sequence[int] | Ints | Bools) -> T:
 
 
 def split(x: T, sizes: float | Sequence[int], seed: Seed = None) -> tuple[T, ...]:
-    """Splits top-bags into several parts.
+    """Split top-bags into several parts.
 
     Args:
         x: RaggedTensor, tensor or array, or a tuple or dict of those, leading with the top-bags.
@@ -237,7 +247,7 @@ def shuffle(x: T, seed: Seed = None) -> T:
 
 
 def concat(parts: Sequence[T]) -> T:
-    """Joins top-bags.
+    """Join top-bags.
 
     Args:
         parts: non-empty list of RaggedTensors, tensors or arrays, or of tuples or dicts of those,
@@ -255,38 +265,38 @@ def concat(parts: Sequence[T]) -> T:
 
 
 def subsample(x: T, rates: Sequence[float], seed: Seed = None) -> T:
-    """Leaves members out of their bags at random; of each bag at least one stays.
+    """Leave members out of their bags at random; at least one of each bag stays.
 
     Args:
         x: RaggedTensor; or a tuple or dict of RaggedTensors, one of which has all levels of bags
-            and the others the outer ones of it.
-        rates: for each level, from the top-bags inwards, the probability that a member of such a
-            bag is left out, with all that is in it; from 0 to 1.
-        seed: integer, or None for another choice each time.
+            and the others its outer levels.
+        rates: for each level, from the top-bags inwards, the probability from 0 to 1 that a member
+            of such a bag is left out, with all that is in it.
+        seed: integer; None for random each time.
 
     Returns:
-        As many top-bags, in the form of `x`.
+        The same number of top-bags, in the form of `x`.
 
     Raises:
-        ValueError: if there are more or fewer rates than levels, or one is out of range, or the
-            parts are bags of different sizes.
+        ValueError: if there is not a rate for each level, one is out of range, or the parts have
+            bags of different sizes.
     """
     parts = tf.nest.flatten(x)
-    whole = max(range(len(parts)), key=lambda i: depth(parts[i]))
+    deepest = max(range(len(parts)), key=lambda i: depth(parts[i]))
     for i, part in enumerate(parts):
-        if first_difference(part, parts[whole]) is not None:
+        if first_difference(part, parts[deepest]) is not None:
             raise ValueError(
-                f"Expected parts with bags of the same sizes, {parts[whole].shape}. "
+                f"Expected parts with bags of the same sizes, {parts[deepest].shape}. "
                 f"Received: part {i} with others, {part.shape}"
             )
-    if len(rates) != depth(parts[whole]) or not all(0 <= rate <= 1 for rate in rates):
+    if len(rates) != depth(parts[deepest]) or not all(0 <= rate <= 1 for rate in rates):
         raise ValueError(
-            f"Expected {depth(parts[whole])} rates from 0 to 1. Received: rates={rates}"
+            f"Expected {depth(parts[deepest])} rates from 0 to 1. Received: rates={rates}"
         )
     rng = np.random.default_rng(seed)
     for level, rate in enumerate(rates):
-        splits = parts[whole].nested_row_splits[level].numpy()
-        stay = drawn_members(rng.random(splits[-1]), rate, splits)
+        splits = parts[deepest].nested_row_splits[level].numpy()
+        stay = sampled_members(rng.random(splits[-1]), rate, splits)
         parts = [keep_members(part, level, stay) if depth(part) > level else part for part in parts]
     return tf.nest.pack_sequence_as(x, parts)
 
@@ -295,7 +305,7 @@ def subsample(x: T, rates: Sequence[float], seed: Seed = None) -> T:
 
 
 def check_finite(x: tf.RaggedTensor | tf.Tensor | Array, name: str = "x") -> None:
-    """Raises ValueError where `x`, a RaggedTensor or array, holds NaN or infinity."""
+    """Raise ValueError if `x`, a RaggedTensor or array, holds NaN or infinity."""
     values = np.asarray(getattr(x, "flat_values", x))
     if values.dtype.kind in "biu":
         return
@@ -314,3 +324,89 @@ def _ragged(x: Any) -> tf.RaggedTensor:
     if not isinstance(x, tf.RaggedTensor):
         raise TypeError(f"Expected a RaggedTensor. Received: x of type {type(x).__name__}")
     return x
+
+
+# Nested lists -----------------------------------------------------------------------------------
+
+
+def _flatten(x: Any, inner_shape: Sequence[int] | None, depth: int | None) -> _Values:
+    """The values of all instances in nested lists, and the sizes of all bags."""
+    if isinstance(x, np.ndarray) and x.dtype == object:
+        x = x.tolist()
+    if not isinstance(x, list | tuple):
+        raise TypeError(f"Expected nested lists. Received: x={x!r} of type {type(x).__name__}")
+    lengths, leaves = _peel(x)
+    if not leaves:
+        values, lengths = _no_values(inner_shape or (), lengths, depth)
+    elif isinstance(leaves[0], np.ndarray):
+        values, lengths = _stack_arrays(leaves, inner_shape, lengths)
+    else:
+        values, lengths = _stack_numbers(leaves, inner_shape or (), lengths)
+    if depth not in (None, len(lengths)) or not lengths:
+        raise ValueError(f"Expected lists of depth {depth or 1}. Received: depth {len(lengths)}")
+    return values, lengths
+
+
+def _peel(x: Sequence[Any]) -> tuple[list[Ints], Sequence[Any]]:
+    """The lengths of the lists at every level, and what the innermost lists hold."""
+    lengths: list[Ints] = []
+    items = x
+    while items:
+        kinds = {kind: issubclass(kind, list | tuple) for kind in set(map(type, items))}
+        if not any(kinds.values()):
+            break
+        if not all(kinds.values()):
+            first = next(i for i, item in enumerate(items) if not kinds[type(item)])
+            raise ValueError(
+                "Expected lists nested equally deep everywhere, found lists beside other things. "
+                f"Received: x{path_to(first, lengths)}={items[first]!r}"
+            )
+        lengths.append(np.fromiter(map(len, items), np.int64, len(items)))
+        items = list(chain.from_iterable(items))
+    return lengths, items
+
+
+def _no_values(inner_shape: Sequence[int], lengths: list[Ints], depth: int | None) -> _Values:
+    missing = max(0, (depth or 1) - len(lengths))
+    lengths = lengths + [np.zeros(0, np.int64)] * missing
+    return np.zeros((0, *inner_shape), keras.config.floatx()), lengths
+
+
+def _stack_arrays(
+    arrays: Sequence[Any], inner_shape: Sequence[int] | None, lengths: list[Ints]
+) -> _Values:
+    for i, array in enumerate(arrays):
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+            raise TypeError(f"Expected numeric arrays. Received: x{path_to(i, lengths)}={array!r}")
+    inner_shape = arrays[0].shape[1:] if inner_shape is None else tuple(inner_shape)
+    are_bags = arrays[0].ndim == len(inner_shape) + 1
+    for i, array in enumerate(arrays):
+        if (array.shape[1:] if are_bags else array.shape) != inner_shape:
+            raise ValueError(
+                f"Expected instances of shape {inner_shape}. "
+                f"Received: x{path_to(i, lengths)} of shape {array.shape}"
+            )
+    if are_bags:
+        lengths = [*lengths, np.fromiter(map(len, arrays), np.int64, len(arrays))]
+        return np.concatenate(arrays), lengths
+    return np.stack(arrays), lengths
+
+
+def _stack_numbers(
+    numbers: Sequence[Any], inner_shape: Sequence[int], lengths: list[Ints]
+) -> _Values:
+    values = np.asarray(numbers)
+    if values.dtype.kind not in "biuf":
+        first = next(i for i, v in enumerate(numbers) if np.asarray(v).dtype.kind not in "biuf")
+        where = path_to(first, lengths)
+        raise TypeError(f"Expected numbers. Received: x{where}={numbers[first]!r}")
+    n_levels = len(lengths) - len(inner_shape)
+    for size, sizes in zip(inner_shape, lengths[max(n_levels, 0) :], strict=True):
+        if (sizes != size).any():
+            raise ValueError(
+                f"Expected instances of shape {tuple(inner_shape)}. "
+                f"Received: a list of length {sizes[sizes != size][0]} for an axis of {size}"
+            )
+    if values.dtype.kind == "f":
+        values = values.astype(keras.config.floatx())
+    return values.reshape(-1, *inner_shape), lengths[:n_levels]

@@ -43,18 +43,18 @@ def run_layer_test(
     expected: Array | tf.RaggedTensor | None = None,
     fresh_process: bool = True,
 ) -> Any:
-    """Check that a layer behaves as a Keras layer, and that it knows odd bags.
+    """Check that a layer behaves as a Keras layer, also on odd bags.
 
-    Checked are: config round trip; eager = graph = functional model; the symbolic output's shape;
-    one training step, after which all weights are finite; saving and reloading, in this process
-    and in a fresh one; a batch without top-bags; a batch whose bags are all empty.
+    Checked are: the config; that eager, graph and functional model agree; the symbolic output's
+    shape; a training step, after which all weights are finite; saving and loading, in this process
+    and in a fresh one; a batch without top-bags; a batch of empty bags.
 
     Args:
         layer_class: the class.
         init_kwargs: arguments of its constructor.
-        inputs: dict of call arguments; each a tensor, RaggedTensor or a nest of them.
-        expected: optional NumPy array or RaggedTensor, what the layer yields for `inputs`.
-        fresh_process: whether to reload in a fresh process too.
+        inputs: dict of call arguments: tensors, RaggedTensors or nests of them.
+        expected: the output for `inputs`, an array or RaggedTensor; None if unknown.
+        fresh_process: whether to load in a fresh process, too.
 
     Returns:
         The layer's output for `inputs`.
@@ -102,7 +102,7 @@ def predict_in_fresh_process(model: keras.Model, inputs: Any) -> Any:
     """Save a model, load it in a process that has only imported keras_mmil, and call it there.
 
     Returns:
-        What the loaded model yields for `inputs`; a list if the model has several outputs.
+        The output for `inputs`; a list of several outputs.
     """
     inputs = inputs_of(inputs)
     with tempfile.TemporaryDirectory() as folder:
@@ -121,7 +121,7 @@ def predict_in_fresh_process(model: keras.Model, inputs: Any) -> Any:
 
 
 def assert_close(actual: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-6) -> None:
-    """Assert that two tensors, RaggedTensors, or nests of them, are equal up to rounding."""
+    """Assert that two tensors, RaggedTensors, or nests of them, agree up to rounding."""
     actual, expected = keras.tree.flatten(actual), keras.tree.flatten(expected)
     assert len(actual) == len(expected), (len(actual), len(expected))
     for a, b in zip(actual, expected, strict=True):

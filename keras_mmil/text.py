@@ -1,7 +1,7 @@
-"""Texts as bags: from strings to sentences of tokens, and windows over tokens. TensorFlow only.
+"""Texts as bags: from strings to sentences of tokens, and windows over tokens.
 
-Everything here is made of graph operations, so that the same code prepares a corpus and serves a
-model that reads strings.
+All are operations of TensorFlow's graphs, so that the same code prepares a corpus and serves a
+model on strings.
 """
 
 from collections.abc import Callable
@@ -42,9 +42,9 @@ def tokenize(
 ) -> tf.RaggedTensor:
     """Split texts into sentences, and these into tokens.
 
-    HTML breaks and blank lines end a sentence. Case is kept; punctuation is dropped, except where
-    it joins: "don't", "8.5/10". Sentences without a token are dropped. Bytes that are not UTF-8
-    separate tokens.
+    HTML breaks and blank lines end a sentence. Case is kept, punctuation dropped unless it joins:
+    "don't", "8.5/10". Sentences without a token are dropped. Bytes that are not UTF-8 separate
+    tokens.
 
     Args:
         texts: strings [texts].
@@ -79,13 +79,12 @@ def windows(
 ) -> tf.RaggedTensor:
     """Windows of neighbours: trigrams of words, for instance.
 
-    Both ends of every bag are padded, so that a bag of n ids has n windows (for an odd size).
+    Both ends of every bag are padded, so that a bag of n ids has n windows.
 
     Args:
         ids: RaggedTensor of ints [..., (n)].
-        window_size: number of neighbours in a window, odd.
-        at_most: if given, of a bag with more windows only the first and the last `at_most // 2`
-            are kept.
+        window_size: number of ids in a window, odd.
+        at_most: only the first and the last `at_most // 2` windows of a bag with more are kept.
         padding: id that is put before the first and after the last.
 
     Returns:
@@ -110,10 +109,10 @@ def windows(
 
 
 def as_bytes(one: str | bytes) -> bytes:
-    """A text, str or bytes, as bytes; what UTF-8 cannot encode becomes a question mark.
+    """A text as bytes; what UTF-8 cannot encode becomes a question mark.
 
     Raises:
-        TypeError: if it is neither.
+        TypeError: if it is neither str nor bytes.
     """
     if not isinstance(one, (str, bytes)):
         raise TypeError(f"Expected a text, str or bytes. Received: {type(one).__name__} {one!r}")
@@ -133,7 +132,7 @@ def check_splitter(name: str) -> Splitter:
 
     Raises:
         ValueError: if there is none of this name.
-        ImportError: if it needs what is not installed.
+        ImportError: if it needs a package that is not installed.
     """
     if name not in SPLITTERS:
         raise ValueError(f"Expected one of {sorted(SPLITTERS)}. Received: splitter={name!r}")

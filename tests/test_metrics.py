@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_mmil.losses import seen_crossentropy
-from keras_mmil.metrics import OverlookedPrecision, overlooked_labels, overlooked_precision
+from keras_mmil.metrics import HeldOutPrecision, held_out_labels, held_out_precision
 
 
 def example(seed, n=40, things=12):
@@ -14,7 +14,7 @@ def example(seed, n=40, things=12):
     present = rng.random((n, things)) < rng.random((n, 1))
     seen = present & (rng.random((n, things)) < 0.6)
     scores = rng.random((n, things)).round(1).astype("float32")  # with ties
-    return overlooked_labels(seen, present), scores, by_loop(scores, seen, present)
+    return held_out_labels(seen, present), scores, by_loop(scores, seen, present)
 
 
 def by_loop(scores, seen, present):
@@ -33,7 +33,7 @@ def by_loop(scores, seen, present):
 
 
 def test_labels():
-    labels = overlooked_labels([[True, True, False, False]], [[True, False, True, False]])
+    labels = held_out_labels([[True, True, False, False]], [[True, False, True, False]])
     assert labels.tolist() == [[1, 1, 2, 0]]
     assert labels.dtype == np.int8
 
@@ -41,7 +41,7 @@ def test_labels():
 @pytest.mark.parametrize("seed", range(4))
 def test_precision_is_the_papers(seed):
     labels, scores, expected = example(seed)
-    found = overlooked_precision(labels, scores)
+    found = held_out_precision(labels, scores)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, expected)
     assert np.isnan(found).any() or not seed
@@ -54,9 +54,9 @@ def test_best_worst_and_no_ranking():
         ([9, 7, 2, 8, 1], 0.25),
         ([0, 0, 0, 0, 0], 1),
     ):
-        np.testing.assert_allclose(overlooked_precision([[1, 2, 2, 0, 0]], [scores]), [expected])
-    assert np.isnan(overlooked_precision([[1, 1, 1, 0, 0]], [[1, 2, 3, 4, 5]])).all()
-    assert overlooked_precision(np.zeros((0, 5)), np.zeros((0, 5))).shape == (0,)
+        np.testing.assert_allclose(held_out_precision([[1, 2, 2, 0, 0]], [scores]), [expected])
+    assert np.isnan(held_out_precision([[1, 1, 1, 0, 0]], [[1, 2, 3, 4, 5]])).all()
+    assert held_out_precision(np.zeros((0, 5)), np.zeros((0, 5))).shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_best_worst_and_no_ranking():
 )
 def test_wrong_labels_and_scores(labels, scores, match):
     with pytest.raises(ValueError, match=match):
-        overlooked_precision(labels, scores)
+        held_out_precision(labels, scores)
 
 
 # The metric ---------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_wrong_labels_and_scores(labels, scores, match):
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 def test_metric_is_the_mean_over_batches(seed, dtype):
     labels, scores, each = example(seed)
-    metric = OverlookedPrecision()
+    metric = HeldOutPrecision()
     for part in np.array_split(np.arange(len(labels)), 3):
         metric.update_state(labels[part].astype(dtype), scores[part])
     np.testing.assert_allclose(float(metric.result()), np.nanmean(each), rtol=1e-6)
@@ -91,7 +91,7 @@ def test_metric_is_the_mean_over_batches(seed, dtype):
 def test_weights():
     labels, scores, each = example(5)
     weights = np.arange(len(labels)) % 3
-    metric = OverlookedPrecision()
+    metric = HeldOutPrecision()
     metric.update_state(labels, scores, sample_weight=weights)
     there = ~np.isnan(each)
     expected = np.average(each[there], weights=weights[there])
@@ -102,7 +102,7 @@ def test_weights():
 def test_with_a_model(tmp_path):
     labels, scores, _ = example(2)
     model = keras.Sequential([keras.Input((12,)), keras.layers.Dense(12, activation="sigmoid")])
-    model.compile("adam", seen_crossentropy, metrics=[OverlookedPrecision()])
+    model.compile("adam", seen_crossentropy, metrics=[HeldOutPrecision()])
     model.fit(scores, (labels == 1).astype("int8"), epochs=1, verbose=0)
     found = model.evaluate(scores, labels, verbose=0, return_dict=True)
     each = by_loop(model.predict(scores, verbose=0), labels == 1, labels > 0)

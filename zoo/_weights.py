@@ -10,9 +10,8 @@ import keras
 import numpy as np
 
 from keras_mmil._support import archives
-from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json, fingerprint
 from keras_mmil._support.types import Array, Config
-from keras_mmil.functional.fingerprint import fingerprint
 from keras_mmil.model import Model
 
 __all__ = [

@@ -7,10 +7,10 @@ import keras
 
 from keras_mmil._support.checks import is_int, positive_int
 from keras_mmil._support.types import Array, LearningRate
-from keras_mmil.functional.run import reapply
 from keras_mmil.layers import BagLayer, Distinct, TextBags
 from keras_mmil.layers.aggregations import Aggregations
 from keras_mmil.model import Model, output_dtype
+from keras_mmil.model.run import reapply
 from keras_mmil.zoo._building import compile_binary, frozen_embedding
 from keras_mmil.zoo._weights import Weights, stored_weights, with_weights
 

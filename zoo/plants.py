@@ -18,7 +18,7 @@ from keras_mmil.layers import (
     bag_inputs,
 )
 from keras_mmil.losses import seen_crossentropy
-from keras_mmil.metrics import OverlookedPrecision
+from keras_mmil.metrics import HeldOutPrecision
 from keras_mmil.model import Model, output_dtype
 from keras_mmil.zoo._building import frozen_embedding
 from keras_mmil.zoo._weights import Weights, stored_weights, with_weights
@@ -55,7 +55,7 @@ def plants_mmil(
     Returns:
         A compiled `keras_mmil.Model` for numbers of regions [batch, (species), (regions)], plain or
         `Bags`, and labels [batch, species]: 1 for what was seen, else 0, or 2 for what is known to
-        have been overlooked, which only the metric `map` (`OverlookedPrecision`) reads.
+        have been overlooked, which only the metric `map` (`HeldOutPrecision`) reads.
 
     Raises:
         ValueError: if `known_by` is neither.
@@ -192,5 +192,5 @@ def _labels(n_species: int) -> keras.layers.Dense:
 
 def _compiled(model: Model, learning_rate: LearningRate) -> Model:
     adam = keras.optimizers.Adam(learning_rate)
-    model.compile(adam, seen_crossentropy, metrics=[OverlookedPrecision()])
+    model.compile(adam, seen_crossentropy, metrics=[HeldOutPrecision()])
     return model

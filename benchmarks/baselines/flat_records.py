@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT
 
 __all__ = ["Flat", "boosting"]
 

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, NoReturn, TypeVar
 
 import numpy as np
 
-from keras_mmil._support import archives, text_files
-from keras_mmil._support.atomic import replacing
-from keras_mmil._support.checksums import checksum_of_file
+from keras_mmil._support import archives
+from keras_mmil._support.digests import checksum_of_file
+from keras_mmil._support.files import atomic_write, open_text
 from keras_mmil._support.types import Array, PathLike
 
 __all__ = [
@@ -101,7 +101,7 @@ def _download(url: str, path: Path, checksum: str | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     algorithm, _, expected = (checksum or "sha256:").partition(":")
     digest = hashlib.new(algorithm)
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         with urllib.request.urlopen(url, timeout=60) as response, open(part, "wb") as file:
             while chunk := response.read(_CHUNK):
                 digest.update(chunk)
@@ -157,7 +157,7 @@ def cached(
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays atomically to a `.npz` file that ends with its own checksum."""
-    with replacing(path) as part:
+    with atomic_write(path) as part:
         np.savez(part, **arrays)  # type: ignore[arg-type]  # no array is `allow_pickle`
         with zipfile.ZipFile(part, "a") as archive:
             archive.comment = _SEAL + bytes(_DIGITS)  # the end of the file
@@ -200,7 +200,7 @@ def read_array(path: Path, is_right: Callable[[Document], bool], what: str) -> l
         ValueError: if the file is anything else, or a document does not pass `is_right`; `what`
             describes the documents expected.
     """
-    with text_files.opened(path) as file:
+    with open_text(path) as file:
         documents = _parsed(file.read(), path)
     if not isinstance(documents, list) or not documents:
         raise ValueError(f"Expected an array of documents. Received: {path} without")
@@ -228,7 +228,7 @@ def check(
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with text_files.opened(path) as file:
+    with open_text(path) as file:
         for i, line in enumerate(file):
             if line.strip():
                 yield i, line

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 import tensorflow as tf
 
-from keras_mmil._support import text_files
-from keras_mmil._support.splits import row_splits
+from keras_mmil._support.files import UTF_8, parse_ints
+from keras_mmil._support.rows import row_splits
 from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.builders import graphs
 from keras_mmil.datasets._io import files
@@ -203,8 +203,8 @@ def _read(content: bytes, part: str, path: Path) -> Any:
 
 def _ints(content: bytes, path: Path) -> npt.NDArray[np.int64]:
     """The ints of a text with one a line."""
-    lines = io.TextIOWrapper(io.BytesIO(content), text_files.UTF_8)
-    return text_files.ints(lines, 1, path)[:, 0]
+    lines = io.TextIOWrapper(io.BytesIO(content), UTF_8)
+    return parse_ints(lines, 1, path)[:, 0]
 
 
 def _check_memo(content: bytes) -> None:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil._support import archives, text_files
+from keras_mmil._support import archives
+from keras_mmil._support.files import UTF_8, parse_ints
 from keras_mmil.datasets._io import files
 
 __all__ = ["Graphs", "find", "read", "read_ints"]
@@ -56,9 +57,9 @@ def read(archive: Path, name: str) -> Graphs:
 def read_ints(archive: Path, name: str, part: str, *, n_columns: int = 1) -> npt.NDArray[np.int64]:
     """The ints of the text file `<name>_<part>.txt` of an archive: int64 [lines, n_columns]."""
     member = f"{name}/{name}_{part}.txt"
-    with archives.opened(archive) as members:
+    with archives.open_zip(archive) as members:
         if member not in members.namelist():
             raise ValueError(f"Expected a file {member}. Received: {archive} without it")
         with members.open(member) as stream:
-            lines = io.TextIOWrapper(stream, text_files.UTF_8)
-            return text_files.ints(lines, n_columns, f"{member} of {archive}")
+            lines = io.TextIOWrapper(stream, UTF_8)
+            return parse_ints(lines, n_columns, f"{member} of {archive}")

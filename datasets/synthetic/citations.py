@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.splits import row_splits
+from keras_mmil._support.rows import row_splits
 from keras_mmil.builders import graphs
 from keras_mmil.datasets.citations import Citations
 

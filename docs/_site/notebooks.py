@@ -21,7 +21,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "docs" / "notebooks"
@@ -149,7 +149,7 @@ def main() -> None:
         seconds = time.perf_counter() - start
         if found := faults(notebook):
             raise SystemExit(f"{path.name} was left as it was: {'; '.join(found)}")
-        with replacing(path) as part:
+        with atomic_write(path) as part:
             nbformat.write(notebook, part)
         print(f"{path.name}: {seconds:.0f} s, {path.stat().st_size / 1000:.0f} kB")
 

@@ -1,3 +1,1 @@
 """What all rooms use, and no user sees."""
-
-__all__ = []

@@ -1,4 +1,4 @@
-"""Zip archives and NumPy's `.npz` files, read with bounded memory and clear errors on damage."""
+"""Zip archives, NumPy's files and saved networks, read in bounded memory, with clear errors."""
 
 import contextlib
 import lzma
@@ -9,13 +9,14 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import IO, BinaryIO
+from pathlib import Path
+from typing import IO, Any, BinaryIO
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_mmil._support.types import Array, PathLike
-
-__all__ = ["opened", "read_npy", "read_npz"]
 
 _DENSEST = 1032  # bytes that a byte of a deflated file stands for, at most
 # What is larger must not be packed more densely: real files of this size are not.
@@ -33,6 +34,11 @@ _DAMAGED = (
     RuntimeError,  # "is encrypted"
     UnicodeError,
 )
+_WEIGHTS = "model.weights.h5"
+_CHUNK = 2**20  # bytes
+# How many times as large as in the file, where they may be stored in half the bits, weights can be;
+# and bytes of those that are not stored, such as of metrics.
+_UNPACKED, _NOT_STORED = 4, 2**24
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -40,14 +46,11 @@ _HEADERS = {
 
 
 @contextlib.contextmanager
-def opened(path: PathLike) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive for a `with` statement, in whose block damage becomes a `ValueError`.
+def open_zip(path: PathLike) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive for a `with` statement; damage is a ValueError, also in the block.
 
-    A file in the archive that claims to be larger than could be packed into it counts as damage, as
-    does one of more than 64 MiB that is packed into less than a hundredth of it.
-
-    Raises:
-        ValueError: if the archive is damaged in any way.
+    Damage is also a member that claims to be larger than could be packed into the archive, or one
+    of more than 64 MiB that is packed into less than a hundredth of its size.
     """
     try:
         with open(path, "rb") as stream, zipfile.ZipFile(stream) as archive:
@@ -67,7 +70,7 @@ def opened(path: PathLike) -> Iterator[zipfile.ZipFile]:
 
 
 def _check_dictionary(stream: BinaryIO, info: zipfile.ZipInfo) -> None:
-    """Refuse a file whose header asks for a dictionary of a size that no compressor uses."""
+    """Raise BadZipFile if a member asks for a dictionary of a size that no compressor uses."""
     stream.seek(info.header_offset + 26)  # of the local header, where the lengths of its end are
     lengths = stream.read(4)
     skipped = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
@@ -82,23 +85,20 @@ def read_npz(
 ) -> dict[str, Array]:
     """Arrays of a NumPy `.npz` file, which is never unpickled.
 
-    Args:
-        path: the file.
-        shapes: the wanted arrays: from their names to their shapes, or None for any shape; None for
-            whatever arrays there are.
-
-    Returns:
-        Dict from names to arrays, in the order of `shapes`, or of the file.
-
-    Raises:
-        ValueError: if the file is damaged, or an array is missing or of another shape.
+    `shapes` are those of the wanted arrays by name, None for any shape; or None for all arrays, in
+    the order of the file. ValueError if the file is damaged, or an array is missing or of another
+    shape.
     """
     try:
-        with opened(path) as archive:
+        with open_zip(path) as archive:
             if shapes is None:
                 names = [name.removesuffix(".npy") for name in archive.namelist()]
                 shapes = dict.fromkeys(names)
-            arrays = {name: _read_array(archive, f"{name}.npy") for name in shapes}
+            arrays = {}
+            for name in shapes:
+                info = archive.getinfo(f"{name}.npy")
+                with archive.open(info) as file:
+                    arrays[name] = _array_in(file, info.filename, info.file_size)
     except Exception as error:  # whatever NumPy makes of a damaged header
         raise ValueError(
             f"Expected a NumPy .npz file with the arrays {sorted(shapes or ())}; delete the file "
@@ -114,12 +114,7 @@ def read_npz(
 
 
 def read_npy(path: PathLike) -> Array:
-    """The array of a NumPy `.npy` file, which is never unpickled.
-
-    Raises:
-        FileNotFoundError: if it is not there.
-        ValueError: if it is damaged, as far as can be told without a checksum.
-    """
+    """The array of a NumPy `.npy` file, which is never unpickled; a damaged one is a ValueError."""
     with open(path, "rb") as file:
         try:
             return _array_in(file, "it", os.fstat(file.fileno()).st_size)
@@ -127,14 +122,8 @@ def read_npy(path: PathLike) -> Array:
             raise ValueError(f"Expected a NumPy .npy file. Received: {path} ({error})") from error
 
 
-def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
-    info = archive.getinfo(name)
-    with archive.open(info) as file:
-        return _array_in(file, name, info.file_size)
-
-
 def _array_in(file: BinaryIO | IO[bytes], name: str, n_bytes: int) -> Array:
-    """The array of an open `.npy` file of so many bytes."""
+    """The array of an open `.npy` file of `n_bytes` bytes."""
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of {name}")
@@ -152,3 +141,54 @@ def _array_in(file: BinaryIO | IO[bytes], name: str, n_bytes: int) -> Array:
         if codes.max(initial=0) > sys.maxunicode:
             raise ValueError(f"{name} holds texts of {codes.max()}, which is no character")
     return array
+
+
+def load_network(path: PathLike) -> keras.Model:
+    """Load a network from a `.keras` file of `Model.save`, without executing code in it.
+
+    Keras's own function trusts the file: it allocates whatever weights the configuration asks for,
+    and its errors do not name the file.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is damaged in any way, asks for larger weights than it holds, or for
+            unknown layers.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected a saved network. Received: no file {path}")
+    with open_zip(path) as archive:
+        names = archive.namelist()
+        for name in names:
+            with archive.open(name) as member:  # to the end, where the checksum is
+                while member.read(_CHUNK):
+                    pass
+        stored = archive.getinfo(_WEIGHTS).file_size if _WEIGHTS in names else 0
+    try:
+        with tf.variable_creator_scope(_Room(_UNPACKED * stored + _NOT_STORED)):
+            return keras.models.load_model(path)
+    except Exception as error:  # whatever a damaged configuration leads to
+        why = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            "Expected a saved network that is whole, of layers that are known. "
+            f"Received: {path} ({type(error).__name__}: {why:.300})"
+        ) from error
+
+
+class _Room:
+    """Makes variables of at most `n_bytes` together."""
+
+    def __init__(self, n_bytes: int) -> None:
+        self.n_bytes = n_bytes
+
+    def __call__(self, next_creator: Any, **arguments: Any) -> tf.Variable:
+        value = arguments["initial_value"]
+        if callable(value):  # its shape is known from a graph, which computes nothing
+            graph = tf.function(value, autograph=False).get_concrete_function()
+            value = graph.structured_outputs
+        else:
+            value = tf.convert_to_tensor(value)
+        self.n_bytes -= math.prod(value.shape) * value.dtype.size
+        if self.n_bytes < 0:
+            raise ValueError(f"weights {tuple(value.shape)}, which are larger than the file's")
+        return next_creator(**arguments)

@@ -7,8 +7,6 @@ import pyarrow.compute as pc
 
 from keras_mmil._support.types import Array
 
-__all__ = ["as_numpy", "lengths_and_members"]
-
 
 def as_numpy(array: pa.Array) -> Array:
     """An array without nulls as NumPy's, a copy where the layouts differ, as those of booleans."""

@@ -1,4 +1,4 @@
-"""Types that signatures speak of. Those of TensorFlow and Keras are Any to type checkers."""
+"""Types of signatures, of which TensorFlow's and Keras's are Any, and values that mean missing."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,20 +8,6 @@ import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-
-__all__ = [
-    "Array",
-    "Bools",
-    "Config",
-    "Floats",
-    "Ints",
-    "Labels",
-    "LearningRate",
-    "PathLike",
-    "Seed",
-    "Shape",
-    "Tensors",
-]
 
 Array: TypeAlias = npt.NDArray[Any]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -36,3 +22,7 @@ Tensors: TypeAlias = tf.RaggedTensor | tf.Tensor | Array | Mapping[str, Any]
 # Labels or weights of top-bags: of one output, or of each of several.
 Labels: TypeAlias = tf.Tensor | Array | Sequence[Any] | Mapping[str, Any] | None
 LearningRate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
+
+# What stands for a missing value in tensors that have no NaN.
+MISSING_TEXT = "\0"
+MISSING_INT = -(2**63)

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import text
-from keras_mmil._support.atomic import replacing, write_json
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
-from keras_mmil._support.splits import members_of, row_splits
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json
+from keras_mmil._support.files import atomic_write, write_json
+from keras_mmil._support.rows import members_of, row_splits
 from keras_mmil._support.types import Ints, PathLike
 
 __all__ = ["PADDING", "UNKNOWN", "Corpus", "Rows"]
@@ -258,7 +258,7 @@ class Corpus:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name in _ARRAYS:
-            with replacing(folder / f"{name}.npy") as part:
+            with atomic_write(folder / f"{name}.npy") as part:
                 np.save(part, getattr(self, name), allow_pickle=False)
         # Last, as its presence means that the rest is complete.
         about = {

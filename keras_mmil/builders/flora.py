@@ -16,8 +16,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support import text_files
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.files import open_text
 from keras_mmil._support.types import Array, Ints, PathLike
 
 __all__ = ["Flora", "read_occurrences"]
@@ -215,7 +215,7 @@ def read_occurrences(
         raise ValueError(f"Expected cells of some size. Received: cell={cell!r}")
     pairs: set[tuple[str, int, int]] = set()
     n_left_out = 0
-    with text_files.opened(path, encoding) as file:
+    with open_text(path, encoding) as file:
         for where, (name, *texts) in _rows(file, path, delimiter, quoted):
             if not name or not all(texts):
                 n_left_out += 1

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_random_state
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import check_number, positive_int
-from keras_mmil._support.splits import members_of, row_splits
+from keras_mmil._support.rows import members_of, row_splits
 from keras_mmil._support.types import Array, Ints
 
 if TYPE_CHECKING:

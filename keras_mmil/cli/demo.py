@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from keras_mmil import ragged
-from keras_mmil._support.atomic import replacing
-from keras_mmil._support.locks import locked
-from keras_mmil._support.percent import percent, share
+from keras_mmil._support.files import atomic_write, locked
+from keras_mmil._support.formatting import percent, share
 from keras_mmil.cli.options import RunOptions, TrainOptions
 from keras_mmil.cli.run import run
 from keras_mmil.cli.train import train
@@ -46,7 +45,7 @@ def _demo(options: RunOptions, out: Path) -> None:
     folder = out / "shop"
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
-        with replacing(folder / f"{name}.csv") as part:
+        with atomic_write(folder / f"{name}.csv") as part:
             pyarrow.csv.write_csv(pa.table(table), part)
     of_keys = [part for key in keys for part in ("--key", "=".join(key))]
     command = ["keras-mmil", "train", str(folder), "--target", churn.TARGET, *of_keys]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binomtest, mannwhitneyu
 
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.cli.options import TrainSettings
 from keras_mmil.estimators.base import NestedEstimator

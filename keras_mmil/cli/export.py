@@ -8,8 +8,8 @@ from pathlib import Path
 import keras
 import pyarrow as pa
 
-from keras_mmil._support.atomic import replacing, replacing_folder
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
+from keras_mmil._support.files import atomic_folder, atomic_write
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.finished_run import check_has_rules
 from keras_mmil.cli.own_files import check_not_input, new_records, users_errors
@@ -77,7 +77,7 @@ def export(
     if out is None:
         sys.stdout.write(text)
         return
-    with replacing(out) as part:
+    with atomic_write(out) as part:
         part.write_text(text, encoding="utf-8")
 
 
@@ -110,7 +110,7 @@ def _save_model(model: keras.Model, out: Path) -> None:
     """Write a SavedModel to a folder that is whole or absent."""
     if out.exists():
         raise FileExistsError(f"Expected a new folder for a SavedModel. Received: --out {out}")
-    with replacing_folder(out) as part:
+    with atomic_folder(out) as part:
         model.export(part, verbose=False)
 
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from sklearn.metrics import mean_absolute_error, r2_score
 
 from keras_mmil._support import archives
-from keras_mmil._support.agreement import majority
-from keras_mmil._support.atomic import replacing
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
+from keras_mmil._support.files import atomic_write
+from keras_mmil._support.formatting import majority
 from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.bags import inputs_of
 from keras_mmil.cli.doubts import Doubt, doubt_of_classes, doubt_of_numbers
@@ -83,7 +83,7 @@ class FinishedRun:
 
     def write_trained_on(self, folder: PathLike) -> None:
         """Write `trained_on` to the folder of the run."""
-        with replacing(Path(folder) / _TRAINED_ON) as part, open(part, "wb") as file:
+        with atomic_write(Path(folder) / _TRAINED_ON) as part, open(part, "wb") as file:
             np.save(file, self.trained_on, allow_pickle=False)
 
 

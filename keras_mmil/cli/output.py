@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from keras_mmil._support.agreement import majority
-from keras_mmil._support.atomic import write_json
-from keras_mmil._support.percent import percent
+from keras_mmil._support.files import write_json
+from keras_mmil._support.formatting import majority, percent
 from keras_mmil.cli.results import METRICS
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.explain.clusters import Description

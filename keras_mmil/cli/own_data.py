@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from keras_mmil._support.numbers import number_text, time_text
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import number_text, percent, time_text
 from keras_mmil._support.types import Array, Bools, Floats, Ints
 from keras_mmil.cli.options import TrainSettings
 from keras_mmil.cli.own_files import did_you_mean, read, users_errors

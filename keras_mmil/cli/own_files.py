@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
-from keras_mmil._support.checksums import checksum_of_file
+from keras_mmil._support.digests import checksum_of_file
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.options import TrainSettings
 from keras_mmil.records import Schema, csv_files

@@ -12,7 +12,7 @@ from typing import Any, TextIO, TypeAlias
 import numpy as np
 
 from keras_mmil import ragged
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write
 from keras_mmil._support.types import Array, PathLike, Tensors
 from keras_mmil.cli.finished_run import load_estimator
 from keras_mmil.cli.own_files import check_not_input, did_you_mean, new_records, users_errors
@@ -62,7 +62,7 @@ def predict(
     write = _write_csv if as_csv else _write_json
     if out is None:
         return write(sys.stdout, rows)
-    with replacing(out) as part, open(part, "w", newline="", encoding="utf-8") as file:
+    with atomic_write(out) as part, open(part, "w", newline="", encoding="utf-8") as file:
         return write(file, rows)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from keras_mmil._checkout import is_checkout
-from keras_mmil._support.atomic import write_json
+from keras_mmil._support.files import write_json
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.options import Settings
 from keras_mmil.training import CrossValidation

@@ -11,8 +11,8 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil._support.atomic import replacing
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
+from keras_mmil._support.files import atomic_write
 from keras_mmil.bags import inputs_of
 from keras_mmil.cli.finished_run import PAGE, FinishedRun, write_page
 from keras_mmil.cli.options import RunOptions, Settings
@@ -170,7 +170,7 @@ class _Run:
     def train(self) -> tuple[Model, dict[str, float]]:
         """Train a network, save it, and test it: the network and its metrics."""
         model, seconds = self._fit()
-        with replacing(self.folder / "model.keras") as part:
+        with atomic_write(self.folder / "model.keras") as part:
             model.save(part)
         metrics = figures_of_network(self.experiment, model, self.data.test)
         return model, {**metrics, "train_minutes": seconds / 60}

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_mmil._support.atomic import remove_parts, write_json
-from keras_mmil._support.locks import locked
+from keras_mmil._support.files import locked, remove_parts, write_json
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.options import TrainSettings
-from keras_mmil.training.checkpoint import Checkpoint
+from keras_mmil.training.resumable import Checkpoint
 
 __all__ = ["SETTINGS", "RunFolder", "holds_own_data", "how_read", "read_settings"]
 

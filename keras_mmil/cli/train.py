@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write
 from keras_mmil.cli.doubts import advice
 from keras_mmil.cli.finished_run import PAGE, TrainedRun, write_page
 from keras_mmil.cli.options import TrainOptions, TrainSettings
@@ -112,7 +112,7 @@ def _train(
     options: TrainOptions,
 ) -> Trained:
     schema.save(folder / _SCHEMA)
-    with replacing(folder / _SPLIT) as part, open(part, "w", newline="") as file:
+    with atomic_write(folder / _SPLIT) as part, open(part, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["record", "part"])
         writer.writerows(enumerate(data.parts()))

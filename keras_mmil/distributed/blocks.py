@@ -11,12 +11,11 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.parquet
 
-from keras_mmil._support.atomic import part_of
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.files import part_of
 from keras_mmil._support.types import Config, PathLike
-from keras_mmil.io.manifest import MANIFEST, Manifest
+from keras_mmil.io.manifest import MANIFEST, Manifest, check_size
 from keras_mmil.io.parquet import READ_ARGUMENTS, ROWS
-from keras_mmil.io.shards import check_size
 
 __all__ = ["Block", "Columns", "Data", "InputFile", "blocks_of", "files_of", "read"]
 

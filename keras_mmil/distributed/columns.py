@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from keras_mmil._support.arrow_lists import as_numpy, lengths_and_members
-from keras_mmil._support.splits import row_splits
+from keras_mmil._support.keras_internals import is_optional
+from keras_mmil._support.rows import row_splits
 from keras_mmil._support.types import Array
-from keras_mmil.functional.graph import is_optional
-from keras_mmil.layers._bags import depth_of
+from keras_mmil.layers.grouping import depth_of
 
 __all__ = ["InputColumns"]
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import tensorflow as tf
 
-from keras_mmil._support.atomic import part_of, replacing, write_json
 from keras_mmil._support.checks import check_int, positive_int
-from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json
+from keras_mmil._support.files import atomic_write, part_of, write_json
 from keras_mmil._support.types import Config, PathLike
 from keras_mmil._version import __version__
 from keras_mmil.distributed.blocks import Block, Data, blocks_of, files_of, read
@@ -289,7 +289,7 @@ class Job:
         about = json.dumps({"job": self.digest, **block.to_dict()})
         schema = results.schema.with_metadata({_KEY: about.encode()})
         with (
-            replacing(self.path_of(block)) as part,
+            atomic_write(self.path_of(block)) as part,
             pa.parquet.ParquetWriter(part, schema, **WRITTEN) as file,
         ):
             file.write_batch(results.cast(schema))

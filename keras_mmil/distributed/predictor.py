@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
+from keras_mmil._support.archives import load_network
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.keras_files import load_network
 from keras_mmil._support.types import Array, PathLike
 from keras_mmil.batches import in_order
 from keras_mmil.distributed.columns import InputColumns
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.storage import STATE, is_saved
-from keras_mmil.functional.input_checks import InputChecks
-from keras_mmil.functional.prediction import predict_batches
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.explain.explanation import Explanation
+from keras_mmil.model.checks import InputChecks
+from keras_mmil.model.run import predict_batches
 
 __all__ = ["Predictor", "paths_of"]
 

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from keras_mmil._support.checks import check_int
-from keras_mmil._support.numbers import number_text
+from keras_mmil._support.formatting import number_text
 from keras_mmil._support.types import Array, Floats, Ints
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.targets import Target

@@ -12,9 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_mmil._support.atomic import part_of, remove_abandoned, replacing, write_json
-from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json
+from keras_mmil._support.files import (
+    atomic_write,
+    part_of,
+    remove_abandoned,
+    write_json,
+)
 from keras_mmil._support.types import PathLike
 from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema
@@ -48,7 +53,7 @@ def save(estimator: Any, folder: PathLike, *, overwrite: bool = False) -> None:
     fitted = {name: _to_json(name, getattr(estimator, name)) for name in estimator.fitted}
     files = folder / f"files-{secrets.token_hex(8)}"
     files.mkdir(parents=True)
-    with replacing(files / _MODEL) as part:
+    with atomic_write(files / _MODEL) as part:
         estimator.model_.save(part)
     estimator.schema_.save(files / _SCHEMA)
     for i, explainer in enumerate(estimator._explainers.values()):
@@ -70,7 +75,7 @@ def save(estimator: Any, folder: PathLike, *, overwrite: bool = False) -> None:
         shutil.rmtree(folder / replaced, ignore_errors=True)
     # Only old folders: others may belong to another process that is saving now.
     others = [path for path in folder.iterdir() if _FILES.fullmatch(path.name)]
-    remove_abandoned((path for path in others if path != files), folder / STATE)
+    remove_abandoned(folder / STATE, [path for path in others if path != files])
 
 
 def is_saved(folder: PathLike) -> bool:

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import train_test_split
 
-from keras_mmil._support.checks import check_number
-from keras_mmil._support.labels import check_weights
+from keras_mmil._support.checks import check_number, check_weights
 from keras_mmil._support.types import Array, Bools, Floats, Ints
 from keras_mmil.records.targets import warn_of_missing
 

@@ -11,10 +11,8 @@ import tensorflow as tf
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from keras_mmil._support.agreement import agreement
 from keras_mmil._support.checks import check_int, positive_int
-from keras_mmil._support.html import preformatted
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import agreement, percent, preformatted
 from keras_mmil._support.types import Config, Ints, PathLike, Tensors
 from keras_mmil.interpretation import storage
 from keras_mmil.interpretation.evidence.certificate import Certificate, certify, check_level, count

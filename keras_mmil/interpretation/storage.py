@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from keras_mmil._support import archives
-from keras_mmil._support.atomic import part_of, remove_abandoned, replacing
-from keras_mmil._support.checksums import checksum_of_file, checksum_of_json
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json, fingerprint
+from keras_mmil._support.files import atomic_write, part_of, remove_abandoned
 from keras_mmil._support.types import Array, Config, PathLike
 from keras_mmil._version import __version__
-from keras_mmil.functional.fingerprint import fingerprint
 from keras_mmil.interpretation.encoding import decode, decode_target, encode, with_tuples
 from keras_mmil.interpretation.fitting.fitter import Fitted
 from keras_mmil.interpretation.fitting.plan import field_names
@@ -83,16 +82,16 @@ def write(folder: PathLike, saved: Saved, weights: str) -> None:
     manifest = json.loads(json.dumps(manifest, allow_nan=False, default=_plain))
     head = {"format": _FORMAT, "version": _VERSION, "sha256": checksum_of_json(manifest)}
     text = json.dumps(head | manifest, indent=1, ensure_ascii=False)
-    with replacing(folder / file) as part:
+    with atomic_write(folder / file) as part:
         part.write_bytes(content)
     replaced = _arrays_of_saved(folder)
-    with replacing(folder / _MANIFEST) as part:
+    with atomic_write(folder / _MANIFEST) as part:
         part.write_text(text, encoding="utf-8")
     if replaced is not None and replaced != file:
         (folder / replaced).unlink(missing_ok=True)
     # Only old ones, as others may be of a save that goes on at the same time.
     leftovers = [path for path in folder.iterdir() if path.name != file and _is_leftover(path)]
-    remove_abandoned(leftovers, folder / _MANIFEST)
+    remove_abandoned(folder / _MANIFEST, leftovers)
 
 
 def read(

@@ -1,20 +1,22 @@
-"""What batches consist of: their structure, and the dtype and shape of each tensor in them."""
+"""The layout of batches: their structure, and the dtype and shape of each tensor."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int
-from keras_mmil._support.types import Config
+from keras_mmil._support.types import Array, Config
 
-__all__ = ["MAX_DEPTH", "NAMES", "Layout", "Part"]
+__all__ = ["NAMES", "FlatTensor", "Layout", "TensorLayout"]
 
 NAMES = ("x", "y", "sample_weight")
-MAX_DEPTH = 64  # levels of bags, and levels of dicts and tuples
+_MAX_DEPTH = 64  # levels of bags, and levels of dicts and tuples
 _MAX_SIZE = 2**31 - 1  # of an instance, as Arrow has it
 _DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -23,14 +25,14 @@ _DTYPES = (
 
 
 @dataclass(frozen=True)
-class Part:
+class TensorLayout:
     """One tensor of a batch.
 
     Attributes:
-        name: of the tensor, by its place: "x", "x/counts", "y/0".
-        dtype: name of its dtype; "string" for any bytes.
-        ragged_rank: nesting depth of its bags, 0 for a dense tensor.
-        inner_shape: shape of an instance; of a dense tensor, of a row.
+        name: path in the batch: "x", "x/counts", "y/0".
+        dtype: name of the dtype; "string" for any bytes.
+        ragged_rank: nesting depth of the bags, 0 for a dense tensor.
+        inner_shape: shape of an instance, or of a row of a dense tensor.
     """
 
     name: str
@@ -50,17 +52,17 @@ class Part:
             )
 
     @classmethod
-    def of(cls, name: str, tensor: tf.Tensor | tf.RaggedTensor) -> "Part":
-        """The part that a tensor is."""
+    def of(cls, name: str, tensor: tf.Tensor | tf.RaggedTensor) -> "TensorLayout":
+        """The layout of a tensor."""
         values = getattr(tensor, "flat_values", tensor)
         depth = getattr(tensor, "ragged_rank", 0)
         return cls(name, tensor.dtype.name, depth, tuple(values.shape[1:]))
 
     @classmethod
-    def from_dict(cls, name: str, content: Mapping[str, Any]) -> "Part":
-        """What `to_dict` returned, checked."""
+    def from_dict(cls, name: str, content: Mapping[str, Any]) -> "TensorLayout":
+        """The inverse of `to_dict`, checked."""
         inner_shape = tuple(check_int("inner_shape", n, 1) for n in content["inner_shape"])
-        depth = check_int("ragged_rank", content["ragged_rank"], 0, MAX_DEPTH)
+        depth = check_int("ragged_rank", content["ragged_rank"], 0, _MAX_DEPTH)
         return cls(name, content["dtype"], depth, inner_shape)
 
     def to_dict(self) -> Config:
@@ -71,12 +73,12 @@ class Part:
 
     @property
     def size(self) -> int:
-        """How many numbers an instance has."""
+        """The number of numbers in an instance."""
         return math.prod(self.inner_shape)
 
     @property
     def spec(self) -> Any:
-        """The spec of the tensor in a Dataset."""
+        """The `TypeSpec` of the tensor in a Dataset."""
         shape = [None] * (1 + self.ragged_rank) + list(self.inner_shape)
         if self.ragged_rank:
             return tf.RaggedTensorSpec(shape, self.dtype, self.ragged_rank, tf.int64)
@@ -89,51 +91,50 @@ class Part:
 
 @dataclass(frozen=True)
 class Layout:
-    """What batches `(x,)`, `(x, y)` or `(x, y, sample_weight)` consist of.
+    """The layout of batches `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
 
     Attributes:
-        names: the batch, with the names of the tensors instead of the tensors.
+        names: a batch with names in place of the tensors.
         parts: the tensors, in the order of `flatten`.
     """
 
     names: tuple[Any, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[TensorLayout, ...]
 
     @classmethod
     def of(cls, batch: tuple[Any, ...]) -> "Layout":
         """The layout of a batch of tensors.
 
         Raises:
-            TypeError: for dtypes that files do not have.
-            ValueError: for instances without numbers, or names that stand for two tensors.
+            TypeError: for dtypes that files cannot hold.
+            ValueError: for instances without numbers, or two tensors of one name.
         """
         names = tuple(_named(part, name) for part, name in zip(batch, NAMES, strict=False))
         flat = tf.nest.flatten(names)
         if len(set(flat)) < len(flat):
             raise ValueError(f"Expected different names of all tensors. Received: {sorted(flat)}")
         parts = zip(flat, tf.nest.flatten(batch), strict=True)
-        return cls(names, tuple(Part.of(name, tensor) for name, tensor in parts))
+        return cls(names, tuple(TensorLayout.of(name, tensor) for name, tensor in parts))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Layout":
-        """What `to_dict` returned, checked.
+        """The inverse of `to_dict`.
 
         Raises:
-            AttributeError, KeyError, TypeError, ValueError: if it is not that.
+            AttributeError, KeyError, TypeError, ValueError: for any other content.
         """
         structure, parts = content["structure"], content["parts"]
         keys = [name for name in NAMES if name in structure]
         if list(NAMES[: len(keys)]) != keys or len(keys) != len(structure) or not keys:
             raise ValueError(f"Expected some of {NAMES}. Received: {sorted(structure)}")
         names = tuple(_with_tuples(structure[key]) for key in keys)
-        if sorted(_names_in(names)) != sorted(parts):
-            raise ValueError("Expected each part once in the structure. Received: others")
-        # As Python sorts dicts: the names could be of another order than the tensors.
         flat = tf.nest.flatten(names)
-        return cls(names, tuple(Part.from_dict(name, parts[name]) for name in flat))
+        if sorted(flat) != sorted(parts):
+            raise ValueError("Expected each part once in the structure. Received: others")
+        return cls(names, tuple(TensorLayout.from_dict(name, parts[name]) for name in flat))
 
     def to_dict(self) -> Config:
-        """For JSON; tuples become lists."""
+        """Content for JSON, which makes lists of tuples."""
         return {
             "structure": dict(zip(NAMES, self.names, strict=False)),
             "parts": {part.name: part.to_dict() for part in self.parts},
@@ -149,13 +150,13 @@ class Layout:
         return tf.nest.flatten(batch)
 
     def pack(self, tensors: Sequence[Any]) -> Any:
-        """What `Model.fit` takes for a batch of these tensors: x alone is in no tuple."""
+        """A batch of these tensors for `Model.fit`, with x alone in no tuple."""
         batch = tf.nest.pack_sequence_as(self.names, tensors)
         is_alone = len(batch) == 1 and not isinstance(batch[0], tuple)
         return batch[0] if is_alone else batch
 
     def difference(self, other: "Layout") -> str | None:
-        """How another layout differs, in words; None if it does not."""
+        """How another layout differs, as text; None if it does not."""
         if self == other:
             return None
         ours, theirs = ({part.name: str(part) for part in x.parts} for x in (self, other))
@@ -168,7 +169,7 @@ class Layout:
 
 
 def _named(part: Any, name: str) -> Any:
-    """A structure of tensors, with their names instead of them."""
+    """A structure of tensors, with their names in place of them."""
     if isinstance(part, dict):
         return {key: _named(inner, f"{name}/{key}") for key, inner in part.items()}
     if isinstance(part, tuple):
@@ -178,7 +179,7 @@ def _named(part: Any, name: str) -> Any:
 
 def _with_tuples(structure: Any, depth: int = 0) -> Any:
     """A structure of JSON, with tuples for lists."""
-    if depth > MAX_DEPTH or not isinstance(structure, dict | list | str):
+    if depth > _MAX_DEPTH or not isinstance(structure, dict | list | str):
         raise ValueError(f"Expected dicts and lists of names. Received: {structure!r:.40}")
     if isinstance(structure, dict):
         return {key: _with_tuples(inner, depth + 1) for key, inner in structure.items()}
@@ -187,10 +188,34 @@ def _with_tuples(structure: Any, depth: int = 0) -> Any:
     return structure
 
 
-def _names_in(structure: Any) -> Iterator[str]:
-    if isinstance(structure, str):
-        yield structure
-    else:
-        inner = structure.values() if isinstance(structure, dict) else structure
-        for each in inner:
-            yield from _names_in(each)
+@dataclass(frozen=True, eq=False)
+class FlatTensor:
+    """A tensor as flat arrays.
+
+    Attributes:
+        values: of all instances, `[instances, *inner_shape]`; texts are objects, bytes.
+        splits: row splits of each level, from the top-bags inwards; none for a dense tensor.
+    """
+
+    values: Array
+    splits: tuple[npt.NDArray[np.int64], ...]
+
+    @classmethod
+    def of(cls, tensor: tf.Tensor | tf.RaggedTensor) -> "FlatTensor":
+        """The arrays of an eager tensor."""
+        if isinstance(tensor, tf.RaggedTensor):
+            splits = tuple(part.numpy() for part in tensor.nested_row_splits)
+            return cls(tensor.flat_values.numpy(), splits)
+        return cls(tensor.numpy(), ())
+
+    @property
+    def top_bags(self) -> int:
+        """The number of top-bags."""
+        return len(self.splits[0]) - 1 if self.splits else len(self.values)
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of the arrays, and of the texts that they refer to."""
+        arrays = [self.values, *self.splits]
+        n_of_texts = sum(map(len, self.values.flat)) if self.values.dtype == object else 0
+        return n_of_texts + sum(array.nbytes for array in arrays)

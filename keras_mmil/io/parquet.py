@@ -12,13 +12,10 @@ import pyarrow.parquet
 import tensorflow as tf
 
 from keras_mmil._support.arrow_lists import as_numpy, lengths_and_members
-from keras_mmil._support.regrouped import regrouped
-from keras_mmil._support.splits import row_splits
+from keras_mmil._support.rows import rebatch, row_splits
 from keras_mmil._support.types import Array
-from keras_mmil.io.arrays import Column
-from keras_mmil.io.layout import Layout, Part
-from keras_mmil.io.orders import BLOCK, CYCLE, READ, Plan, shuffled_rows
-from keras_mmil.io.shards import Check, asserted
+from keras_mmil.io.layout import FlatTensor, Layout, TensorLayout
+from keras_mmil.io.reading import BLOCK, CYCLE, READ, Batching, Check, asserted, shuffled_rows
 
 __all__ = ["READ_ARGUMENTS", "ROWS", "WRITTEN", "epoch", "writer"]
 
@@ -29,12 +26,12 @@ READ_ARGUMENTS = {"pre_buffer": False, "buffer_size": 2**16, "page_checksum_veri
 
 
 @contextlib.contextmanager
-def writer(path: Path, layout: Layout) -> Iterator[Callable[[Sequence[Column]], None]]:
+def writer(path: Path, layout: Layout) -> Iterator[Callable[[Sequence[FlatTensor]], None]]:
     """A function that appends columns of equally many top-bags to a new file."""
     schema = _schema(layout)
     with pa.parquet.ParquetWriter(path, schema, **WRITTEN) as file:
 
-        def write(columns: Sequence[Column]) -> None:
+        def write(columns: Sequence[FlatTensor]) -> None:
             pairs = zip(columns, schema, strict=True)
             arrays = [_lists(column, field.type) for column, field in pairs]
             table = pa.Table.from_arrays(arrays, schema=schema)
@@ -44,20 +41,12 @@ def writer(path: Path, layout: Layout) -> Iterator[Callable[[Sequence[Column]], 
 
 
 def epoch(
-    layout: Layout, files: tf.Tensor, key: tf.Tensor, plan: Plan, check: Check
+    layout: Layout, files: tf.Tensor, key: tf.Tensor, batching: Batching, check: Check
 ) -> tf.data.Dataset:
-    """Batches of an epoch.
+    """Dataset of the batches of an epoch: tuples of tensors in the order of `layout.parts`.
 
-    Args:
-        layout: of the batches.
-        files: in the order of the epoch, strings [files, 1] or [files, 2]: the path, and the mask,
-            if not all top-bags are to be read.
-        key: of the epoch, int64 [2].
-        plan: how to batch and to shuffle.
-        check: checks a file before it is read.
-
-    Returns:
-        Dataset of lists of tensors, in the order of `layout.parts`.
+    `files` are strings [files, 1] or [files, 2], in the order of the epoch: the path, and the mask
+    if not all top-bags are read. `key` is that of the epoch, int64 [2].
     """
     nothing = [part for each in layout.parts for part in _empty(each)]
 
@@ -67,7 +56,7 @@ def epoch(
                 _chosen(_checked(Path(path.decode()), layout, check), *mask)
                 for path, *mask in files
             )
-            for batch in _in_order(opened, plan, key):
+            for batch in _in_order(opened, batching, key):
                 yield ("", *_taken_apart(batch, layout))
         except (pa.ArrowException, OSError, ValueError) as error:
             yield (str(error), *nothing)
@@ -94,24 +83,24 @@ def epoch(
 
 
 def _in_order(
-    opened: Iterable[Iterator[pa.RecordBatch]], plan: Plan, key: Array
+    opened: Iterable[Iterator[pa.RecordBatch]], batching: Batching, key: Array
 ) -> Iterator[pa.RecordBatch]:
     """The batches of an epoch."""
-    if not plan.window:
+    if not batching.window:
         found = (batch for file in opened for batch in file)
-        yield from map(_joined, _pieces(found, plan.batch_size))
+        yield from map(_joined, _pieces(found, batching.batch_size))
         return
-    for number, window in enumerate(_pieces(_interleaved(opened), plan.window)):
+    for number, window in enumerate(_pieces(_interleaved(opened), batching.window)):
         whole = _joined(window)
         window.clear()  # Neither the pieces nor this window are held while the next is read.
         order = shuffled_rows(len(whole), key, number)
-        for start in range(0, len(order), plan.batch_size):
-            yield whole.take(pa.array(order[start : start + plan.batch_size]))
+        for start in range(0, len(order), batching.batch_size):
+            yield whole.take(pa.array(order[start : start + batching.batch_size]))
         del whole
 
 
 def _interleaved(opened: Iterable[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Blocks of several files in turns, exactly as `tf.data.Dataset.interleave` takes them."""
+    """Blocks of several files in turns, exactly like `tf.data.Dataset.interleave`."""
     waiting = iter(opened)
     active: list[Iterator[pa.RecordBatch] | None] = [None] * CYCLE
     is_left = True
@@ -136,7 +125,7 @@ def _blocks(file: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _pieces(found: Iterable[pa.RecordBatch], size: int) -> Iterator[list[pa.RecordBatch]]:
-    return regrouped(found, size, len, lambda batch, rows: batch[rows])
+    return rebatch(found, size, len, lambda batch, rows: batch[rows])
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -174,7 +163,7 @@ def _field(name: str, type_: pa.DataType) -> pa.Field:
     return pa.field(name, type_, nullable=False)
 
 
-def _type(part: Part) -> pa.DataType:
+def _type(part: TensorLayout) -> pa.DataType:
     type_ = pa.from_numpy_dtype(part.dtype) if part.dtype != "string" else pa.large_binary()
     if part.inner_shape:
         type_ = pa.list_(_field("element", type_), part.size)
@@ -183,8 +172,8 @@ def _type(part: Part) -> pa.DataType:
     return type_
 
 
-def _lists(column: Column, type_: pa.DataType) -> pa.Array:
-    """A column as Arrow's array of a type."""
+def _lists(column: FlatTensor, type_: pa.DataType) -> pa.Array:
+    """A tensor as an Arrow array of a type."""
     types = deque([type_])
     while pa.types.is_nested(types[-1]):
         types.append(types[-1].value_type)
@@ -197,7 +186,7 @@ def _lists(column: Column, type_: pa.DataType) -> pa.Array:
 
 
 def _chosen(found: Iterator[pa.RecordBatch], mask: bytes | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a file that are to be read."""
+    """The rows of a file that its mask selects."""
     if mask is None:
         yield from found
         return
@@ -223,6 +212,6 @@ def _taken_apart(batch: pa.RecordBatch, layout: Layout) -> Iterator[Array]:
         yield from splits
 
 
-def _empty(part: Part) -> list[Array]:
+def _empty(part: TensorLayout) -> list[Array]:
     dtype = object if part.dtype == "string" else part.dtype
     return [np.zeros((0, *part.inner_shape), dtype), *[np.zeros(1, np.int64)] * part.ragged_rank]

@@ -1,20 +1,35 @@
 """Files of top-bags as a `tf.data.Dataset`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.types import Ints, PathLike
-from keras_mmil.io.formats import module_of
-from keras_mmil.io.manifest import Manifest, Shard
-from keras_mmil.io.orders import READ, Plan, epoch_keys
-from keras_mmil.io.shards import check_size, checks_of
+from keras_mmil.io.manifest import Manifest, Shard, check_content, check_size, module_of
 
-__all__ = ["read"]
+__all__ = [
+    "BLOCK",
+    "CYCLE",
+    "READ",
+    "Batching",
+    "Check",
+    "asserted",
+    "read",
+    "shuffled",
+    "shuffled_rows",
+]
+
+CYCLE = 4  # files that are read in turns
+BLOCK = 16  # top-bags of a turn
+READ = b"R"  # in the mask of a file: a byte for each top-bag, this one if it is to be read
+
+# Of the path of a shard. It raises ValueError if the file is not as it was written.
+Check: TypeAlias = Callable[[Path], Shard]
 
 _HELD = 2**25  # bytes of the tensors of the top-bags that are held to be shuffled
 
@@ -31,31 +46,31 @@ def read(
     rows: Ints | Sequence[int] | None = None,
     verify: bool = True,
 ) -> tf.data.Dataset:
-    """Batches of whole top-bags from the files that `write` made.
+    """Batches of whole top-bags from the files of `write`, as a Dataset.
 
-    The Dataset can be iterated again and again, and holds few top-bags at a time. `Bags` come as
-    the dict of their inputs, in the form that `Model.fit` takes.
+    It can be iterated repeatedly, and holds few top-bags at a time. `Bags` come as the dict of
+    their inputs, which `Model.fit` takes.
 
-    The files are put in another order each epoch if `shuffle`, four of them are read in turns, and
-    of what is read `buffer_size` top-bags at a time are put in a random order. An order follows
-    from the seed and the files' number of top-bags: it is the same for both formats.
+    With `shuffle`, the files are in another order each epoch, four of them are read in turns, and
+    `buffer_size` top-bags at a time are shuffled. The order depends on the seed and the number of
+    top-bags in each file: it is the same in both formats.
 
     Args:
-        folder: what `write` was given.
+        folder: that of `write`.
         batch_size: number of top-bags in a batch; the last batch of an epoch may have fewer.
-        shuffle: whether the top-bags are put in another random order each epoch.
+        shuffle: whether the top-bags are in another random order each epoch.
         seed: integer that makes the orders the same in every run.
         first_epoch: None for a Dataset of one epoch, an integer for an endless one that begins with
-            the epoch of that number, as in `batches.to_dataset`.
-        shard: `(i, n)` for every n-th file from file i on, as for worker i of n. Together the
-            workers read every top-bag once an epoch, but not equally many.
-        buffer_size: number of top-bags that are held to be shuffled; None for 32 MiB of them, and a
-            batch at least. If it is that of the data, all orders are equally likely.
-        rows: indices of the top-bags to read, such as those of a fold, from 0 in the order in which
-            they were written; None for all. The order of `rows` makes no difference.
-        verify: whether to compare each file with its checksum before it is read for the first time
-            in this process. Without, the Dataset of TFRecord files is a graph of TensorFlow alone,
-            for `tf.data.experimental.service`; then only the sizes of the files are compared.
+            this epoch, as in `batches.to_dataset`.
+        shard: `(i, n)` for every n-th file from file i on, for worker i of n. Together the workers
+            read every top-bag once an epoch, but not equally many each.
+        buffer_size: number of top-bags that are held to be shuffled; None for 32 MiB of them, but
+            at least a batch. If it is the number of all, all orders are equally likely.
+        rows: indices of the top-bags to read, such as those of a fold, in the order in which they
+            were written; None for all. The order of `rows` does not matter.
+        verify: whether to compare each file with its checksum before this process first reads it.
+            Otherwise only sizes are compared, and the Dataset of TFRecord files is a graph of
+            TensorFlow alone, as `tf.data.experimental.service` needs.
 
     Returns:
         Dataset of `x`, or of tuples `(x, y)` or `(x, y, sample_weight)`, as they were written.
@@ -63,10 +78,10 @@ def read(
 
     Raises:
         FileNotFoundError: if nothing was written to the folder.
-        ValueError: if not all was written, the manifest is damaged, or files are missing or of
-            another size; if `rows` are not indices that are all different, or none of them is in
-            the files of `shard`. Where a checksum differs, the iteration raises
-            `tf.errors.InvalidArgumentError`, as tf.data does, with a message that names the file.
+        ValueError: if not all data were written, the manifest is damaged, or files are missing or
+            of another size; if `rows` are not distinct indices, or none is in the files of `shard`.
+            If a checksum differs, the iteration raises `tf.errors.InvalidArgumentError`, with a
+            message that names the file.
 
     Example:
 
@@ -87,10 +102,10 @@ def read(
     n = sum(masks[each.file].count(READ) if masks else each.top_bags for each in shards)
     if n == 0:
         raise ValueError(f"Expected rows that are in these files. Received: {shard=}, other rows")
-    plan = Plan(batch_size, _window(shards, n, batch_size, buffer_size) if shuffle else 0)
+    batching = Batching(batch_size, _window(shards, n, batch_size, buffer_size) if shuffle else 0)
     module = module_of(manifest.format)
     is_graph = manifest.format == "tfrecord" and not verify  # of TensorFlow alone
-    check = None if is_graph else checks_of(folder, shards, verify)
+    check = None if is_graph else _checks_of(folder, shards, verify)
     opened = [
         [str(folder / each.file).encode(), *([masks[each.file]] if masks else [])]
         for each in shards
@@ -101,11 +116,11 @@ def read(
         files = tf.constant(opened)
         if shuffle:
             files = tf.random.experimental.stateless_shuffle(files, key)
-        return module.epoch(manifest.layout, files, key, plan, check)
+        return module.epoch(manifest.layout, files, key, batching, check)
 
     n_batches = -(-n // batch_size) if first_epoch is None else tf.data.INFINITE_CARDINALITY
     dataset = (
-        epoch_keys(seed, first_epoch, shuffle)
+        _epoch_keys(seed, first_epoch, shuffle)
         .flat_map(epoch)
         .map(lambda *tensors: manifest.layout.pack(tensors))
         .apply(tf.data.experimental.assert_cardinality(n_batches))
@@ -126,7 +141,7 @@ def _complete(folder: Path) -> Manifest:
 
 
 def _masks(manifest: Manifest, rows: Ints | Sequence[int] | None) -> dict[str, bytes] | None:
-    """By file, a byte for each top-bag, `READ` where it is to be read; None where all are."""
+    """By file, a byte for each top-bag, `READ` if it is to be read; None if all are."""
     if rows is None:
         return None
     indices = np.asarray(rows)
@@ -156,7 +171,7 @@ def _own(shards: Sequence[Shard], shard: tuple[int, int]) -> Sequence[Shard]:
 
 
 def _window(shards: Sequence[Shard], n: int, batch_size: int, buffer_size: int | None) -> int:
-    """Number of the n top-bags that are held: whole batches, but no more than there are."""
+    """Number of the n top-bags that are held to be shuffled, in whole batches."""
     if buffer_size is None:
         n_in_files = sum(each.top_bags for each in shards)
         buffer_size = max(1, _HELD * n_in_files // sum(each.tensor_bytes for each in shards))
@@ -165,7 +180,68 @@ def _window(shards: Sequence[Shard], n: int, batch_size: int, buffer_size: int |
 
 
 def _as_sharded() -> Any:
-    """Options that keep tf.distribute from leaving out further files."""
+    """Options with which tf.distribute does not leave out further files."""
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return options
+
+
+def _checks_of(folder: Path, shards: Sequence[Shard], verify: bool) -> Check:
+    """A check of the shards of a folder: by checksum with `verify`, or else by size."""
+    by_name = {shard.file: shard for shard in shards}
+
+    def check(path: Path) -> Shard:
+        shard = by_name[path.name]
+        (check_content if verify else check_size)(path, shard)
+        return shard
+
+    return check
+
+
+def asserted(message: tf.Tensor, x: Any) -> Any:
+    """Tensors of a graph that fails with a message, without a traceback, unless this is empty."""
+    with tf.control_dependencies([tf.debugging.Assert(message == "", [message])]):
+        return tf.nest.map_structure(tf.identity, x)
+
+
+# Orders -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How top-bags are batched.
+
+    Attributes:
+        batch_size: number of top-bags in a batch.
+        window: number of top-bags that are held to be shuffled, a multiple of `batch_size`; 0 for
+            the order of the data.
+    """
+
+    batch_size: int
+    window: int
+
+
+def _epoch_keys(seed: int | None, first_epoch: int | None, shuffle: bool) -> tf.data.Dataset:
+    """Dataset of keys, int64 [2], that orders of epochs depend on.
+
+    It has one key, another one in each iteration; or with `first_epoch`, all keys from there on.
+    """
+    if first_epoch is not None:
+        start = tf.constant(seed or 0, tf.int64)
+        return tf.data.Dataset.counter(first_epoch).map(lambda epoch: tf.stack([start, epoch]))
+    if not shuffle:
+        return tf.data.Dataset.from_tensors(tf.zeros([2], tf.int64))
+    numbers = tf.data.Dataset.random(seed, rerandomize_each_iteration=True)
+    return numbers.batch(2, drop_remainder=True).take(1)
+
+
+def shuffled(x: tf.Tensor, key: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
+    """The rows of a tensor in the random order of an epoch's key and a number."""
+    key = tf.random.experimental.stateless_fold_in(key, tf.cast(number, tf.int64))
+    return tf.random.experimental.stateless_shuffle(x, key)
+
+
+def shuffled_rows(n: int, key: Ints, number: int) -> Ints:
+    """Indices of n rows in the order of `shuffled`."""
+    with tf.device("CPU"):
+        return shuffled(tf.range(n), tf.constant(key, tf.int64), number).numpy()

@@ -13,10 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.io.arrays import Column
-from keras_mmil.io.layout import Layout, Part
-from keras_mmil.io.orders import BLOCK, CYCLE, READ, Plan, shuffled
-from keras_mmil.io.shards import Check, asserted
+from keras_mmil.io.layout import FlatTensor, Layout, TensorLayout
+from keras_mmil.io.reading import BLOCK, CYCLE, READ, Batching, Check, asserted, shuffled
 
 __all__ = ["epoch", "writer"]
 
@@ -26,11 +24,11 @@ _HEAD, _FOOT = struct.Struct("<QI"), 4
 
 
 @contextlib.contextmanager
-def writer(path: Path, layout: Layout) -> Iterator[Callable[[Sequence[Column]], None]]:
+def writer(path: Path, layout: Layout) -> Iterator[Callable[[Sequence[FlatTensor]], None]]:
     """A function that appends columns of equally many top-bags to a new file."""
     with tf.io.TFRecordWriter(str(path)) as file:
 
-        def write(columns: Sequence[Column]) -> None:
+        def write(columns: Sequence[FlatTensor]) -> None:
             features = [
                 feature
                 for part, column in zip(layout.parts, columns, strict=True)
@@ -47,7 +45,7 @@ def writer(path: Path, layout: Layout) -> Iterator[Callable[[Sequence[Column]], 
 
 
 def epoch(
-    layout: Layout, files: tf.Tensor, key: tf.Tensor, plan: Plan, check: Check | None
+    layout: Layout, files: tf.Tensor, key: tf.Tensor, batching: Batching, check: Check | None
 ) -> tf.data.Dataset:
     """Batches of an epoch; see `parquet.epoch`. Without a check it is a graph of TensorFlow."""
     opened = tf.data.Dataset.from_tensor_slices(files)
@@ -55,15 +53,15 @@ def epoch(
         opened = opened.map(lambda file: _checked(file, check))
     records = opened.interleave(
         _records,
-        cycle_length=CYCLE if plan.window else 1,
+        cycle_length=CYCLE if batching.window else 1,
         block_length=BLOCK,
     )
-    if plan.window:
-        windows = records.batch(plan.window).enumerate()
+    if batching.window:
+        windows = records.batch(batching.window).enumerate()
         records = windows.map(lambda number, some: shuffled(some, key, number))
-        batches = records.rebatch(plan.batch_size)
+        batches = records.rebatch(batching.batch_size)
     else:
-        batches = records.batch(plan.batch_size)
+        batches = records.batch(batching.batch_size)
     return batches.map(
         lambda some: _parsed(some, layout),
         num_parallel_calls=tf.data.AUTOTUNE,
@@ -116,7 +114,9 @@ _FLOATS = (tf.float16, tf.float32)
 _BITS = (tf.float64, tf.uint64)
 
 
-def _features(part: Part, column: Column) -> Iterator[tuple[str, Iterator[tf.train.Feature]]]:
+def _features(
+    part: TensorLayout, column: FlatTensor
+) -> Iterator[tuple[str, Iterator[tf.train.Feature]]]:
     """For each feature its name, and its values in each top-bag."""
     bounds = np.arange(column.top_bags + 1)  # of the members of each top-bag
     for level, splits in enumerate(column.splits):
@@ -151,7 +151,7 @@ def _parsed(serialized: tf.Tensor, layout: Layout) -> tuple[Any, ...]:
     return tuple(_restored(found[part.name], part) for part in layout.parts)
 
 
-def _wanted(part: Part) -> Any:
+def _wanted(part: TensorLayout) -> Any:
     """What `parse_example` needs to know of a part."""
     dtype = tf.as_dtype(part.dtype)
     if dtype != tf.string:
@@ -169,7 +169,9 @@ def _wanted(part: Part) -> Any:
     )
 
 
-def _restored(tensor: tf.Tensor | tf.RaggedTensor, part: Part) -> tf.Tensor | tf.RaggedTensor:
+def _restored(
+    tensor: tf.Tensor | tf.RaggedTensor, part: TensorLayout
+) -> tf.Tensor | tf.RaggedTensor:
     """A parsed tensor with its dtype and the shape of its instances."""
     if isinstance(tensor, tf.RaggedTensor):
         values = tf.reshape(tensor.flat_values, [-1, *part.inner_shape])
@@ -180,6 +182,6 @@ def _restored(tensor: tf.Tensor | tf.RaggedTensor, part: Part) -> tf.Tensor | tf
     return tensor if tensor.dtype == dtype else tf.cast(tensor, dtype)
 
 
-def _lengths_of(part: Part, level: int) -> str:
+def _lengths_of(part: TensorLayout, level: int) -> str:
     """The name of the feature with the sizes of the bags of a level, which is not the outermost."""
     return f"{part.name}:lengths_{level}"

@@ -7,25 +7,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keras_mmil import ragged
-from keras_mmil._support.atomic import part_of, remove_parts, replacing
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil import ragged, text
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.checksums import checksum_of_file
-from keras_mmil._support.digests import add_to_digest
-from keras_mmil._support.regrouped import regrouped
+from keras_mmil._support.digests import add_to_digest, checksum_of_file
+from keras_mmil._support.files import atomic_write, part_of, remove_parts
+from keras_mmil._support.rows import rebatch
 from keras_mmil._support.types import Labels, PathLike
-from keras_mmil.io.arrays import Column
-from keras_mmil.io.formats import module_of
-from keras_mmil.io.information import Info, info, readable
-from keras_mmil.io.layout import Layout
-from keras_mmil.io.manifest import MANIFEST, Manifest, Shard, file_name
-from keras_mmil.io.shards import check_content
-from keras_mmil.io.sources import batches_of
+from keras_mmil.bags import Bags, is_data
+from keras_mmil.io.layout import NAMES, FlatTensor, Layout
+from keras_mmil.io.manifest import (
+    MANIFEST,
+    Info,
+    Manifest,
+    Shard,
+    check_content,
+    file_name,
+    info,
+    module_of,
+    readable_size,
+)
 
 __all__ = ["write"]
 
 _FILE = 2**26  # bytes of the tensors of a file, about
 _GROUP = 2**22  # of what is written at a time, and has to be read at a time
+_SLICE = 256  # top-bags that are taken from memory at a time
 
 
 def write(
@@ -41,34 +51,32 @@ def write(
 ) -> Info:
     """Write top-bags to files that `read` streams.
 
-    Each file is whole or absent, whatever happens meanwhile, and `manifest.json` says what has been
-    written, with checksums. `Bags` stay compressed. Of a Dataset or generator only a few MiB are
-    held at a time.
+    Each file is whole or absent, even after a crash, and `manifest.json` lists the files with
+    checksums. `Bags` stay compressed. Only a few MiB of a Dataset or generator are held at a time.
 
     Args:
-        folder: where to; made if it does not exist. It must be empty, unless `resume`.
-        x: what `Model.fit` takes: RaggedTensor, tensor, array, `Bags`, list of texts, or a dict or
-            tuple of those. Or batches of such: a `tf.data.Dataset`, or another iterable (but no
-            list or tuple), of x, `(x, y)` or `(x, y, sample_weight)`. The batches may be of any
-            sizes, and these do not matter.
-        y: labels [B, …], or a tuple, list or dict of those of several outputs; in batches, None.
+        folder: made if missing. It must be empty, unless `resume`.
+        x: RaggedTensor, tensor, array, `Bags`, list of texts, or a dict or tuple of those. Or
+            batches of any sizes: a `tf.data.Dataset`, or another iterable (but no list or tuple),
+            of x, `(x, y)` or `(x, y, sample_weight)`.
+        y: labels [B, …], or a tuple, list or dict of those of several outputs; None for batches.
         sample_weight: weights of the top-bags, likewise.
-        format: "parquet", which many programs read, or "tfrecord",
-            which TensorFlow parses in its graph.
-        top_bags_per_file: number of top-bags of a file; by default what takes 64 MiB as tensors,
-            judged by the first batch. Workers and shuffling need several files.
-        resume: whether the folder may hold what an earlier call wrote, interrupted or not. Given
-            the same data, which are compared by digests, the result is the same as without the
-            interruption. Files that are damaged or missing are written again.
-        verbose: whether to print a line a file.
+        format: "parquet", which many programs read, or "tfrecord", which TensorFlow parses in its
+            graph.
+        top_bags_per_file: by default what takes 64 MiB as tensors, estimated from the first batch.
+            Workers and shuffling need several files.
+        resume: whether the folder may hold what an earlier call wrote, interrupted or not. With the
+            same data, which are compared by digests, the result is the same as without the
+            interruption. Damaged and missing files are written again.
+        verbose: whether to print a line for each file.
 
     Returns:
-        What `info` says of the folder.
+        `info` of the folder.
 
     Raises:
         TypeError: for data of other kinds or dtypes.
         ValueError: if there are no top-bags, batches differ in structure, the folder is not empty,
-            or with `resume`, if it holds other data, or data of another structure or format.
+            or with `resume`, it holds other data, or data of another structure or format.
 
     Example:
 
@@ -78,7 +86,7 @@ def write(
     folder = Path(folder).absolute()
     top_bags_per_file = positive_int("top_bags_per_file", top_bags_per_file, optional=True)
     module_of(format)  # where it cannot be used, nothing is to be made
-    batches = batches_of(x, y, sample_weight)
+    batches = _batches_of(x, y, sample_weight)
     first = next(batches, None)
     if first is None:
         raise ValueError("Expected at least one top-bag. Received: x without any")
@@ -98,7 +106,7 @@ def write(
             known = replace(known, shards=tuple(shards))
             known.write(folder)
             if verbose:
-                print(f"{shard.file}: {shard.top_bags:,} top-bags, {readable(shard.bytes)}")
+                print(f"{shard.file}: {shard.top_bags:,} top-bags, {readable_size(shard.bytes)}")
         n_files = number + 1
     if n_files < len(known.shards):
         raise _other_data(folder, f"only those of the first {n_files} files")
@@ -108,10 +116,10 @@ def write(
 
 
 def _manifest(first: tuple[Any, ...], format: str, top_bags_per_file: int | None) -> Manifest:
-    """The manifest of no files, with sizes that suit the first batch."""
+    """A manifest without files, with sizes estimated from the first batch."""
     layout = Layout.of(first)
     n = ragged.n_top_bags(first)
-    columns = map(Column.of, layout.flatten(first))
+    columns = map(FlatTensor.of, layout.flatten(first))
     bytes_each = max(1.0, sum(column.n_bytes for column in columns) / n)
     per_file = top_bags_per_file or max(1, int(_FILE / bytes_each))
     per_group = min(max(1, int(_GROUP / bytes_each)), per_file)
@@ -119,7 +127,7 @@ def _manifest(first: tuple[Any, ...], format: str, top_bags_per_file: int | None
 
 
 def _begin(folder: Path, new: Manifest, resume: bool, top_bags_per_file: int | None) -> Manifest:
-    """The manifest of what has been written, by which writing goes on."""
+    """The manifest of what has been written so far."""
     folder.mkdir(parents=True, exist_ok=True)
     if resume:
         remove_parts(folder)
@@ -158,7 +166,7 @@ def _of_layout(batches: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[l
 
 
 def _shards(tensors: Iterable[list[Any]], manifest: Manifest) -> Iterator[Iterator[list[Any]]]:
-    """The groups of tensors of each file, which are to be taken before the next file's."""
+    """The groups of tensors of each file; take them before those of the next file."""
     n_whole, rest = divmod(manifest.top_bags_per_file, manifest.top_bags_per_group)
     n_groups = n_whole + (rest > 0)
     last = rest or manifest.top_bags_per_group
@@ -169,7 +177,7 @@ def _shards(tensors: Iterable[list[Any]], manifest: Manifest) -> Iterator[Iterat
             itertools.repeat(manifest.top_bags_per_group, n_groups - 1), [last]
         )
     )
-    pieces = regrouped(tensors, sizes, ragged.n_top_bags, ragged.take)
+    pieces = rebatch(tensors, sizes, ragged.n_top_bags, ragged.take)
     groups = (parts[0] if len(parts) == 1 else ragged.concat(parts) for parts in pieces)
     for first in groups:
         yield itertools.chain([first], itertools.islice(groups, n_groups - 1))
@@ -182,8 +190,8 @@ def _write_file(
     groups: Iterable[list[Any]],
     expected: Shard | None,
 ) -> Shard:
-    """Write groups to a file; one that is damaged must have had the same in it."""
-    with replacing(folder / name) as part:
+    """Write groups to a file, with the same content as a damaged one that is `expected`."""
+    with atomic_write(folder / name) as part:
         with module_of(manifest.format).writer(part, manifest.layout) as append:
             shard = _written(groups, append)
         if expected is not None:
@@ -191,12 +199,12 @@ def _write_file(
         return replace(shard, file=name, bytes=part.stat().st_size, sha256=checksum_of_file(part))
 
 
-def _written(groups: Iterable[list[Any]], append: Callable[[list[Column]], None]) -> Shard:
-    """A shard of some groups, which are appended to a file, without what the file has."""
+def _written(groups: Iterable[list[Any]], append: Callable[[list[FlatTensor]], None]) -> Shard:
+    """Append groups to a file: a shard without the name, size and checksum of the file."""
     n = size = 0
     digest = hashlib.blake2b(digest_size=16)
     for group in groups:
-        columns = [Column.of(tensor) for tensor in group]
+        columns = [FlatTensor.of(tensor) for tensor in group]
         add_to_digest(digest, [[column.values, *column.splits] for column in columns])
         n += columns[0].top_bags
         size += sum(column.n_bytes for column in columns)
@@ -205,7 +213,7 @@ def _written(groups: Iterable[list[Any]], append: Callable[[list[Column]], None]
 
 
 def _check_same(folder: Path, expected: Shard, found: Shard) -> None:
-    """Raise ValueError where what is to be written is not what has been written."""
+    """Raise ValueError if other data were written before."""
     if (expected.top_bags, expected.content) != (found.top_bags, found.content):
         raise _other_data(folder, f"others than in {expected.file}")
 
@@ -220,3 +228,86 @@ def _is_whole(folder: Path, shard: Shard) -> bool:
 
 def _other_data(folder: Path, received: str) -> ValueError:
     return ValueError(f"Expected the data that {folder} holds, to continue. Received: {received}")
+
+
+# Sources ----------------------------------------------------------------------------------------
+
+
+def _batches_of(
+    x: Any, y: Labels = None, sample_weight: Labels = None
+) -> Iterator[tuple[Any, ...]]:
+    """Batches `(x,)`, `(x, y)` or `(x, y, sample_weight)` of eager tensors; none is empty."""
+    if _is_stream(x):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "Expected labels and weights in the batches, where x is an iterable of batches. "
+                f"Received: y of type {type(y).__name__}, "
+                f"sample_weight of type {type(sample_weight).__name__}"
+            )
+        return _of_stream(x)
+    if y is None and sample_weight is not None:
+        raise ValueError("Expected labels where there are weights. Received: y=None")
+    return _of_memory(x, y, sample_weight)
+
+
+def _is_stream(x: Any) -> bool:
+    if isinstance(x, tf.data.Dataset):
+        if x.cardinality() == tf.data.INFINITE_CARDINALITY:
+            raise ValueError("Expected a finite Dataset. Received: x, which has no end")
+        return True
+    return isinstance(x, Iterable) and not is_data(x)
+
+
+def _of_stream(found: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    for element in found:
+        parts = element if isinstance(element, tuple) else (element,)
+        if not 1 <= len(parts) <= 3:
+            raise ValueError(
+                "Expected batches x, (x,), (x, y) or (x, y, sample_weight). "
+                f"Received: a tuple of {len(parts)}"
+            )
+        yield from _of_memory(*keras.utils.unpack_x_y_sample_weight(parts))
+
+
+def _of_memory(*given: Any) -> Iterator[tuple[Any, ...]]:
+    """Slices of x, y and weights, the last of which may be None."""
+    pairs = zip(given, NAMES, strict=True)
+    whole = tuple(_prepared(part, name) for part, name in pairs if part is not None)
+    n = ragged.n_top_bags(whole)
+    for start in range(0, n, _SLICE):
+        some = whole if n <= _SLICE else ragged.take(whole, slice(start, start + _SLICE))
+        yield tf.nest.map_structure(_as_eager_tensor, some)
+
+
+def _prepared(part: Any, name: str) -> Any:
+    """A structure of tensors and arrays, with dicts for `Bags`.
+
+    A list becomes texts, numbers, or in labels a tuple of the outputs, as tf.data has it.
+    """
+    if isinstance(part, Bags):
+        part = part.inputs
+    if isinstance(part, dict):
+        return {key: _prepared(inner, f"{name}/{key}") for key, inner in part.items()}
+    is_labels = isinstance(part, list) and name != "x"
+    if is_labels and any(len(getattr(inner, "shape", ())) for inner in part):
+        part = tuple(part)  # of the outputs
+    if isinstance(part, tuple):
+        return tuple(_prepared(inner, f"{name}/{i}") for i, inner in enumerate(part))
+    if isinstance(part, list) and part and all(isinstance(each, str | bytes) for each in part):
+        return tf.constant(list(map(text.as_bytes, part)), tf.string)
+    if is_labels and isinstance(part, list):
+        return np.asarray(part)
+    if not isinstance(part, (tf.RaggedTensor, tf.Tensor, np.ndarray)):
+        raise TypeError(
+            "Expected a RaggedTensor, a tensor, an array, Bags, a list of texts, or a dict or "
+            "tuple of those; or a Dataset or another iterable of batches, but no list: "
+            "`iter([batch, …])`. "
+            f"Received: {name} of type {type(part).__name__}"
+        )
+    return part
+
+
+def _as_eager_tensor(part: Any) -> Any:
+    if isinstance(part, tf.RaggedTensor):
+        part = part.with_row_splits_dtype(tf.int64)
+    return tf.convert_to_tensor(part) if isinstance(part, np.ndarray) else part

@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_number, positive_int
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import segments
 
 __all__ = [

@@ -8,10 +8,14 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import aggregations
-from keras_mmil.layers._bags import (
+from keras_mmil.layers._checks import ReadsOldConfigs, check_ids
+from keras_mmil.layers._types import Activation, Constraint, Initializer, Nested, Regularizer
+from keras_mmil.layers.aggregations import Aggregation, Identifier
+from keras_mmil.layers.dense import project, project_tuples
+from keras_mmil.layers.grouping import (
     Grouping,
     Wrap,
     bag_of_each,
@@ -20,10 +24,6 @@ from keras_mmil.layers._bags import (
     row_count,
     with_rows,
 )
-from keras_mmil.layers._checks import ReadsOldConfigs, check_ids
-from keras_mmil.layers._types import Activation, Constraint, Initializer, Nested, Regularizer
-from keras_mmil.layers.aggregations import Aggregation, Identifier
-from keras_mmil.layers.dense import project, project_tuples
 from keras_mmil.layers.segments import segment_counts
 
 __all__ = ["BagLayer"]

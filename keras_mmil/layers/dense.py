@@ -6,13 +6,13 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers import aggregations
-from keras_mmil.layers._bags import bag_of_each, group, with_rows
 from keras_mmil.layers._checks import ReadsOldConfigs, check_ids
 from keras_mmil.layers._types import Activation, Nested
 from keras_mmil.layers.aggregations import Identifier
+from keras_mmil.layers.grouping import bag_of_each, group, with_rows
 from keras_mmil.layers.segments import gather_rows, spread
 
 __all__ = ["ConcatDense", "EquivariantBagLayer", "project", "project_tuples"]

@@ -9,11 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_number, positive_int
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
-from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._bags import with_rows
+from keras_mmil._support.keras_internals import RawInputs
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Config, Shape
 from keras_mmil.layers._types import Nested
+from keras_mmil.layers.grouping import with_rows
 
 __all__ = [
     "BooleanEncoder",

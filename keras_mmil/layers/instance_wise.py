@@ -5,9 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_mmil._support.keras_internals import RawInputs, check_no_mask
 from keras_mmil._support.types import Shape
-from keras_mmil.functional.raw_inputs import RawInputs, check_no_mask
-from keras_mmil.layers._bags import depth_of
+from keras_mmil.layers.grouping import depth_of
 
 __all__ = ["InstanceWise"]
 

@@ -8,11 +8,11 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, check_number, positive_int
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
-from keras_mmil.layers._bags import bag_of_each, depth_of, group, with_innermost, with_rows
 from keras_mmil.layers._checks import assert_same_splits, check_ids, splits_of
 from keras_mmil.layers._types import Nested
+from keras_mmil.layers.grouping import bag_of_each, depth_of, group, with_innermost, with_rows
 
 __all__ = ["KnownOutputs", "MemberDropout", "RandomPoints", "RandomPose"]
 

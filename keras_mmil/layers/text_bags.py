@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from keras_mmil import text
 from keras_mmil._support.checks import check_int, positive_int
+from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
-from keras_mmil.functional.raw_inputs import RawInputs
 from keras_mmil.layers._checks import ReadsOldConfigs
 
 __all__ = ["TextBags"]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from keras_mmil._support.atomic import write_json
+from keras_mmil._support.files import write_json
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import profiling
 from keras_mmil.records.linking import Links

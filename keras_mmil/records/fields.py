@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from keras_mmil._support.numbers import number_text, time_text
+from keras_mmil._support.formatting import number_text, time_text
 from keras_mmil.records import kinds, paths
 from keras_mmil.records.kinds import Decision
 from keras_mmil.records.paths import alternative, child, item, position

@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, check_number, positive_int
 from keras_mmil._support.types import LearningRate, Shape
-from keras_mmil.functional.seeds import seeded
 from keras_mmil.layers import (
     BagLayer,
     BooleanEncoder,
@@ -30,6 +29,7 @@ from keras_mmil.layers import (
 )
 from keras_mmil.layers.aggregations import Aggregations
 from keras_mmil.model import Model, output_dtype
+from keras_mmil.model.seeds import seeded
 from keras_mmil.records.fields import Field
 from keras_mmil.records.profiling import Bags, Records, Values
 from keras_mmil.records.scalars import DIGITS, DTYPES

@@ -12,7 +12,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from keras_mmil._support.arrow_lists import lengths_and_members
-from keras_mmil._support.regrouped import regrouped
+from keras_mmil._support.rows import rebatch
 from keras_mmil._support.types import Array, Floats
 from keras_mmil.records import arrow, scalars
 from keras_mmil.records.fields import Field
@@ -472,7 +472,7 @@ def _spec(empty: tf.Tensor | tf.RaggedTensor) -> tf.TypeSpec:
 
 def _rebatched(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
     """Pieces of `size` records together, fewer at the end."""
-    return regrouped(batches, size, lambda batch: len(batch.records), Batch.part)
+    return rebatch(batches, size, lambda batch: len(batch.records), Batch.part)
 
 
 def _shuffled(

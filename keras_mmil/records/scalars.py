@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import tensorflow as tf
 
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
-from keras_mmil._support.types import Array, Floats, Ints
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Array, Floats, Ints
 from keras_mmil.records.arrow import LARGEST, WHOLE, Present, as_floats, as_numpy
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support import html
+from keras_mmil._support.formatting import table
 from keras_mmil._support.types import Array, Bools, PathLike
 from keras_mmil.records import encoding, kinds
 from keras_mmil.records.fields import (
@@ -353,7 +353,7 @@ class Schema:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return html.table(_COLUMNS, map(_row, self))
+        return table(_COLUMNS, map(_row, self))
 
     def read(
         self,

@@ -8,8 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
-from keras_mmil._support.types import Array, Bools
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Array, Bools
 from keras_mmil.records.fields import Field
 
 __all__ = ["Target", "TargetPaths", "warn_of_missing"]

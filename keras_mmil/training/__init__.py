@@ -1,9 +1,7 @@
 """Training aids."""
 
-from keras_mmil.training.checkpoint import Checkpoint
-from keras_mmil.training.cross_validation import cross_validate
-from keras_mmil.training.folds import CrossValidation
-from keras_mmil.training.resumable import fit_resumable
+from keras_mmil.training.cross_validation import CrossValidation, cross_validate
+from keras_mmil.training.resumable import Checkpoint, fit_resumable
 from keras_mmil.training.schedules import cosine_decay, step_decay
 from keras_mmil.training.virtual_adversarial import VirtualAdversarialModel
 

@@ -1,8 +1,12 @@
 """Cross-validation that continues after an interruption."""
 
 import contextlib
+import dataclasses
 import hashlib
 import inspect
+import json
+import math
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,23 +14,68 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import StratifiedKFold
 
-from keras_mmil._support.agreement import majority
 from keras_mmil._support.checks import check_int, positive_int
-from keras_mmil._support.locks import locked
+from keras_mmil._support.files import locked, write_json
+from keras_mmil._support.formatting import majority
 from keras_mmil._support.types import Ints, PathLike, Tensors
 from keras_mmil.bags import Bags
-from keras_mmil.training._folder import check_can_resume, fingerprint_of_network
-from keras_mmil.training._reuse import forget
-from keras_mmil.training.fold_data import fold_data
-from keras_mmil.training.fold_training import Fold, FoldTraining, run_in_processes
-from keras_mmil.training.folds import CrossValidation, FoldLog, Place
+from keras_mmil.training._networks import check_can_resume, differences, forget, network_digest
+from keras_mmil.training.folds import (
+    Fold,
+    FoldResult,
+    FoldTraining,
+    fold_data,
+    run_in_processes,
+)
 from keras_mmil.training.schedules import Schedule
 
-__all__ = ["cross_validate"]
+__all__ = ["CrossValidation", "cross_validate"]
+
+_FILE = "cross_validation.json"
+_NO_SCORES = "seconds", "rules"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """The scores of a cross-validation.
+
+    Attributes:
+        scores: dict from metric, such as "accuracy", to its values on the test folds, float
+            [rounds, folds].
+        seconds: of each training, float [rounds, folds].
+        majority: share of the most frequent class of all top-bags, the accuracy of always
+            predicting it.
+        rules: the rules of each network as text, a tuple of one tuple of str for each round; None
+            without an explainer.
+    """
+
+    scores: dict[str, npt.NDArray[np.float64]]
+    seconds: npt.NDArray[np.float64]
+    majority: float
+    rules: tuple[tuple[str, ...], ...] | None = None
+
+    def mean(self, metric: str = "accuracy") -> float:
+        """Mean over all folds of all rounds."""
+        return float(self.scores[metric].mean())
+
+    def std(self, metric: str = "accuracy") -> float:
+        """Standard deviation of the rounds' means, or of the folds of a single round."""
+        values = self.scores[metric]
+        return float(np.std(values.mean(axis=1) if len(values) > 1 else values, ddof=1))
+
+    def __str__(self) -> str:
+        rounds, folds = self.seconds.shape
+        figures = ", ".join(f"{m} {self.mean(m):.4f} ± {self.std(m):.4f}" for m in self.scores)
+        minutes = self.seconds.sum() / 60
+        return (
+            f"{figures}; most frequent class {self.majority:.4f} "
+            f"({rounds} x {folds} folds, {minutes:.0f} min of training)"
+        )
 
 
 def cross_validate(
@@ -46,41 +95,38 @@ def cross_validate(
     explainer: Any = None,
     verbose: int = 1,
 ) -> CrossValidation:
-    """Train on all folds but one and test on that, for each fold of several random partitions.
+    """Train on all folds but one and test on it, for each fold of several random partitions.
 
-    The test fold is used once, after the last epoch: nothing is chosen by it. Folds are stratified
-    by class. The program's own random numbers are left as they are.
+    The test fold is used once, after the last epoch: no choice depends on it. Folds are stratified
+    by class. The program's own random numbers are not touched.
 
     Args:
-        build: function that returns a compiled model. One without arguments returns each time the
-            same but for its initial weights; TensorFlow then compiles it only once. One of two
-            arguments, none of them with a default, gets `x` and `y` of the training part of the
-            fold, so that scales or vocabularies are learned on that, and never on the test fold;
-            `Bags` come as the dict of their inputs, and top-bags in files as a `tf.data.Dataset` of
-            batches of `x` alone. What it returns is compiled for each fold.
+        build: function that returns a compiled model. Without arguments, it must return the same
+            model each time, except for its initial weights; TensorFlow compiles it only once. With
+            two arguments without defaults, it gets `x` and `y` of the training part of the fold, to
+            learn scales or vocabularies on, and its model is compiled for each fold. `Bags` come as
+            the dict of their inputs, top-bags in files as a `tf.data.Dataset` of batches of `x`.
         x: top-bags in memory: RaggedTensor, array, `Bags`, or a dict or tuple of the model's
-            inputs. Or a folder of files with top-bags and their classes, by `io.write(folder, x,
-            y)`, of which few are in memory at a time.
+            inputs. Or a folder of `io.write(folder, x, y)`, from which few are read at a time.
         y: int array [top-bags], the class of each; None for a folder.
         epochs, batch_size: of each training.
-        folds: in each round.
+        folds: number of folds of each round.
         rounds: number of random partitions.
         seed: integer; of the partitions, the weights, the orders of the data, and dropout.
         schedule: function from the number of an epoch, from 0, to its learning rate; None for the
             model's own rate.
-        folder: where `cross_validation.json` keeps what is finished; None to keep nothing.
-        resume: whether to continue with the folds that are finished there; otherwise they are
-            forgotten. There may be more rounds than before.
+        folder: where `cross_validation.json` keeps finished folds; None to keep nothing.
+        resume: whether to continue with the finished folds in `folder`, perhaps with more rounds;
+            otherwise they are deleted.
         n_jobs: number of parallel trainings, each in a process with its share of the threads. With
-            more than one, `build` and `schedule` are sent to the processes, so they must be
-            picklable, as functions made of numbers and arrays are. Scores may differ in the last
-            bits from those of a single process.
-        explainer: an `Explainer`, of which a copy reads the rules of each network, on top-bags of
-            its training part alone; None for no rules. Of top-bags in files, it gets
-            `validation_fraction` of the training part as validation data. The scores then have
-            "fidelity" and "rule_accuracy" on each test fold, too, and beside them
-            "fidelity_majority" and "rule_accuracy_majority": what constant rules would reach.
-        verbose: 0 for silence, 1 for a line a fold, 2 also for Keras's line an epoch.
+            more than one, `build` and `schedule` must be picklable, as functions of numbers and
+            arrays are. Scores may differ in the last bits from those of a single process.
+        explainer: an `Explainer`. A copy of it reads the rules of each network, on its training
+            part alone; if that is in files, `validation_fraction` of it are the validation data.
+            The scores then include "fidelity" and "rule_accuracy" on each test fold, and
+            "fidelity_majority" and "rule_accuracy_majority", those of constant rules. None for no
+            rules.
+        verbose: 0 for silence, 1 for a line for each fold, 2 also for Keras's line for each epoch.
 
     Returns:
         `CrossValidation`.
@@ -88,10 +134,10 @@ def cross_validate(
     Raises:
         BlockingIOError: if another process trains in the folder.
         FileNotFoundError: if `x` is a path, and there are no files of top-bags.
-        TypeError: if `x` is a stream, such as a `tf.data.Dataset`, or `explainer` not an Explainer.
-        ValueError: if an argument is out of range, `build` needs others than those arguments, a
-            class has fewer members than there are folds, or what is to be resumed had other data,
-            settings or another network, or one that Keras cannot serialize.
+        TypeError: if `x` is a stream, such as a `tf.data.Dataset`, or `explainer` no Explainer.
+        ValueError: if an argument is out of range, `build` needs other arguments, a class has fewer
+            members than there are folds, or the folds to resume had other data, settings or another
+            network, or one that Keras cannot serialize.
 
     Example:
 
@@ -112,7 +158,7 @@ def cross_validate(
     epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
     rounds, folds = positive_int("rounds", rounds), positive_int("folds", folds)
     seed = check_int("seed", seed)
-    data = fold_data(x, y)
+    data = fold_data(x, y, batch_size)
     classes = _checked_classes(data.labels, folds)
     settings: dict[str, Any] = {
         "folds": folds,
@@ -129,7 +175,6 @@ def cross_validate(
         build=build,
         takes_data=_takes_data(build),
         epochs=epochs,
-        batch_size=batch_size,
         schedule=schedule,
         explainer=explainer,
         key=uuid.uuid4().hex,
@@ -140,17 +185,10 @@ def cross_validate(
     with contextlib.ExitStack() as held:
         if folder is not None:
             held.enter_context(locked(Path(folder)))
-            network = training.new_network(all_folds[0], data)
-            settings["model"] = fingerprint_of_network(network)
-        log = FoldLog(
-            folder,
-            {**settings, "data": data.digest},
-            rounds=rounds,
-            folds=folds,
-            resume=resume,
-            verbose=verbose,
-        )
-        if log.done:
+            network = training.untrained(all_folds[0], data)
+            settings["model"] = network_digest(network)
+        log = FoldLog(folder, {**settings, "data": data.digest}, rounds, folds, verbose)
+        if resume and log.read():
             check_can_resume(network)
         todo = [fold for fold in all_folds if fold.place not in log.done]
         if effective_n_jobs(n_jobs) == 1:
@@ -167,8 +205,7 @@ def _partition(y: Ints, *, n_folds: int, seed: int, r: int) -> Iterator[Fold]:
     """The folds of a round."""
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=_seed_of(seed, r))
     for fold, (train, test) in enumerate(splitter.split(y, y)):
-        place = Place(r, fold)
-        yield Fold(place=place, train=train, test=test, seed=_seed_of(seed, *place))
+        yield Fold((r, fold), train, test, _seed_of(seed, r, fold))
 
 
 def _seed_of(*numbers: int) -> int:
@@ -176,7 +213,7 @@ def _seed_of(*numbers: int) -> int:
 
 
 def _takes_data(build: Callable[..., keras.Model]) -> bool:
-    """Whether `build` is to be given the training part of a fold."""
+    """Whether `build` takes the training part of a fold."""
     if not callable(build):
         raise TypeError(f"Expected a function that builds a model. Received: build={build!r}")
     signature = inspect.signature(build)
@@ -197,7 +234,7 @@ def _takes_data(build: Callable[..., keras.Model]) -> bool:
 
 
 def _checked_parameters(explainer: Any) -> dict[str, str]:
-    """What decides the rules, as JSON knows it."""
+    """The parameters of an explainer that the rules depend on, for JSON."""
     if not isinstance(explainer, BaseEstimator) or not hasattr(explainer, "evaluate"):
         raise TypeError(f"Expected an Explainer. Received: explainer={explainer!r}")
     parameters = explainer.get_params().items()
@@ -209,7 +246,7 @@ def _checked_parameters(explainer: Any) -> dict[str, str]:
 
 
 def _checked_classes(y: Ints, folds: int) -> Ints:
-    """Classes that can be divided into so many folds."""
+    """The classes, or ValueError if one has fewer members than there are folds."""
     classes, sizes = np.unique(y, return_counts=True)
     if not 2 <= folds <= sizes.min():
         raise ValueError(
@@ -217,3 +254,93 @@ def _checked_classes(y: Ints, folds: int) -> Ints:
             f"{sizes.min()} members. Received: folds={folds}"
         )
     return y
+
+
+class FoldLog:
+    """The results of finished folds, `done`, by round and number; in a file, and printed."""
+
+    def __init__(
+        self,
+        folder: PathLike | None,
+        settings: dict[str, Any],
+        rounds: int,
+        folds: int,
+        verbose: int = 1,
+    ) -> None:
+        self.path = None if folder is None else Path(folder) / _FILE
+        self.settings, self.verbose = settings, verbose
+        self.places = [(r, fold) for r in range(rounds) for fold in range(folds)]
+        self.shape = rounds, folds
+        self.done: dict[tuple[int, int], FoldResult] = {}
+        self._started, self._new = time.perf_counter(), 0
+
+    def read(self) -> bool:
+        """Continue with the finished folds in the file, if any, which must have these settings."""
+        if self.path is None or not self.path.exists():
+            return False
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            theirs, entries = dict(content["settings"]), content["folds"]
+            self.done = dict(_decoded(entry, self.shape[1]) for entry in entries)
+            kinds = {frozenset(each) for each in self.done.values()}
+            if len(self.done) < len(entries) or len(kinds) > 1:
+                raise ValueError("a fold twice, or folds of different scores")
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"Expected finished folds of a cross-validation. Received: {self.path}, {error!r}"
+            ) from error
+        if others := differences(theirs, self.settings):
+            raise ValueError(
+                f"Expected the data and settings of the cross-validation in {self.path}, for "
+                f"resume=True. Received: {others}"
+            )
+        return bool(self.done)
+
+    def add(self, place: tuple[int, int], result: FoldResult) -> None:
+        """Keep the result of a fold."""
+        self.done[place] = result
+        self._new += 1
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            entries = [
+                {"round": r, "fold": fold, **values}
+                for (r, fold), values in sorted(self.done.items())
+            ]
+            write_json(self.path, {"settings": self.settings, "folds": entries})
+        if self.verbose:
+            n_left = sum(each not in self.done for each in self.places)
+            minutes = (time.perf_counter() - self._started) / self._new * n_left / 60
+            scores = ", ".join(f"{n} {v:.4f}" for n, v in result.items() if n not in _NO_SCORES)
+            print(
+                f"round {place[0] + 1}, fold {place[1] + 1}: {scores}, "
+                f"{result['seconds']:.0f} s; {n_left} folds left, some {minutes:.0f} min",
+                flush=True,
+            )
+
+    def result(self, majority: float) -> CrossValidation:
+        """All scores, in order, and the share of the most frequent class."""
+        results = [self.done[place] for place in self.places]
+
+        def table(name: str) -> npt.NDArray[Any]:
+            values = np.array([each[name] for each in results])
+            return values.reshape(self.shape)
+
+        return CrossValidation(
+            scores={name: table(name) for name in results[0] if name not in _NO_SCORES},
+            seconds=table("seconds"),
+            majority=majority,
+            rules=tuple(map(tuple, table("rules").tolist())) if "rules" in results[0] else None,
+        )
+
+
+def _decoded(entry: dict[str, Any], folds: int) -> tuple[tuple[int, int], FoldResult]:
+    place = (
+        check_int("round", entry.pop("round"), 0),
+        check_int("fold", entry.pop("fold"), 0, folds - 1),
+    )
+    # JSON has no NaN.
+    entry |= {n: math.nan for n, x in entry.items() if x is None and n not in _NO_SCORES}
+    are_right = all(isinstance(x, str if name == "rules" else float) for name, x in entry.items())
+    if not are_right or "seconds" not in entry:
+        raise ValueError(f"scores {entry!r:.200}")
+    return place, entry

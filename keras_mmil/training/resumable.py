@@ -1,35 +1,209 @@
-"""Training that continues after an interruption."""
+"""Training that continues after an interruption, from checkpoints."""
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any
+import csv
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support.checks import positive_int
-from keras_mmil._support.keras_files import load_network
-from keras_mmil._support.labels import check_labels, check_weights
-from keras_mmil._support.locks import locked
-from keras_mmil._support.types import Labels, PathLike, Tensors
+from keras_mmil._support.archives import load_network
+from keras_mmil._support.checks import check_labels, check_weights, positive_int
+from keras_mmil._support.digests import digest_of
+from keras_mmil._support.files import atomic_write, locked, write_json
+from keras_mmil._support.keras_internals import seed_generators
+from keras_mmil._support.types import Array, Labels, PathLike, Tensors
 from keras_mmil.bags import Bags
-from keras_mmil.functional.feeding import feed_replicas
-from keras_mmil.functional.graph import seed_generators
-from keras_mmil.functional.input_checks import InputChecks
-from keras_mmil.functional.seeds import seeded
-from keras_mmil.functional.workers import is_chief, of_chief
-from keras_mmil.training._folder import (
-    check_can_resume,
-    check_settings,
-    fingerprint,
-    fingerprint_of_network,
-    write_settings,
-)
-from keras_mmil.training.checkpoint import Checkpoint, Logs
+from keras_mmil.model.checks import InputChecks
+from keras_mmil.model.replicas import feed_replicas, is_chief, of_chief, on_this_worker
+from keras_mmil.model.seeds import seeded
+from keras_mmil.training._networks import check_can_resume, differences, network_digest
 
-__all__ = ["fit_resumable"]
+__all__ = ["Checkpoint", "fit_resumable"]
+
+_SETTINGS = "training.json"
+_NAME = re.compile(r"epoch-(\d+)\.keras")
+
+Logs: TypeAlias = Mapping[str, Any] | None  # of an epoch, as Keras gives them to callbacks
+
+
+class Checkpoint(keras.callbacks.Callback):
+    """Save the whole training state after epochs, and the best model so far.
+
+    The files are whole at any moment: `epoch-NNNN.keras` (the newest only, with the optimizer's
+    state), `best.keras` (the epoch with the lowest `monitor`) and `history.csv` (a line for each
+    epoch).
+
+    Of several workers, only the chief writes, and all restore what it finds. They must share the
+    folder, and call all methods within the scope of the strategy.
+
+    Args:
+        folder: of the files; made if missing.
+        monitor: the logged quantity that is lowest in the best epoch; with None the last epoch is
+            the best.
+        seconds: epochs that end sooner after the last save are saved with a later one, or at the
+            end, as saving may take longer than a short epoch.
+
+    Attributes:
+        history: list of dicts, one for each finished epoch: its number, its seconds, its logs.
+    """
+
+    def __init__(
+        self, folder: PathLike, monitor: str | None = "val_loss", seconds: float = 5.0
+    ) -> None:
+        super().__init__()
+        self.folder = Path(folder)
+        self.monitor = monitor
+        self.seconds = seconds
+        self.history: list[dict[str, float]] = []
+        # Values of the best epoch's variables, while they are not saved.
+        self._best: list[Array] | None = None
+        self._n_saved, self._saved_at = 0, -np.inf
+
+    @property
+    def best_path(self) -> Path:
+        """Path of the best model."""
+        return self.folder / "best.keras"
+
+    @property
+    def newest_path(self) -> Path:
+        """Path of the model of the last epoch, once it is saved."""
+        return self._path_of(len(self.history))
+
+    @property
+    def has_best(self) -> bool:
+        """Whether `monitor` was a number in some epoch."""
+        return self.monitor is None or any(not np.isnan(e[self.monitor]) for e in self.history)
+
+    def restore(self) -> keras.Model | None:
+        """The newest model, compiled and with its optimizer's state; None if none was saved."""
+        newest = of_chief(tf.distribute.get_strategy(), max(self._saved(), default=0))
+        if not newest:
+            return None
+        path = self._path_of(newest)
+        if not path.exists():
+            raise FileNotFoundError(
+                f"Expected the chief's checkpoint in a folder of all workers. Received: {path}"
+            )
+        # Epochs after the last saved state are trained again.
+        self.history = self._read_history()[:newest]
+        if [row.get("epoch") for row in self.history] != list(range(newest)):
+            raise ValueError(
+                f"Expected the {newest} epochs of {path}. Received: "
+                f"{self.folder / 'history.csv'} with {len(self.history)}, or others"
+            )
+        self._n_saved = len(self.history)
+        if is_chief(tf.distribute.get_strategy()):
+            self._remove_others(newest)  # which an interruption may have left
+        return load_network(path)
+
+    def clear(self) -> None:
+        """Delete the files of an earlier training."""
+        if not is_chief(tf.distribute.get_strategy()):
+            return
+        for path in [*self._saved().values(), self.best_path, self.folder / "history.csv"]:
+            path.unlink(missing_ok=True)
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        self._started = time.perf_counter()
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        logs = {key: float(value) for key, value in (logs or {}).items()}
+        if self.monitor is not None and self.monitor not in logs:
+            raise ValueError(
+                f"Expected the logs of an epoch to contain what is monitored, one of "
+                f"{sorted(logs)}. Received: monitor={self.monitor!r}"
+            )
+        # NaN is never the best, and no epoch loses against it.
+        is_best = self.monitor is None or (
+            not np.isnan(logs[self.monitor])
+            and all(not logs[self.monitor] >= earlier[self.monitor] for earlier in self.history)
+        )
+        seconds = time.perf_counter() - self._started
+        self.history.append({"epoch": epoch, "seconds": seconds, **logs})
+        if not is_chief(self.model.distribute_strategy):
+            return
+        if is_best:
+            self._best = [variable.numpy() for variable in self._saved_variables()]
+        if time.perf_counter() - self._saved_at >= self.seconds:
+            self._save()
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        if len(self.history) > self._n_saved and is_chief(self.model.distribute_strategy):
+            self._save()
+
+    def _save(self) -> None:
+        if self._best is not None:
+            variables = self._saved_variables()
+            latest = [variable.numpy() for variable in variables]
+            _assign(variables, self._best)
+            self._save_model(self.best_path)
+            _assign(variables, latest)
+            self._best = None
+        self._save_history()
+        # Last, because its presence says that the epoch is finished.
+        n_epochs = len(self.history)
+        self._save_model(self._path_of(n_epochs))
+        self._remove_others(n_epochs)
+        self._n_saved, self._saved_at = n_epochs, time.perf_counter()
+
+    def _remove_others(self, n_epochs: int) -> None:
+        for number, path in self._saved().items():
+            if number != n_epochs:
+                path.unlink(missing_ok=True)
+
+    def _saved_variables(self) -> list[keras.Variable]:
+        """All variables but the states of random number generators, which Keras does not save."""
+        return [*self.model.weights, *self.model.optimizer.variables]
+
+    def _saved(self) -> dict[int, Path]:
+        """Paths of the saved states, by number of finished epochs."""
+        matches = ((_NAME.fullmatch(path.name), path) for path in self.folder.glob("epoch-*"))
+        return {int(match[1]): path for match, path in matches if match}
+
+    def _path_of(self, n_epochs: int) -> Path:
+        return self.folder / f"epoch-{n_epochs:04d}.keras"
+
+    def _save_model(self, path: Path) -> None:
+        with atomic_write(path) as part:
+            on_this_worker(lambda: self.model.save(part))
+
+    def _read_history(self) -> list[dict[str, float]]:
+        path = self.folder / "history.csv"
+        try:
+            with open(path, newline="") as file:
+                rows = [
+                    {key: int(x) if key == "epoch" else float(x) for key, x in row.items()}
+                    for row in csv.DictReader(file, strict=True)
+                ]
+            if any(self.monitor not in row for row in rows if self.monitor is not None):
+                raise ValueError(f"there is no {self.monitor}")
+        except (TypeError, ValueError, csv.Error) as error:
+            raise ValueError(
+                f"Expected a history as it was written. Received: {path} ({error})"
+            ) from error
+        return rows
+
+    def _save_history(self) -> None:
+        with atomic_write(self.folder / "history.csv") as part, open(part, "w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(self.history[0]))
+            writer.writeheader()
+            writer.writerows(self.history)
+
+
+def _assign(variables: Sequence[keras.Variable], values: Sequence[Array]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
 
 
 def fit_resumable(
@@ -53,41 +227,38 @@ def fit_resumable(
 ) -> tuple[keras.Model, list[dict[str, float]]]:
     """Train a model with checkpoints, or continue such a training.
 
-    An interruption at any moment loses no more than the current epoch and those of the last few
-    seconds. Initial weights depend on the seed alone, the order of the data and the random numbers
-    of an epoch on the seed and its number: an interrupted training continues as it would have done.
-    The program's own random numbers are left as they are.
+    An interruption loses at most the current epoch and those of the last few seconds. The initial
+    weights depend on the seed alone, the order of the data and the random numbers of an epoch on
+    the seed and its number: an interrupted training continues as if it had not been interrupted.
+    The program's own random numbers are not touched.
 
-    For training on several workers, all call this within the scope of a strategy, with the same
-    data. The first worker, or the chief, writes the checkpoints to `folder`, which all must share.
+    To train on several workers, call this on all of them within the scope of a strategy, with the
+    same data. The first worker, or the chief, writes the checkpoints to `folder`, which all share.
 
     Args:
         build: function without arguments that returns a compiled model.
         x, y, sample_weight, validation_data, epochs, batch_size, shuffle, callbacks, verbose: as in
             `keras.Model.fit`.
-        folder: where the checkpoints are, see `Checkpoint`.
-        seed: int from 0 to 2³² - 1: of the initial weights that `build` makes, the orders of the
-            data, and of dropout and the like.
-        resume: whether to continue from the checkpoints in the folder, if there are any; otherwise
-            they are removed.
-        patience: number of consecutive epochs without a lower validation loss after which the
-            training ends and the best epoch's model is returned; it counts across interruptions.
-            With as many as `epochs`, the training does not end early. None for all epochs, and the
-            model of the last one.
-        wrap: function from the model to the one that is fitted in its place, such as a
+        folder: of the checkpoints, see `Checkpoint`.
+        seed: int from 0 to 2³² - 1: of the initial weights, the orders of the data, and dropout.
+        resume: whether to continue from the checkpoints in the folder, if any; otherwise they are
+            deleted.
+        patience: number of consecutive epochs without a lower validation loss, also across
+            interruptions, after which the training ends. The best epoch's model is returned. With
+            None all epochs are trained, and the last one's model is returned.
+        wrap: function from the model to the one that is trained in its place, such as a
             `VirtualAdversarialModel`; None for the model itself.
         fit_arguments: further arguments of `keras.Model.fit`.
 
     Returns:
-        The model of the epoch with the lowest validation loss, or of the last epoch where there is
-        no patience; and the history: a list of dicts, one for each epoch.
+        The model, and the history: a list of dicts, one for each epoch.
 
     Raises:
         BlockingIOError: if another process trains in the folder.
-        ValueError: if the data, the model, `seed`, `batch_size` or `shuffle` are others than those
-            of the training that is resumed; if the validation loss is NaN in all epochs;
-            if there is a patience, but no validation data; if a count is no int of at least
-            1; or if the data do not fit the model.
+        ValueError: if the data, the model, `seed`, `batch_size` or `shuffle` are not those of the
+            training to resume; if the validation loss is NaN in all epochs; if there is a patience
+            without validation data; if a count is no int of at least 1; or if the data do not fit
+            the model.
     """
     if validation_data is None and patience is not None:
         raise ValueError(f"Expected validation data for a patience. Received: {patience=}")
@@ -108,13 +279,13 @@ def fit_resumable(
         y = check_labels(y, n, n_outputs)
         weights = check_weights(sample_weight, n, n_outputs)
         settings = {
-            "x": fingerprint(x),
-            "y": fingerprint(y),
-            "sample_weight": None if weights is None else fingerprint(weights),
+            "x": digest_of(x),
+            "y": digest_of(y),
+            "sample_weight": None if weights is None else digest_of(weights),
             "validation_data": None
             if validation_data is None
-            else fingerprint((InputChecks(model)(validation_data[0]), *validation_data[1:])),
-            "model": fingerprint_of_network(model),
+            else digest_of((InputChecks(model)(validation_data[0]), *validation_data[1:])),
+            "model": network_digest(model),
             "seed": seed,
             "batch_size": batch_size,
             "shuffle": shuffle,
@@ -122,10 +293,10 @@ def fit_resumable(
         restored = checkpoint.restore()
         if restored is not None:
             check_can_resume(model)
-            check_settings(checkpoint.folder, settings)
+            _check_settings(checkpoint.folder, settings)
             model = restored
         elif leads:
-            write_settings(checkpoint.folder, settings)
+            write_json(checkpoint.folder / _SETTINGS, settings)
         finished = len(checkpoint.history)
         if finished < epochs and not _is_over(checkpoint, patience):
             wrapped = model if wrap is None else wrap(model)
@@ -159,7 +330,7 @@ def fit_resumable(
 
 
 def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:
-    """Whether none of the last epochs, as many as `patience`, was the best."""
+    """Whether none of the last `patience` epochs was the best."""
     if patience is None or checkpoint.monitor is None:
         return False
     losses = [epoch[checkpoint.monitor] for epoch in checkpoint.history]
@@ -168,7 +339,7 @@ def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:
 
 
 class _Stop(keras.callbacks.Callback):
-    """Ends a training that is over. Keras's `EarlyStopping` forgets what was before a restart."""
+    """Ends a training that is over. Keras's `EarlyStopping` does not count across restarts."""
 
     def __init__(self, checkpoint: Checkpoint, patience: int | None) -> None:
         super().__init__()
@@ -180,11 +351,9 @@ class _Stop(keras.callbacks.Callback):
 
 
 class _SeedEachEpoch(keras.callbacks.Callback):
-    """Before every epoch, sets the state of all random number generators that a step draws from.
+    """Seeds all random number generators before each epoch, by its number.
 
-    Args:
-        seed: of the training.
-        generator: the one of layers that have none of their own.
+    `generator` is that of layers without one of their own.
     """
 
     def __init__(self, seed: int, generator: keras.random.SeedGenerator) -> None:
@@ -196,3 +365,22 @@ class _SeedEachEpoch(keras.callbacks.Callback):
         states = np.random.SeedSequence([self.seed, epoch]).generate_state(2 * len(generators))
         for generator, state in zip(generators, states.reshape(-1, 2), strict=True):
             generator.state.assign(state)
+
+
+def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Raise ValueError if the training in a folder had other settings, or unknown ones."""
+    path = folder / _SETTINGS
+    try:
+        theirs = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(theirs, dict):
+            raise ValueError("no dict")
+    except (FileNotFoundError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"Expected a training with its settings, to resume it; train anew, with resume=False "
+            f"or in another folder. Received: {path} ({error!r})"
+        ) from error
+    if others := differences(theirs, settings):
+        raise ValueError(
+            f"Expected the same data and settings as in the training in {folder}, to resume it. "
+            f"Received: {others}"
+        )

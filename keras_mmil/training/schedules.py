@@ -10,7 +10,7 @@ Schedule: TypeAlias = Callable[[int], float]  # from the number of an epoch, fro
 
 
 def cosine_decay(initial: float, epochs: int) -> Schedule:
-    """Learning rate of each epoch, from `initial` down to nearly 0 along half a cosine.
+    """Learning rate of each epoch, from `initial` to nearly 0 along half a cosine.
 
     Args:
         initial: learning rate of the first epoch.
@@ -26,14 +26,13 @@ def cosine_decay(initial: float, epochs: int) -> Schedule:
 
 
 def step_decay(initial: float, epochs: int, at: Sequence[float], divisor: float = 10) -> Schedule:
-    """Learning rate of each epoch, divided by a number after given shares of all epochs.
+    """Learning rate of each epoch, divided by a number after some shares of the epochs.
 
     Args:
         initial: learning rate of the first epoch.
         epochs: number of epochs.
-        at: shares of the epochs, from 0 to 1, after each of which the rate falls; it does so in the
-            next whole epoch.
-        divisor: of the rate, at each of them.
+        at: shares of the epochs, from 0 to 1; the rate falls in the next whole epoch after each.
+        divisor: of the rate, at each share.
 
     Returns:
         A function of the epoch, for `keras.callbacks.LearningRateScheduler`.

@@ -7,13 +7,12 @@ import keras
 import tensorflow as tf
 
 from keras_mmil._support.checks import positive_int
+from keras_mmil._support.keras_internals import operation_of, seed_generators
 from keras_mmil._support.types import PathLike
-from keras_mmil.functional.cut import Cut, moved, rows_of
-from keras_mmil.functional.graph import operation_of, seed_generators
-from keras_mmil.functional.hooks import loss_tracker
-from keras_mmil.functional.replicas import n_replicas
-from keras_mmil.inputs import complete_inputs
-from keras_mmil.model import Model
+from keras_mmil.model import Model, loss_tracker
+from keras_mmil.model.checks import complete_inputs
+from keras_mmil.model.replicas import n_replicas
+from keras_mmil.model.run import Cut, moved, rows_of
 
 __all__ = ["VirtualAdversarialModel"]
 
@@ -23,31 +22,30 @@ _TINY = 1e-12
 
 
 class VirtualAdversarialModel(Model):
-    """Train a model to keep its predictions where the output of a layer is perturbed.
+    """Train a model to keep its predictions when the output of a layer is perturbed.
 
-    To the loss on labelled examples it adds the divergence KL(p(y | h) ‖ p(y | h + r)) on all of
-    them, where h is the output of a layer, such as an embedding, and r = ε g / |g| the perturbation
+    The loss on labelled examples plus the divergence KL(p(y | h) ‖ p(y | h + r)) on all examples is
+    minimised. h is the output of a layer, such as an embedding, and r = ε g / |g| the perturbation
     that changes the prediction most, to first order: g = ∂/∂d KL(p(y | h) ‖ p(y | h + d)) at
-    d = ξ u, with u drawn at random and normalised. Each instance of h (a row: a word, a node) has
-    its own r, of norm ε. No label is needed for that: an example whose label is negative is
-    unlabelled, and only the second term of the loss is computed on it.
+    d = ξ u, with u random and normalised. Each instance of h (a row: a word, a node) has its own r,
+    of norm ε. Examples with negative labels are unlabelled: only the divergence counts them.
 
-    This wrapper shares layers, weights and optimizer with the model that it trains. What is saved
-    is that model, and so loads as a plain one.
+    This wrapper shares layers, weights and optimizer with the model that it trains, and saves that
+    model.
 
     Args:
         model: a compiled functional model, with one output of sigmoid units or a softmax.
         layer: name of the layer whose output is perturbed.
         epsilon: ε, the norm of the perturbation of an instance, in units of the layer's output.
-        xi: ξ, the norm at which the direction is looked for.
-        iterations: of the power method, by which the direction is improved.
+        xi: ξ, the norm of the step to find the direction.
+        iterations: of the power method that improves the direction.
         weight: of the divergence in the loss.
         seed: of the random directions.
         name: of the wrapper.
 
     Raises:
-        ValueError: if the model is not compiled, has several outputs or others than probabilities,
-            or has no such layer.
+        ValueError: if the model is not compiled, its output is not one of probabilities, or it has
+            no such layer.
 
     Example:
 
@@ -84,7 +82,7 @@ class VirtualAdversarialModel(Model):
         self._cut = Cut(model, layer)
         # Hidden from Keras, which would track its variables twice.
         self._plain: Callable[[], keras.Model] = lambda: model
-        # What dropout and the like draw by, so that all passes of a step draw the same.
+        # Of dropout and the like, so that all passes of a step use the same random numbers.
         self._random_states = [generator.state for generator in seed_generators(model)]
         self._directions = keras.random.SeedGenerator(seed)
         self._supervised_mean = keras.metrics.Mean(name="supervised_loss")
@@ -93,7 +91,7 @@ class VirtualAdversarialModel(Model):
         self.optimizer = model.optimizer
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
-        """One step on a batch, of which some examples may be unlabelled."""
+        """One step on a batch; some of its examples may be unlabelled."""
         if n_replicas() > 1:
             raise ValueError(
                 "Expected training without a strategy of several replicas. "
@@ -156,7 +154,7 @@ class VirtualAdversarialModel(Model):
         sample_weight: tf.Tensor | None,
         labelled: tf.Tensor,
     ) -> tf.Tensor:
-        """The compiled loss, averaged over the labelled examples; 0 if there are none."""
+        """The compiled loss, averaged over the labelled examples; 0 without any."""
         weights = tf.cast(labelled, y_pred.dtype)
         weights *= tf.cast(tf.size(labelled), weights.dtype) / tf.maximum(tf.reduce_sum(weights), 1)
         if sample_weight is not None:
@@ -187,7 +185,7 @@ def _at_least_float32(x: tf.Tensor) -> str:
 
 
 def _normalized(x: tf.Tensor) -> tf.Tensor:
-    """Each row of x, of whatever rank, scaled to norm 1; rows of zeros stay."""
+    """x with each row, of any rank, scaled to norm 1; rows of zeros stay."""
     axes = list(range(1, x.shape.rank))
     largest = tf.reduce_max(tf.abs(x), axis=axes, keepdims=True)
     x = x / (largest + _TINY)  # squares of what is left are representable
@@ -195,11 +193,7 @@ def _normalized(x: tf.Tensor) -> tf.Tensor:
 
 
 def _divergence_of(model: keras.Model) -> _Divergence:
-    """The function (p, q) → KL(p ‖ q) of each example, for a model's outputs.
-
-    Raises:
-        ValueError: if they are not probabilities.
-    """
+    """The function (p, q) → KL(p ‖ q) of a model's outputs, ValueError if not probabilities."""
     outputs = keras.tree.flatten(model.output)
     activation = getattr(operation_of(outputs[0]), "activation", None)
     if len(outputs) == 1 and activation is keras.activations.sigmoid:

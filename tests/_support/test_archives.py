@@ -1,12 +1,16 @@
-"""NumPy's archives: whole, damaged, and claiming to be huge."""
+"""NumPy's files and saved networks: whole, damaged, and claiming to be huge."""
 
 import io
+import json
+import zipfile
 
 import damage
 import numpy as np
 import pytest
+from trainable_networks import make_model
 
 from keras_mmil._support import archives
+from keras_mmil._support.archives import load_network
 
 
 def test_npz_files_are_checked(tmp_path):
@@ -31,21 +35,17 @@ def test_corrupt_npz_files(tmp_path, cut):
         archives.read_npz(path, {"x": (100,)})
 
 
-def test_single_arrays_are_not_archives(tmp_path):
-    with open(tmp_path / "a.npz", "wb") as file:
-        np.save(file, np.zeros(3))
-    with pytest.raises(ValueError, match=r"Received: .*a\.npz"):
-        archives.read_npz(tmp_path / "a.npz", {"x": (3,)})
-
-
 def test_damaged_npz_files(tmp_path):
     path = tmp_path / "a.npz"
     np.savez_compressed(path, x=np.random.default_rng(0).random(100))
     content = bytearray(path.read_bytes())
     content[300:320] = bytes(20)
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"Received: .*a\.npz"):
-        archives.read_npz(path, {"x": (100,)})
+    single = io.BytesIO()
+    np.save(single, np.zeros(100))
+    for damaged in (content, single.getvalue()):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"Received: .*a\.npz"):
+            archives.read_npz(path, {"x": (100,)})
 
 
 def test_arrays_that_claim_to_be_huge(tmp_path):
@@ -62,10 +62,13 @@ def test_arrays_that_claim_to_be_huge(tmp_path):
 def test_bombs(tmp_path):
     """What is large and packed too densely is not unpacked."""
     path = damage.write_zip(tmp_path / "a.zip", {"x": bytes(2**26 + 1)})
-    with pytest.raises(ValueError, match=r"a\.zip.*'x' of 67,108,865 bytes"), archives.opened(path):
+    with (
+        pytest.raises(ValueError, match=r"a\.zip.*'x' of 67,108,865 bytes"),
+        archives.open_zip(path),
+    ):
         pass
     path = damage.write_zip(tmp_path / "b.zip", {"x": bytes(2**24)})
-    with archives.opened(path) as archive:
+    with archives.open_zip(path) as archive:
         assert len(archive.read("x")) == 2**24
 
 
@@ -92,3 +95,90 @@ def test_damaged_arrays(tmp_path, content):
     (tmp_path / "a.npy").write_bytes(content)
     with pytest.raises(ValueError, match=r"a \.npy file|\.npy file\. Received: .*a\.npy"):
         archives.read_npy(tmp_path / "a.npy")
+
+
+# Saved networks ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "network.keras"
+    model = make_model()
+    model.optimizer.build(model.trainable_variables)
+    model.save(path)
+    return path
+
+
+def with_config(saved, path, change):
+    """A copy whose configuration is changed by a function, with checksums that are right."""
+    with zipfile.ZipFile(saved) as archive, zipfile.ZipFile(path, "w") as copy:
+        for name in archive.namelist():
+            content = archive.read(name)
+            if name == "config.json":
+                config = json.loads(content)
+                change(config["config"]["layers"][-1])
+                content = json.dumps(config).encode()
+            copy.writestr(name, content)
+    return path
+
+
+def test_networks_are_loaded(saved):
+    for found, weight in zip(
+        load_network(saved).get_weights(), make_model().get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(found, weight)
+
+
+def test_no_network(tmp_path):
+    path = tmp_path / "a.keras"
+    with pytest.raises(FileNotFoundError, match=r"a saved network.*no file .*a\.keras"):
+        load_network(path)
+    path.write_bytes(b"junk")
+    with pytest.raises(ValueError, match=r"a\.keras"):
+        load_network(path)
+
+
+@pytest.mark.parametrize("place", [300, 3000, -300])
+def test_damaged_networks(saved, tmp_path, place):
+    content = bytearray(saved.read_bytes())
+    content[place] ^= 1
+    path = tmp_path / "b.keras"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"whole.*b\.keras"):
+        load_network(path)
+
+
+def test_weights_larger_than_the_files(saved, tmp_path):
+    """Keras makes room for them, and fills it, before it looks at the weights in the file."""
+    path = with_config(saved, tmp_path / "c.keras", lambda x: x["config"].update(units=2**31))
+    with (
+        damage.bounded(),
+        pytest.raises(ValueError, match=r"c\.keras.*which are larger than the file's"),
+    ):
+        load_network(path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"module": "os", "class_name": "system", "config": "true", "registered_name": "system"},
+        {"module": "keras.layers", "class_name": "Lambda", "config": {"function": "exec"}},
+        {"module": "elsewhere", "class_name": "Layer", "config": {}, "registered_name": "a>b"},
+    ],
+)
+def test_layers_that_are_not_known(saved, tmp_path, config):
+    path = with_config(saved, tmp_path / "d.keras", lambda x: x.update(config))
+    with pytest.raises(ValueError, match=r"of layers that are known\. Received: .*d\.keras"):
+        load_network(path)
+
+
+def test_bombs_in_networks(saved, tmp_path):
+    path = tmp_path / "e.keras"
+    with zipfile.ZipFile(saved) as archive, zipfile.ZipFile(path, "w") as copy:
+        copy.writestr("config.json", archive.read("config.json"))
+        copy.writestr("model.weights.h5", bytes(2**26 + 1), zipfile.ZIP_DEFLATED)
+    with (
+        damage.bounded(),
+        pytest.raises(ValueError, match=r"e\.keras.*'model\.weights\.h5' of 67,108,865"),
+    ):
+        load_network(path)

@@ -1,19 +1,13 @@
-"""Digests tell data apart, and nothing else."""
+"""Digests tell files, data and networks apart, and nothing else."""
 
-import hashlib
-
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_mmil._support.digests import add_to_digest
-
-
-def digest(*data):
-    found = hashlib.blake2b(digest_size=16)
-    for part in data:
-        add_to_digest(found, part)
-    return found.hexdigest()
+from keras_mmil._support.digests import checksum_of_file, checksum_of_json, fingerprint
+from keras_mmil._support.digests import digest_of as digest
+from keras_mmil.layers import BagLayer
 
 
 def test_the_kind_of_array_does_not_matter():
@@ -52,3 +46,45 @@ def test_names_structure_and_lengths_count(one, other):
 
 def test_the_order_of_a_dict_does_not_matter():
     assert digest({"a": [1], "b": "t"}) == digest({"b": "t", "a": (1,)})
+
+
+def test_checksums_of_files(tmp_path):
+    (tmp_path / "abc").write_bytes(b"abc")
+    expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert checksum_of_file(tmp_path / "abc") == expected
+
+
+def test_checksums_of_json_do_not_depend_on_the_order_of_keys():
+    # Of the text {"a": 1, "b": [2]}, by sha256sum.
+    expected = "ae8a9a50524642753023cd4de34447191a8651989979c60bbcc5b0eeebb6e1dc"
+    assert checksum_of_json({"a": 1, "b": [2]}) == expected
+    assert checksum_of_json({"b": [2], "a": 1}) == expected
+    assert checksum_of_json({"a": 1, "b": [3]}) != expected
+
+
+def network(**arguments):
+    bags = keras.Input((None, 3), ragged=True)
+    settings = {"activation": "relu", "aggregation": "max", "kernel_initializer": "ones"}
+    return keras.Model(bags, BagLayer(4, **{**settings, **arguments})(bags))
+
+
+def test_networks_are_told_apart_by_what_they_compute():
+    original = fingerprint(network())
+    for changed in (
+        {"activation": "tanh"},
+        {"aggregation": "mean"},
+        {"kernel_initializer": "zeros"},
+    ):
+        assert fingerprint(network(**changed)) != original
+    assert fingerprint(network(name="other")) == original
+
+
+def test_each_weight_matters():
+    model = network()
+    before = fingerprint(model)
+    for i, values in enumerate(model.get_weights()):
+        changed = model.get_weights()
+        changed[i] = np.nextafter(values, 2, dtype=np.float32)
+        one = network()
+        one.set_weights(changed)
+        assert fingerprint(one) != before

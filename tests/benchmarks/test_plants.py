@@ -8,11 +8,11 @@ import pytest
 from keras_mmil import zoo
 from keras_mmil.builders.flora import Flora
 from keras_mmil.datasets import synthetic
-from keras_mmil.metrics import overlooked_labels, overlooked_precision
+from keras_mmil.metrics import held_out_labels, held_out_precision
 
 WHOLE = synthetic.load_flora(n_regions=(9, 10), n_species=12, seed=1)
 SEEN = WHOLE.incomplete(20, seed=0)
-LABELS = overlooked_labels(SEEN.presence, WHOLE.presence)
+LABELS = held_out_labels(SEEN.presence, WHOLE.presence)
 
 
 def test_naive_hamming(load_benchmark):
@@ -43,9 +43,7 @@ def test_they_rank_better_than_chance(load_benchmark, name):
     scores = load_benchmark("baselines.plants").MODELS[name](SEEN, 0)
     assert scores.shape == SEEN.presence.shape
     chance = np.random.default_rng(0).random(scores.shape)
-    ranked, by_chance = (
-        np.nanmean(overlooked_precision(LABELS, each)) for each in (scores, chance)
-    )
+    ranked, by_chance = (np.nanmean(held_out_precision(LABELS, each)) for each in (scores, chance))
     assert ranked > 1.5 * by_chance
 
 
@@ -65,7 +63,7 @@ def test_ranking_of_the_quarters_of_the_regions(load_benchmark):
     """The first is that of the regions where fewest species were seen."""
     scores = np.random.default_rng(1).random(SEEN.presence.shape)
     figure, quarters = load_benchmark("plants").rank(LABELS, scores)
-    each = overlooked_precision(LABELS, scores)
+    each = held_out_precision(LABELS, scores)
     by_richness = sorted(range(90), key=lambda i: SEEN.presence[i].sum())
     assert figure == pytest.approx(np.nanmean(each), abs=1e-6)
     assert quarters[0] == pytest.approx(np.nanmean(each[by_richness[:23]]), abs=1e-4)

@@ -19,8 +19,8 @@ from shard_data import bags, joined, labels
 from trainable_networks import make_data, make_model
 
 from keras_mmil import NestedClassifier, io
-from keras_mmil._support.atomic import replacing
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
+from keras_mmil._support.files import atomic_write
 from keras_mmil.datasets import imdb, social
 from keras_mmil.datasets._io import files
 from keras_mmil.interpretation import Explainer
@@ -51,7 +51,7 @@ class Action:
 
 
 def _save_network(folder, model):
-    with replacing(folder / "model.keras") as part:
+    with atomic_write(folder / "model.keras") as part:
         model.save(part)
 
 

@@ -14,12 +14,12 @@ from shard_data import bags, joined, labels, nested, written
 from trainable_networks import make_data, make_model
 
 from keras_mmil import NestedClassifier, io
-from keras_mmil._support.keras_files import load_network
+from keras_mmil._support.archives import load_network
 from keras_mmil.cli import finished_run as runs
 from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema
 from keras_mmil.training import Checkpoint
-from keras_mmil.training.folds import FoldLog, Place
+from keras_mmil.training.cross_validation import FoldLog
 
 __all__ = ["FORMATS"]
 
@@ -248,13 +248,14 @@ _SETTINGS = {"epochs": 1, "data": "abc"}
 
 
 def make_folds(folder):
-    log = FoldLog(folder, _SETTINGS, rounds=1, folds=2, verbose=0)
+    log = FoldLog(folder, _SETTINGS, 1, 2, verbose=0)
     for fold in range(2):
-        log.add(Place(0, fold), {"accuracy": 0.5, "seconds": 1.5})
+        log.add((0, fold), {"accuracy": 0.5, "seconds": 1.5})
 
 
 def load_folds(folder):
-    log = FoldLog(folder, _SETTINGS, rounds=1, folds=2, resume=True, verbose=0)
+    log = FoldLog(folder, _SETTINGS, 1, 2)
+    log.read()
     return repr(sorted(log.done.items()))
 
 

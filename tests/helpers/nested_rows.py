@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from keras_mmil.interpretation.rules.features import FREQUENCY, OCCURRENCE, bag_features
-from keras_mmil.layers._bags import Grouping
+from keras_mmil.layers.grouping import Grouping
 
 
 def nesting_of(bags, n_rows, weights=None):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import ragged
-from keras_mmil._support.missing import MISSING_TEXT
+from keras_mmil._support.types import MISSING_TEXT
 from keras_mmil.interpretation import Explainer
 from keras_mmil.layers import (
     BagLayer,

@@ -83,9 +83,9 @@ def test_a_damaged_file_ends_a_training(format, tmp_path):
 def test_a_file_is_checked_once_in_a_process(format, tmp_path, monkeypatch):
     written(tmp_path, format, x=nested(23, 2))
     read = []
-    checksum = io.shards.checksum_of_file
+    checksum = io.manifest.checksum_of_file
     monkeypatch.setattr(
-        "keras_mmil.io.shards.checksum_of_file", lambda p: [read.append(p), checksum(p)][1]
+        "keras_mmil.io.manifest.checksum_of_file", lambda p: [read.append(p), checksum(p)][1]
     )
     list(io.read(tmp_path, 4))
     assert sorted(read) == sorted(tmp_path.glob("part-*"))
@@ -121,7 +121,7 @@ def test_a_foreign_parquet_file_is_refused(tmp_path, monkeypatch):
     x = nested(23, 2)
     written(tmp_path / "a", x=x)
     written(tmp_path / "b", x=tf.cast(x, tf.float64))
-    for module in ("shards", "reading"):
+    for module in ("manifest", "reading"):
         monkeypatch.setattr(f"keras_mmil.io.{module}.check_size", lambda path, shard: None)
     path = tmp_path / "a" / "part-00004.parquet"
     for other, message in (("b/part-00004", "its columns are"), ("a/part-00003", "it has 5 rows")):
@@ -133,7 +133,7 @@ def test_a_foreign_parquet_file_is_refused(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_file_with_fewer_records_than_a_forged_manifest_has(tmp_path, monkeypatch):
     written(tmp_path, "tfrecord", x=np.zeros((23, 2), "float32"))
-    monkeypatch.setattr("keras_mmil.io.shards.checksum_of_file", lambda path: shard["sha256"])
+    monkeypatch.setattr("keras_mmil.io.manifest.checksum_of_file", lambda path: shard["sha256"])
     path = tmp_path / "part-00000.tfrecord"
     (shard,) = (
         each
@@ -141,7 +141,7 @@ def test_a_file_with_fewer_records_than_a_forged_manifest_has(tmp_path, monkeypa
         if each["file"] == path.name
     )
     whole = path.read_bytes()
-    monkeypatch.setattr("keras_mmil.io.shards.check_size", lambda path, shard: None)
+    monkeypatch.setattr("keras_mmil.io.manifest.check_size", lambda path, shard: None)
     monkeypatch.setattr("keras_mmil.io.reading.check_size", lambda path, shard: None)
     n, rest = shard["top_bags"], len(whole) // shard["top_bags"]  # records of equal lengths
     path.write_bytes(whole[:-rest])

@@ -8,7 +8,7 @@ import tensorflow as tf
 from shard_data import nested, written
 
 from keras_mmil import io
-from keras_mmil.io.layout import Layout, Part
+from keras_mmil.io.layout import Layout, TensorLayout
 
 
 def layout(**parts):
@@ -19,9 +19,9 @@ def test_a_layout_survives_json():
     batch = ({"b": nested(3, 2, inner=(4,)), "a": (tf.zeros([3]),)}, tf.zeros([3, 2]))
     found = Layout.of(batch)
     assert found.parts == (
-        Part("x/a/0", "float32", 0, ()),
-        Part("x/b", "float32", 2, (4,)),
-        Part("y", "float32", 0, (2,)),
+        TensorLayout("x/a/0", "float32", 0, ()),
+        TensorLayout("x/b", "float32", 2, (4,)),
+        TensorLayout("y", "float32", 0, (2,)),
     )
     assert found.pack([1, 2, 3]) == ({"a": (1,), "b": 2}, 3)
     assert [part.shape.rank for part in found.flatten(batch)] == [1, 4, 2]
@@ -88,5 +88,5 @@ def test_information(tmp_path):
 
 def test_sizes_have_units():
     sizes = {0: "0 bytes", 999: "999 bytes", 1000: "1 kB", 123_456: "123 kB", 99_950_000: "100 MB"}
-    assert {n: io.information.readable(n) for n in sizes} == sizes
-    assert io.information.readable(3_100 * 10**12) == "3,100 TB"
+    assert {n: io.manifest.readable_size(n) for n in sizes} == sizes
+    assert io.manifest.readable_size(3_100 * 10**12) == "3,100 TB"

@@ -43,7 +43,7 @@ def pieces(x, y, sample_weight, sizes):
 @pytest.mark.slow
 @every_format
 def test_the_files_are_the_same_wherever_the_data_come_from(format, tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_mmil.io.sources._SLICE", 4)
+    monkeypatch.setattr("keras_mmil.io.writing._SLICE", 4)
     whole = content(written(tmp_path / "memory", format, **data()))
     assert len(whole) == 6
     x, y, weights = data().values()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keras_mmil
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT
 from keras_mmil.layers import (
     BooleanEncoder,
     CategoryEncoder,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT
 from keras_mmil.records.arrow import Present
 from keras_mmil.records.fields import Field
 from keras_mmil.records.profiling import profile

@@ -16,7 +16,8 @@ import keras_mmil
 from keras_mmil import Bags, Explainer, io, ragged
 from keras_mmil.batches import to_dataset
 from keras_mmil.layers import BagLayer, Distinct, InstanceWise, bag_inputs
-from keras_mmil.training import cross_validate
+from keras_mmil.training import CrossValidation, cross_validate
+from keras_mmil.training.cross_validation import FoldLog
 
 SETTINGS = {"epochs": 2, "batch_size": 12, "folds": 2, "rounds": 2, "seed": 5, "verbose": 0}
 
@@ -134,13 +135,19 @@ def build_for_ids():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_compressed_bags_are_as_plain_ones(n_jobs):
+def test_compressed_and_dense_bags_are_as_plain_ones(n_jobs):
     rng = np.random.default_rng(0)
     words = ragged.from_flat(rng.integers(0, 5, 80), (np.full(20, 2), np.full(40, 2)))
     y, settings = np.arange(20) % 2, {**SETTINGS, "rounds": 1}
     losses = [
         cross_validate(build_for_ids, x, y, **settings, n_jobs=n_jobs).scores["loss"]
         for x in (words, Bags.from_ragged(words))
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    x, y = data()
+    losses = [
+        cross_validate(build, bags, y, **settings, n_jobs=n_jobs).scores["loss"]
+        for bags in (x, x.to_tensor().numpy())
     ]
     np.testing.assert_allclose(*losses, rtol=1e-5)
 
@@ -194,18 +201,6 @@ def test_continues_after_an_interruption(whole, tmp_path, capsys):
     np.testing.assert_allclose(again.scores["loss"], whole.scores["loss"][:1], rtol=1e-5)
 
 
-@pytest.mark.slow
-def test_only_the_same_is_resumed(tmp_path):
-    x, y = data()
-    settings = {**SETTINGS, "folder": tmp_path, "rounds": 1, "epochs": 1}
-    cross_validate(build, x, y, **settings)
-    for changed in ({"epochs": 3}, {"seed": 1}, {"batch_size": 4}):
-        with pytest.raises(ValueError, match=r"data and settings.*cross_validation\.json"):
-            cross_validate(build, x, y, **{**settings, **changed}, resume=True)
-    with pytest.raises(ValueError, match="data and settings"):
-        cross_validate(build, x, y[::-1].copy(), **settings, resume=True)
-
-
 def test_a_folder_is_of_one_network(tmp_path):
     """Also where what it learned of the data is in its configuration; and of one process."""
     x, y = data()
@@ -239,6 +234,15 @@ def test_a_folder_is_of_one_network(tmp_path):
     told = r"Received: epochs=2 \(before: 1\), other model, seed=9 \(before: 5\)$"
     with pytest.raises(ValueError, match=told):
         cross_validate(build_wider, x, y, **changed)
+    with pytest.raises(ValueError, match=r"Received: batch_size=4 \(before: 12\), other data$"):
+        cross_validate(
+            build,
+            x,
+            y[::-1].copy(),
+            **{**settings, "batch_size": 4},
+            folder=tmp_path / "a",
+            resume=True,
+        )
     for same in (build, build_by_data):
         again = cross_validate(same, x, y, **settings, folder=tmp_path / "a", resume=True)
         np.testing.assert_array_equal(again.scores["loss"], first.scores["loss"])
@@ -251,12 +255,6 @@ def test_a_folder_is_of_one_network(tmp_path):
     ):
         cross_validate(build, x, y, **settings, folder=tmp_path / "a")
     assert log.read_bytes() == written
-
-
-def test_damaged_file(tmp_path):
-    (tmp_path / "cross_validation.json").write_text('{"settings": {}}')
-    with pytest.raises(ValueError, match=r"finished folds.*cross_validation\.json"):
-        cross_validate(build, *data(), **SETTINGS, folder=tmp_path, resume=True)
 
 
 @pytest.mark.parametrize(
@@ -276,16 +274,6 @@ def test_bad_input(arguments, match):
     y = (np.arange(30) >= 8).astype(int)
     with pytest.raises(ValueError, match=match):
         cross_validate(build, x, **{"y": y, **SETTINGS, **arguments})
-
-
-@pytest.mark.slow
-def test_dense_bags():
-    x, y = data()
-    losses = [
-        cross_validate(build, bags, y, **{**SETTINGS, "rounds": 1}).scores["loss"]
-        for bags in (x, x.to_tensor().numpy())
-    ]
-    np.testing.assert_allclose(*losses, rtol=1e-5)
 
 
 KERNEL = np.array([[1.0, -1.0], [-0.5, 0.5]], "float32")
@@ -521,3 +509,59 @@ def test_folds_of_files_are_trained_in_processes(tmp_path):
     settings = {**SETTINGS, "rounds": 1}
     one, two = (cross_validate(build, tmp_path, **settings, n_jobs=n) for n in (1, 2))
     np.testing.assert_allclose(one.scores["loss"], two.scores["loss"], atol=1e-5)
+
+
+# Figures ----------------------------------------------------------------------------------------
+
+
+def test_mean_and_standard_deviation():
+    scores = np.array([[0.5, 0.7], [0.9, 0.7]])
+    result = CrossValidation({"accuracy": scores}, np.full((2, 2), 60.0), majority=0.5)
+    assert result.mean() == pytest.approx(0.7)
+    assert result.std() == pytest.approx(np.std([0.6, 0.8], ddof=1))  # of the rounds
+    figures = "accuracy 0.7000 ± 0.1414; most frequent class 0.5000"
+    assert str(result) == f"{figures} (2 x 2 folds, 4 min of training)"
+    one_round = CrossValidation({"accuracy": scores[:1]}, np.ones((1, 2)), majority=0.5)
+    assert one_round.std() == pytest.approx(np.std([0.5, 0.7], ddof=1))  # of the folds
+
+
+@pytest.mark.parametrize(
+    "folds",
+    [
+        None,
+        "all",
+        [3],
+        [{"round": 0, "fold": "x", "seconds": 1.0}],
+        [{"round": 0, "fold": 2, "seconds": 1.0}],
+        [{"round": 0, "fold": 0, "seconds": None}],
+        [{"round": 0, "fold": 0}],
+        [{"round": 0, "fold": 0, "seconds": 1.0}] * 2,
+        [{"round": 0, "fold": i, "seconds": 1.0, f"score{i}": 1.0} for i in range(2)],
+    ],
+)
+def test_folds_that_are_none(tmp_path, folds):
+    path = tmp_path / "cross_validation.json"
+    path.write_text(json.dumps({"settings": {}} | ({} if folds is None else {"folds": folds})))
+    with pytest.raises(ValueError, match=r"finished folds.*cross_validation\.json"):
+        FoldLog(tmp_path, {}, 1, 2).read()
+
+
+def test_a_score_that_is_no_number_is_null_on_disk(tmp_path):
+    def no_constants(name):
+        raise ValueError(name)
+
+    log = FoldLog(tmp_path, {}, 1, 2, verbose=0)
+    assert not log.read()
+    for fold, loss in enumerate([np.nan, 0.5]):
+        log.add((0, fold), {"seconds": 1.0, "loss": loss, "accuracy": 1.0})
+    text = (tmp_path / "cross_validation.json").read_text()
+    found = json.loads(text, parse_constant=no_constants)["folds"]
+    assert [each["loss"] for each in found] == [None, 0.5]
+    again = FoldLog(tmp_path, {}, 1, 2)
+    assert again.read()
+    np.testing.assert_array_equal(again.result(0.5).scores["loss"], [[np.nan, 0.5]])
+    (tmp_path / "cross_validation.json").write_text(
+        text.replace('"seconds": 1.0', '"seconds": null')
+    )
+    with pytest.raises(ValueError, match="finished folds"):
+        FoldLog(tmp_path, {}, 1, 2).read()

@@ -1,4 +1,4 @@
-"""An interrupted training, continued, is the one that was not interrupted."""
+"""An interrupted training, continued, is the one that was not interrupted; and checkpoints."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from other_process import holding
 
 import keras_mmil
 from keras_mmil import ragged
-from keras_mmil._support.locks import locked
+from keras_mmil._support.files import locked
 from keras_mmil.layers import BagLayer
 from keras_mmil.training import Checkpoint, VirtualAdversarialModel, fit_resumable
 
@@ -137,9 +137,10 @@ def test_initial_weights_are_those_of_the_seed(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_best_model_has_the_state_that_it_had(tmp_path):
-    """Of its optimizer, too, whenever it was saved."""
-    losses, states = [4.0, 1.0, 2.0, 3.0], []
+@pytest.mark.parametrize("seconds", [0.0, 1000.0])
+def test_the_best_model_has_the_state_that_it_had(tmp_path, seconds):
+    """Of its optimizer, too, whenever it was saved; and the newest model has its own."""
+    states, saved = [], []
 
     def state(model):
         return [v.numpy() for v in (*model.weights, *model.optimizer.variables)]
@@ -147,32 +148,32 @@ def test_the_best_model_has_the_state_that_it_had(tmp_path):
     class Look(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
             states.append(state(self.model))
+            saved.append(sorted(path.name for path in tmp_path.glob("epoch-*")))
 
-    for seconds in (0.0, 1000.0):
-        states.clear()
-        model, (x, y) = build_with_dropout(), data()
-        callbacks = [Losses(losses), Look(), Checkpoint(tmp_path, seconds=seconds)]
-        model.fit(x, y, validation_data=(x, y), epochs=4, callbacks=callbacks, verbose=0)
-        best = state(keras.models.load_model(tmp_path / "best.keras"))
-        for a, b in zip(best, states[1], strict=True):
+    model, (x, y) = build_with_dropout(), data()
+    callbacks = [Losses([4.0, 1.0, 2.0, 3.0]), Checkpoint(tmp_path, seconds=seconds), Look()]
+    model.fit(x, y, validation_data=(x, y), epochs=4, callbacks=callbacks, verbose=0)
+    expected = [f"epoch-000{n}.keras" if seconds == 0 else "epoch-0001.keras" for n in range(1, 5)]
+    assert saved == [[name] for name in expected]  # short epochs are saved together
+    assert [path.name for path in tmp_path.glob("epoch-*")] == ["epoch-0004.keras"]
+    loaded = [keras.models.load_model(tmp_path / f"{n}.keras") for n in ("best", "epoch-0004")]
+    for found, epoch in zip([*loaded, model], (1, 3, 3), strict=True):
+        for a, b in zip(state(found), states[epoch], strict=True):
             np.testing.assert_array_equal(a, b)
-        for a, b in zip(state(model), states[3], strict=True):
-            np.testing.assert_array_equal(a, b)
 
 
-def test_a_resumed_history_is_written_as_it_was(tmp_path):
+def test_what_a_kill_left_is_removed_and_not_read(tmp_path):
+    """It may strike when the state of an epoch is written, and the older one not yet removed."""
     fit(tmp_path, epochs=2)
     before = (tmp_path / "history.csv").read_text()
-    fit(tmp_path, epochs=3, resume=True)
+    newest = tmp_path / "epoch-0002.keras"
+    (tmp_path / "epoch-0001.keras").write_bytes(newest.read_bytes())
+    (tmp_path / "part-epoch-0003.keras").write_bytes(b"half")
+    fit(tmp_path, epochs=2, resume=True)
+    assert list(tmp_path.glob("epoch-*")) == [newest]
+    _, history = fit(tmp_path, epochs=3, resume=True)
+    assert len(history) == 3
     assert (tmp_path / "history.csv").read_text().startswith(before)
-
-
-def test_resume_after_the_end_trains_no_more(tmp_path):
-    model, history = fit(tmp_path)
-    again, same = fit(tmp_path, resume=True)
-    assert same == history
-    for a, b in zip(model.get_weights(), again.get_weights(), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_keeps_the_newest_state_and_the_best_model(tmp_path):
@@ -187,6 +188,10 @@ def test_keeps_the_newest_state_and_the_best_model(tmp_path):
     x, y = data()
     loss = model.evaluate(x, y, verbose=0, return_dict=True)["loss"]
     np.testing.assert_allclose(loss, min(row["val_loss"] for row in history), rtol=1e-5)
+    again, same = fit(tmp_path, patience=5, resume=True)  # after the end
+    assert same == history
+    for a, b in zip(model.get_weights(), again.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_without_validation_data_the_last_model_is_kept(tmp_path):
@@ -199,24 +204,12 @@ def test_without_validation_data_the_last_model_is_kept(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_patience_needs_validation_data(tmp_path):
-    with pytest.raises(ValueError, match="patience=3"):
-        fit(tmp_path, epochs=2, validation_data=None, patience=3)
-
-
 @pytest.mark.slow
 def test_a_new_training_forgets_the_one_before(tmp_path):
     fit(tmp_path, epochs=4)
     _, history = fit(tmp_path, epochs=2)
     assert len(history) == 2
     assert not (tmp_path / "epoch-0004.keras").exists()
-    _, history = fit(tmp_path, epochs=3, resume=True)
-    assert len(history) == 3
-
-
-def test_half_written_files_are_not_read(tmp_path):
-    fit(tmp_path, epochs=2)
-    (tmp_path / "part-epoch-0003.keras").write_bytes(b"half")
     _, history = fit(tmp_path, epochs=3, resume=True)
     assert len(history) == 3
 
@@ -272,15 +265,6 @@ def test_patience_counts_across_interruptions(tmp_path):
         assert len(history) == 5
 
 
-def test_states_that_a_kill_left_are_removed(tmp_path):
-    """It may strike when the state of an epoch is written, and the older one not yet removed."""
-    fit(tmp_path, epochs=2)
-    newest = tmp_path / "epoch-0002.keras"
-    (tmp_path / "epoch-0001.keras").write_bytes(newest.read_bytes())
-    fit(tmp_path, epochs=2, resume=True)
-    assert list(tmp_path.glob("epoch-*")) == [newest]
-
-
 @pytest.mark.slow
 def test_weights_are_those_of_fit(tmp_path):
     """Also across an interruption."""
@@ -301,9 +285,16 @@ def test_weights_are_those_of_fit(tmp_path):
     assert not np.allclose(weighted.get_weights()[0], plain.get_weights()[0], rtol=1e-3)
 
 
-def test_weights_are_checked(tmp_path):
-    with pytest.raises(ValueError, match="sample_weight"):
-        fit(tmp_path, epochs=1, sample_weight=[1.0, 2.0])
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"sample_weight": [1.0, 2.0]}, "sample_weight"),
+        ({"validation_data": None, "patience": 3}, "patience=3"),
+    ],
+)
+def test_bad_input(tmp_path, arguments, match):
+    with pytest.raises(ValueError, match=match):
+        fit(tmp_path, epochs=1, **arguments)
 
 
 def test_a_folder_is_of_one_training(tmp_path):
@@ -400,3 +391,31 @@ def test_an_epoch_of_nan_is_not_the_best(tmp_path):
         checkpoint.on_epoch_end(epoch, {"val_loss": loss})
         bests.append(checkpoint._best is not None)
     assert bests == [False, True, False, True, False]
+
+
+def test_monitor_must_be_logged(tmp_path):
+    model, (x, y) = build(), data()
+    with pytest.raises(ValueError, match="monitor='val_auc'"):
+        model.fit(x, y, callbacks=[Checkpoint(tmp_path, "val_auc")], verbose=0)
+
+
+@pytest.mark.slow
+def test_damaged_histories(tmp_path):
+    """None makes the training go on from an epoch that its state is not of."""
+    model, (x, y) = build(), data()
+    callbacks = [Checkpoint(tmp_path, seconds=0.0)]
+    model.fit(x, y, validation_data=(x, y), epochs=2, callbacks=callbacks, verbose=0)
+    path = tmp_path / "history.csv"
+    text = path.read_bytes()
+    assert Checkpoint(tmp_path).restore()
+    for damaged in (
+        text.replace(b"\n1,", b"\nx,"),
+        b"".join(text.splitlines(keepends=True)[:2]),  # an epoch is lost
+        text.replace(b"val_loss", b"loss"),
+        text + b"3,4\n",
+        b"\xff" + text,
+        b"",
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"history\.csv"):
+            Checkpoint(tmp_path).restore()

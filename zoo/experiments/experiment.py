@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support.atomic import replacing
+from keras_mmil._support.files import atomic_write
 from keras_mmil._support.types import Ints, PathLike, Tensors
 from keras_mmil.bags import Bags, inputs_of
 from keras_mmil.interpretation import Explainer
@@ -70,20 +70,20 @@ class RunWriter:
 
     def write(self, name: str, text: str) -> None:
         """Write a text file."""
-        with replacing(self.folder / name) as part:
+        with atomic_write(self.folder / name) as part:
             part.write_text(text, encoding="utf-8")
 
     def draw(self, name: str, plot: Callable[..., object], *arguments: object) -> None:
         """Save the picture that `plot` draws of `arguments` to its argument `path`."""
         try:
-            with replacing(self.folder / name) as part:
+            with atomic_write(self.folder / name) as part:
                 plot(*arguments, path=part)
         except ImportError as error:  # matplotlib is an optional dependency
             print(f"{name} is left out. {error}")
 
     def model_for_texts(self, model: Model) -> None:
         """Save the trained network for strings as `text_model.keras`, for `keras-mmil explain`."""
-        with replacing(self.folder / "text_model.keras") as part:
+        with atomic_write(self.folder / "text_model.keras") as part:
             model.save(part)
 
     def clusters(self, x: Bags | Tensors, show: Shows) -> None:

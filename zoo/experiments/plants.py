@@ -13,7 +13,7 @@ from keras_mmil.builders.flora import Flora
 from keras_mmil.datasets import plants, synthetic
 from keras_mmil.interpretation.explain.explanation import Shows
 from keras_mmil.interpretation.report.renderers import ByPath, Places, Plain, Renderer
-from keras_mmil.metrics import overlooked_labels
+from keras_mmil.metrics import held_out_labels
 from keras_mmil.model import Model
 from keras_mmil.training import cosine_decay, step_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
@@ -71,7 +71,7 @@ def _load(
         if model == "mil":
             x = Bags.from_ragged(x.merge_dims(1, 2)).inputs
     y = seen.presence.astype(np.int8)
-    y_test = overlooked_labels(seen.presence, whole.presence)
+    y_test = held_out_labels(seen.presence, whole.presence)
     every = np.arange(len(y))[:limit]
     regions = np.random.default_rng(seed).permutation(len(y))
     n_valid = min(_N_VALID, len(y) // 5)

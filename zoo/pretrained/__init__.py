@@ -9,10 +9,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_mmil._support.atomic import write_json
-from keras_mmil._support.checksums import checksum_of_file
+from keras_mmil._support.digests import checksum_of_file, fingerprint
+from keras_mmil._support.files import write_json
 from keras_mmil._support.types import PathLike
-from keras_mmil.functional.fingerprint import fingerprint
 from keras_mmil.interpretation import Explainer
 from keras_mmil.interpretation.explain.explanation import Explanation, Show
 from keras_mmil.model import Model

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
-from keras_mmil._support.agreement import majority
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import majority, percent
 from keras_mmil._support.types import Bools, Config, Ints, Tensors
 from keras_mmil.interpretation.explain.reading import Reading, read
 from keras_mmil.interpretation.network.capture import Network, Observation

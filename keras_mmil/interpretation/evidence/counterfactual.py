@@ -16,7 +16,7 @@ from keras_mmil.interpretation.network.capture import Network, Observation
 from keras_mmil.interpretation.network.nesting import Nesting, Occurrences, expand
 from keras_mmil.interpretation.network.targets import Target
 from keras_mmil.interpretation.rules.level import Level, all_clusters
-from keras_mmil.layers._bags import Grouping
+from keras_mmil.layers.grouping import Grouping
 
 __all__ = ["Counterfactual", "counterfactual"]
 

@@ -8,11 +8,10 @@ import tensorflow as tf
 
 from keras_mmil._support.rows import keep_members
 from keras_mmil._support.types import Array, Ints, Tensors
-from keras_mmil.bags import Bags
-from keras_mmil.bags.components import input_names, level_names
+from keras_mmil.bags import Bags, input_names, level_names
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.nesting import above
-from keras_mmil.layers._bags import depth_of
+from keras_mmil.layers.grouping import depth_of
 
 __all__ = ["Editor", "Member", "UneditableError"]
 

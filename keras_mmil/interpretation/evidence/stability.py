@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.explain.reading import classify
 from keras_mmil.interpretation.fitting import parallel

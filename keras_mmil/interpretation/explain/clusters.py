@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import pairwise_distances
 
-from keras_mmil._support.json_text import finite
-from keras_mmil._support.percent import percent
+from keras_mmil._support.files import finite
+from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.explain.explanation import Shows, show_of
 from keras_mmil.interpretation.explain.reading import Reading, position_of

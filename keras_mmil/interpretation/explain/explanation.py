@@ -7,9 +7,8 @@ from typing import TypeAlias
 import numpy as np
 
 from keras_mmil._support.checks import check_int
-from keras_mmil._support.html import preformatted
-from keras_mmil._support.json_text import finite
-from keras_mmil._support.numbers import number_text
+from keras_mmil._support.files import finite
+from keras_mmil._support.formatting import number_text, preformatted
 from keras_mmil._support.types import Array, Config
 from keras_mmil.interpretation.explain.reading import Reading, contributions
 from keras_mmil.interpretation.network.nesting import expand

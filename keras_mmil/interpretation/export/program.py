@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from keras_mmil._support.atomic import replacing
-from keras_mmil._support.numbers import double_bound
+from keras_mmil._support.files import atomic_write
+from keras_mmil._support.formatting import double_bound
 from keras_mmil._support.types import Array, Config, Ints, PathLike
 from keras_mmil.interpretation.explain.reading import Reading
 from keras_mmil.interpretation.network.nesting import expand
@@ -292,7 +292,7 @@ def labels_table(
     # Columns that a kind of records does not have are null.
     table = pa.concat_tables(parts, promote_options="default").select(list(types)).cast(schema)
     if path is not None:
-        with replacing(path) as part:
+        with atomic_write(path) as part:
             pyarrow.parquet.write_table(table, part)
     return table
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from keras_mmil._support.html import table
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import percent, table
 from keras_mmil._support.types import Config
 from keras_mmil.interpretation.export.languages import to_dict, to_prolog, to_python, to_sql
 from keras_mmil.interpretation.export.program import program

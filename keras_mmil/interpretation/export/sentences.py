@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from keras_mmil._support.numbers import bound_text
+from keras_mmil._support.formatting import bound_text
 from keras_mmil.interpretation.export.program import Criterion, Kind, Program, Quantity
 from keras_mmil.interpretation.rules.columns import alike, is_plural, one_of
 

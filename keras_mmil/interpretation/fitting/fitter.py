@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from keras_mmil._support.agreement import majority
+from keras_mmil._support.formatting import majority
 from keras_mmil._support.types import Array
 from keras_mmil.interpretation.fitting.cluster import (
     Centroids,

@@ -8,24 +8,25 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_mmil._support.keras_internals import Node, call_arguments, nodes_under, operation_of
 from keras_mmil._support.types import Array, Tensors
-from keras_mmil.functional.cut import rows_of
-from keras_mmil.functional.graph import Node, call_arguments, nodes_under, operation_of
-from keras_mmil.functional.input_checks import InputChecks
-from keras_mmil.functional.instances import instance_features
-from keras_mmil.functional.rowwise import (
-    boundaries,
-    check_own_features,
-    check_rowwise,
-    row_index,
-)
-from keras_mmil.functional.run import run_in_order
-from keras_mmil.functional.tree import BagTree, Read, bag_tree, functional
-from keras_mmil.inputs import complete_inputs
 from keras_mmil.interpretation.network.nesting import Nesting, Occurrences, take_bags
 from keras_mmil.interpretation.network.targets import Outputs
 from keras_mmil.layers import BagLayer, FieldEncoder, TextBags
 from keras_mmil.layers._types import Nested
+from keras_mmil.model.checks import InputChecks, complete_inputs
+from keras_mmil.model.run import rows_of, run_in_order
+from keras_mmil.model.tree import (
+    BagTree,
+    Read,
+    bag_tree,
+    boundaries,
+    check_own_features,
+    check_rowwise,
+    functional,
+    instance_features,
+    row_index,
+)
 
 __all__ = ["Network", "Observation", "bag_paths", "nest"]
 

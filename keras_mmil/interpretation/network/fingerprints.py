@@ -11,12 +11,13 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
+from keras_mmil._support import multisets
+from keras_mmil._support.rows import positions_in_bags
 from keras_mmil._support.types import Array, Ints, Tensors
-from keras_mmil.bags import Bags, multisets
-from keras_mmil.bags.components import input_names, level_names
+from keras_mmil.bags import Bags, input_names, level_names
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.sources import Step
-from keras_mmil.layers._bags import depth_of
+from keras_mmil.layers.grouping import depth_of
 
 __all__ = ["Hashing", "fingerprints"]
 
@@ -102,9 +103,7 @@ def _rows(columns: Mapping[_Position, tuple[Array, list[Ints]]], outer: _Positio
         members = _rows(columns, (*outer, here))
         row_splits = splits[depth]
         if isinstance(here, tuple):
-            lengths = np.diff(row_splits)
-            places = np.arange(len(members)) - np.repeat(row_splits[:-1], lengths)
-            members = np.concatenate([members, places[:, None]], axis=1)
+            members = np.concatenate([members, positions_in_bags(row_splits)[:, None]], axis=1)
         found.append(_hashed(members, row_splits)[:, None])
     return np.concatenate(found, axis=1)
 

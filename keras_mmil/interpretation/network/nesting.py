@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keras_mmil._support.splits import members_of
+from keras_mmil._support.rows import members_of
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.layers._bags import Grouping
+from keras_mmil.layers.grouping import Grouping
 
 __all__ = [
     "Nesting",

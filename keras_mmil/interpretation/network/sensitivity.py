@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.types import Array, Tensors
-from keras_mmil.functional.cut import Cut, moved, rows_of
 from keras_mmil.interpretation.network.capture import Network
 from keras_mmil.interpretation.network.sources import Source
 from keras_mmil.interpretation.network.targets import Target, activation
 from keras_mmil.layers import BagLayer
+from keras_mmil.model.run import Cut, moved, rows_of
 
 __all__ = ["Gradients", "projections", "sample"]
 

@@ -15,9 +15,9 @@ from keras_mmil._support.digests import add_to_digest
 from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.batches import in_order
-from keras_mmil.functional.input_checks import InputChecks
 from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.layers._bags import depth_of
+from keras_mmil.layers.grouping import depth_of
+from keras_mmil.model.checks import InputChecks
 
 __all__ = ["InMemory", "Source", "Step", "Stream", "TopBags", "as_batch", "sample_of", "top_bags"]
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_mmil._support.checks import is_int
+from keras_mmil._support.keras_internals import operation_of
 from keras_mmil._support.types import Array, Config, Ints
-from keras_mmil.functional.graph import operation_of
 
 __all__ = ["Outputs", "Target", "TargetChoice", "TargetFunction", "activation", "resolve_target"]
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Array, PathLike
 from keras_mmil.interpretation.explain.clusters import (
     FidelityGrid,

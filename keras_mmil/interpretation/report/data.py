@@ -11,8 +11,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support.agreement import majority
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import majority, percent
 from keras_mmil._support.types import Array, Bools, Ints, Tensors
 from keras_mmil._version import __version__
 from keras_mmil.interpretation.evidence.certificate import (

@@ -11,10 +11,9 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from keras_mmil import ragged
-from keras_mmil._support.atomic import replacing
 from keras_mmil._support.checks import check_int
-from keras_mmil._support.numbers import number_text
-from keras_mmil._support.percent import percent
+from keras_mmil._support.files import atomic_write
+from keras_mmil._support.formatting import number_text, percent
 from keras_mmil._support.types import Config, PathLike
 from keras_mmil.interpretation.explain.clusters import Representative, representatives
 from keras_mmil.interpretation.explain.explanation import explain
@@ -61,7 +60,7 @@ class Report:
 
     def save(self, path: PathLike) -> Path:
         """Write the page to a file, atomically; returns its path."""
-        with replacing(path) as part:
+        with atomic_write(path) as part:
             part.write_text(self.html, encoding="utf-8")
         return Path(path)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Array
 
 __all__ = ["bar", "heat_map", "line", "points", "star"]

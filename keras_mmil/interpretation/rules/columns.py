@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from keras_mmil._support.numbers import bound_text, double_bound, time_text
+from keras_mmil._support.formatting import bound_text, double_bound, time_text
 
 __all__ = ["ABSENT", "DAY", "MISSING", "STEPS", "Column", "alike", "is_plural", "one_of"]
 

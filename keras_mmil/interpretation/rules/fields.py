@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
-from keras_mmil._support.numbers import number_text, time_text
-from keras_mmil._support.types import Array
+from keras_mmil._support.formatting import number_text, time_text
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Array
 from keras_mmil.interpretation.rules.columns import DAY, MISSING, STEPS, Column
 
 __all__ = ["KINDS", "Field", "field_of"]

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keras_mmil._support.percent import share
+from keras_mmil._support.formatting import share
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.interpretation.rules.features import Bag, Space
 from keras_mmil.interpretation.rules.rule_set import Condition, Rule

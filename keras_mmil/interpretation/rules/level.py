@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from keras_mmil._support.checks import is_int
-from keras_mmil._support.percent import percent
+from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Array
 from keras_mmil.interpretation.rules.features import Bag, Space
 from keras_mmil.interpretation.rules.rule_set import Definition, RuleSet, left_out

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from keras_mmil._support.percent import percent, share
+from keras_mmil._support.formatting import percent, share
 from keras_mmil._support.types import Array, Config, Ints
 from keras_mmil.interpretation.rules.columns import Column, alike, one_of
 from keras_mmil.interpretation.rules.fields import Field

@@ -23,7 +23,6 @@ from record_networks import read as read_records
 
 import keras_mmil
 from keras_mmil import Explainer, ragged
-from keras_mmil.functional.tree import bag_tree
 from keras_mmil.interpretation import RuleExtractor
 from keras_mmil.interpretation.network.capture import Network, Observation, bag_paths
 from keras_mmil.interpretation.network.nesting import above, concatenate, expand, multiplicities
@@ -39,6 +38,7 @@ from keras_mmil.layers import (
     NumberEncoder,
     bag_inputs,
 )
+from keras_mmil.model.tree import bag_tree
 
 Dense = keras.layers.Dense
 

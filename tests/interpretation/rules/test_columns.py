@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from keras_mmil._support.numbers import time_text
+from keras_mmil._support.formatting import time_text
 from keras_mmil.interpretation.rules.columns import ABSENT, MISSING, Column
 
 INF = math.inf

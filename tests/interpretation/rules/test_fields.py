@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_mmil._support.missing import MISSING_INT, MISSING_TEXT
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT
 from keras_mmil.interpretation.rules.columns import ABSENT, MISSING
 from keras_mmil.interpretation.rules.fields import KINDS, Field, field_of
 

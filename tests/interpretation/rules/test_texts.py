@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from keras_mmil._support.numbers import bound_text, double_bound, number_text
+from keras_mmil._support.formatting import bound_text, double_bound, number_text
 from keras_mmil.interpretation.rules.columns import Column
 from keras_mmil.interpretation.rules.features import Space
 from keras_mmil.interpretation.rules.fields import field_of
