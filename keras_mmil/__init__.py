@@ -18,6 +18,7 @@ _LAZY = {
     "NestedClassifier": "estimators",
     "NestedRegressor": "estimators",
     "RuleExtractor": "interpretation",
+    "bags": None,
     "batches": None,
     "builders": None,
     "datasets": None,

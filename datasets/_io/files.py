@@ -16,7 +16,7 @@ import numpy as np
 
 from keras_mmil._support import archives
 from keras_mmil._support.digests import checksum_of_file
-from keras_mmil._support.files import atomic_write, open_text
+from keras_mmil._support.files import atomic_write, open_text, remove_abandoned
 from keras_mmil._support.types import Array, PathLike
 
 __all__ = [
@@ -114,6 +114,7 @@ def _download(url: str, path: Path, checksum: str | None) -> None:
                 f"Expected {checksum} of {url}, to be saved as {path}. "
                 f"Received: {algorithm}:{digest.hexdigest()}"
             )
+    remove_abandoned(path)
 
 
 T = TypeVar("T")
@@ -165,6 +166,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
             digest = _digest(stream, os.fstat(stream.fileno()).st_size - _DIGITS)
             stream.seek(-_DIGITS, os.SEEK_END)
             stream.write(digest)
+    remove_abandoned(path)
 
 
 def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:

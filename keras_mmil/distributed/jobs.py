@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.digests import checksum_of_file, checksum_of_json
-from keras_mmil._support.files import atomic_write, part_of, write_json
+from keras_mmil._support.files import atomic_write, part_of, remove_abandoned, write_json
 from keras_mmil._support.types import Config, PathLike
 from keras_mmil._version import __version__
 from keras_mmil.distributed.blocks import Block, Data, blocks_of, files_of, read
@@ -279,6 +279,7 @@ class Job:
     def end(self) -> None:
         """Note that all results are there."""
         self._write(is_complete=True)
+        remove_abandoned(self.folder / _NAME)
 
     def path_of(self, block: Block) -> Path:
         """The file with the results of a block."""

@@ -30,6 +30,9 @@ ALONE = {
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
+ROOMS = ARCHITECTURE.split("## What a room may import")[1].split("\n## ")[0]
+
+
 def in_code(text: str) -> list[str]:
     return re.findall(r"`(.+?)`", text)
 
@@ -38,7 +41,7 @@ def in_code(text: str) -> list[str]:
 GROUND = in_code(re.search(r"^\*Ground\* is .*$", ARCHITECTURE, re.MULTILINE).group())
 DIRECTIONS = {
     room: {*in_code(imports), *(GROUND if "ground" in imports else ())}
-    for rooms, imports in re.findall(r"^\| (`.+`) \| .+ \| (.*)\|$", ARCHITECTURE, re.MULTILINE)
+    for rooms, imports in re.findall(r"^\| (`.+`) \| .+ \| (.*)\|$", ROOMS, re.MULTILINE)
     for room in in_code(rooms)
 }
 ORDER = list(DIRECTIONS)
