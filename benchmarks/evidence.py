@@ -15,7 +15,7 @@ from records import write
 
 from keras_mmil import Explainer, ragged
 from keras_mmil.cli.finished_run import finished_run
-from keras_mmil.interpretation.evidence.certificate import interval
+from keras_mmil.rules.evidence.certificate import interval
 
 _DRAWS = 1000
 _COUNTERFACTUALS = 100  # top-bags

@@ -5,10 +5,10 @@ import tensorflow as tf
 from removal_curves import sizes
 
 from keras_mmil import ragged
-from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.nesting import expand
-from keras_mmil.interpretation.network.sources import top_bags
 from keras_mmil.layers import BagLayer
+from keras_mmil.rules.network.capture import Network
+from keras_mmil.rules.network.nesting import expand
+from keras_mmil.rules.network.sources import top_bags
 
 __all__ = ["Gradients", "at_random", "attention", "by_rules", "logits_of"]
 

@@ -26,7 +26,7 @@ from keras_mmil.cli.finished_run import finished_run
 from keras_mmil.cli.options import Settings
 from keras_mmil.cli.output import figures_of_network, figures_of_rules
 from keras_mmil.cli.run_folder import read_settings
-from keras_mmil.interpretation import Explainer
+from keras_mmil.rules import Explainer
 from keras_mmil.zoo import _weights
 from keras_mmil.zoo.pretrained import write
 

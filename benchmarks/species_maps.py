@@ -17,7 +17,7 @@ from plants import read_run
 from sklearn.metrics import accuracy_score, precision_recall_curve
 
 from keras_mmil import zoo
-from keras_mmil.interpretation import plot_maps
+from keras_mmil.rules import plot_maps
 
 PICTURE = Path(__file__).parent / "plots" / "species.png"
 

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from keras_mmil import datasets
-from keras_mmil.interpretation import plot_top_bag
+from keras_mmil.rules import plot_top_bag
 
 path = next((a for a in sys.argv[1:] if a.endswith(".png")), "top_bags.png")
 

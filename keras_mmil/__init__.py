@@ -14,17 +14,17 @@ from keras_mmil.layers import aggregations
 from keras_mmil.model import Model
 
 _LAZY = {
-    "Explainer": "interpretation",
+    "Explainer": "rules",
     "NestedClassifier": "estimators",
     "NestedRegressor": "estimators",
-    "RuleExtractor": "interpretation",
+    "RuleExtractor": "rules",
     "bags": None,
     "batches": None,
     "builders": None,
     "datasets": None,
     "distributed": None,
     "estimators": None,
-    "interpretation": None,
+    "rules": None,
     "io": None,
     "ragged": None,
     "records": None,

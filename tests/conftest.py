@@ -30,7 +30,7 @@ EAGER = {
     "cli",
     "distributed",
     "estimators",
-    "interpretation",
+    "rules",
     "io",
     "keras_mmil_cli",
     "records",

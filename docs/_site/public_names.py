@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"keras_mmil.zoo": "zoo", "keras_mmil.datasets": "datasets", "keras_mmil": "keras_mmil"}
 
 RETURNED = {
-    "keras_mmil.interpretation": (
+    "keras_mmil.rules": (
         "export.rule_book.RuleBook",
         "rules.rule_set.Rule",
         "rules.rule_set.Condition",

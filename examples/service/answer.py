@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from keras_mmil.interpretation.explain.explanation import IDLE, Explanation, Part
+from keras_mmil.rules.explain.explanation import IDLE, Explanation, Part
 
 __all__ = ["Answer", "Answers", "Fired"]
 

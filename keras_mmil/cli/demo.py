@@ -15,8 +15,8 @@ from keras_mmil.cli.options import RunOptions, TrainOptions
 from keras_mmil.cli.run import run
 from keras_mmil.cli.train import train
 from keras_mmil.datasets.synthetic import churn
-from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.explain.clusters import LevelDescription
+from keras_mmil.rules import Explainer
+from keras_mmil.rules.explain.clusters import LevelDescription
 from keras_mmil.zoo.experiments.registry import registry
 
 __all__ = ["demo", "demo_of_digits", "digits_of_clusters"]

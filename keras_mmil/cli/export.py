@@ -17,9 +17,9 @@ from keras_mmil.cli.run_folder import how_read, read_settings
 from keras_mmil.estimators import NestedRegressor
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.storage import is_saved
-from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.explain.texts import side_by_side
 from keras_mmil.records.to_arrow import joined
+from keras_mmil.rules import Explainer
+from keras_mmil.rules.explain.texts import side_by_side
 
 __all__ = ["explain_texts", "export"]
 

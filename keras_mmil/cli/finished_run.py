@@ -23,8 +23,8 @@ from keras_mmil.cli.run_folder import SETTINGS, holds_own_data, read_settings
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.storage import is_saved
-from keras_mmil.interpretation import Explainer
 from keras_mmil.model import Model
+from keras_mmil.rules import Explainer
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Page
 from keras_mmil.zoo.experiments.registry import registry
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from keras_mmil._support.files import write_json
 from keras_mmil._support.formatting import majority, percent
 from keras_mmil.cli.results import METRICS
-from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.explain.clusters import Description
-from keras_mmil.interpretation.plots import plot_correspondence, plot_grid
 from keras_mmil.model import Model
+from keras_mmil.rules import Explainer
+from keras_mmil.rules.explain.clusters import Description
+from keras_mmil.rules.plots import plot_correspondence, plot_grid
 from keras_mmil.zoo.experiments.experiment import Experiment, RunWriter, Split
 
 __all__ = ["figures_of_network", "figures_of_rules", "print_figures", "print_run", "write_shown"]

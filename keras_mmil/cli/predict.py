@@ -19,8 +19,8 @@ from keras_mmil.cli.own_files import check_not_input, did_you_mean, new_records,
 from keras_mmil.cli.run_folder import how_read
 from keras_mmil.estimators import NestedClassifier
 from keras_mmil.estimators.base import NestedEstimator
-from keras_mmil.interpretation import Explainer
 from keras_mmil.records.reading import columns_of
+from keras_mmil.rules import Explainer
 
 __all__ = ["predict"]
 

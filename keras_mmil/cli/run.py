@@ -25,8 +25,8 @@ from keras_mmil.cli.output import (
 )
 from keras_mmil.cli.results import figures_of_folds, record, results_folder, variant_of
 from keras_mmil.cli.run_folder import RunFolder
-from keras_mmil.interpretation import Explainer
 from keras_mmil.model import Model
+from keras_mmil.rules import Explainer
 from keras_mmil.training import (
     CrossValidation,
     VirtualAdversarialModel,

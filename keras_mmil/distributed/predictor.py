@@ -17,10 +17,10 @@ from keras_mmil.batches import in_order
 from keras_mmil.distributed.columns import InputColumns
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.storage import STATE, is_saved
-from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.explain.explanation import Explanation
 from keras_mmil.model.checks import InputChecks
 from keras_mmil.model.run import predict_batches
+from keras_mmil.rules import Explainer
+from keras_mmil.rules.explain.explanation import Explanation
 
 __all__ = ["Predictor", "paths_of"]
 

@@ -17,9 +17,9 @@ from keras_mmil._support.types import Ints, PathLike, Tensors
 from keras_mmil.distributed.blocks import Block, Data, blocks_of, files_of, read
 from keras_mmil.distributed.engine import Pool
 from keras_mmil.distributed.predictor import Predictor
-from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.sources import Step, sample_of, top_bags
+from keras_mmil.rules import Explainer
+from keras_mmil.rules.network.capture import Network
+from keras_mmil.rules.network.sources import Step, sample_of, top_bags
 
 __all__ = ["BlockSource", "fit_rules"]
 

@@ -18,14 +18,14 @@ from keras_mmil._support.checks import is_int, positive_int
 from keras_mmil._support.types import Array, Floats, Ints, PathLike, Tensors
 from keras_mmil.estimators import storage
 from keras_mmil.estimators.targets import Target, labels_of, path_of, split, weights_of
-from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.explain.explanation import Explanation
-from keras_mmil.interpretation.export.rule_book import RuleBook
-from keras_mmil.interpretation.report.page import Report
 from keras_mmil.model.seeds import alone, seeded
 from keras_mmil.records import Schema
 from keras_mmil.records.network import Labels, records_model
 from keras_mmil.records.paths import place
+from keras_mmil.rules import Explainer
+from keras_mmil.rules.explain.explanation import Explanation
+from keras_mmil.rules.export.rule_book import RuleBook
+from keras_mmil.rules.report.page import Report
 from keras_mmil.training import fit_resumable
 
 __all__ = ["NestedEstimator"]

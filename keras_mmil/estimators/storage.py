@@ -21,8 +21,8 @@ from keras_mmil._support.files import (
     write_json,
 )
 from keras_mmil._support.types import PathLike
-from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema
+from keras_mmil.rules import Explainer
 
 __all__ = ["STATE", "is_saved", "load", "save"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from keras_mmil.cli.demo import digits_of_clusters
 from keras_mmil.cli.run_folder import RunFolder
-from keras_mmil.interpretation.explain.clusters import LevelDescription
+from keras_mmil.rules.explain.clusters import LevelDescription
 from keras_mmil_cli.main import main
 
 # Short runs end with networks, and so rules, of a single class.

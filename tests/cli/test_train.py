@@ -19,8 +19,8 @@ from killed_runs import start_and_kill
 from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score
 
 from keras_mmil import NestedClassifier, NestedRegressor
-from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema
+from keras_mmil.rules import Explainer
 from keras_mmil_cli.main import main
 
 # Short runs end with networks, and so rules, of a single class.

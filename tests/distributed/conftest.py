@@ -56,7 +56,7 @@ def saved(tmp_path_factory):
 @pytest.fixture(scope="session")
 def rules(saved):
     """The folder of its rules, and the explainer."""
-    from keras_mmil.interpretation import Explainer
+    from keras_mmil.rules import Explainer
 
     explainer = Explainer(**saved.arguments).fit(saved.model, saved.x, saved.x_valid)
     explainer.save(saved.folder / "rules")

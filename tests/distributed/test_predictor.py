@@ -11,8 +11,8 @@ from bag_forms import BATCH, FORMS, dense, plain_model, text_model, texts, vecto
 import keras_mmil
 from keras_mmil import NestedClassifier, NestedRegressor
 from keras_mmil.distributed import Predictor
-from keras_mmil.interpretation import Explainer
 from keras_mmil.layers import BagLayer
+from keras_mmil.rules import Explainer
 
 CUSTOMERS = [
     {"id": i, "city": "Oslo", "orders": [{"price": float(p)} for p in range(i % 5)], "n": i % 5}

@@ -14,9 +14,9 @@ from keras_mmil.distributed.blocks import blocks_of, files_of
 from keras_mmil.distributed.engine import Pool
 from keras_mmil.distributed.predictor import Predictor
 from keras_mmil.distributed.rules import BlockSource
-from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.network.capture import Network
-from keras_mmil.interpretation.network.sources import Source
+from keras_mmil.rules import Explainer
+from keras_mmil.rules.network.capture import Network
+from keras_mmil.rules.network.sources import Source
 
 
 def dataset(x):

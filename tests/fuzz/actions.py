@@ -23,8 +23,8 @@ from keras_mmil._support.archives import load_network
 from keras_mmil._support.files import atomic_write
 from keras_mmil.datasets import imdb, social
 from keras_mmil.datasets._io import files
-from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema
+from keras_mmil.rules import Explainer
 from keras_mmil.training import Checkpoint
 
 __all__ = ["ACTIONS", "Action"]

@@ -16,8 +16,8 @@ from trainable_networks import make_data, make_model
 from keras_mmil import NestedClassifier, io
 from keras_mmil._support.archives import load_network
 from keras_mmil.cli import finished_run as runs
-from keras_mmil.interpretation import Explainer
 from keras_mmil.records import Schema
+from keras_mmil.rules import Explainer
 from keras_mmil.training import Checkpoint
 from keras_mmil.training.cross_validation import FoldLog
 

@@ -5,8 +5,8 @@ import numpy as np
 
 import keras_mmil
 from keras_mmil import ragged
-from keras_mmil.interpretation import Explainer
 from keras_mmil.layers import BagLayer, Distinct, TextBags, bag_inputs
+from keras_mmil.rules import Explainer
 
 N, BATCH = 22, 8
 

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import ragged
-from keras_mmil.interpretation import Explainer
 from keras_mmil.layers import BagLayer, Distinct, bag_inputs
+from keras_mmil.rules import Explainer
 
 N_DIGITS = 4  # a sub-bag is positive iff it holds a 3 and no 2
 

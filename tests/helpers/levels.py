@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from keras_mmil.interpretation.rules.features import OCCURRENCE, Space
-from keras_mmil.interpretation.rules.level import Clusters, Level
-from keras_mmil.interpretation.rules.rule_set import Rule, RuleSet
+from keras_mmil.rules.trees.features import OCCURRENCE, Space
+from keras_mmil.rules.trees.level import Clusters, Level
+from keras_mmil.rules.trees.rule_set import Rule, RuleSet
 
 
 def clusters(level=0, feature=OCCURRENCE, path="", word="instance", names=("u1", "u2")):

@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 
-from keras_mmil.interpretation.rules.features import FREQUENCY, OCCURRENCE, bag_features
 from keras_mmil.layers.grouping import Grouping
+from keras_mmil.rules.trees.features import FREQUENCY, OCCURRENCE, bag_features
 
 
 def nesting_of(bags, n_rows, weights=None):

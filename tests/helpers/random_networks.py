@@ -6,8 +6,8 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import ragged
-from keras_mmil.interpretation import Explainer
 from keras_mmil.layers import BagLayer
+from keras_mmil.rules import Explainer
 
 Dense = keras.layers.Dense
 

@@ -12,7 +12,6 @@ import tensorflow as tf
 import keras_mmil
 from keras_mmil import ragged
 from keras_mmil._support.types import MISSING_TEXT
-from keras_mmil.interpretation import Explainer
 from keras_mmil.layers import (
     BagLayer,
     BooleanEncoder,
@@ -24,6 +23,7 @@ from keras_mmil.layers import (
     TextEncoder,
     TimeEncoder,
 )
+from keras_mmil.rules import Explainer
 
 Dense = keras.layers.Dense
 

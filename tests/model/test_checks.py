@@ -10,7 +10,6 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import Bags, ragged
-from keras_mmil.interpretation.rules.level import find_cluster, find_clusters
 from keras_mmil.layers import (
     BagLayer,
     CategoryEncoder,
@@ -29,6 +28,7 @@ from keras_mmil.layers import (
     bag_inputs,
 )
 from keras_mmil.model.checks import InputChecks, inputs_with_missing
+from keras_mmil.rules.trees.level import find_cluster, find_clusters
 from keras_mmil.zoo import imdb_mmil
 
 X = np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")

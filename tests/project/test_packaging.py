@@ -287,7 +287,7 @@ def test_the_package_loads_no_more_than_it_needs(reports):
         "builders",
         "cli",
         "datasets",
-        "interpretation",
+        "rules",
         "io",
         "records",
         "testing",
@@ -300,7 +300,7 @@ def test_the_package_loads_no_more_than_it_needs(reports):
         assert not loaded & lazy
         # Builders of networks need no rules, reports, plots or data.
         assert "keras_mmil.zoo.images" in report["with_zoo"]
-        for room in ("zoo.experiments", "zoo.pretrained", "interpretation", "datasets", "training"):
+        for room in ("zoo.experiments", "zoo.pretrained", "rules", "datasets", "training"):
             assert f"keras_mmil.{room}" not in report["with_zoo"]
         assert report["n"] > 40
 

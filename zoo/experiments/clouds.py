@@ -11,7 +11,7 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders import clouds
 from keras_mmil.datasets import modelnet, synthetic
-from keras_mmil.interpretation.report.renderers import Clouds
+from keras_mmil.rules.report.renderers import Clouds
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Page, RuleData, RunWriter, Split

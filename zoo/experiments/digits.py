@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.datasets import mnist
-from keras_mmil.interpretation import Explainer
+from keras_mmil.rules import Explainer
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Split, at_most
 from keras_mmil.zoo.images import mnist_mmil

@@ -13,10 +13,10 @@ from keras_mmil import ragged
 from keras_mmil._support.files import atomic_write
 from keras_mmil._support.types import Ints, PathLike, Tensors
 from keras_mmil.bags import Bags, inputs_of
-from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.explain.explanation import Show, Shows
-from keras_mmil.interpretation.plots import Maps, plot_clouds, plot_correspondence, plot_maps
 from keras_mmil.model import Model
+from keras_mmil.rules import Explainer
+from keras_mmil.rules.explain.explanation import Show, Shows
+from keras_mmil.rules.plots import Maps, plot_clouds, plot_correspondence, plot_maps
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
 

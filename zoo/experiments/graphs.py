@@ -13,9 +13,9 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Ints
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import citations, social, synthetic
-from keras_mmil.interpretation.explain.explanation import Show
-from keras_mmil.interpretation.report.renderers import Graphs
 from keras_mmil.model import Model
+from keras_mmil.rules.explain.explanation import Show
+from keras_mmil.rules.report.renderers import Graphs
 from keras_mmil.training import cosine_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Page, RuleData, RunWriter, Split

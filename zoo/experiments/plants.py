@@ -11,10 +11,10 @@ from keras_mmil._support.types import Ints, Tensors
 from keras_mmil.bags import Bags, instances_of
 from keras_mmil.builders.flora import Flora
 from keras_mmil.datasets import plants, synthetic
-from keras_mmil.interpretation.explain.explanation import Shows
-from keras_mmil.interpretation.report.renderers import ByPath, Places, Plain, Renderer
 from keras_mmil.metrics import held_out_labels
 from keras_mmil.model import Model
+from keras_mmil.rules.explain.explanation import Shows
+from keras_mmil.rules.report.renderers import ByPath, Places, Plain, Renderer
 from keras_mmil.training import cosine_decay, step_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Page, RuleData, RunWriter, Split

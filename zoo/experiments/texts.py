@@ -11,8 +11,8 @@ from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders.corpus import Corpus
 from keras_mmil.datasets import imdb as imdb_data
 from keras_mmil.datasets import synthetic
-from keras_mmil.interpretation.explain.texts import window_words
-from keras_mmil.interpretation.report.renderers import Tokens
+from keras_mmil.rules.explain.texts import window_words
+from keras_mmil.rules.report.renderers import Tokens
 from keras_mmil.training import step_decay
 from keras_mmil.zoo.experiments.catalogue import Entry
 from keras_mmil.zoo.experiments.experiment import (

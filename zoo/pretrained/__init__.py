@@ -12,10 +12,10 @@ import numpy as np
 from keras_mmil._support.digests import checksum_of_file, fingerprint
 from keras_mmil._support.files import write_json
 from keras_mmil._support.types import PathLike
-from keras_mmil.interpretation import Explainer
-from keras_mmil.interpretation.explain.explanation import Explanation, Show
 from keras_mmil.model import Model
 from keras_mmil.records import Schema
+from keras_mmil.rules import Explainer
+from keras_mmil.rules.explain.explanation import Explanation, Show
 from keras_mmil.zoo import _weights
 from keras_mmil.zoo.imdb import with_text
 

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil.datasets.synthetic import points
-from keras_mmil.interpretation.rules.columns import Column
-from keras_mmil.interpretation.rules.features import OCCURRENCE, Bag, Space
 from keras_mmil.layers import BagLayer
+from keras_mmil.rules.trees.columns import Column
+from keras_mmil.rules.trees.features import OCCURRENCE, Bag, Space
 from keras_mmil.zoo.experiments import digits
 from keras_mmil.zoo.experiments.digits import matches_generating_rule, rules_match
 

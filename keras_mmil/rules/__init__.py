@@ -1,0 +1,23 @@
+"""Reading trained networks of bag-layers as symbolic rules."""
+
+from keras_mmil.rules.explainer import Explainer
+from keras_mmil.rules.plots import (
+    Maps,
+    plot_clouds,
+    plot_correspondence,
+    plot_grid,
+    plot_maps,
+    plot_top_bag,
+)
+from keras_mmil.rules.rule_extractor import RuleExtractor
+
+__all__ = [
+    "Explainer",
+    "Maps",
+    "RuleExtractor",
+    "plot_clouds",
+    "plot_correspondence",
+    "plot_grid",
+    "plot_maps",
+    "plot_top_bag",
+]

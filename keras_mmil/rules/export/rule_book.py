@@ -1,0 +1,165 @@
+"""The rules of all levels, and their forms: text, tables, sentences and programs."""
+
+import html
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from keras_mmil._support.formatting import percent, table
+from keras_mmil._support.types import Config
+from keras_mmil.rules.export.languages import to_dict, to_prolog, to_python, to_sql
+from keras_mmil.rules.export.program import program
+from keras_mmil.rules.export.sentences import of_rules, sentences
+from keras_mmil.rules.trees.level import Level, listing
+from keras_mmil.rules.trees.rule_set import Rule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RuleBook"]
+
+
+@dataclass(frozen=True, repr=False)
+class RuleBook:
+    """The rules of all levels, from the instances upwards. Iterating yields each `Rule`.
+
+    Attributes:
+        levels: from the instances upwards.
+    """
+
+    levels: tuple[Level, ...]
+
+    def __iter__(self) -> Iterator[Rule]:
+        return (rule for level in self.levels for rule in level.rules)
+
+    def __len__(self) -> int:
+        return sum(len(level.rules) for level in self.levels)
+
+    @property
+    def constant(self) -> str | None:
+        """Name of the class if the rules put all top-bags into one; None otherwise."""
+        return self.levels[-1].rules.constant
+
+    def text(self, all: bool = False) -> str:
+        """The rules, level by level.
+
+        Args:
+            all: whether to list also the rules and clusters that no class of top-bags depends on;
+                otherwise the last line gives their number.
+        """
+        return listing(self.levels, all)
+
+    def __repr__(self) -> str:
+        return f"<RuleBook: {len(self)} rules of {len(self.levels)} levels; print() shows them>"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the rules that decide, one table per level; or that they are constant."""
+        if self.constant is not None:
+            return f"<p>{html.escape(self.in_words()[0])}</p>"
+        heads = ("", "rule", "precision", "support")
+        return "".join(
+            f"<h4>{html.escape(level.words)}</h4>"
+            + table(
+                heads,
+                [
+                    (each.number, each.clause, percent(each.precision), percent(each.support))
+                    for each in level.rules.shown()
+                ],
+            )
+            for level in self.levels
+            if level.rules.n_needed
+        )
+
+    def records(self) -> Iterator[Config]:
+        """One dict for each rule, from the instances upwards."""
+        for level in self.levels:
+            rules = level.rules
+            for number, rule in enumerate(rules, 1):
+                yield {
+                    "level": rule.level,
+                    "bags": level.word,
+                    "number": number,
+                    "conclusion": rules.names[rule.conclusion],
+                    "conditions": [c.text(rules.columns) for c in rule.conditions],
+                    "precision": rule.precision,
+                    "support": rule.support,
+                    "coverage": rule.coverage,
+                    "needed": rules.needed[rule.conclusion],
+                    "clause": rules.clause(rule),
+                }
+
+    def in_words(self) -> list[str]:
+        """The rules as sentences, one for each rule of top-bags.
+
+        Rules that differ only in the value of one field share a sentence. Sentences follow for the
+        clusters that these mention without describing them. If the rules put all top-bags into one
+        class, the only sentence says that there is no finding.
+        """
+        return sentences(program(self.levels))
+
+    def reasons(self) -> list[tuple[Rule, str]]:
+        """Each rule of top-bags with its conditions in words.
+
+        After a semicolon, the clusters that it mentions are described.
+        """
+        result = of_rules(program(self.levels))
+        return [
+            (rule, "; ".join([sentence.body or str(sentence), *map(str, defined)]))
+            for rule, (sentence, defined) in zip(self.levels[-1].rules, result, strict=True)
+        ]
+
+    def to_dict(self) -> Config:
+        """All rules for JSON, with their names and texts, in the format of docs/evidence.md."""
+        return to_dict(program(self.levels))
+
+    def to_json(self, indent: int | None = 1) -> str:
+        """`to_dict` as a JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def to_sql(self, table: str = "labels") -> str:
+        """One query for the classes of top-bags, which SQLite and DuckDB run unchanged.
+
+        Its rows are `id` and `class`, in the order of the ids.
+
+        Args:
+            table: name of the table that `Explainer.labels_table` writes.
+
+        Raises:
+            ValueError: if a name, category or token contains "\\0", which no query can.
+        """
+        return to_sql(program(self.levels), table)
+
+    def to_python(self) -> str:
+        """A Python module without dependencies.
+
+        Its function `predict(rows)` maps the rows of the table that `Explainer.labels_table`
+        writes, as dicts, to a dict from the ids of top-bags to their classes.
+        """
+        return to_python(program(self.levels))
+
+    def to_prolog(self, facts: pa.Table | None = None) -> str:
+        """A program for SWI-Prolog, where `class(Id, Class)` gives the classes of top-bags.
+
+        Args:
+            facts: what `Explainer.labels_table` returned, to be written as facts into the program;
+                None for the clauses only, which say what facts they expect.
+        """
+        return to_prolog(program(self.levels), facts)
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """One row for each rule, see `records`.
+
+        Raises:
+            ImportError: without pandas.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("Expected pandas to make a DataFrame: pip install pandas") from error
+        return pd.DataFrame(list(self.records()))

@@ -1,0 +1,291 @@
+"""Rules as sentences in the terms of the data."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from keras_mmil._support.formatting import bound_text
+from keras_mmil.rules.export.program import Criterion, Kind, Program, Quantity
+from keras_mmil.rules.trees.columns import alike, is_plural, one_of
+
+__all__ = ["Sentence", "definitions", "of_rules", "sentences"]
+
+_LONGEST = 3  # conditions of a cluster that may be described where it is mentioned
+_NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence on a class of top-bags, or on a cluster.
+
+    Attributes:
+        subject: name of the class or of the cluster.
+        body: its conditions, or what it is.
+        link: the words in between, such as " if " or ": ".
+        mentions: the clusters that it names without describing them, each by its kind of records
+            and its name.
+    """
+
+    subject: str
+    body: str
+    link: str
+    mentions: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.subject}{self.link}{self.body}" if self.body else f"always {self.subject}"
+
+
+def sentences(rules: Program) -> list[str]:
+    """A sentence for each rule of top-bags, and for each cluster that needs one.
+
+    Rules that differ only in the value of one field share a sentence. If the rules are constant,
+    the only sentence says that there is no finding.
+    """
+    labels = {label for label, _, _ in rules.top.needed}
+    if len(labels) == 1:
+        return [f"no finding: every {rules.top.word} is taken for {labels.pop()!r}, whatever it is"]
+    writer = _Writer(rules)
+    result = [
+        writer.of_class(label, criteria)
+        for label in dict.fromkeys(label for label, _, _ in rules.top.needed)
+        for criteria in _merged([each for name, _, each in rules.top.needed if name == label])
+    ]
+    return list(map(str, result + writer.defined(result)))
+
+
+def of_rules(rules: Program) -> list[tuple[Sentence, list[Sentence]]]:
+    """For each rule of top-bags its sentence, and those on the clusters that it mentions."""
+    writer = _Writer(rules)
+    result = [writer.of_class(label, criteria) for label, _, criteria in rules.top.needed]
+    return [(each, writer.defined([each])) for each in result]
+
+
+def definitions(rules: Program) -> dict[tuple[int, int], str]:
+    """What each cluster is, by the indices of its bag-layer and its own, where that is known."""
+    result = {}
+    for level, kind in enumerate(rules.kinds[:-1]):
+        for index, name in enumerate(kind.labels):
+            sentence = _Writer(rules).definition(kind, name)
+            if sentence is not None:
+                result[level, index] = sentence.body
+    return result
+
+
+class _Writer:
+    """Writes sentences; remembers the clusters that it has mentioned without describing them."""
+
+    def __init__(self, rules: Program) -> None:
+        self._kinds = {kind.name: kind for kind in rules.kinds}
+        self._open: dict[tuple[str, str], None] = {}
+
+    def defined(self, result: Sequence[Sentence]) -> list[Sentence]:
+        """One for each cluster that some sentences, or sentences about these, mention."""
+        wanted = list(dict.fromkeys(each for sentence in result for each in sentence.mentions))
+        definitions = []
+        for kind, name in wanted:  # which grows
+            sentence = self.definition(self._kinds[kind], name)
+            if sentence is not None:
+                wanted += [each for each in sentence.mentions if each not in wanted]
+                definitions.append(sentence)
+        return definitions
+
+    def of_class(self, label: str, criteria: Sequence[Criterion]) -> Sentence:
+        """One for a rule of top-bags."""
+        self._open.clear()
+        body = self._all(criteria)
+        return Sentence(label, body, " if ", tuple(self._open))
+
+    def _all(self, criteria: Sequence[Criterion]) -> str:
+        """Conditions that all have to hold; those that describe a cluster come last."""
+        result = sorted(map(self._condition, _without_values(criteria)), key=lambda x: x[1])
+        return _listed([text for text, _ in result])
+
+    def _condition(self, criterion: Criterion) -> tuple[str, int]:
+        """A condition in words, and how many conditions on members it contains."""
+        q = criterion.quantity
+        if q.members is None:
+            return criterion.text, 0
+        kind = self._kinds[q.members]
+        body = self._body(kind, q.name, criterion)
+        if body is None:
+            self._open[q.members, q.name] = None
+        n_inside = 0 if body is None else len(body)
+        if _is_named(kind):
+            if body is None:
+                return criterion.text, 0
+            called = _called(kind)
+            there = f"are {called}" if is_plural(called) else f"is {_article(called)}"
+            return f"there {there} where {self._all(body)}", n_inside
+        subject, several = _subject(criterion, kind)
+        if body is None:
+            return f"{subject} {'are' if several else 'is'} {q.name}", 0
+        return f"{subject} {'hold' if several else 'holds'} {self._held(body)}", n_inside
+
+    def _body(self, kind: Kind, name: str, criterion: Criterion) -> tuple[Criterion, ...] | None:
+        """The only rule for a cluster, if it is short; None otherwise.
+
+        Only for members that have to be present: "no sub-bag holds a 7 and no 3" would be unclear.
+        """
+        result = [criteria for label, _, criteria in kind.needed if label == name]
+        if not _requires(criterion) or len(result) != 1 or not 1 <= len(result[0]) <= _LONGEST:
+            return None
+        return result[0] if _is_named(kind) or _of_bags_alone(result[0], self._kinds) else None
+
+    def _held(self, criteria: Sequence[Criterion]) -> str:
+        """The contents of a bag whose members have no name."""
+        for each in criteria:
+            self._open[str(each.quantity.members), each.quantity.name] = None
+        present_first = sorted(criteria, key=lambda each: _occurs(each) is False)
+        return _listed([_object(each) for each in present_first])
+
+    def definition(self, kind: Kind, name: str) -> Sentence | None:
+        """What a cluster is; None where that is unknown."""
+        if kind.clusters is None:
+            return None
+        self._open.clear()
+        result = [criteria for label, _, criteria in kind.needed if label == name]
+        if not result:
+            definition = kind.clusters.definition
+            if definition is None:
+                return None
+            return Sentence(name, definition.summary(kind.labels.index(name)), ", in short: ")
+        cases = []
+        for criteria in _merged(result):
+            if not criteria:
+                cases.append("of any kind")
+            elif not _is_named(kind) and _of_bags_alone(criteria, self._kinds):
+                cases.append(f"that holds {self._held(criteria)}")
+            else:
+                cases.append(f"where {self._all(criteria)}")
+        body = f"{_one(kind)} {', or '.join(cases)}"
+        return Sentence(name, body, ": ", tuple(self._open))
+
+
+def _one(kind: Kind) -> str:
+    """One of the members."""
+    if not _is_named(kind):
+        return _article(kind.clusters.word if kind.clusters else kind.name)
+    called = _called(kind)
+    return f"one of the {called}" if is_plural(called) else _article(called)
+
+
+def _merged(cases: Sequence[tuple[Criterion, ...]]) -> list[tuple[Criterion, ...]]:
+    """Cases; those that differ only in the value of one field are merged."""
+    result = []
+    for group, varying in alike(cases, _field_of):
+        case = cases[group[0]]
+        if varying is not None:
+            compared = [x.quantity for index in group for x in cases[index] if _field_of(x)]
+            text = f"{varying.quantity.name} is one of {one_of(_values(compared))}"
+            case = tuple(replace(x, text=text) if x == varying else x for x in case)
+        result.append(case)
+    return result
+
+
+def _without_values(criteria: Sequence[Criterion]) -> Iterator[Criterion]:
+    """Criteria that all have to hold; those that exclude values of one field are merged."""
+    groups: dict[Criterion | str, list[Criterion]] = {}
+    for each in criteria:
+        q = each.quantity
+        key = q.column if q.is_value and not each.wanted else each
+        groups.setdefault(key, []).append(each)
+    for first, *others in groups.values():
+        quantities = [each.quantity for each in (first, *others)]
+        text = f"{first.quantity.name} is none of {one_of(_values(quantities))}"
+        yield replace(first, text=text) if others else first
+
+
+def _field_of(criterion: Criterion) -> str | None:
+    """The column that has to have one value; None where the criterion says something else."""
+    q = criterion.quantity
+    return q.column if q.is_value and criterion.wanted else None
+
+
+def _values(quantities: Sequence[Quantity]) -> list[str | int]:
+    return [q.value for q in quantities if q.value is not None]
+
+
+def _is_named(kind: Kind) -> bool:
+    """Whether the data have a name for such members."""
+    return kind.clusters is not None and bool(kind.clusters.members)
+
+
+def _called(kind: Kind) -> str:
+    """What the data call several of them in the record that holds them."""
+    return kind.clusters.members if kind.clusters else kind.name
+
+
+def _of_bags_alone(criteria: Sequence[Criterion], kinds: dict[str, Kind]) -> bool:
+    """Whether all conditions are about members without a name."""
+    members = [criterion.quantity.members for criterion in criteria]
+    return all(name is not None and not _is_named(kinds[name]) for name in members)
+
+
+def _requires(criterion: Criterion) -> bool:
+    is_some = criterion.above == 0 and criterion.at_most is None
+    return _occurs(criterion) or (is_some and criterion.quantity.measure == "count")
+
+
+def _occurs(criterion: Criterion) -> bool | None:
+    """Whether there has to be one (or none); None where it is about a number or a share."""
+    if criterion.wanted is not None or criterion.quantity.measure != "frequency":
+        return criterion.wanted
+    if criterion.at_most is None and criterion.above == 0:
+        return True
+    return False if criterion.at_most == 0 else None
+
+
+def _subject(criterion: Criterion, kind: Kind) -> tuple[str, bool]:
+    """Which members, and whether they are several."""
+    word = kind.clusters.word if kind.clusters else kind.name
+    words = kind.clusters.words if kind.clusters else f"{kind.name}s"
+    occurs = _occurs(criterion)
+    if occurs is not None:
+        return f"{'at least one' if occurs else 'no'} {word}", False
+    q, amount = criterion.quantity, _amount(criterion)
+    if q.measure == "frequency":
+        return f"{amount} of the {words}", True
+    if q.measure == "weight":
+        return f"{words} with a total weight of {amount}", True
+    is_one = amount.endswith("one")
+    return f"{amount} {word if is_one else words}", not is_one
+
+
+def _object(criterion: Criterion) -> str:
+    """Contents: "a 7", "no 3", "at least two 5"."""
+    q = criterion.quantity
+    occurs = _occurs(criterion)
+    if occurs is not None:
+        return _article(q.name) if occurs else f"no {q.name}"
+    if q.measure == "weight":
+        return f"{q.name} with a total weight of {_amount(criterion)}"
+    return f"{_amount(criterion)} {q.name}"
+
+
+def _amount(criterion: Criterion) -> str:
+    """A number in words."""
+    low, high = criterion.above, criterion.at_most
+    if criterion.quantity.measure == "count":
+        least = 0 if low is None else int(low) + 1
+        if high is None:
+            return f"at least {_numeral(least)}"
+        if least == high:
+            return f"exactly {_numeral(least)}"
+        most = _numeral(int(high))
+        return f"{_numeral(least)} to {most}" if least else f"at most {most}"
+    factor, unit = (100, " %") if criterion.quantity.measure == "frequency" else (1, "")
+    above = "" if low is None else f"more than {bound_text(low, factor)}{unit}"
+    at_most = "" if high is None else f"at most {bound_text(high, factor)}{unit}"
+    return " and ".join(part for part in (above, at_most) if part)
+
+
+def _numeral(n: int) -> str:
+    return _NUMERALS[n] if 0 < n < len(_NUMERALS) else str(n)
+
+
+def _article(name: str) -> str:
+    is_vowel = name[:1].lower() in "aeio" or name.split(" ")[0] in ("8", "11", "18")
+    return f"{'an' if is_vowel else 'a'} {name}"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"

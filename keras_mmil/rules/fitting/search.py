@@ -1,0 +1,401 @@
+"""The search for the numbers of clusters with the highest fidelity."""
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Container, Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from keras_mmil._support.types import Array, Ints
+from keras_mmil.rules.fitting import parallel
+from keras_mmil.rules.fitting.label import LabelledBags
+from keras_mmil.rules.fitting.options import ONE_STANDARD_ERROR, Options, Tolerance
+from keras_mmil.rules.fitting.plan import Plan, Trees
+from keras_mmil.rules.fitting.progress import Progress
+from keras_mmil.rules.fitting.prune import prune
+from keras_mmil.rules.trees.tree import Examples, Tree, grow
+
+__all__ = [
+    "Climber",
+    "Combination",
+    "GridPoint",
+    "Labelled",
+    "Search",
+    "ascend",
+    "best_of",
+    "choose",
+    "coarse",
+    "merge",
+    "neighbours",
+    "refine",
+    "tally",
+]
+
+_MANY = 400  # combinations: more are not all tried
+_COARSE = 8  # numbers of clusters a level to begin with
+_N_PRUNED = 8  # combinations
+
+# The number of clusters of each bag-layer, from the instances upwards.
+Combination: TypeAlias = tuple[int, ...]
+# Yields combinations to try, is sent the best one so far, and ends with no combinations.
+Order: TypeAlias = Generator[list[Combination], Combination, None]
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class GridPoint:
+    """One combination of numbers of clusters.
+
+    Attributes:
+        n_clusters: k of each bag-layer, from the instances upwards.
+        fidelity: fraction of the validation top-bags on which rules and network agree.
+        n_leaves: of all trees.
+    """
+
+    n_clusters: tuple[int, ...]
+    fidelity: float
+    n_leaves: int
+
+
+def merge(bags: Array) -> tuple[Array, Ints]:
+    """The distinct feature vectors of bags [n, k], and the index of each bag's among them [n]."""
+    distinct, index = np.unique(bags, axis=0, return_inverse=True)
+    return distinct, index.reshape(-1)
+
+
+def tally(distinct: Array, index: Ints, labels: Ints, weights: Array) -> Examples:
+    """Examples for a tree, each once, of what `merge` returned, and labels and weights [n]."""
+    n_labels = labels.max(initial=0) + 1
+    weights = np.bincount(index * n_labels + labels, weights)
+    present = np.flatnonzero(weights)
+    return Examples(distinct[present // n_labels], present % n_labels, weights[present])
+
+
+@dataclass(frozen=True, eq=False)
+class _Grown:
+    """A tree, and how it labels the training and the validation data."""
+
+    tree: Tree
+    train: Ints
+    held_out: Ints
+
+
+@dataclass(eq=False)
+class Climber:
+    """Grows the trees of combinations of numbers of clusters, from below, and rates them.
+
+    Rows that no tree labels have the labels of the nearest centroids; those above have the labels
+    that the trees below predict: on validation data, as fidelity is of the rules as a whole, and on
+    training data, too, so that a tree learns from what it will be given.
+
+    Attributes:
+        plan: which trees there are.
+        train, held_out: the training and validation data.
+        grow: `tree.grow` with all arguments but the examples and `is_measured`.
+    """
+
+    plan: Plan
+    train: LabelledBags
+    held_out: LabelledBags
+    grow: Callable[..., Tree]
+    # Of each kind of records the last tree, with the numbers of clusters that it depends on; and
+    # what is known of them, merged, which does not depend on their own number of clusters.
+    _last: dict[int, tuple[tuple[int, ...], _Grown]] = field(default_factory=dict)
+    _known: dict[int, tuple[tuple[int, ...], "_Known"]] = field(default_factory=dict)
+
+    def rate(self, n_clusters: Combination) -> tuple[GridPoint, Trees]:
+        """One combination, with its trees."""
+        train, held_out = self.train.nearest(n_clusters), self.held_out.nearest(n_clusters)
+        *inner, top = self.plan.records
+        trees: list[Tree] = []
+        for record in inner:
+            grown = self._grown(record, n_clusters, train, held_out)
+            trees.append(grown.tree)
+            train[record], held_out[record] = grown.train, grown.held_out
+        grown = self._grown(top, n_clusters, train, held_out)
+        trees.append(grown.tree)
+        fidelity = float(np.mean(grown.held_out == self.held_out.classes))
+        n_leaves = sum(tree.n_leaves for tree in trees)
+        return GridPoint(n_clusters, fidelity, n_leaves), tuple(trees)
+
+    def point(self, n_clusters: Combination, trees: Trees) -> GridPoint:
+        """One combination with other trees, rated on the validation data."""
+        of_records = dict(zip(self.plan.records, trees, strict=True))
+        nearest = self.held_out.nearest(n_clusters)
+        labels = self.plan.predict(self.held_out, of_records, nearest, n_clusters)
+        fidelity = float(np.mean(labels[-1] == self.held_out.classes))
+        return GridPoint(n_clusters, fidelity, sum(tree.n_leaves for tree in trees))
+
+    def branch(self) -> "Climber":
+        """Another one, for another thread, which remembers what this one remembers now."""
+        return replace(self, _last=dict(self._last), _known=dict(self._known))
+
+    def _grown(
+        self, record: int, ks: tuple[int, ...], train: Sequence[Ints], held_out: Sequence[Ints]
+    ) -> _Grown:
+        inside = self.plan.inside(record)
+        key = tuple(ks[i] for i in inside if i < len(ks))
+        if record in self._last and self._last[record][0] == key:
+            return self._last[record][1]
+        below = tuple(ks[i] for i in inside[:-1])
+        if record not in self._known or self._known[record][0] != below:
+            bags = self.plan.matrix(self.train, record, train, ks)
+            held_out_bags = self.plan.matrix(self.held_out, record, held_out, ks)
+            self._known[record] = below, _Known(bags, held_out_bags, *merge(bags))
+        known = self._known[record][1]
+        labels = self.train.targets(record, ks)
+        weights = self.plan.weights[record]
+        examples = tally(known.distinct, known.index, labels, weights)
+        tree = self.grow(examples, is_measured=self.plan.is_measured(record, ks))
+        grown = _Grown(tree, tree.predict(known.train), tree.predict(known.held_out))
+        self._last[record] = key, grown
+        return grown
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is known of the records of one kind.
+
+    Attributes:
+        train, held_out: of the training and validation data.
+        distinct, index: see `merge`, of the training data.
+    """
+
+    train: Array
+    held_out: Array
+    distinct: Array
+    index: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """The training and the validation data, labelled by the same centroids."""
+
+    train: LabelledBags
+    held_out: LabelledBags
+
+
+class Search:
+    """Grows and rates the trees of combinations, side by side.
+
+    Attributes:
+        plan: which trees there are.
+        trees: those of each combination that was rated.
+    """
+
+    def __init__(self, plan: Plan, options: Options, seed: int, progress: Progress) -> None:
+        self.plan, self.trees = plan, dict[GridPoint, Trees]()
+        self._options, self._seed, self._progress = options, seed, progress
+        self._data: Labelled
+        self._climber: Climber | None = None
+
+    def rate(self, data: Labelled, combinations: Sequence[Combination]) -> Combination:
+        """Rate combinations, and return the best one so far.
+
+        Args:
+            data: the same each time, but for further labels.
+            combinations: that have not been rated before.
+        """
+        climber = self._climb(data)
+        if self.trees:
+            climber.rate(self.best.n_clusters)  # shares most of its trees with the others
+        groups = [list(group) for _, group in itertools.groupby(combinations, lambda ks: ks[:1])]
+        if len(groups) == 1:
+            groups = [[ks] for ks in groups[0]]
+
+        def rate_group(group: list[Combination]) -> list[tuple[GridPoint, Trees]]:
+            own = climber.branch()
+            return [own.rate(ks) for ks in group]
+
+        for pairs in self._run([partial(rate_group, group) for group in groups]):
+            self.trees.update(pairs)
+        return self.best.n_clusters
+
+    def prune(self) -> dict[GridPoint, Trees]:
+        """The best combinations with pruned trees, which are put in the place of theirs."""
+        climber, alpha = self._climb(self._data), self._options.ccp_alpha
+        together = LabelledBags.join([self._data.train, self._data.held_out])
+        best = sorted(self.trees, key=lambda point: (-point.fidelity, point.n_leaves))[:_N_PRUNED]
+        tasks = [
+            partial(prune, self.plan, together, self.trees[each], each.n_clusters, alpha)
+            for each in best
+        ]
+        pruned = {
+            climber.point(point.n_clusters, trees): trees
+            for point, trees in zip(best, self._run(tasks), strict=True)
+        }
+        self.trees |= pruned
+        return pruned
+
+    @property
+    def best(self) -> GridPoint:
+        """The best combination so far, see `choose`."""
+        return choose(self.trees, self._options.tolerance, self._n_held_out)
+
+    def best_of(self, grid: Iterable[GridPoint]) -> list[GridPoint]:
+        """Those that are good enough to be chosen, see the function `best_of`."""
+        return best_of(grid, self._options.tolerance, self._n_held_out)
+
+    def grid(self) -> tuple[GridPoint, ...]:
+        """Each combination once, with the figures of the pruned trees where there are some."""
+        return tuple({point.n_clusters: point for point in self.trees}.values())
+
+    def by_instances(self, numbers: Sequence[Sequence[int]], best: GridPoint) -> dict[str, float]:
+        """The fidelity that was reached, and the one with the other labels of instances."""
+        other = self.plan.by_centroids()
+        if other.has_tree == self.plan.has_tree:
+            return {"centroids": best.fidelity}
+        search = Search(other, self._options, self._seed, self._progress)
+        order = ascend(numbers)
+        combinations = next(order)
+        while combinations:
+            combinations = order.send(search.rate(self._data, combinations))
+        return {"fields": best.fidelity, "centroids": search.best.fidelity}
+
+    @property
+    def _n_held_out(self) -> int:
+        return len(self._data.held_out.classes)
+
+    def _climb(self, data: Labelled) -> Climber:
+        """The climber, with what it remembers, on data that may have got further labels."""
+        self._data = data
+        if self._climber is None:
+            own_grow = partial(
+                grow,
+                max_depth=self._options.max_depth,
+                ccp_alpha=self._options.ccp_alpha,
+                seed=self._seed,
+            )
+            self._climber = Climber(self.plan, data.train, data.held_out, own_grow)
+        self._climber.train, self._climber.held_out = data.train, data.held_out
+        return self._climber
+
+    def _run(self, tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
+        """Results of functions that grow trees, which run side by side."""
+        self._progress.expect(len(tasks))
+        with warnings.catch_warnings():  # here and not in a task: filters are those of all threads
+            # Equal bags are merged: of many clusters, there may be hardly more that differ.
+            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
+            return parallel.run(tasks, self._options.n_jobs, self._progress.step)
+
+
+def refine(numbers: Sequence[Sequence[int]]) -> Order:
+    """All combinations if they are few; otherwise some, then those halfway around the best ones.
+
+    Args:
+        numbers: the numbers of clusters that may be tried, ascending, for each level.
+    """
+    tried: list[set[int]] = [set() for _ in numbers]
+    known: set[Combination] = set()
+    wanted: Sequence[Sequence[int]] | None = coarse(numbers)
+    while wanted is not None:
+        combinations = [ks for ks in itertools.product(*wanted) if ks not in known]
+        known.update(combinations)
+        for of_level, new in zip(tried, wanted, strict=True):
+            of_level.update(new)
+        best = yield combinations
+        wanted = neighbours(best, numbers, tried)
+    yield []
+
+
+def ascend(numbers: Sequence[Sequence[int]]) -> Order:
+    """Coordinate ascent, which takes few combinations.
+
+    All bag-layers begin with the same number of clusters, the best one. Then each in turn gets its
+    best number, the others being as they are, until nothing changes.
+
+    Args:
+        numbers: as for `refine`.
+    """
+    tried: dict[Combination, None] = {}
+
+    def new(wanted: Iterable[Combination]) -> list[Combination]:
+        found = list(dict.fromkeys(ks for ks in wanted if ks not in tried))
+        tried.update(dict.fromkeys(found))
+        return found
+
+    longest = max(numbers, key=len, default=(1,))  # without bag-layers, one of none
+    best = yield new(tuple(min(max(k, ks[0]), ks[-1]) for ks in numbers) for k in longest)
+    before: Combination | None = None
+    while best != before:
+        before = best
+        for layer in reversed(range(len(numbers))):
+            if wanted := new((*best[:layer], k, *best[layer + 1 :]) for k in numbers[layer]):
+                best = yield wanted
+    yield []
+
+
+def best_of(
+    grid: Iterable[GridPoint], tolerance: Tolerance = 0.0, n_top_bags: int = 0
+) -> list[GridPoint]:
+    """The combinations of the highest fidelity, or at most `tolerance` below.
+
+    The standard error depends on `n_top_bags`, the number of validation top-bags.
+    """
+    grid = tuple(grid)
+    highest = max(point.fidelity for point in grid)
+    if tolerance == ONE_STANDARD_ERROR:
+        tolerance = math.sqrt(highest * (1 - highest) / n_top_bags)
+    return [point for point in grid if point.fidelity >= highest - tolerance - 1e-12]
+
+
+def choose(grid: Iterable[GridPoint], tolerance: Tolerance = 0.0, n_top_bags: int = 0) -> GridPoint:
+    """The best combination: the highest fidelity; of equal ones the fewest clusters, then leaves.
+
+    With a number as tolerance, the fewest leaves, then clusters, among those whose fidelity is at
+    most that much below the highest. Within one standard error, the fewest clusters, then leaves.
+    """
+    by_leaves = tolerance not in (0.0, ONE_STANDARD_ERROR)
+
+    def preference(point: GridPoint) -> tuple[int, int, float, tuple[int, ...]]:
+        size = sum(point.n_clusters)
+        simplicity = (point.n_leaves, size) if by_leaves else (size, point.n_leaves)
+        return (*simplicity, -point.fidelity, point.n_clusters)
+
+    return min(best_of(grid, tolerance, n_top_bags), key=preference)
+
+
+def coarse(options: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """The numbers of clusters to begin with, of those that may be tried at each level.
+
+    All of them if there are few combinations; otherwise some of each level, in about equal ratios,
+    with the first and the last.
+    """
+    if math.prod(map(len, options)) <= _MANY:
+        return list(options)
+    return [_spread(numbers) if len(numbers) > _COARSE else numbers for numbers in options]
+
+
+def neighbours(
+    best: Sequence[int], options: Sequence[Sequence[int]], tried: Sequence[Container[int]]
+) -> list[Sequence[int]] | None:
+    """The numbers of clusters to try next: halfway from the best ones to those tried beside them.
+
+    Args:
+        best: number of clusters of each level.
+        options: the numbers that may be tried, ascending, for each level.
+        tried: those that have been, for each level.
+
+    Returns:
+        Numbers for each level, the best one among them; None if there are no others.
+    """
+    wanted: list[Sequence[int]] = []
+    for k, numbers, known in zip(best, options, tried, strict=True):
+        here = numbers.index(k)
+        beside = [i for i, number in enumerate(numbers) if number in known and i != here]
+        below = max((i for i in beside if i < here), default=here)
+        above = min((i for i in beside if i > here), default=here)
+        places = {(below + here) // 2 if below < here - 1 else here, here, (above + here) // 2}
+        wanted.append(tuple(numbers[i] for i in sorted(places)))
+    return wanted if any(len(numbers) > 1 for numbers in wanted) else None
+
+
+def _spread(numbers: Sequence[int]) -> tuple[int, ...]:
+    wanted = np.geomspace(numbers[0], numbers[-1], _COARSE)
+    nearest = np.abs(np.subtract.outer(wanted, numbers)).argmin(axis=1)
+    return tuple(numbers[i] for i in sorted(set(nearest)))

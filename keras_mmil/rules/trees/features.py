@@ -1,0 +1,202 @@
+"""What a tree knows of a record: the clusters in each of its bags, and its fields, side by side."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+
+from keras_mmil._support.types import Array, Ints
+from keras_mmil.rules.trees.columns import Column
+from keras_mmil.rules.trees.fields import Field
+
+if TYPE_CHECKING:
+    from keras_mmil.rules.network.nesting import Nesting
+
+__all__ = [
+    "COUNT",
+    "FREQUENCY",
+    "OCCURRENCE",
+    "WEIGHT",
+    "Bag",
+    "Feature",
+    "Space",
+    "bag_features",
+    "get",
+]
+
+# Frequencies are rounded to float32 one by one, so that their sum is 1 up to this.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One number for each cluster: how much of it is in a bag.
+
+    Its functions are defined in a module, because lambdas cannot be pickled.
+
+    Attributes:
+        name: "occurrence", "frequency", "count", or "weight" (a count with fractions).
+        of_weights: maps the summed weights of each cluster in each bag [bags, k] to the features.
+        feasible: whether boxes `(low, high]`, each [..., k], hold the features of any bag at all:
+            bool [...]; true where rounding makes it doubtful.
+    """
+
+    name: str
+    of_weights: Callable[[Array], Array]
+    feasible: Callable[[Array, Array], Array]
+
+
+def bag_features(feature: Feature, labels: Ints, n_clusters: int, nesting: "Nesting") -> Array:
+    """Describe bags by the labels of their members, int [rows]: float32 [bags, n_clusters].
+
+    Empty bags are zeros.
+    """
+    cells = nesting.bag_ids * n_clusters + labels[nesting.members]
+    weights = np.bincount(cells, nesting.weights, minlength=nesting.n_bags * n_clusters)
+    weights = weights.astype(float)  # without members, NumPy returns ints
+    return feature.of_weights(weights.reshape(-1, n_clusters)).astype(np.float32)
+
+
+def _occurrences(weights: Array) -> Array:
+    return weights > 0
+
+
+def _frequencies(weights: Array) -> Array:
+    totals = weights.sum(axis=1, keepdims=True)
+    return np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
+
+
+def _weights(weights: Array) -> Array:
+    return weights
+
+
+def _some_occurrences(low: Array, high: Array) -> Array:
+    """Every vector of zeros and ones is that of a bag."""
+    return np.all(((low < 0) & (high >= 0)) | ((low < 1) & (high >= 1)), axis=-1)
+
+
+def _some_frequencies(low: Array, high: Array) -> Array:
+    """Frequencies are non-negative and sum to 1; those of an empty bag are all 0."""
+    holds_zero = ((low < 0) & (high >= 0)).all(axis=-1)
+    proper = ((low < high) & (low < 1) & (high >= 0)).all(axis=-1)
+    least, most = np.maximum(low, 0).sum(axis=-1), np.minimum(high, 1).sum(axis=-1)
+    return holds_zero | proper & (least <= 1 + _ROUNDING) & (most >= 1 - _ROUNDING)
+
+
+def _some_weights(low: Array, high: Array) -> Array:
+    """Every vector of non-negative numbers is that of a bag."""
+    return np.all((low < high) & (high >= 0), axis=-1)
+
+
+OCCURRENCE = Feature("occurrence", _occurrences, _some_occurrences)
+FREQUENCY = Feature("frequency", _frequencies, _some_frequencies)
+COUNT = Feature("count", _weights, _some_weights)
+WEIGHT = Feature("weight", _weights, _some_weights)
+
+_FEATURES = {feature.name: feature for feature in (OCCURRENCE, FREQUENCY, COUNT, WEIGHT)}
+
+
+def get(name: str) -> Feature:
+    """The `Feature` of this name.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if name not in _FEATURES:
+        raise ValueError(f"Expected one of {sorted(_FEATURES)}. Received: features={name!r}")
+    return _FEATURES[name]
+
+
+# Records ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bag:
+    """One of the bags in a record: which clusters its members may be in.
+
+    Attributes:
+        level: index of the bag-layer of its members.
+        feature: which number is known of each cluster.
+        names: of the clusters.
+        members: what its members are called in rules; empty where they have no name.
+    """
+
+    level: int
+    feature: Feature
+    names: tuple[str, ...]
+    members: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """One for each cluster."""
+        return tuple(Column(self.feature.name, name, self.members) for name in self.names)
+
+    def feasible(self, low: Array, high: Array) -> Array:
+        """See `Feature`."""
+        return self.feature.feasible(low, high)
+
+
+SomeBag = TypeVar("SomeBag", bound=Bag, covariant=True)
+
+
+@dataclass(frozen=True)
+class Space(Generic[SomeBag]):
+    """What a tree knows of a record: its bags, then its fields."""
+
+    bags: tuple[SomeBag, ...] = ()
+    fields: tuple[Field, ...] = ()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns."""
+        return tuple(column for part in self._parts for column in part.columns)
+
+    @property
+    def of_bags(self) -> Iterator[tuple[SomeBag, slice]]:
+        """The bags, each with the slice of the columns that are about it."""
+        return zip(self.bags, self._slices, strict=False)
+
+    def matrix(
+        self, labels: Sequence[Ints], nestings: Sequence["Nesting"], values: Sequence[Array]
+    ) -> Array:
+        """What is known of some records: float32 [records, columns].
+
+        Takes the labels of the rows of each bag-layer, how these are in bags, one for each
+        record, and the raw values of the fields, [records] each.
+        """
+        of_fields = [field.matrix(raw) for field, raw in zip(self.fields, values, strict=True)]
+        return self.joined(labels, nestings, of_fields)
+
+    def joined(
+        self, labels: Sequence[Ints], nestings: Sequence["Nesting"], of_fields: Sequence[Array]
+    ) -> Array:
+        """Same as `matrix`, but takes the matrices of the fields, which do not depend on labels."""
+        parts = [
+            bag_features(bag.feature, labels[bag.level], len(bag.names), nestings[bag.level])
+            for bag in self.bags
+        ]
+        parts += of_fields
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def feasible(self, low: Array, high: Array) -> Array:
+        """Whether boxes `(low, high]`, each [..., columns], hold any record: bool [...].
+
+        True where it is doubtful.
+        """
+        holds = [
+            part.feasible(low[..., at], high[..., at])
+            for part, at in zip(self._parts, self._slices, strict=True)
+        ]
+        return holds[0] if len(holds) == 1 else np.logical_and.reduce(holds)
+
+    @property
+    def _parts(self) -> tuple[Bag | Field, ...]:
+        return (*self.bags, *self.fields)
+
+    @cached_property
+    def _slices(self) -> list[slice]:
+        sizes = [len(part.columns) for part in self._parts]
+        return [slice(start, stop) for start, stop in pairwise(np.cumsum([0, *sizes]).tolist())]
