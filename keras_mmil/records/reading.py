@@ -340,8 +340,9 @@ class Reader:
             else:
                 n_there += self._read(each, here, levels)
             claimed |= accepted
-        for type_ in by_type.keys() - claimed:
-            n_there += self._unseen(fields, type_, by_type[type_], levels)
+        for type_, unseen in by_type.items():
+            if type_ not in claimed:
+                n_there += self._unseen(fields, type_, unseen, levels)
         self.mismatches.count(fields, n_parents, n_there)
 
     def _accepted(self, part: Field) -> set[str]:
