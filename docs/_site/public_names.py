@@ -17,12 +17,12 @@ FOLDERS = {"keras_mmil.zoo": "zoo", "keras_mmil.datasets": "datasets", "keras_mm
 RETURNED = {
     "keras_mmil.rules": (
         "export.rule_book.RuleBook",
-        "rules.rule_set.Rule",
-        "rules.rule_set.Condition",
-        "rules.rule_set.RuleSet",
-        "rules.level.Level",
-        "rules.level.Clusters",
-        "rules.rule_set.Definition",
+        "trees.rule_set.Rule",
+        "trees.rule_set.Condition",
+        "trees.rule_set.RuleSet",
+        "trees.level.Level",
+        "trees.level.Clusters",
+        "trees.rule_set.Definition",
         "fitting.search.GridPoint",
         "explain.explanation.Explanation",
         "explain.texts.TextExplanation",

@@ -108,10 +108,10 @@ def test_batches_are_those_of_the_blocks(saved, source):
     )
 
 
-def test_drawn_twice(saved, source):
-    some = source.draw(50, seed=3)
-    few = some.draw(20, seed=4)
-    assert source.draw(100, seed=0) is source
+def test_sampled_twice(saved, source):
+    some = source.sample(50, seed=3)
+    few = some.sample(20, seed=4)
+    assert source.sample(100, seed=0) is source
     names = {}
     for name, each, n in (("some", some, 50), ("few", few, 20)):
         found = list(each.batches())
