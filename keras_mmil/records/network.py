@@ -410,7 +410,7 @@ def dtype_of(field: Field) -> str:
 def encoder_of(
     field: Field, *, units: int, min_count: int, n_edges: int, name: str
 ) -> FieldEncoder:
-    """The encoder of a field of a scalar kind: arguments as of `records_model`."""
+    """The encoder of a field of a scalar kind: arguments as in `records_model`."""
     seen = _values(field)
     if field.kind == "boolean":
         return BooleanEncoder(field.path, name=name)

@@ -615,15 +615,15 @@ class Explainer(Options, BaseEstimator):
         check_is_fitted(self, "levels_")
         return top_bags(x, self._network, self.batch_size)
 
-    def read(self, data: Source, with_places: bool = False) -> Reading:
+    def read(self, data: Source, with_interpolations: bool = False) -> Reading:
         """The labels of everything in some top-bags, by rules and network.
 
         Args:
             data: result of `top_bags`.
-            with_places: whether to compute also what explanations are ranked by.
+            with_interpolations: whether to compute also what explanations are ranked by.
         """
         observations = self._observe(data.batches(), in_order=True)
-        return read(self.levels_, self._target, observations, with_places)
+        return read(self.levels_, self._target, observations, with_interpolations)
 
     def _repr_html_(self) -> str:
         """For notebooks: the rules and their fidelity; before they are learned, the settings."""
