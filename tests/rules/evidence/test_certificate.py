@@ -9,7 +9,8 @@ from digit_networks import compressed_model, explainer, random_ids, truth, vecto
 from scipy.stats import beta, binom, binomtest
 
 from keras_mmil import Bags, Explainer, ragged
-from keras_mmil.rules.evidence.certificate import interval
+from keras_mmil.rules.evidence import certificate as module
+from keras_mmil.rules.evidence.certificate import UsedTopBagsError, interval
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 10), (10, 10), (1, 1), (957, 1000)])
@@ -127,6 +128,18 @@ def test_each_half_was_used_for_something(poor, digit_ids):
     used, new = vectors(digit_ids)[:10], vectors(random_ids(10, seed=5))
     with pytest.raises(ValueError, match="neither rules nor network"):
         poor.certify(ragged.concat([used, new]), trained_on=poor.hashes(new))
+
+
+def test_more_known_ones_than_chance_explains_are_refused():
+    """Of 100 used top-bags half occur twice: by chance, half of the new ones equal some of them."""
+    used = np.array([*range(50), *range(50, 75), *range(50, 75)], np.uint64)
+    for n_known in range(21, 40):
+        is_known = np.arange(40) < n_known
+        if binom.sf(n_known - 1, 40, 0.5) >= 1e-6:
+            module._check_unused(is_known, used, "rules were fitted on")
+        else:
+            with pytest.raises(UsedTopBagsError, match=f"of which {n_known} equal"):
+                module._check_unused(is_known, used, "rules were fitted on")
 
 
 @pytest.mark.slow
