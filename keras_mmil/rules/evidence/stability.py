@@ -243,8 +243,9 @@ class Refitter:
         plan = replace(
             plan, weights=multiplicities(train.nestings, plan.parents, len(train.classes))
         )
-        search = Search(plan, self._task.options, self._task.seed, Progress(verbose=0))
-        ks = search.rate(Labelled(train, held_out), [tuple(map(len, centroids))])
+        data, task = Labelled(train, held_out), self._task
+        search = Search(plan, data, task.options, task.seed, Progress(verbose=0))
+        ks = search.rate([tuple(map(len, centroids))])
         trees = search.trees if self._task.network.is_chain else search.prune()
         (grown,) = trees.values()
         levels = make_levels(

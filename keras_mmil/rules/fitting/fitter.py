@@ -106,9 +106,10 @@ class Fitter:
         combinations = next(order)
         data = self._label(self._cluster(rows, combinations), sampled, None)
         plan = make_plan(self._network, self._options, data.train)
-        search = Search(plan, self._options, self.task.seed, self._progress)
-        while combinations := order.send(search.rate(data, combinations)):
+        search = Search(plan, data, self._options, self.task.seed, self._progress)
+        while combinations := order.send(search.rate(combinations)):
             data = self._label(self._cluster(rows, combinations), sampled, data)
+            search.relabel(data)
         names = self._class_names(data)
         if self._network.is_chain:
             best = search.best

@@ -85,6 +85,14 @@ class _Grown:
     held_out: Ints
 
 
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """The training and the validation data, labelled by the same centroids."""
+
+    train: LabelledBags
+    held_out: LabelledBags
+
+
 @dataclass(eq=False)
 class Climber:
     """Grows the trees of combinations of numbers of clusters, from below, and rates them.
@@ -95,13 +103,12 @@ class Climber:
 
     Attributes:
         plan: which trees there are.
-        train, held_out: the training and validation data.
+        data: the training and validation data.
         grow: `tree.grow` with all arguments but the examples and `is_measured`.
     """
 
     plan: Plan
-    train: LabelledBags
-    held_out: LabelledBags
+    data: Labelled
     grow: Callable[..., Tree]
     # Of each kind of records the last tree, with the numbers of clusters that it depends on; and
     # what is known of them, merged, which does not depend on their own number of clusters.
@@ -110,7 +117,10 @@ class Climber:
 
     def rate(self, n_clusters: Combination) -> tuple[GridPoint, Trees]:
         """One combination, with its trees."""
-        train, held_out = self.train.nearest(n_clusters), self.held_out.nearest(n_clusters)
+        train, held_out = (
+            self.data.train.nearest(n_clusters),
+            self.data.held_out.nearest(n_clusters),
+        )
         *inner, top = self.plan.records
         trees: list[Tree] = []
         for record in inner:
@@ -119,16 +129,16 @@ class Climber:
             train[record], held_out[record] = grown.train, grown.held_out
         grown = self._grown(top, n_clusters, train, held_out)
         trees.append(grown.tree)
-        fidelity = float(np.mean(grown.held_out == self.held_out.classes))
+        fidelity = float(np.mean(grown.held_out == self.data.held_out.classes))
         n_leaves = sum(tree.n_leaves for tree in trees)
         return GridPoint(n_clusters, fidelity, n_leaves), tuple(trees)
 
     def point(self, n_clusters: Combination, trees: Trees) -> GridPoint:
         """One combination with other trees, rated on the validation data."""
         of_records = dict(zip(self.plan.records, trees, strict=True))
-        nearest = self.held_out.nearest(n_clusters)
-        labels = self.plan.predict(self.held_out, of_records, nearest, n_clusters)
-        fidelity = float(np.mean(labels[-1] == self.held_out.classes))
+        nearest = self.data.held_out.nearest(n_clusters)
+        labels = self.plan.predict(self.data.held_out, of_records, nearest, n_clusters)
+        fidelity = float(np.mean(labels[-1] == self.data.held_out.classes))
         return GridPoint(n_clusters, fidelity, sum(tree.n_leaves for tree in trees))
 
     def branch(self) -> "Climber":
@@ -144,11 +154,11 @@ class Climber:
             return self._last[record][1]
         below = tuple(ks[i] for i in inside[:-1])
         if record not in self._known or self._known[record][0] != below:
-            bags = self.plan.matrix(self.train, record, train, ks)
-            held_out_bags = self.plan.matrix(self.held_out, record, held_out, ks)
+            bags = self.plan.matrix(self.data.train, record, train, ks)
+            held_out_bags = self.plan.matrix(self.data.held_out, record, held_out, ks)
             self._known[record] = below, _Known(bags, held_out_bags, *merge(bags))
         known = self._known[record][1]
-        labels = self.train.targets(record, ks)
+        labels = self.data.train.targets(record, ks)
         weights = self.plan.weights[record]
         examples = tally(known.distinct, known.index, labels, weights)
         tree = self.grow(examples, is_measured=self.plan.is_measured(record, ks))
@@ -172,14 +182,6 @@ class _Known:
     index: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """The training and the validation data, labelled by the same centroids."""
-
-    train: LabelledBags
-    held_out: LabelledBags
-
-
 class Search:
     """Grows and rates the trees of combinations, side by side.
 
@@ -188,20 +190,23 @@ class Search:
         trees: those of each combination that was rated.
     """
 
-    def __init__(self, plan: Plan, options: Options, seed: int, progress: Progress) -> None:
+    def __init__(
+        self, plan: Plan, data: Labelled, options: Options, seed: int, progress: Progress
+    ) -> None:
         self.plan, self.trees = plan, dict[GridPoint, Trees]()
         self._options, self._seed, self._progress = options, seed, progress
-        self._data: Labelled
-        self._climber: Climber | None = None
+        own_grow = partial(
+            grow, max_depth=options.max_depth, ccp_alpha=options.ccp_alpha, seed=seed
+        )
+        self._climber = Climber(plan, data, own_grow)
 
-    def rate(self, data: Labelled, combinations: Sequence[Combination]) -> Combination:
-        """Rate combinations, and return the best one so far.
+    def relabel(self, data: Labelled) -> None:
+        """Go on with the same data, which have further labels."""
+        self._climber.data = data
 
-        Args:
-            data: the same each time, but for further labels.
-            combinations: that have not been rated before.
-        """
-        climber = self._climb(data)
+    def rate(self, combinations: Sequence[Combination]) -> Combination:
+        """Rate combinations that have not been rated before; return the best one so far."""
+        climber = self._climber
         if self.trees:
             climber.rate(self.best.n_clusters)  # shares most of its trees with the others
         groups = [list(group) for _, group in itertools.groupby(combinations, lambda ks: ks[:1])]
@@ -218,8 +223,8 @@ class Search:
 
     def prune(self) -> dict[GridPoint, Trees]:
         """The best combinations with pruned trees, which are put in the place of theirs."""
-        climber, alpha = self._climb(self._data), self._options.ccp_alpha
-        together = LabelledBags.join([self._data.train, self._data.held_out])
+        climber, alpha = self._climber, self._options.ccp_alpha
+        together = LabelledBags.join([climber.data.train, climber.data.held_out])
         best = sorted(self.trees, key=lambda point: (-point.fidelity, point.n_leaves))[:_N_PRUNED]
         tasks = [
             partial(prune, self.plan, together, self.trees[each], each.n_clusters, alpha)
@@ -250,30 +255,16 @@ class Search:
         other = self.plan.by_centroids()
         if other.has_tree == self.plan.has_tree:
             return {"centroids": best.fidelity}
-        search = Search(other, self._options, self._seed, self._progress)
+        search = Search(other, self._climber.data, self._options, self._seed, self._progress)
         order = ascend(numbers)
         combinations = next(order)
         while combinations:
-            combinations = order.send(search.rate(self._data, combinations))
+            combinations = order.send(search.rate(combinations))
         return {"fields": best.fidelity, "centroids": search.best.fidelity}
 
     @property
     def _n_held_out(self) -> int:
-        return len(self._data.held_out.classes)
-
-    def _climb(self, data: Labelled) -> Climber:
-        """The climber, with what it remembers, on data that may have got further labels."""
-        self._data = data
-        if self._climber is None:
-            own_grow = partial(
-                grow,
-                max_depth=self._options.max_depth,
-                ccp_alpha=self._options.ccp_alpha,
-                seed=self._seed,
-            )
-            self._climber = Climber(self.plan, data.train, data.held_out, own_grow)
-        self._climber.train, self._climber.held_out = data.train, data.held_out
-        return self._climber
+        return len(self._climber.data.held_out.classes)
 
     def _run(self, tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
         """Results of functions that grow trees, which run side by side."""
@@ -310,7 +301,7 @@ def ascend(numbers: Sequence[Sequence[int]]) -> Order:
     best number, the others being as they are, until nothing changes.
 
     Args:
-        numbers: as for `refine`.
+        numbers: same as in `refine`.
     """
     tried: dict[Combination, None] = {}
 

@@ -1,7 +1,6 @@
 """The top-bags that an explainer reads: in memory, or the batches of a `tf.data.Dataset`."""
 
 import copy
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -11,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support.digests import add_to_digest
+from keras_mmil._support.digests import digest_of
 from keras_mmil._support.types import Array, Ints, Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.batches import in_order
@@ -211,7 +210,7 @@ class Stream:
     def __init__(self, dataset: tf.data.Dataset, checks: InputChecks, name: str) -> None:
         self._dataset, self._checks, self._name = dataset, checks, name
         # The digest and the size of each batch, once all have been read.
-        self._seen: list[tuple[bytes, int]] | None = None
+        self._seen: list[tuple[str, int]] | None = None
         # Which top-bags of each batch to read, bool [top-bags], if not all.
         self._masks: list[Array] | None = None
         spec = dataset.element_spec
@@ -234,11 +233,11 @@ class Stream:
         Raises:
             ValueError: if the Dataset is empty, or yields other data than in its first pass.
         """
-        seen: list[tuple[bytes, int]] = []
+        seen: list[tuple[str, int]] = []
         for i, element in enumerate(self._dataset):
             x, y, _ = keras.utils.unpack_x_y_sample_weight(element)
             x = _checked(x, self._checks, f"a batch of {self._name}")
-            seen.append((_digest(x), ragged.n_top_bags(x)))
+            seen.append((digest_of(x), ragged.n_top_bags(x)))
             if self._seen is not None and seen[i:] != self._seen[i : i + 1]:
                 raise self._changed(i)
             if labels is not None:
@@ -332,13 +331,6 @@ def sample_of(n: int, at_most: int, seed: int) -> Ints | None:
     if n <= at_most:
         return None
     return np.sort(np.random.default_rng(seed).permutation(n)[:at_most])
-
-
-def _digest(x: Tensors) -> bytes:
-    """A digest of checked inputs."""
-    digest = hashlib.blake2b(digest_size=16)
-    add_to_digest(digest, x)
-    return digest.digest()
 
 
 def _in_one_go(

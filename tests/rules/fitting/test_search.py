@@ -18,6 +18,7 @@ from keras_mmil.rules.fitting.prune import prune
 from keras_mmil.rules.fitting.search import (
     Climber,
     GridPoint,
+    Labelled,
     ascend,
     choose,
     coarse,
@@ -210,8 +211,8 @@ def test_pruned_trees_agree_as_much_but_for_what_each_leaf_may_cost(alpha):
     np.testing.assert_array_equal(together.classes, [*train.classes, *held_out.classes])
     weights = multiplicities(train.nestings, PARENTS)
     plan = Plan(PARENTS, FEATURES, FIELDS, ("",) * TOP, ("",) * TOP, HAS_TREE, weights)
-    _, trees = Climber(plan, train, held_out, pruned).rate(ks)
-    rated = Climber(plan, train, together, pruned)  # on all that pruning looks at
+    _, trees = Climber(plan, Labelled(train, held_out), pruned).rate(ks)
+    rated = Climber(plan, Labelled(train, together), pruned)  # on all that pruning looks at
     shorter = prune(plan, together, trees, ks, alpha)
     before, after = (rated.point(ks, each) for each in (trees, shorter))
     n_less = before.n_leaves - after.n_leaves
@@ -233,7 +234,7 @@ def test_trees_are_those_of_each_combination_on_its_own():
     (bags, train), (held_out_bags, held_out) = random_data(0), random_data(1)
     weights = multiplicities(train.nestings, PARENTS)
     plan = Plan(PARENTS, FEATURES, FIELDS, ("",) * TOP, ("",) * TOP, HAS_TREE, weights)
-    climber = Climber(plan, train, held_out, pruned)
+    climber = Climber(plan, Labelled(train, held_out), pruned)
     rng, fidelities = np.random.default_rng(0), set()
     order = rng.permutation(list(itertools.product(KS, repeat=TOP))).tolist()
     for n, ks in enumerate(map(tuple, order)):
