@@ -1,7 +1,6 @@
 """Texts as bags of sentences of trigrams: corpora, in memory or on disk, and vocabularies."""
 
 import functools
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,10 @@ import tensorflow as tf
 
 from keras_mmil import text
 from keras_mmil._support.checks import positive_int
-from keras_mmil._support.digests import checksum_of_file, checksum_of_json
-from keras_mmil._support.files import atomic_write, write_json
+from keras_mmil._support.digests import checksum_of_file
+from keras_mmil._support.files import atomic_write
 from keras_mmil._support.rows import members_of, row_splits
+from keras_mmil._support.state import decode, encode, read_state, write_state
 from keras_mmil._support.types import Ints, PathLike
 
 __all__ = ["PADDING", "UNKNOWN", "Corpus", "Rows"]
@@ -92,12 +92,20 @@ def look_up(tokens: Sequence[bytes], vocabulary: Sequence[str]) -> npt.NDArray[n
 
 _CHUNK = 5_000  # texts whose windows are made at once
 _ARRAYS = ("tokens", "sentence_splits", "text_splits", "counts")
-_FORMAT = 2
-_ERRORS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-_DAMAGED = "Expected a corpus as it was saved; delete the folder and make it again. Received:"
+_FORMAT, _VERSION = "keras-mmil corpus", 3
+_ABOUT = "corpus.json"
 
 Rows: TypeAlias = Ints | npt.NDArray[np.bool_] | Sequence[int] | slice | None
 """Which texts of a corpus: indices, a slice or a mask; None for all."""
+
+
+@dataclass(frozen=True)
+class _About:
+    """What `corpus.json` says, beside the arrays: `checksums` are of their files, by name."""
+
+    splitter: str
+    vocabulary: tuple[str, ...]
+    checksums: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -261,13 +269,9 @@ class Corpus:
             with atomic_write(folder / f"{name}.npy") as part:
                 np.save(part, getattr(self, name), allow_pickle=False)
         # Last, as its presence means that the rest is complete.
-        about = {
-            "format": _FORMAT,
-            "splitter": self.splitter,
-            "vocabulary": list(self.vocabulary),
-            "checksums": {name: _checksum(folder, name) for name in _ARRAYS},
-        }
-        write_json(folder / "corpus.json", about | {"checksum": checksum_of_json(about)})
+        checksums = {name: checksum_of_file(folder / f"{name}.npy") for name in _ARRAYS}
+        about = _About(self.splitter, self.vocabulary, checksums)
+        write_state(folder / _ABOUT, _FORMAT, _VERSION, encode(about))
 
     @classmethod
     def load(cls, folder: PathLike) -> "Corpus":
@@ -279,32 +283,20 @@ class Corpus:
         """
         folder = Path(folder)
         try:
-            about = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-            version, checksum = about["format"], about.pop("checksum", None)
-            is_whole = checksum == checksum_of_json(about)
-        except _ERRORS as error:
-            raise ValueError(f"{_DAMAGED} {folder / 'corpus.json'} ({error})") from error
-        if version != _FORMAT:
-            raise ValueError(
-                f"Expected a corpus of format {_FORMAT}; make it again. "
-                f"Received: {folder} of format {version}"
-            )
-        if not is_whole:
-            raise ValueError(f"{_DAMAGED} {folder / 'corpus.json'} with another checksum")
-        try:
+            about = decode(_About, read_state(folder / _ABOUT, _FORMAT, _VERSION))
+            arrays = {}
             for name in _ARRAYS:
-                if _checksum(folder, name) != about["checksums"][name]:
-                    raise ValueError(f"{name}.npy has another checksum")
-            arrays = {
-                name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-                for name in _ARRAYS
-            }
-            vocabulary, splitter = tuple(about["vocabulary"]), about["splitter"]
-            return cls(**arrays, vocabulary=vocabulary, splitter=splitter)
+                path = folder / f"{name}.npy"
+                if checksum_of_file(path) != about.checksums.get(name):
+                    raise ValueError(f"{path} has another checksum")
+                arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+            return cls(**arrays, vocabulary=about.vocabulary, splitter=about.splitter)
         except FileNotFoundError:
             raise
         except Exception as error:  # of NumPy, if the checksum is forged
-            raise ValueError(f"{_DAMAGED} {folder} ({error})") from error
+            raise ValueError(
+                f"Expected a corpus as it was saved; make it again. Received: {folder}: {error}"
+            ) from error
 
     def _indices(self, rows: Rows) -> Ints:
         return np.arange(len(self))[slice(None) if rows is None else rows]
@@ -324,7 +316,3 @@ def _check_splits(name: str, splits: Ints, n: int) -> None:
     is_whole = splits.ndim == 1 and splits.size and splits[0] == 0 and splits[-1] == n
     if not is_whole or (splits[1:] < splits[:-1]).any():
         raise ValueError(f"Expected splits that rise from 0 to {n}. Received: {name}={splits}")
-
-
-def _checksum(folder: Path, name: str) -> str:
-    return checksum_of_file(folder / f"{name}.npy")

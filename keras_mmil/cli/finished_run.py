@@ -16,10 +16,9 @@ from keras_mmil._support.formatting import majority
 from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.bags import inputs_of
 from keras_mmil.cli.doubts import Doubt, doubt_of_classes, doubt_of_numbers
-from keras_mmil.cli.options import TrainSettings
 from keras_mmil.cli.own_data import OwnData
 from keras_mmil.cli.own_files import checksums
-from keras_mmil.cli.run_folder import SETTINGS, holds_own_data, read_settings
+from keras_mmil.cli.run_folder import SETTINGS, holds_own_data, read_settings, train_settings
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.storage import is_saved
@@ -233,7 +232,7 @@ def check_has_rules(estimator: NestedEstimator, folder: PathLike) -> None:
 
 def trained_run(folder: PathLike) -> TrainedRun:
     """The training in a folder; ValueError if files are damaged or the data have changed."""
-    settings = TrainSettings.from_dict(read_settings(folder), Path(folder) / SETTINGS)
+    settings = train_settings(folder)
     if not is_saved(folder):
         raise FileNotFoundError(
             f"Expected the folder of a finished `keras-mmil train`. Received: {folder}"

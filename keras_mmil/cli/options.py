@@ -5,13 +5,10 @@ do not wait for TensorFlow. So it imports only the standard library.
 """
 
 import argparse
-import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 if TYPE_CHECKING:
     from keras_mmil.zoo.experiments.experiment import Experiment
@@ -158,7 +155,7 @@ class TrainSettings(_Options):
     Attributes:
         data: path of the records, which is absolute in the settings of a run.
         keys: pairs of a column that refers and the column that it refers to, or of tuples of
-            columns; lists in the settings of a run.
+            columns.
         files: SHA-256 of the files of the data, by their names.
         choices: kinds by path, from the schema that was passed.
         others: see their help.
@@ -236,20 +233,6 @@ class TrainSettings(_Options):
     files: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any], path: Path) -> Self:
-        """Settings that were read from a file; ValueError, naming its path, if they are none."""
-        kinds = {each.name: each.type for each in fields(cls)}
-        is_right = content.keys() == kinds.keys() and all(
-            _is_of(content[name], kind) for name, kind in kinds.items()
-        )
-        if not is_right:
-            raise ValueError(
-                "Expected the settings of `keras-mmil train`. "
-                f"Received: {path}, {json.dumps(content):.300}"
-            )
-        return cls(**content)
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(TrainSettings):
@@ -309,12 +292,6 @@ def check(options: Any, kind: type) -> None:
         raise ValueError(f"Expected a number above 0. Received: --learning-rate {rate}")
     if options.seed + getattr(options, "seeds", 1) > _SEEDS:
         raise ValueError(f"Expected seeds below {_SEEDS}. Received: --seed {options.seed}")
-
-
-def _is_of(value: Any, annotation: Any) -> bool:
-    """Whether a value from JSON is of the type of a field."""
-    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-    return isinstance(value, tuple(get_origin(kind) or kind for kind in kinds))
 
 
 def _flag(name: str) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_mmil._support.files import locked, remove_parts, write_json
+from keras_mmil._support.files import locked, remove_parts, to_json, write_json
+from keras_mmil._support.state import decode
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.options import TrainSettings
 from keras_mmil.training.resumable import Checkpoint
 
-__all__ = ["SETTINGS", "RunFolder", "holds_own_data", "how_read", "read_settings"]
+__all__ = ["SETTINGS", "RunFolder", "holds_own_data", "how_read", "read_settings", "train_settings"]
 
 SETTINGS, _ESTIMATOR = "settings.json", "estimator.json"
 # What takes long to compute, and what a run would overwrite.
@@ -51,7 +52,7 @@ class RunFolder:
         replace: bool = False,
     ) -> None:
         self.path = Path(path)
-        self.settings = settings
+        self.settings = json.loads(to_json(settings))  # as they are read again
         self._resume, self._replace = resume, replace
         if (self.path / SETTINGS).exists() and read_settings(self.path):
             with locked(self.path):  # to fail before data are read
@@ -128,13 +129,23 @@ def read_settings(folder: PathLike) -> dict[str, Any]:
     return settings
 
 
+def train_settings(run: PathLike) -> TrainSettings:
+    """The settings of a training on own data; ValueError if there are others in its folder."""
+    try:
+        return decode(TrainSettings, read_settings(run))
+    except ValueError as error:
+        raise ValueError(
+            "Expected the settings of `keras-mmil train`. "
+            f"Received: {Path(run) / SETTINGS}, {error}"
+        ) from error
+
+
 def how_read(run: PathLike) -> dict[str, str | None]:
     """How a run read its files: `records` and `decimal` of `keras_mmil.records.Files`.
 
     Empty for the folder of an estimator that no run has trained.
     """
-    path = Path(run) / SETTINGS
-    if not path.is_file():
+    if not (Path(run) / SETTINGS).is_file():
         return {}
-    settings = TrainSettings.from_dict(read_settings(run), path)
+    settings = train_settings(run)
     return {"records": settings.records, "decimal": settings.decimal}

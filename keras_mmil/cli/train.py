@@ -82,25 +82,21 @@ def train(options: TrainOptions) -> Trained:
 def settings_of(options: TrainOptions) -> TrainSettings:
     """The settings of a training; ValueError if the schema or tables do not fit the options."""
     values = {each.name: getattr(options, each.name) for each in fields(TrainSettings)}
-    keys, top = _lists(options.keys), options.top
+    keys, top = options.keys, options.top
     if options.schema is not None:
         schema = Schema.load(options.schema)
         values["choices"] = schema.choices
         if (links := schema.links) is not None:
-            if keys not in ([], _lists(links.keys)) or top not in (None, links.top):
+            known = [*links.keys]
+            if keys not in ([], known) or top not in (None, links.top):
                 raise ValueError(
-                    f"Expected the keys of the schema in {options.schema}, {_lists(links.keys)} "
-                    f"from {links.top!r}. Received: {keys} from {top!r}"
+                    f"Expected the keys of the schema in {options.schema}, {known} from "
+                    f"{links.top!r}. Received: {keys} from {top!r}"
                 )
-            keys, top = _lists(links.keys), links.top
+            keys, top = known, links.top
     settings = TrainSettings(**values | {"keys": keys, "top": top})
     data = str(Path(options.data).absolute())
     return replace(settings, data=data, files=checksums(settings))
-
-
-def _lists(keys: Sequence[Sequence[Any]]) -> list[Any]:
-    """Keys as JSON holds them."""
-    return [[side if isinstance(side, str) else list(side) for side in pair] for pair in keys]
 
 
 def _train(

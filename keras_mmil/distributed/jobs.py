@@ -18,7 +18,8 @@ import tensorflow as tf
 
 from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.digests import checksum_of_file, checksum_of_json
-from keras_mmil._support.files import atomic_write, part_of, remove_abandoned, write_json
+from keras_mmil._support.files import atomic_write, part_of, remove_abandoned
+from keras_mmil._support.state import read_state, write_state
 from keras_mmil._support.types import Config, PathLike
 from keras_mmil._version import __version__
 from keras_mmil.distributed.blocks import Block, Data, blocks_of, files_of, read
@@ -31,7 +32,7 @@ __all__ = ["BlockReport", "Outcome", "explain", "predict"]
 # Programs that read a folder of Parquet files ignore names that begin so.
 _NAME = "_job.json"
 _FORMAT = "keras-mmil batch job"
-_VERSION = 1
+_VERSION = 2
 _KEY = b"keras-mmil"  # in the metadata of each file
 # Errors that data may cause. Such an error of one block does not end the others.
 _ERRORS = (KeyError, OSError, TypeError, ValueError, tf.errors.OpError)
@@ -314,17 +315,11 @@ class Job:
         return True
 
     def _write(self, is_complete: bool) -> None:
-        head = {"format": _FORMAT, "version": _VERSION, "complete": is_complete}
-        write_json(self.folder / _NAME, {**head, "digest": self.digest, "job": self.content})
+        content = {"complete": is_complete, "job": self.content}
+        write_state(self.folder / _NAME, _FORMAT, _VERSION, content)
 
     def _check_same(self, path: Path) -> None:
-        try:
-            held = json.loads(path.read_bytes().decode("utf-8"))
-            if held["format"] != _FORMAT or held["version"] != _VERSION:
-                raise ValueError(f"another format, {held['format']!r} {held['version']!r}")
-            known: Config = dict(held["job"])
-        except (KeyError, RecursionError, TypeError, ValueError) as error:
-            raise ValueError(f"Expected a job in {path}. Received: {error!r}") from error
+        known: Config = dict(read_state(path, _FORMAT, _VERSION).get("job", {}))
         differing = sorted(
             name
             for name in known.keys() | self.content.keys()

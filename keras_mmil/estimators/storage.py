@@ -1,39 +1,58 @@
 """Estimators in folders: JSON and Keras's files; reading them executes nothing."""
 
 import inspect
-import json
 import math
 import re
 import secrets
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_mmil._support.archives import load_network
-from keras_mmil._support.digests import checksum_of_file, checksum_of_json
-from keras_mmil._support.files import (
-    atomic_write,
-    part_of,
-    remove_abandoned,
-    write_json,
-)
+from keras_mmil._support.digests import checksum_of_file
+from keras_mmil._support.files import atomic_write, part_of, remove_abandoned
+from keras_mmil._support.state import decode, encode, peek_state, read_state, write_state
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import Schema
 from keras_mmil.rules import Explainer
 
 __all__ = ["STATE", "is_saved", "load", "save"]
 
-_FORMAT = 3
+_FORMAT = "keras-mmil estimator"
+_VERSION = 4
 STATE, _MODEL, _SCHEMA, _RULES = "estimator.json", "model.keras", "schema.json", "rules"
 _FILES = re.compile(r"files-[0-9a-f]{16}")
-_PAIRS = "pairs"
 _N_SHOWN = 3
 _NOT_SAVED = ("schema", "random_state")  # the first is saved as `schema_`
-_TYPES = {"parameters": dict, "history": dict, "fitted": dict, "rules_of": list, "folder": str}
-_ERRORS = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
+
+
+@dataclass(frozen=True)
+class _State:
+    """What `estimator.json` says.
+
+    Attributes:
+        kind: name of the estimator's class.
+        parameters: of its constructor.
+        target: path of the target, or of several.
+        history: by metric; None where it is not finite.
+        fitted: the attributes that `fit` sets, by name.
+        rules_of: the labels whose rules are saved.
+        folder: name of the folder with the files.
+        files: their checksums, by path in it.
+    """
+
+    kind: str
+    parameters: dict[str, Any]
+    target: str | tuple[str, ...] | None
+    history: dict[str, tuple[float | None, ...]]
+    fitted: dict[str, Any]
+    rules_of: tuple[Any, ...]
+    folder: str
+    files: dict[str, str]
 
 
 def save(estimator: Any, folder: PathLike, *, overwrite: bool = False) -> None:
@@ -45,12 +64,8 @@ def save(estimator: Any, folder: PathLike, *, overwrite: bool = False) -> None:
     folder = Path(folder)
     if not overwrite:
         _check_is_ours(folder)
-    parameters = {
-        name: _to_json(name, value)
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in _NOT_SAVED
-    }
-    fitted = {name: _to_json(name, getattr(estimator, name)) for name in estimator.fitted}
+    parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k not in _NOT_SAVED}
+    encode(parameters)  # refused before anything is written
     files = folder / f"files-{secrets.token_hex(8)}"
     files.mkdir(parents=True)
     with atomic_write(files / _MODEL) as part:
@@ -58,19 +73,21 @@ def save(estimator: Any, folder: PathLike, *, overwrite: bool = False) -> None:
     estimator.schema_.save(files / _SCHEMA)
     for i, explainer in enumerate(estimator._explainers.values()):
         explainer.save(files / _RULES / str(i))
-    content = {
-        "class": type(estimator).__name__,
-        "parameters": parameters,
-        "target": estimator.target_,
-        "history": estimator.history_,
-        "fitted": fitted,
-        "rules_of": [_to_json("label", label) for label in estimator._explainers],
-        "folder": files.name,
-        "files": _checksums(files),
-    }
-    head = {"format": _FORMAT, "sha256": checksum_of_json(content)}
+    state = _State(
+        kind=type(estimator).__name__,
+        parameters=parameters,
+        target=estimator.target_,
+        history={
+            name: tuple(x if math.isfinite(x) else None for x in values)
+            for name, values in estimator.history_.items()
+        },
+        fitted={name: getattr(estimator, name) for name in estimator.fitted},
+        rules_of=tuple(estimator._explainers),
+        folder=files.name,
+        files=_checksums(files),
+    )
     replaced = _folder_of_files(folder)
-    write_json(folder / STATE, head | content)
+    write_state(folder / STATE, _FORMAT, _VERSION, encode(state))
     if replaced is not None:
         shutil.rmtree(folder / replaced, ignore_errors=True)
     # Only old folders: others may belong to another process that is saving now.
@@ -89,11 +106,11 @@ def load(cls: type[Any], folder: PathLike) -> Any:
     classes = {each.__name__: each for each in (cls, *cls.__subclasses__()) if each.fitted}
     wanted = f"Expected a {' or '.join(classes)} in {folder}"
     try:
-        content = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        estimator = _read(classes, folder, content)
-    except _ERRORS as error:
+        state = decode(_State, read_state(folder / STATE, _FORMAT, _VERSION))
+        estimator = _read(classes, folder, state)
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{wanted}. Received: {error}") from error
-    files = folder / content["folder"]
+    files = folder / state.folder
     estimator.schema_ = Schema.load(files / _SCHEMA)
     estimator.model_ = load_network(files / _MODEL)
     try:
@@ -104,7 +121,7 @@ def load(cls: type[Any], folder: PathLike) -> Any:
         raise ValueError(f"{wanted}. Received: {wrong}")
     estimator._cache = None
     estimator._explainers = {}
-    for i, label in enumerate(content["rules_of"]):
+    for i, label in enumerate(state.rules_of):
         target = estimator._rule_target(label).get("target")
         estimator._explainers[label] = Explainer.load(
             files / _RULES / str(i),
@@ -114,48 +131,31 @@ def load(cls: type[Any], folder: PathLike) -> Any:
     return estimator
 
 
-def _read(classes: Mapping[str, type[Any]], folder: Path, content: Any) -> Any:
+def _read(classes: Mapping[str, type[Any]], folder: Path, state: _State) -> Any:
     """An estimator with its parameters and fitted attributes; ValueError if a file is damaged."""
-    if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
-        raise ValueError("another format")
-    cls = classes.get(content.get("class", ""))
+    cls = classes.get(state.kind)
     if cls is None:
-        raise ValueError(f"class={content.get('class')!r}")
-    if content.pop("sha256", None) != checksum_of_json(content):
-        raise ValueError(f"another checksum of {STATE}")
-    if wrong := _wrong(cls, content):
-        raise ValueError(wrong)
-    estimator = cls(**{k: _from_json(v) for k, v in content["parameters"].items()})
-    estimator.target_ = content["target"]
+        raise ValueError(f"kind={state.kind!r}")
+    if unknown := state.parameters.keys() - inspect.signature(cls).parameters.keys():
+        raise ValueError(f"parameters {sorted(unknown)}")
+    if unknown := state.fitted.keys() ^ set(cls.fitted):
+        raise ValueError(f"fitted {sorted(unknown)}")
+    if not _FILES.fullmatch(state.folder):
+        raise ValueError(f"folder={state.folder!r}")
+    labels = state.fitted.get("classes_", ())
+    if not all(label is None or label in labels for label in state.rules_of):
+        raise ValueError(f"rules_of={state.rules_of!r}")
+    if _checksums(folder / state.folder) != state.files:
+        raise ValueError(f"files in {folder / state.folder} that are not as they were written")
+    estimator = cls(**state.parameters)
+    estimator.target_ = [*state.target] if isinstance(state.target, tuple) else state.target
     estimator.history_ = {
-        name: [math.nan if value is None else float(value) for value in values]
-        for name, values in content["history"].items()
+        name: [math.nan if value is None else value for value in values]
+        for name, values in state.history.items()
     }
-    for name, value in content["fitted"].items():
-        setattr(estimator, name, np.array(value) if isinstance(value, list) else value)
-    files = folder / content["folder"]
-    if _checksums(files) != content["files"]:
-        raise ValueError(f"files in {files} that are not as they were written")
+    for name, value in state.fitted.items():
+        setattr(estimator, name, np.array(value) if isinstance(value, tuple) else value)
     return estimator
-
-
-def _wrong(cls: type[Any], content: Mapping[str, Any]) -> str:
-    """What is wrong with the content of a file; empty if nothing is."""
-    for name, kind in _TYPES.items():
-        if not isinstance(content.get(name), kind):
-            return f"{name}={content.get(name)!r}"
-    if unknown := content["parameters"].keys() - inspect.signature(cls).parameters.keys():
-        return f"parameters {sorted(unknown)}"
-    if unknown := content["fitted"].keys() ^ set(cls.fitted):
-        return f"fitted {sorted(unknown)}"
-    if not _FILES.fullmatch(content["folder"]):
-        return f"folder={content['folder']!r}"
-    labels = content["fitted"].get("classes_", [])
-    if not all(label is None or label in labels for label in content["rules_of"]):
-        return f"rules_of={content['rules_of']!r}"
-    target = content.get("target")
-    paths = target if isinstance(target, list) else [target or ""]
-    return "" if all(isinstance(path, str) for path in paths) else f"target={target!r}"
 
 
 def _check_is_ours(folder: Path) -> None:
@@ -174,10 +174,7 @@ def _check_is_ours(folder: Path) -> None:
 
 def _folder_of_files(folder: Path) -> str | None:
     """The name of the folder with the files of the estimator that is there, if one is."""
-    try:
-        name = json.loads((folder / STATE).read_text(encoding="utf-8")).get("folder")
-    except (FileNotFoundError, *_ERRORS):
-        return None
+    name = (peek_state(folder / STATE, _FORMAT) or {}).get("folder")
     return name if isinstance(name, str) and _FILES.fullmatch(name) else None
 
 
@@ -188,24 +185,3 @@ def _checksums(folder: Path) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and part_of(path) is None
     }
-
-
-def _to_json(name: str, value: Any) -> Any:
-    """A value for JSON, in which dicts whose keys are not strings are lists of pairs."""
-    if isinstance(value, Mapping) and not all(isinstance(k, str) and k != _PAIRS for k in value):
-        return {_PAIRS: [[_to_json(name, x) for x in pair] for pair in value.items()]}
-    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"Expected parameters that JSON can hold, such as names. Received: {name}={value!r}"
-        ) from None
-    return value
-
-
-def _from_json(value: Any) -> Any:
-    """The inverse of `_to_json`, with tuples for lists."""
-    if isinstance(value, dict) and value.keys() == {_PAIRS}:
-        return dict(value[_PAIRS])
-    return tuple(value) if isinstance(value, list) else value

@@ -1,17 +1,15 @@
 """The manifest of a folder, what it says about the files, and checks of the files."""
 
 import importlib
-import json
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from keras_mmil._support.checks import check_int
-from keras_mmil._support.digests import checksum_of_file, checksum_of_json
-from keras_mmil._support.files import write_json
+from keras_mmil._support.digests import checksum_of_file
+from keras_mmil._support.state import decode, encode, read_state, write_state
 from keras_mmil._support.types import Config, PathLike
-from keras_mmil._version import __version__
 from keras_mmil.io.layout import Layout, TensorLayout
 
 __all__ = [
@@ -31,7 +29,6 @@ _FORMATS = ("parquet", "tfrecord")
 MANIFEST = "manifest.json"
 _FORMAT = "keras-mmil shards"
 _VERSION = 1
-_MAX_BYTES = 2**28  # of a manifest: a million shards
 _MAX_INT = 2**63 - 1
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _ERRORS = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
@@ -90,31 +87,22 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Write it to a folder in place of an older one, atomically."""
         content = {
-            "library": __version__,
             "files": self.format,
             "complete": self.is_complete,
             "top_bags": self.top_bags,
             "top_bags_per_file": self.top_bags_per_file,
             "top_bags_per_group": self.top_bags_per_group,
             **self.layout.to_dict(),
-            "shards": [asdict(shard) for shard in self.shards],
+            "shards": encode(self.shards),
         }
-        head = {"format": _FORMAT, "version": _VERSION, "sha256": checksum_of_json(content)}
-        write_json(folder / MANIFEST, head | content)
+        write_state(folder / MANIFEST, _FORMAT, _VERSION, content)
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
         """The manifest of a folder, or FileNotFoundError, or ValueError if it is not valid."""
         path = folder / MANIFEST
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"Expected a folder that `keras_mmil.io.write` made. Received: no file {path}"
-            )
+        content = read_state(path, _FORMAT, _VERSION)
         try:
-            if path.stat().st_size > _MAX_BYTES:
-                raise ValueError(f"it is larger than {_MAX_BYTES} bytes")
-            content = json.loads(path.read_bytes().decode("utf-8"))
-            _check_head(content)
             return _decoded(content)
         except _ERRORS as error:
             why = f"{type(error).__name__} {error}" if isinstance(error, KeyError) else error
@@ -135,17 +123,6 @@ def file_name(number: int, format: str) -> str:
     return f"part-{number:05d}.{format}"
 
 
-def _check_head(content: Any) -> None:
-    """Remove and check the head of a manifest."""
-    if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
-        raise ValueError(f"the format is not {_FORMAT!r}")
-    version, seal = content.pop("version", None), content.pop("sha256", None)
-    if version != _VERSION:
-        raise ValueError(f"the version of the format is {version!r}, and not {_VERSION}")
-    if seal != checksum_of_json(content):
-        raise ValueError("the checksum is another one")
-
-
 def _decoded(content: Config) -> Manifest:
     """The manifest in JSON content, which may be wrong even if its checksum is right."""
     if content["files"] not in _FORMATS or not isinstance(content["complete"], bool):
@@ -154,11 +131,18 @@ def _decoded(content: Config) -> Manifest:
         name: check_int(name, content[name], 1, _MAX_INT)
         for name in ("top_bags_per_file", "top_bags_per_group")
     }
+    shards = decode(tuple[Shard, ...], content["shards"], where="shards")
+    for i, shard in enumerate(shards):
+        if shard.file != file_name(i, content["files"]):  # nor one outside the folder
+            raise ValueError(f"shard {i} is {shard.file!r}")
+        check_int("top_bags", shard.top_bags, 1, sizes["top_bags_per_file"])
+        for name in ("bytes", "tensor_bytes"):
+            check_int(name, getattr(shard, name), 1, _MAX_INT)
     manifest = Manifest(
         content["files"],
         Layout.from_dict(content),
         **sizes,
-        shards=tuple(_shard(i, each, content) for i, each in enumerate(content["shards"])),
+        shards=shards,
         is_complete=content["complete"],
     )
     if manifest.top_bags != content["top_bags"] or manifest.top_bags > _MAX_INT:
@@ -166,18 +150,6 @@ def _decoded(content: Config) -> Manifest:
     if manifest.format == "tfrecord":
         _check_dense(manifest)
     return manifest
-
-
-def _shard(number: int, content: Config, manifest: Config) -> Shard:
-    shard = Shard(**content)
-    if shard.file != file_name(number, manifest["files"]):  # nor one outside the folder
-        raise ValueError(f"shard {number} is {shard.file!r}")
-    check_int("top_bags", shard.top_bags, 1, manifest["top_bags_per_file"])
-    for name in ("bytes", "tensor_bytes"):
-        check_int(name, getattr(shard, name), 1, _MAX_INT)
-    if not all(isinstance(each, str) for each in (shard.sha256, shard.content)):
-        raise TypeError(f"the checksums of shard {number} are no texts")
-    return shard
 
 
 def _check_dense(manifest: Manifest) -> None:

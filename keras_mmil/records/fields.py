@@ -190,7 +190,7 @@ def tree(profile: FieldProfile, choices: Mapping[str, str]) -> Field:
     """
     seen = profile.by_type.get("record")
     if not isinstance(seen, Records):
-        seen = Records()
+        seen = Records(0, {})
     return Field("", "", "record", "the top", "record", 0.0, seen, _fields(seen, "", choices))
 
 

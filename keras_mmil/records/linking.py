@@ -84,7 +84,7 @@ class Links:
     """How tables are linked: see `link`."""
 
     top: str
-    keys: tuple[tuple[Columns, Columns], ...]
+    keys: tuple[tuple[str | tuple[str, ...], str | tuple[str, ...]], ...]
     orphans: str = "raise"
 
     def __post_init__(self) -> None:
@@ -310,7 +310,7 @@ def _marked(
     return field.with_type(pa.struct(inner))
 
 
-def _pair(key: Any) -> tuple[Columns, Columns]:
+def _pair(key: Any) -> tuple[str | tuple[str, ...], str | tuple[str, ...]]:
     sides = key if isinstance(key, Sequence) and not isinstance(key, str) else ()
     tuples = [(x,) if isinstance(x, str) else tuple(x) for x in sides if isinstance(x, Sequence)]
     if (

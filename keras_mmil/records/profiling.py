@@ -243,8 +243,8 @@ class Records:
         by_key: the entries, where `fields` does not tell keys apart: over `MAX_FIELDS` of them.
     """
 
-    count: int = 0
-    fields: dict[str, "FieldProfile"] = field(default_factory=dict)
+    count: int
+    fields: dict[str, "FieldProfile"]
     by_key: ByKey | None = None
 
     def __post_init__(self) -> None:
@@ -301,8 +301,8 @@ class Bags:
         is_fixed: whether an Arrow type fixes their length.
     """
 
-    lengths: Values = field(default_factory=Values)
-    members: "FieldProfile" = field(default_factory=lambda: FieldProfile())
+    lengths: Values
+    members: "FieldProfile"
     positions: tuple["FieldProfile", ...] = ()
     is_fixed: bool = False
 
@@ -379,7 +379,7 @@ class FieldProfile:
         return type(self)(self.count + other.count, by_type, self.key or other.key)
 
 
-Seen: TypeAlias = Values | Records | Bags
+Seen: TypeAlias = Records | Bags | Values
 
 
 def profile(array: pa.Array, path: str = "") -> FieldProfile:

@@ -194,7 +194,7 @@ class Schema:
 
     def save(self, path: PathLike) -> None:
         """Write the schema to a JSON file, which is replaced as a whole."""
-        encoding.write(path, self._profile, self._choices, self._links)
+        encoding.write(path, encoding.Saved(self._choices, self._profile, self._links))
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
@@ -204,9 +204,10 @@ class Schema:
             ValueError: if the file is no schema, or damaged; with the place.
         """
         schema = cls()
-        loaded, choices, schema._links = encoding.read(path)
+        saved = encoding.read(path)
+        schema._links = saved.tables
         try:
-            schema._take(loaded, choices)
+            schema._take(saved.records, saved.choices)
         except ValueError as error:
             raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
         return schema

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_mmil.cli.options import TrainOptions, TrainSettings, add_options
+from keras_mmil._support.files import write_json
+from keras_mmil.cli.options import TrainOptions, add_options
 from keras_mmil.cli.own_data import OwnData, at_random, by_group, by_time
 from keras_mmil.cli.own_files import did_you_mean, new_records, users_errors
-from keras_mmil.cli.run_folder import how_read
+from keras_mmil.cli.run_folder import how_read, train_settings
 from keras_mmil.cli.train import settings_of
 from keras_mmil.records import Schema
 
@@ -384,8 +385,8 @@ def test_keys_of_several_columns(tmp_path):
     options = TrainOptions.of(parser.parse_args(arguments))
     settings = settings_of(options)
     assert set(settings.files) == {"shop.orders.csv", "items.csv"}
-    content = json.loads(json.dumps(dataclasses.asdict(settings)))
-    assert TrainSettings.from_dict(content, folder) == settings
+    write_json(tmp_path / "settings.json", dataclasses.asdict(settings))
+    assert train_settings(tmp_path) == settings
     data = OwnData.of(settings)
     assert [len(record["items"]) for record in data.records.to_pylist()] == [
         i % 4 for i in range(30)
@@ -407,15 +408,16 @@ def test_keys_that_are_not_those_of_the_schema(tables, tmp_path):
         own(tables, "segment", schema=schema, keys=KEYS[:1])
 
 
-def test_settings_come_back(lines):
+def test_settings_come_back(lines, tmp_path):
     options = TrainOptions(data=str(lines), target="left", keys=[], split_by="city")
     settings = settings_of(options)
-    content = json.loads(json.dumps(dataclasses.asdict(settings)))
-    assert content == dataclasses.asdict(settings)
-    assert TrainSettings.from_dict(content, Path("x")) == settings
+    content = dataclasses.asdict(settings)
+    write_json(tmp_path / "settings.json", content)
+    assert train_settings(tmp_path) == settings
     for change in ({"target": 3}, {"keys": None}, {"seed": "0"}, {"more": 1}):
+        write_json(tmp_path / "settings.json", content | change)
         with pytest.raises(ValueError, match="the settings of `keras-mmil train`"):
-            TrainSettings.from_dict(content | change, Path("x"))
+            train_settings(tmp_path)
 
 
 def test_names_that_are_meant():

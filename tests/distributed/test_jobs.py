@@ -228,10 +228,9 @@ def test_other_folders_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"new or empty folder.*notes\.txt"):
         job_in(tmp_path).begin()
     (tmp_path / "out" / "notes.txt").unlink()
-    for content in ("{", "[]", '{"format": "another", "version": 1}', "[" * 100_000):
-        (tmp_path / "out" / "_job.json").write_text(content)
-        with pytest.raises(ValueError, match=r"Expected a job in .*_job\.json"):
-            job_in(tmp_path).begin()
+    (tmp_path / "out" / "_job.json").write_text('{"format": "another", "version": 1}')
+    with pytest.raises(ValueError, match=r"'keras-mmil batch job'. Received: .*_job\.json"):
+        job_in(tmp_path).begin()
 
 
 def test_digests_of_files(tmp_path):

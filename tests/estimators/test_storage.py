@@ -1,7 +1,6 @@
 """Estimators in folders and pickles: what comes back, what is refused, and what is not replaced."""
 
 import copy
-import hashlib
 import json
 import pickle
 import re
@@ -10,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 from customers import make_records
+from seals import reseal
 from sklearn.base import clone
 
 import keras_mmil
@@ -36,14 +36,12 @@ def classifier():
 
 def rewrite(saved, /, **changes):
     """Change the content of `estimator.json`, and its checksum."""
-    path = saved / "estimator.json"
-    content = json.loads(path.read_text())
-    head = {"format": content.pop("format"), "sha256": content.pop("sha256")}
-    head |= {name: changes.pop(name) for name in ("format",) if name in changes}
-    content["fitted"] |= changes.pop("fitted_too", {})
-    content |= changes
-    head["sha256"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    path.write_text(json.dumps(head | content))
+
+    def change(content):
+        content["fitted"] |= changes.pop("fitted_too", {})
+        content |= changes
+
+    reseal(saved / "estimator.json", change)
 
 
 @pytest.mark.slow
@@ -81,12 +79,12 @@ def test_estimators_of_either_class(classifier, tmp_path):
     np.testing.assert_array_equal(loaded.predict(RECORDS), estimator.predict(RECORDS))
     assert loaded.edges_.tolist() == estimator.edges_.tolist()
     assert loaded.score(RECORDS, "spent") == estimator.score(RECORDS, "spent")
-    with pytest.raises(ValueError, match=r"a NestedClassifier in .*class='NestedRegressor'"):
+    with pytest.raises(ValueError, match=r"a NestedClassifier in .*kind='NestedRegressor'"):
         NestedClassifier.load(tmp_path)
     classifier.save(tmp_path)
     assert type(NestedEstimator.load(tmp_path)) is NestedClassifier
     content = json.loads((tmp_path / "estimator.json").read_text())
-    for wrong in ("{", "[]", json.dumps(content | {"class": "Other"})):
+    for wrong in ("{", "[]", json.dumps(content | {"kind": "Other"})):
         (tmp_path / "estimator.json").write_text(wrong)
         with pytest.raises(ValueError, match="Expected a NestedClassifier or NestedRegressor in"):
             NestedEstimator.load(tmp_path)
@@ -134,7 +132,7 @@ def test_parameters_that_json_cannot_hold(tmp_path):
 
 def test_a_save_that_is_killed_leaves_the_older_estimator(classifier, tmp_path, monkeypatch):
     classifier.save(tmp_path)
-    monkeypatch.setattr(storage, "write_json", lambda *_: 1 / 0)
+    monkeypatch.setattr(storage, "write_state", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         clone(classifier).fit(PLAIN, ~LATE).save(tmp_path)
     loaded = NestedClassifier.load(tmp_path)
@@ -157,7 +155,6 @@ def test_damaged_files(classifier, tmp_path):
     model.write_bytes(content)
     text = (tmp_path / "estimator.json").read_text()
     for change in (
-        {"format": 1},
         {"parameters": {"odd": 1}},
         {"parameters": None},
         {"fitted": {}},
@@ -180,7 +177,7 @@ def test_damaged_files(classifier, tmp_path):
     loaded = NestedClassifier.load(tmp_path)
     np.testing.assert_array_equal(loaded.predict(PLAIN), classifier.predict(PLAIN))
     (tmp_path / "estimator.json").write_text(text.replace('"units": 4', '"units": 5'))
-    with pytest.raises(ValueError, match=r"another checksum of estimator.json"):
+    with pytest.raises(ValueError, match=r"estimator.json', damaged: its checksum differs"):
         NestedClassifier.load(tmp_path)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from damage import plain, write_zip
 from harness import Format
 from scipy.sparse import csr_matrix
+from seals import reseal
 
 from keras_mmil.builders import word_vectors
 from keras_mmil.builders.corpus import Corpus
@@ -291,12 +292,12 @@ def load_corpus(folder):
 def seal_corpus(path):
     """Correct the checksums in `corpus.json`."""
     about_path = path.with_name("corpus.json")
-    about = json.loads(about_path.read_text())
-    about.pop("checksum", None)
-    if path != about_path:
-        about["checksums"][path.stem] = sha256(path.read_bytes())
-    checksum = sha256(json.dumps(about, sort_keys=True).encode())
-    about_path.write_text(json.dumps(about | {"checksum": checksum}))
+
+    def change(about):
+        if path != about_path:
+            about["checksums"][path.stem] = sha256(path.read_bytes())
+
+    reseal(about_path, change)
 
 
 def seal_cache(path):

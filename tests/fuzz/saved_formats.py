@@ -10,6 +10,7 @@ import tensorflow as tf
 from damage import plain
 from data_formats import sha256
 from harness import Format
+from seals import reseal
 from shard_data import bags, joined, labels, nested, written
 from trainable_networks import make_data, make_model
 
@@ -51,15 +52,12 @@ def _listed(part):
 
 
 def seal_shards(path):
-    manifest_path = path.with_name("manifest.json")
-    manifest = json.loads(manifest_path.read_text())
-    head = {name: manifest.pop(name) for name in ("format", "version")}
-    manifest.pop("sha256", None)
-    for shard in manifest["shards"]:
-        if path.name == shard["file"]:
-            shard |= {"bytes": path.stat().st_size, "sha256": sha256(path.read_bytes())}
-    head["sha256"] = sha256(json.dumps(manifest, sort_keys=True).encode())
-    manifest_path.write_text(json.dumps(head | manifest))
+    def change(manifest):
+        for shard in manifest["shards"]:
+            if path.name == shard["file"]:
+                shard |= {"bytes": path.stat().st_size, "sha256": sha256(path.read_bytes())}
+
+    reseal(path.with_name("manifest.json"), change)
 
 
 # Records ----------------------------------------------------------------------------------------
@@ -161,16 +159,13 @@ def load_rules(folder):
 
 
 def seal_rules(path):
-    manifest_path = path.with_name("manifest.json")
-    manifest = json.loads(manifest_path.read_text())
-    head = {name: manifest.pop(name) for name in ("format", "version")}
-    manifest.pop("sha256", None)
+    about = {}
+    manifest = path.with_name("manifest.json")
     if path.suffix == ".npz":
         digest = sha256(path.read_bytes())
         path = path.rename(path.with_name(f"arrays-{digest[:16]}.npz"))
-        manifest["arrays"] = {"file": path.name, "sha256": digest}
-    head["sha256"] = sha256(json.dumps(manifest, sort_keys=True).encode())
-    manifest_path.write_text(json.dumps(head | manifest))
+        about = {"arrays": {"file": path.name, "sha256": digest}}
+    reseal(manifest, about)
 
 
 def make_estimator(folder):
@@ -194,14 +189,13 @@ def load_estimator(folder):
 
 def seal_estimator(path):
     state = next(each / "estimator.json" for each in path.parents if each.name == "estimator")
-    content = json.loads(state.read_text())
-    content.pop("sha256", None)
-    format = content.pop("format")
-    if path != state:
-        name = path.relative_to(state.parent / content["folder"]).as_posix()
-        content["files"][name] = sha256(path.read_bytes())
-    digest = sha256(json.dumps(content, sort_keys=True).encode())
-    state.write_text(json.dumps({"format": format, "sha256": digest} | content))
+
+    def change(content):
+        if path != state:
+            name = path.relative_to(state.parent / content["folder"]).as_posix()
+            content["files"][name] = sha256(path.read_bytes())
+
+    reseal(state, change)
 
 
 # Trainings and runs -----------------------------------------------------------------------------

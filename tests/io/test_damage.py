@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from damage import bounded, plain
+from seals import reseal
 from shard_data import FORMATS, bags, joined, labels, nested, written
 
 from keras_mmil import io, ragged
@@ -150,14 +151,11 @@ def test_a_file_with_fewer_records_than_a_forged_manifest_has(tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_instances_as_a_forged_manifest_has_them(tmp_path, monkeypatch):
+def test_instances_as_a_forged_manifest_has_them(tmp_path):
     """They are not made room for."""
     written(tmp_path, x=np.zeros((23, 2)))
-    monkeypatch.setattr("keras_mmil.io.manifest.checksum_of_json", lambda content: None)
-    path = tmp_path / "manifest.json"
-    content = json.loads(path.read_text()) | {"sha256": None}
-    content["parts"]["x"]["inner_shape"] = [2**30]
-    path.write_text(json.dumps(content))
+    of_instances = {"inner_shape": [2**30]}
+    reseal(tmp_path / "manifest.json", lambda content: content["parts"]["x"].update(of_instances))
     with bounded(), pytest.raises(ValueError, match=r"part-00000\.parquet: its columns are"):
         loaded(io.read(tmp_path))
 

@@ -34,13 +34,10 @@ def test_the_file_is_for_people_too(saved):
     content = json.loads(saved.read_text())
     assert list(content) == ["format", "choices", "records"]
     assert content["choices"] == {"word": "text"}
-    fields = content["records"]["record"]["fields"]
-    assert fields["word"]["text"]["values"] == [["w0", 4], ["w1", 3], ["w2", 3]]
-    assert fields["orders"]["bag"]["lengths"]["values"] == [[0, 4], [1, 3], [2, 3]]
-
-
-def fields(content):
-    return content["records"]["record"]["fields"]
+    fields = content["records"]["by_type"]["record"]["fields"]
+    assert fields["word"]["by_type"]["text"]["counts"] == {"w0": 4, "w1": 3, "w2": 3}
+    lengths = fields["orders"]["by_type"]["bag"]["lengths"]
+    assert lengths["counts"] == {"pairs": [[0, 4], [1, 3], [2, 3]]}
 
 
 def changed(content, *path, to):
@@ -55,44 +52,50 @@ def changed(content, *path, to):
     return content
 
 
-FIELDS = ("records", "record", "fields")
-WORD = (*FIELDS, "word", "text")
-NUMBER = (*FIELDS, "n", "number")
+FIELDS = ("records", "by_type", "record", "fields")
+WORD = (*FIELDS, "word", "by_type", "text")
+NUMBER = (*FIELDS, "n", "by_type", "number")
+ORDERS = (*FIELDS, "orders", "by_type", "bag")
+AT = (*FIELDS, "at", "by_type", "bag")
 
 
 @pytest.mark.parametrize(
     ("path", "to", "place"),
     [
-        (("format",), 1, "format=1, of an older version"),
-        (("format",), 2, "format=2, of an older version"),
-        (("choices",), {"word": 5}, "choices="),
+        (("format",), 1, "format=1, not 4: infer the schema again"),
+        (("choices",), {"word": 5}, "choices.word=5"),
         (("choices",), {"no": "text"}, "Expected text at 'no', as chosen. Received: nothing"),
         (("choices",), {"word": "number"}, "for 'word': text, category, dropped"),
-        (("records",), None, "records=None"),
-        (("records", "record"), [], r"records.record=\[\]"),
+        (("records",), None, "records is missing"),
+        (FIELDS[:3], [], r"records.by_type.record=\[\]"),
         (("records", "count"), 5, "records.count=5"),
-        ((*FIELDS, "word", "count"), 5, "records.record.fields.word.count=5"),
-        ((*FIELDS, "word", "count"), True, "records.record.fields.word.count=True"),
-        ((*WORD, "count"), 9, "records.record.fields.word.text.count=9"),
-        ((*WORD, "values"), [["w0", 10], ["w0", 0]], r"word.text.values=\['w0', 0\]"),
-        ((*WORD, "values"), [["w0", 4], ["w0", 6]], "word.text.values='repeated ones'"),
-        ((*WORD, "values"), [[5, 10]], r"word.text.values=\[5, 10\]"),
-        ((*WORD, "values"), None, "word.text.smallest=None"),
-        ((*WORD, "n_words"), -1, "word.text.n_words=-1"),
-        ((*NUMBER, "mean"), float("nan"), "n.number.mean=nan"),
-        ((*NUMBER, "values"), [[True, 10]], r"n.number.values=\[True, 10\]"),
-        ((*NUMBER, "values"), [[float("inf"), 10]], r"n.number.values=\[inf, 10\]"),
-        ((*FIELDS, "flag", "boolean", "values"), [[1, 10]], "flag.boolean.values="),
-        ((*FIELDS, "flag", "words"), {}, "records.record.fields.flag.words={}"),
-        ((*FIELDS, "orders", "bag", "members"), 5, "orders.bag.members=5"),
-        ((*FIELDS, "orders", "bag", "lengths", "count"), 9, "orders.bag.lengths.count=9"),
-        ((*FIELDS, "orders", "bag", "lengths", "values"), [[-1, 10]], "orders.bag.lengths="),
-        ((*FIELDS, "at", "bag", "positions"), [{"count": 10}], "at.bag.positions=1"),
-        ((*FIELDS, "at", "bag", "positions", 1, "count"), 11, r"positions\[1\].count=11"),
-        ((*FIELDS, "at", "bag", "is_fixed"), 1, "at.bag.is_fixed=1"),
+        ((*FIELDS, "word", "count"), 5, "records.by_type.record.fields.word.count=5"),
+        ((*FIELDS, "word", "count"), True, "fields.word.count=True"),
+        ((*WORD, "count"), 9, "fields.word.by_type.text.count=9"),
+        ((*WORD, "counts"), {"w0": 10, "w1": 0}, r"text.counts=\['w1', 0\]"),
+        ((*WORD, "counts"), {"pairs": [["w0", 4], ["w0", 6]]}, "text.counts='repeated keys'"),
+        ((*WORD, "counts"), {"pairs": [[5, 10]]}, r"text.counts=\[5, 10\]"),
+        ((*WORD, "smallest"), ["w1", "w2"], "text.smallest="),
+        ((*WORD, "largest"), "w9", "text.smallest="),
+        ((*WORD, "n_words"), -1, "text.n_words=-1"),
+        ((*NUMBER, "mean"), float("nan"), "n.by_type.number.mean=nan"),
+        ((*NUMBER, "counts"), {"pairs": [[True, 10]]}, r"number.counts=\[True, 10\]"),
+        ((*NUMBER, "counts"), {"pairs": [[float("inf"), 10]]}, r"number.counts=\[inf, 10\]"),
+        (
+            (*FIELDS, "flag", "by_type", "boolean", "counts"),
+            {"pairs": [[1, 10]]},
+            "boolean.counts=",
+        ),
+        ((*FIELDS, "flag", "by_type", "words"), {"count": 1}, "by_type.words="),
+        ((*ORDERS, "members"), 5, "orders.by_type.bag.members=5"),
+        ((*ORDERS, "lengths", "count"), 9, "orders.by_type.bag.lengths.count=9"),
+        ((*ORDERS, "lengths", "smallest"), [-1], "bag.lengths.smallest="),
+        ((*AT, "positions"), [{"count": 10}], "at.by_type.bag.positions=1"),
+        ((*AT, "positions", 1, "count"), 11, r"positions\[1\].count=11"),
+        ((*AT, "is_fixed"), 1, "at.by_type.bag.is_fixed=1"),
         ((*FIELDS, "by", "key"), 5, "fields.by.key=5"),
         (("tables",), {"top": "a"}, "tables={'top': 'a'}"),
-        (("tables",), {"top": "a", "keys": [["b"]], "orphans": "drop"}, r"keys=\[\['b'\]\]"),
+        (("tables",), {"top": "a", "keys": [["b"]], "orphans": "drop"}, r"keys\[0\]=\['b'\]"),
         (("tables",), {"top": "a", "keys": [], "orphans": "keep"}, "orphans='keep'"),
     ],
 )

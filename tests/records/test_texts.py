@@ -196,11 +196,14 @@ def test_statistics_do_not_depend_on_batches(monkeypatch, tmp_path):
     whole.save(tmp_path / "schema.json")
     assert Schema.load(tmp_path / "schema.json") == whole
     content = json.loads((tmp_path / "schema.json").read_text())
-    reading = content["records"]["record"]["fields"]["x"]["text"]["number"]
-    for name, wrong in [("others", [["a", 5]]), ("example", "z"), ("values", {"count": 10**6})]:
+    fields = content["records"]["by_type"]["record"]["fields"]
+    reading = fields["x"]["by_type"]["text"]["readings"]["number"]
+    for name, wrong in [("others", {"a": 5}), ("example", "z"), ("values", {"count": 10**6})]:
         kept, reading[name] = reading[name], wrong
         (tmp_path / "wrong.json").write_text(json.dumps(content))
-        with pytest.raises(ValueError, match=rf"fields\.x\.text\.number\.{name}"):
+        with pytest.raises(
+            ValueError, match=rf"fields\.x\.by_type\.text\.readings\.number\.{name}"
+        ):
             Schema.load(tmp_path / "wrong.json")
         reading[name] = kept
 

@@ -83,14 +83,14 @@ def test_positions_are_read_as_fields(tmp_path):
     schema.save(tmp_path / "schema.json")
     assert Schema.load(tmp_path / "schema.json") == schema
     content = json.loads((tmp_path / "schema.json").read_text())
-    pos = content["records"]["record"]["fields"]["pos"]["bag"]
+    pos = content["records"]["by_type"]["record"]["fields"]["pos"]["by_type"]["bag"]
     for key, to in [("positions", pos["positions"][:1]), ("lengths", {"count": 3}), ("x", 1)]:
         changed = json.loads(json.dumps(content))
-        changed["records"]["record"]["fields"]["pos"]["bag"][key] = to
+        fields = changed["records"]["by_type"]["record"]["fields"]
+        fields["pos"]["by_type"]["bag"][key] = to
         (tmp_path / "changed.json").write_text(json.dumps(changed))
-        if key != "x":
-            with pytest.raises(ValueError, match=f"pos.bag.{key}"):
-                Schema.load(tmp_path / "changed.json")
+        with pytest.raises(ValueError, match=f"pos.by_type.bag.{key}"):
+            Schema.load(tmp_path / "changed.json")
     pos = [{"pos": each["pos"]} for each in RECORDS]
     at = numbers_at(Schema.infer(pos), pa.array(pos), "pos[1]")
     np.testing.assert_array_equal(at, [math.nan if r["pos"] is None else r["pos"][1] for r in pos])

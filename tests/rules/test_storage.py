@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 from record_networks import churn_model
+from seals import reseal
 from trainable_networks import make_data, make_model, median_target
 
 import keras_mmil
@@ -198,26 +199,19 @@ def test_missing_rules(model, tmp_path):
 
 
 def spoil(folder, change):
-    """Change a manifest, and its checksum, too."""
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    head = {name: manifest.pop(name) for name in ("format", "version", "sha256")}
-    change(manifest)
-    content = json.dumps(manifest, sort_keys=True).encode()
-    head["sha256"] = hashlib.sha256(content).hexdigest()
-    path.write_text(json.dumps(head | manifest), encoding="utf-8")
+    reseal(folder / "manifest.json", change)
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda m: m["fitted"].pop("levels"), "manifest.json.*damaged: KeyError.*levels"),
-        (lambda m: m.update(arrays=3), "damaged: TypeError"),
+        (lambda m: m["fitted"].pop("levels"), "manifest.json.*damaged: fitted.levels is missing"),
+        (lambda m: m.update(arrays=3), "damaged: arrays=3"),
         (lambda m: m["arrays"].update(sha256="0"), "arrays-.*damaged: its checksum differs"),
-        (lambda m: m["fitted"]["levels"][0]["rules"][0].update(extra=1), "damaged: TypeError"),
-        (lambda m: m["fitted"].update(extra=1), "damaged: TypeError"),
-        (lambda m: m["fitted"].pop("fidelity"), "damaged: TypeError.*fidelity"),
-        (lambda m: m["parameters"].update(extra=1), "damaged: ValueError.*its parameters are"),
+        (lambda m: m["fitted"]["levels"][0]["rules"].update(extra=1), "rules.extra=1"),
+        (lambda m: m["fitted"].update(extra=1), "damaged: fitted.extra=1"),
+        (lambda m: m["fitted"].pop("fidelity"), "damaged: fitted.fidelity is missing"),
+        (lambda m: m["parameters"].update(extra=1), "damaged: its parameters are"),
     ],
 )
 def test_damaged_manifest(fitted, model, tmp_path, change, match):
@@ -226,23 +220,6 @@ def test_damaged_manifest(fitted, model, tmp_path, change, match):
     with pytest.raises(ValueError, match=match) as error:
         Explainer.load(tmp_path, model)
     assert str(tmp_path) in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"version": 5}, r"version 7.*again. Received: version=5 in .*manifest.json"),
-        ({"format": "other"}, "a manifest of saved rules"),
-        ({"sha256": "0"}, "manifest.json', damaged: its checksum differs"),
-        ({"library": "0.0"}, "manifest.json', damaged: its checksum differs"),
-    ],
-)
-def test_changed_manifest(fitted, model, tmp_path, change, match):
-    fitted.save(tmp_path)
-    path = tmp_path / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change))
-    with pytest.raises(ValueError, match=match):
-        Explainer.load(tmp_path, model)
 
 
 def test_damaged_files(fitted, model, tmp_path):
@@ -256,7 +233,9 @@ def test_damaged_files(fitted, model, tmp_path):
     with pytest.raises(FileNotFoundError, match=arrays.name):
         Explainer.load(tmp_path, model)
     (tmp_path / "manifest.json").write_text("{")
-    with pytest.raises(ValueError, match=r"manifest.json', damaged"):
+    with pytest.raises(
+        ValueError, match=r"'keras-mmil rules'. Received: .*manifest.json', damaged"
+    ):
         Explainer.load(tmp_path, model)
 
 

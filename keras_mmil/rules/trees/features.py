@@ -1,7 +1,8 @@
 """What a tree knows of a record: the clusters in each of its bags, and its fields, side by side."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -31,22 +32,24 @@ __all__ = [
 _ROUNDING = 1e-6
 
 
-@dataclass(frozen=True)
-class Feature:
-    """One number for each cluster: how much of it is in a bag.
+class Feature(Enum):
+    """A number for each cluster: how much of it is in a bag. "weight" is a count with fractions."""
 
-    Its functions are defined in a module, because lambdas cannot be pickled.
+    OCCURRENCE = "occurrence"
+    FREQUENCY = "frequency"
+    COUNT = "count"
+    WEIGHT = "weight"
 
-    Attributes:
-        name: "occurrence", "frequency", "count", or "weight" (a count with fractions).
-        of_weights: maps the summed weights of each cluster in each bag [bags, k] to the features.
-        feasible: whether boxes `(low, high]`, each [..., k], hold the features of any bag at all:
-            bool [...]; true where rounding makes it doubtful.
-    """
+    def of_weights(self, weights: Array) -> Array:
+        """The features of bags by the summed weights of each cluster in each, [bags, k]."""
+        return _OF_WEIGHTS[self](weights)
 
-    name: str
-    of_weights: Callable[[Array], Array]
-    feasible: Callable[[Array, Array], Array]
+    def feasible(self, low: Array, high: Array) -> Array:
+        """Whether boxes `(low, high]`, each [..., k], hold the features of any bag: bool [...].
+
+        True where rounding makes it doubtful.
+        """
+        return _FEASIBLE[self](low, high)
 
 
 def bag_features(feature: Feature, labels: Ints, n_clusters: int, nesting: "Nesting") -> Array:
@@ -91,12 +94,19 @@ def _some_weights(low: Array, high: Array) -> Array:
     return np.all((low < high) & (high >= 0), axis=-1)
 
 
-OCCURRENCE = Feature("occurrence", _occurrences, _some_occurrences)
-FREQUENCY = Feature("frequency", _frequencies, _some_frequencies)
-COUNT = Feature("count", _weights, _some_weights)
-WEIGHT = Feature("weight", _weights, _some_weights)
-
-_FEATURES = {feature.name: feature for feature in (OCCURRENCE, FREQUENCY, COUNT, WEIGHT)}
+OCCURRENCE, FREQUENCY, COUNT, WEIGHT = Feature
+_OF_WEIGHTS: Mapping[Feature, Callable[[Array], Array]] = {
+    OCCURRENCE: _occurrences,
+    FREQUENCY: _frequencies,
+    COUNT: _weights,
+    WEIGHT: _weights,
+}
+_FEASIBLE: Mapping[Feature, Callable[[Array, Array], Array]] = {
+    OCCURRENCE: _some_occurrences,
+    FREQUENCY: _some_frequencies,
+    COUNT: _some_weights,
+    WEIGHT: _some_weights,
+}
 
 
 def get(name: str) -> Feature:
@@ -105,9 +115,10 @@ def get(name: str) -> Feature:
     Raises:
         ValueError: if there is none.
     """
-    if name not in _FEATURES:
-        raise ValueError(f"Expected one of {sorted(_FEATURES)}. Received: features={name!r}")
-    return _FEATURES[name]
+    names = sorted(feature.value for feature in Feature)
+    if name not in names:
+        raise ValueError(f"Expected one of {names}. Received: features={name!r}")
+    return Feature(name)
 
 
 # Records ----------------------------------------------------------------------------------------
@@ -132,7 +143,7 @@ class Bag:
     @property
     def columns(self) -> tuple[Column, ...]:
         """One for each cluster."""
-        return tuple(Column(self.feature.name, name, self.members) for name in self.names)
+        return tuple(Column(self.feature.value, name, self.members) for name in self.names)
 
     def feasible(self, low: Array, high: Array) -> Array:
         """See `Feature`."""

@@ -50,13 +50,6 @@ class Condition:
         low, high = (bound if np.isfinite(bound) else None for bound in (self.low, self.high))
         return {"column": self.column, "low": low, "high": high}
 
-    @classmethod
-    def from_dict(cls, data: Config) -> "Condition":
-        """The inverse of `to_dict`."""
-        low = -np.inf if data["low"] is None else data["low"]
-        high = np.inf if data["high"] is None else data["high"]
-        return cls(data["column"], low, high)
-
 
 def _field_of(condition: Condition, columns: Sequence[Column]) -> str | None:
     """The field that has to have one value; None where the condition says something else."""
@@ -129,12 +122,6 @@ class Rule:
     def to_dict(self) -> Config:
         """For JSON."""
         return {**vars(self), "conditions": [each.to_dict() for each in self.conditions]}
-
-    @classmethod
-    def from_dict(cls, data: Config) -> "Rule":
-        """The inverse of `to_dict`."""
-        conditions = tuple(Condition.from_dict(each) for each in data["conditions"])
-        return cls(**{**data, "conditions": conditions})
 
 
 @dataclass(frozen=True)

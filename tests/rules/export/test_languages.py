@@ -78,7 +78,7 @@ def cases(digit_explainer, by_counts, by_shares, churn_explainer):
 
 
 def test_kinds_of_features(by_counts, by_shares):
-    assert {clusters.feature.name for clusters in by_counts.clusters_} & {"count", "weight"}
+    assert {clusters.feature.value for clusters in by_counts.clusters_} & {"count", "weight"}
     assert by_shares.clusters_[0].feature is FREQUENCY
 
 

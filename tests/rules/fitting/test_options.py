@@ -75,7 +75,7 @@ def test_features_follow_the_aggregation(digit_ids):
         model = plain_model(aggregation)
         middle = float(np.median(model(vectors(digit_ids))))
         fit = explainer(n_clusters=(3, 4), target=(0, middle)).fit(model, vectors(digit_ids))
-        assert [clusters.feature.name for clusters in fit.clusters_] == [feature, "occurrence"]
+        assert [clusters.feature.value for clusters in fit.clusters_] == [feature, "occurrence"]
         assert fit.fidelity_ > 0.6
 
 
@@ -83,7 +83,7 @@ def test_features_as_asked_for(digit_model, digit_ids):
     fit = explainer(n_clusters=(3, 2), features=("frequency", "count")).fit(
         digit_model, vectors(digit_ids)
     )
-    assert [clusters.feature.name for clusters in fit.clusters_] == ["frequency", "count"]
+    assert [clusters.feature.value for clusters in fit.clusters_] == ["frequency", "count"]
 
 
 def test_fractional_weights_are_no_counts():
@@ -102,4 +102,4 @@ def test_fractional_weights_are_no_counts():
     }
     target = (0, float(np.median(model(x))))
     for data, name in ((x, "weight"), (x["bags"], "count")):
-        assert explainer(target=target).fit(model, data).clusters_[0].feature.name == name
+        assert explainer(target=target).fit(model, data).clusters_[0].feature.value == name

@@ -45,7 +45,7 @@ def planned(model, x, **arguments):
 def test_the_plan_of_a_network_of_records(network):
     plan, train = planned(network, read(CUSTOMERS))
     assert plan.parents == (1, 2, 4, 4)
-    assert [feature.name for feature in plan.features] == ["occurrence"] * 3 + ["count"]
+    assert [feature.value for feature in plan.features] == ["occurrence"] * 3 + ["count"]
     assert [{field.name: field.kind for field in fields} for fields in plan.fields] == [
         {"name": "category"},
         {"returned": "boolean", "product.kind": "category"},

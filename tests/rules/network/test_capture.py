@@ -121,7 +121,7 @@ def test_parallel_bag_layers_are_read():
     fit = quick_explainer(n_clusters=3, target=target).fit(model, x, x)
     (level,) = fit.levels_
     assert [bag.level for bag in level.clusters] == [0, 1]
-    assert [bag.feature.name for bag in level.clusters] == ["occurrence", "count"]
+    assert [bag.feature.value for bag in level.clusters] == ["occurrence", "count"]
     assert [column.name for column in level.rules.columns] == ["u1", "u2", "u3", "v1", "v2", "v3"]
     layers = [model.get_layer(name) for name in "ab"]
     predicted, labels = [], [[], []]
@@ -306,7 +306,7 @@ def test_weights_of_an_input_of_their_own_are_read():
     fit = quick_explainer(target=target, n_clusters=2, ccp_alpha=0).fit(
         model, [x, weights], [x, weights]
     )
-    assert fit.clusters_[0].feature.name == "weight"
+    assert fit.clusters_[0].feature.value == "weight"
     assert np.mean(fit.predict([x, weights]) == (expected > target[1])) > 0.95
     ones = weights * 0 + 1
     assert np.mean(fit.predict([x, ones]) == (expected > target[1])) < 0.8

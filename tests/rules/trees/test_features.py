@@ -179,5 +179,5 @@ def test_what_is_known_of_records_is_that_of_a_loop(feature):
                 expected[f"{symbol}{cluster + 1}", None] = {
                     "occurrence": amount > 0,
                     "frequency": amount / total if total else 0,
-                }.get(feature.name, amount)
+                }.get(feature.value, amount)
         np.testing.assert_allclose(row, [expected[name] for name in names], rtol=1e-6)
