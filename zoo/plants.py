@@ -13,7 +13,7 @@ from keras_mmil.layers import (
     Distinct,
     DistinctBags,
     DistinctRows,
-    KnownOutputs,
+    MaskKnownLabels,
     MemberDropout,
     bag_inputs,
 )
@@ -125,7 +125,7 @@ def plants_nearby(
         bag_units: units of the bag-layer for regions nearby.
         dense_units: units of the dense layer.
         species_dropout: probability r of dropping a species in training. An output above
-            r / (1 + r) means that the species is likelier present than not; see `KnownOutputs`.
+            r / (1 + r) means that the species is likelier present than not; see `MaskKnownLabels`.
         dropout: rate after the dense layer.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
         weights: None for random ones, or "pretrained" for those of `zoo.load("plants")`, which
@@ -169,7 +169,7 @@ def plants_nearby(
     x = _dense(dense_units)(x)
     x = keras.layers.Dropout(dropout, name="dropout")(x)
     outputs = _labels(presence.shape[1])(x)
-    outputs = KnownOutputs(dtype=output_dtype(), name="unknown")(outputs, told)
+    outputs = MaskKnownLabels(dtype=output_dtype(), name="unknown")(outputs, told)
     model = _compiled(Model(inputs, outputs, name=name), learning_rate)
     return with_weights(model, weights, "plants")
 

@@ -20,7 +20,7 @@ from keras_mmil.layers.encoders import (
 )
 from keras_mmil.layers.instance_wise import InstanceWise
 from keras_mmil.layers.regularization import (
-    KnownOutputs,
+    MaskKnownLabels,
     MemberDropout,
     RandomPoints,
     RandomPose,
@@ -39,7 +39,7 @@ __all__ = [
     "FieldEncoder",
     "Gather",
     "InstanceWise",
-    "KnownOutputs",
+    "MaskKnownLabels",
     "MemberDropout",
     "NumberEncoder",
     "RandomPoints",

@@ -14,7 +14,7 @@ from keras_mmil.layers._checks import assert_same_splits, check_ids, splits_of
 from keras_mmil.layers._types import Nested
 from keras_mmil.layers.grouping import bag_of_each, depth_of, group, with_innermost, with_rows
 
-__all__ = ["KnownOutputs", "MemberDropout", "RandomPoints", "RandomPose"]
+__all__ = ["MaskKnownLabels", "MemberDropout", "RandomPoints", "RandomPose"]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
@@ -339,7 +339,7 @@ def _turns(angles: tf.Tensor) -> tf.Tensor:
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
-class KnownOutputs(keras.layers.Layer):
+class MaskKnownLabels(keras.layers.Layer):
     """Mask the outputs for labels that the network is given: they become 1 in training.
 
     For a network that is given some labels of an example, and predicts the others. Repeating the
@@ -368,7 +368,7 @@ class KnownOutputs(keras.layers.Layer):
     Example:
 
     >>> outputs, told = tf.constant([[0.2, 0.7]]), tf.constant([[1.0, 0.0]])
-    >>> keras_mmil.layers.KnownOutputs()(outputs, told, training=True).numpy()
+    >>> keras_mmil.layers.MaskKnownLabels()(outputs, told, training=True).numpy()
     array([[1. , 0.7]], dtype=float32)
 
     Reference:
@@ -379,7 +379,7 @@ class KnownOutputs(keras.layers.Layer):
         """Nothing to create."""
         if tuple(outputs_shape) != tuple(told_shape):
             raise ValueError(
-                f"KnownOutputs '{self.name}' expected tensors of one shape. Received: "
+                f"MaskKnownLabels '{self.name}' expected tensors of one shape. Received: "
                 f"outputs.shape={tuple(outputs_shape)}, told.shape={tuple(told_shape)}"
             )
 

@@ -11,7 +11,7 @@ from keras_mmil.builders import clouds
 from keras_mmil.layers import (
     BagLayer,
     Distinct,
-    KnownOutputs,
+    MaskKnownLabels,
     MemberDropout,
     RandomPoints,
     RandomPose,
@@ -296,13 +296,13 @@ TOLD = tf.constant([[1.0, 0.0, 0.0], [0.0, 2.0, 1.0]])
 
 
 def test_is_a_keras_layer_that_leaves_outputs_as_they_are_outside_of_training():
-    run_layer_test(KnownOutputs, {}, {"outputs": OUTPUTS, "told": TOLD}, OUTPUTS.numpy())
+    run_layer_test(MaskKnownLabels, {}, {"outputs": OUTPUTS, "told": TOLD}, OUTPUTS.numpy())
 
 
 def test_nothing_is_learned_from_what_was_told():
     with tf.GradientTape() as tape:
         tape.watch(OUTPUTS)
-        found = KnownOutputs()(OUTPUTS, TOLD, training=True)
+        found = MaskKnownLabels()(OUTPUTS, TOLD, training=True)
         loss = tf.reduce_sum(found**2)
     expected = np.array([[1, 0.7, 0.4], [0.9, 1, 1]], np.float32)
     np.testing.assert_array_equal(found, expected)
@@ -312,4 +312,4 @@ def test_nothing_is_learned_from_what_was_told():
 
 def test_other_shapes():
     with pytest.raises(ValueError, match=r"outputs.shape=\(2, 3\), told.shape=\(2, 2\)"):
-        KnownOutputs()(OUTPUTS, TOLD[:, :2])
+        MaskKnownLabels()(OUTPUTS, TOLD[:, :2])
