@@ -14,6 +14,7 @@ from keras_mmil.bags import Bags, inputs_of
 __all__ = ["to_dataset"]
 
 T = TypeVar("T")
+_ROWS = "_keras_mmil_rows"  # attribute of a Dataset
 
 
 def to_dataset(
@@ -134,9 +135,20 @@ def _joined(x: Tensors | Bags, y: Labels) -> Any:
 
 def _gathered(data: Any, orders: tf.data.Dataset) -> tf.data.Dataset:
     """The rows of tensors at each element of a Dataset of indices."""
-    return orders.map(
+    dataset = orders.map(
         lambda chosen: tf.nest.map_structure(lambda part: tf.gather(part, chosen), data)
     ).prefetch(tf.data.AUTOTUNE)
+    setattr(dataset, _ROWS, (data, orders))
+    return dataset
+
+
+def rows_of(dataset: Any) -> tuple[Any, tf.data.Dataset] | None:
+    """The data of a Dataset of `to_dataset`, and the rows of each batch; None for others.
+
+    What was made of such a Dataset, as by `map`, is another.
+    """
+    found: tuple[Any, tf.data.Dataset] | None = getattr(dataset, _ROWS, None)
+    return found
 
 
 def _orders(

@@ -7,6 +7,8 @@ from typing import Any, NoReturn, TypeAlias
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+from keras.src.trainers.data_adapters.array_slicing import convert_to_sliceable
 
 from keras_mmil._support.types import Shape
 
@@ -76,6 +78,24 @@ def ordered_nodes(model: keras.Model) -> list[Node]:
     by_depth = model._nodes_by_depth
     nodes = [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
     return [node for node in nodes if not node.is_input]
+
+
+def keras_data(x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None) -> Any:
+    """Data in memory as Keras feeds them: tensors, or a tuple (x, y) or (x, y, sample_weight).
+
+    Raises:
+        ValueError: if the parts differ in length, or weights do not fit the labels.
+    """
+    adapter = ArrayDataAdapter(x, y, sample_weight, class_weight=class_weight)
+    data = convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
+    return keras.tree.map_structure(
+        lambda part: tf.convert_to_tensor(part) if isinstance(part, np.ndarray) else part, data
+    )
+
+
+def row_batches(n: int, batch_size: int, shuffle: bool | str) -> tf.data.Dataset:
+    """A Dataset of the rows of each batch of n, int64, in the order in which Keras takes them."""
+    return ArrayDataAdapter(np.arange(n), batch_size=batch_size, shuffle=shuffle).get_tf_dataset()
 
 
 class RawInputs(keras.Layer):

@@ -14,7 +14,7 @@ from keras_mmil._support.checks import check_labels, check_weights
 from keras_mmil._support.keras_internals import all_layers, operation_of
 from keras_mmil._support.types import PathLike
 from keras_mmil.bags import is_data
-from keras_mmil.model import replicas, serving
+from keras_mmil.model import loop, replicas, serving
 from keras_mmil.model.checks import InputChecks, check_normalisation, complete_inputs
 from keras_mmil.model.run import batches_to_predict, predict_batches
 
@@ -92,6 +92,8 @@ class Model(keras.Model):
             arguments["validation_data"] = self._checked_data(
                 x_valid, y_valid, weights, "validation_data"
             )
+        if loop.is_possible(self, arguments):
+            return loop.fit(self, **arguments)
         if self._has_replicas:
             arguments = replicas.for_fit(self, arguments)
         with replicas.all_workers(self.distribute_strategy):
@@ -102,6 +104,8 @@ class Model(keras.Model):
         if "_use_cached_eval_dataset" in kwargs:  # as `fit` calls it, which has checked the data
             return super().evaluate(x, y, *args, **kwargs)
         arguments = self._checked(super().evaluate, x, y, *args, **kwargs)
+        if is_data(arguments.get("x")) and loop.is_possible(self, arguments):
+            return loop.evaluate(self, **arguments)
         if self._has_replicas and is_data(arguments.get("x")):
             arguments = replicas.for_evaluate(self, arguments)
         return super().evaluate(**arguments)
@@ -202,6 +206,11 @@ class Model(keras.Model):
     def _input_checks(self) -> InputChecks:
         return InputChecks(self)
 
+    @functools.cached_property
+    def _graph_functions(self) -> tuple[list[Any], dict[Any, Callable[..., Any]]]:
+        """What the model was compiled with, and the functions of `loop` that were traced since."""
+        return [None] * 3, {}
+
     def _checked_inputs(self, x: Any, name: str = "x") -> Any:
         """Inputs in the model's structure; only Keras can look into a Dataset or generator."""
         if not is_data(x):
@@ -259,15 +268,8 @@ class Model(keras.Model):
             return
         if iterator is not None:
             data_batch = replicas.first_batch(iterator, self._distribute_strategy)
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data_batch)
         with self._distribute_strategy.scope():
-            with keras.StatelessScope():  # makes variables, but assigns nothing to them
-                y_pred = self(x, training=False)
-                self.compute_metrics(x, y, y_pred, sample_weight)
-                if self._compile_loss is not None:
-                    self._compile_loss(y, y_pred, sample_weight)
-            if self.optimizer is not None and not self.optimizer.built:
-                self.optimizer.build(self.trainable_variables)
+            loop.make_variables(self, data_batch)
 
     def _make_function(self, step_function: replicas.Step) -> Callable[[Iterator[Any]], Any]:
         """The function of an iterator that trains or evaluates, on several workers, too."""
