@@ -6,17 +6,12 @@ What needs the library is imported when a command runs, so that nothing else wai
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from keras_mmil_cli import checks
 from keras_mmil_cli.listing import catalogue, listing, options_module, version
 from keras_mmil_cli.quiet import quiet, start_worker
-
-if TYPE_CHECKING:
-    from keras_mmil.zoo.experiments.catalogue import Entry
 
 __all__ = ["make_parser"]
 
@@ -151,9 +146,11 @@ def _demo(options: Namespace) -> None:
 
 def _train(options: Namespace) -> None:
     _options.check(options, _options.TrainOptions)
-    _check_exists(options.data, "a file or a folder with data")
+    checks.exists(options.data, "a file or a folder with data")
     if options.schema is not None:
-        _check_exists(options.schema, "a file of a schema")
+        checks.exists(options.schema, "a file of a schema")
+    checks.folder(options.out or _options.TrainOptions.of(options).default_out, options.resume)
+    checks.target(options)
     with quiet(options):
         from keras_mmil.cli.options import TrainOptions
         from keras_mmil.cli.train import train
@@ -161,8 +158,9 @@ def _train(options: Namespace) -> None:
 
 
 def _predict(options: Namespace) -> None:
-    _check_exists(options.run, "the folder of a run")
-    _check_exists(options.data, "a file or a folder with data")
+    checks.exists(options.run, "the folder of a run")
+    checks.exists(options.data, "a file or a folder with data")
+    checks.trained(options.run)
     with quiet(options):
         from keras_mmil.cli.predict import predict
     n = predict(
@@ -178,8 +176,8 @@ def _predict(options: Namespace) -> None:
 
 
 def _export(options: Namespace) -> None:
-    _check_exists(options.run, "the folder of a run")
-    _check_export(options)
+    checks.exists(options.run, "the folder of a run")
+    checks.export(options)
     with quiet(options):
         from keras_mmil.cli.export import export
     export(options.run, options.to, options.out, data=options.data, labels=options.labels)
@@ -188,8 +186,10 @@ def _export(options: Namespace) -> None:
 
 
 def _run(options: Namespace) -> None:
-    entry = _chosen(catalogue(), options)
-    _check_run(entry, options)
+    entry = checks.chosen(catalogue(), options)
+    checks.run(entry, options)
+    if options.out is not None:
+        checks.folder(options.out, options.resume)
     with quiet(options):
         from joblib import parallel_config
 
@@ -208,6 +208,7 @@ def _explain(options: Namespace) -> None:
 
 
 def _report(options: Namespace) -> None:
+    checks.exists(options.run, "the folder of a run")
     with quiet(options):
         from keras_mmil.cli.finished_run import page_of_run
     print(page_of_run(options.run, options.out, include_data=options.include_data))
@@ -215,104 +216,3 @@ def _report(options: Namespace) -> None:
 
 def _list(options: Namespace) -> None:
     print(listing(catalogue()))
-
-
-# Checks that need no TensorFlow
-
-
-def _chosen(entries: Sequence[Entry], options: Namespace) -> Entry:
-    """The experiment that the options name; the first of its name where they leave a choice."""
-    found = [entry for entry in entries if entry.name == options.experiment]
-    if not found:
-        names = dict.fromkeys(entry.name for entry in entries)
-        raise ValueError(
-            f"Expected an experiment among {', '.join(names)}. "
-            f"Received: experiment={options.experiment!r}"
-        )
-    for option in ("model", "aggregation", "split"):
-        known = list(dict.fromkeys(getattr(entry, option) for entry in found))
-        wanted = getattr(options, option) or known[0]
-        if wanted not in known:
-            raise ValueError(
-                f"Expected --{option} among {', '.join(filter(None, known)) or 'none'} for "
-                f"{options.experiment}. Received: --{option} {wanted}"
-            )
-        found = [entry for entry in found if getattr(entry, option) == wanted]
-    return found[0]
-
-
-def _check_run(entry: Entry, options: Namespace) -> None:
-    """Check that the experiment has what the options ask for, and that no option has no effect."""
-    _options.check(options, _options.RunOptions)
-    if options.source not in (None, *entry.sources):
-        raise ValueError(
-            f"Expected a source among {', '.join(entry.sources)}. "
-            f"Received: --source {options.source}"
-        )
-    if options.vat and entry.adversarial is None:
-        raise ValueError(
-            "Expected an experiment with virtual adversarial training. "
-            f"Received: --vat for {entry.name}"
-        )
-    _check_cross_validation(entry, options)
-    if not options.rules and options.max_clusters is not None:
-        raise ValueError(
-            "Expected no number of clusters where no rules are extracted. "
-            f"Received: --max-clusters {options.max_clusters} with --no-rules"
-        )
-    for flag, value in (("--limit", options.limit), ("--max-clusters", options.max_clusters)):
-        if options.record and value is not None:
-            raise ValueError(
-                "Expected figures of the whole experiment for the records. "
-                f"Received: {flag} {value} with --record"
-            )
-
-
-def _check_cross_validation(entry: Entry, options: Namespace) -> None:
-    folds = entry.folds if options.folds is None else options.folds
-    if folds and not entry.folds:
-        raise ValueError(
-            "Expected an experiment whose data come in one part, to be cross-validated. "
-            f"Received: --folds {folds} for {entry.name}"
-        )
-    if folds < 0 or folds == 1:
-        raise ValueError(f"Expected at least 2 folds, or 0 for none. Received: --folds {folds}")
-    if options.jobs == 0:
-        raise ValueError(
-            "Expected a number of folds to train in parallel, or -1 for one a core. "
-            "Received: --jobs 0"
-        )
-    if folds:
-        return
-    why = f"--folds 0 for {entry.name}" if entry.folds else entry.name
-    for name in ("rounds", "jobs"):
-        value = getattr(options, name)
-        if value is not None:
-            raise ValueError(
-                f"Expected an experiment with a cross-validation. Received: --{name} {value} for "
-                f"{why}"
-            )
-
-
-def _check_export(options: Namespace) -> None:
-    is_model = options.to == "savedmodel"
-    if is_model and options.out is None:
-        raise ValueError("Expected --out, a new folder, for --to savedmodel. Received: none")
-    if is_model and (options.data is not None or options.labels is not None):
-        raise ValueError(
-            "Expected rules to export, for --data and --labels. Received: --to savedmodel"
-        )
-    if options.labels is not None and options.data is None:
-        raise ValueError(f"Expected --data, for --labels. Received: --labels {options.labels}")
-    if options.data is not None:
-        _check_exists(options.data, "a file or a folder with data")
-        if options.labels is None and options.to != "prolog":
-            raise ValueError(
-                "Expected --labels, a Parquet file for the table of the records, or --to prolog. "
-                f"Received: --data {options.data} with --to {options.to}"
-            )
-
-
-def _check_exists(path: str, what: str) -> None:
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"Expected {what}. Received: no {path}")

@@ -233,6 +233,13 @@ class TrainSettings(_Options):
     files: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def default_out(self) -> str:
+        """The folder to write to, unless another is named."""
+        stem = re.split(r"[\\/]", self.data.rstrip("\\/"))[-1].partition(".")[0]
+        name = re.sub(r"[^\w.-]+", "-", f"{stem}-{self.target}-seed{self.seed}")
+        return f"runs/{name}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(TrainSettings):

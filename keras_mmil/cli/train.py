@@ -1,7 +1,6 @@
 """Own data: from a file or a folder of tables to a network, its figures, and its rules."""
 
 import csv
-import re
 import shlex
 import sys
 import time
@@ -67,7 +66,7 @@ def train(options: TrainOptions) -> Trained:
     """
     settings = settings_of(options)
     folder = RunFolder(
-        options.out or f"runs/{_name(settings)}",
+        options.out or settings.default_out,
         asdict(settings),
         resume=options.resume,
         replace=options.replace,
@@ -159,11 +158,6 @@ def _train(
         if run.doubt.is_lost:
             print("\n".join(advice(estimator, settings, len(data.split.train), folder.path)))
     return Trained(estimator, data, metrics)
-
-
-def _name(settings: TrainSettings) -> str:
-    stem = Path(settings.data).name.partition(".")[0]
-    return re.sub(r"[^\w.-]+", "-", f"{stem}-{settings.target}-seed{settings.seed}")
 
 
 def _estimator(

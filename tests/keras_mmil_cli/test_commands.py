@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields
 import pytest
 
 from keras_mmil.cli.options import RunOptions, TrainOptions
+from keras_mmil_cli import checks
 from keras_mmil_cli.commands import make_parser
 from keras_mmil_cli.main import main
 
@@ -128,9 +129,48 @@ def test_the_default_is_the_first_split_and_aggregation(monkeypatch):
     assert experiment.key == "citeseer-mil-mean-random"
 
 
-def test_such_errors_need_no_tensorflow(tmp_path):
+ORDERS = b'{"late": true, "items": [{"price": 3}]}\n{"late": false, "note": "a \\"lat\\" b"}\n'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "none", "--target", "a"], "a file or a folder with data"),
+        (["train", "orders.jsonl", "--target", "lat"], "Received: lat (did you mean 'late'?)"),
+        (["train", "orders.jsonl", "--target", "size"], "there are late, items, note"),
+        (["train", "orders.csv", "--target", "items.late"], "there are late, note"),
+        (["train", "orders.jsonl", "--target", "late", "--out", "run"], "--resume to continue"),
+        (["run", "mnist", "--out", "run"], "--resume to continue"),
+        (["predict", "run", "orders.jsonl"], "a finished `keras-mmil train`"),
+        (["report", "none"], "the folder of a run. Received: no none"),
+    ],
+)
+def test_such_errors_need_no_tensorflow(arguments, message, tmp_path):
+    (tmp_path / "orders.jsonl").write_bytes(ORDERS)
+    (tmp_path / "orders.csv").write_text("late,note\n1,x\n")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "settings.json").write_text('{"target": "late"}')
     code = "import sys; from keras_mmil_cli.main import main; main(); print(*sys.modules)"
-    command = [sys.executable, "-c", code, "train", str(tmp_path / "none"), "--target", "a"]
-    result = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-c", code, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert message in result.stderr
     assert "keras_mmil_cli.commands" in result.stdout.split()
     assert not {"tensorflow", "keras", "keras_mmil", "numpy"} & set(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "target"),
+    [
+        ("a.jsonl", ORDERS, "note"),
+        ("a.jsonl", ORDERS, "items[].price"),
+        ("a.jsonl", b'{"l\\u0061te": 1}', "late"),
+        ("a.jsonl", b"no json", "late"),
+        ("a.csv", b"a;b\n1;2\n", "b"),
+        ("a.json", b"[]", "late"),
+        ("a.jsonl", b'{"a": 1}\n' * 200 + b'{"late": 1}', "late"),
+    ],
+)
+def test_targets_that_may_be_there_are_left_to_the_library(name, content, target, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    options = make_parser().parse_args(["train", str(tmp_path / name), "--target", target])
+    checks.target(options)
