@@ -1,6 +1,7 @@
 """What both estimators share: reading, training, predictions, rules and files."""
 
 import copy
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
@@ -27,9 +28,14 @@ from keras_mmil.rules.explain.explanation import Explanation
 from keras_mmil.rules.export.rule_book import RuleBook
 from keras_mmil.rules.report.page import Report
 from keras_mmil.training import fit_resumable
+from keras_mmil.training.stopping import EarlyStopping
 
 __all__ = ["NestedEstimator"]
 
+# A lower loss counts if it is lower by this share of the first epoch's. On eleven trainings of six
+# data sets, this saved a sixth of the time (three fifths where the loss falls to 0), and the lowest
+# validation loss was higher by .002 on average.
+_MIN_DELTA = 0.003
 _NOT_LOGS = ("epoch", "seconds")  # in the history of `fit_resumable`
 # Arguments of `records_model` that an estimator passes on.
 _OF_NETWORK = (
@@ -39,6 +45,21 @@ _OF_NETWORK = (
 
 # Inputs of the network, labels and weights.
 Data: TypeAlias = tuple[Any, Array, Floats]
+
+
+class EpochProgress(keras.callbacks.Callback):
+    """One progress bar for all epochs, with the losses and the time that is left at most."""
+
+    def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
+        losses = ("loss", "val_loss")
+        self._bar = keras.utils.Progbar(
+            self.params["epochs"], unit_name="epoch", stateful_metrics=losses
+        )
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+        losses = [(name, x) for name, x in (logs or {}).items() if name in ("loss", "val_loss")]
+        is_last = self.model.stop_training
+        self._bar.update(epoch + 1, losses, finalize=is_last or epoch + 1 == self.params["epochs"])
 
 
 class NestedEstimator(BaseEstimator):
@@ -64,7 +85,7 @@ class NestedEstimator(BaseEstimator):
     explainer: Mapping[str, Any] | None
     random_state: int | np.random.RandomState | None
     keep_data: bool
-    verbose: int
+    verbose: int | str
 
     schema_: Schema
     model_: keras.Model
@@ -180,22 +201,27 @@ class NestedEstimator(BaseEstimator):
             "batch_size": batch_size,
             "validation_data": validation,
             "callbacks": list(callbacks),
-            "verbose": self.verbose,
+            "verbose": 0 if self.verbose == "auto" else self.verbose,
         }
+        if self._shows_progress:
+            arguments["callbacks"].append(EpochProgress())
         if folder is not None:
-            arguments |= {"folder": folder, "seed": seed, "resume": resume, "patience": patience}
+            stopping = {"patience": patience, "min_delta": _MIN_DELTA}
+            arguments |= {"folder": folder, "seed": seed, "resume": resume, **stopping}
             self.model_, rows = fit_resumable(lambda: self._build(outputs), x, y, **arguments)
             names = [name for name in rows[0] if name not in _NOT_LOGS]
             self.history_ = {name: [row[name] for row in rows] for name in names}
             return
         if patience is not None:
-            stop = keras.callbacks.EarlyStopping(
-                monitor="val_loss", patience=patience, restore_best_weights=True
-            )
-            arguments["callbacks"].append(stop)
+            arguments["callbacks"].append(EarlyStopping(patience, _MIN_DELTA))
         self.model_ = self._build(outputs)
         history = self.model_.fit(x, y, **arguments).history
         self.history_ = {name: [float(x) for x in values] for name, values in history.items()}
+
+    @property
+    def _shows_progress(self) -> bool:
+        """Whether somebody is likely to wait before a terminal or a notebook."""
+        return self.verbose == "auto" and (sys.stdout.isatty() or "ipykernel" in sys.modules)
 
     def _build(self, outputs: Labels) -> keras.Model:
         schema = self.schema_
@@ -325,7 +351,8 @@ class NestedEstimator(BaseEstimator):
                     "training records out; or a pickle of one with keep_data=True. "
                     "Received: one without rules"
                 )
-            arguments |= {"verbose": self.verbose, **(self.explainer or {})}
+            verbose = self._shows_progress if self.verbose == "auto" else self.verbose
+            arguments |= {"verbose": int(verbose), **(self.explainer or {})}
             explainer = Explainer(**arguments)
             self._explainers[label] = explainer.fit(self.model_, *self._cache.tensors())
         return self._explainers[label]

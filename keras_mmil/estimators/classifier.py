@@ -35,15 +35,16 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         batch_size: number of records in a batch.
         validation_split: fraction of the records that is held out, for early stopping and for
             choosing rules; 0 for none.
-        patience: number of epochs without a lower loss on them after which training stops and the
-            weights of the best epoch are restored. None to train all epochs, and to keep the
-            weights of the last one.
+        patience: number of epochs without a noticeably lower loss on them (by 0.3 % of the first
+            epoch's) after which training stops and the weights of the best epoch are restored. None
+            to train all epochs, and to keep the weights of the last one.
         explainer: dict of arguments of the `Explainer`.
         random_state: int or RandomState that seeds all random numbers; None for different ones each
             time.
         keep_data: whether a pickle includes the records that the estimator was fitted on. Without
             them, an unpickled estimator has only the rules that were learned before it was pickled.
-        verbose: same as in `keras.Model.fit`, and in the `Explainer`.
+        verbose: "auto" for a progress bar of the epochs, and of the search for rules, in a terminal
+            or notebook; 0 for none; or as in `keras.Model.fit`.
 
     Attributes:
         classes_: array of the classes, sorted; of several labels, their names or positions.
@@ -87,7 +88,7 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         explainer: Any = None,
         random_state: Any = None,
         keep_data: bool = False,
-        verbose: int = 0,
+        verbose: int | str = "auto",
     ) -> None:
         self._set(locals())
 

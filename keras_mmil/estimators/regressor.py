@@ -72,7 +72,7 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         explainer: Any = None,
         random_state: Any = None,
         keep_data: bool = False,
-        verbose: int = 0,
+        verbose: int | str = "auto",
     ) -> None:
         self._set(locals())
 

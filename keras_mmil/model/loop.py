@@ -207,7 +207,7 @@ def _function(model: keras.Model, kind: str, feed: _Feed) -> Callable[..., dict[
 
 def _traced(step: Callable[[Any], dict[str, Any]], feed: _Feed) -> Callable[..., dict[str, Any]]:
     structure = feed.data
-    step = tf.function(step, autograph=False)
+    function: Any = tf.function(step, autograph=False)
     specs = [_spec(part) for part in _parts(structure)]
     rows_spec = feed.rows.element_spec
     batch = _packed(structure, specs)
@@ -215,13 +215,13 @@ def _traced(step: Callable[[Any], dict[str, Any]], feed: _Feed) -> Callable[...,
 
     @tf.function(input_signature=signature, autograph=False)
     def run(iterator: Any, parts: list[Any], n: tf.Tensor) -> dict[str, Any]:
-        concrete = step.get_concrete_function(batch)
+        concrete = function.get_concrete_function(batch)
 
         def body(i: tf.Tensor, _: Any) -> tuple[tf.Tensor, Any]:
             with tf.device("CPU:0"):
                 rows = iterator.get_next()
                 some = [tf.gather(part, rows) for part in parts]
-            return i + 1, step(_packed(structure, some))
+            return i + 1, function(_packed(structure, some))
 
         nothing = tf.nest.map_structure(
             lambda spec: tf.zeros(spec.shape, spec.dtype), concrete.structured_outputs

@@ -25,6 +25,7 @@ from keras_mmil.model.checks import InputChecks
 from keras_mmil.model.replicas import feed_replicas, is_chief, of_chief, on_this_worker
 from keras_mmil.model.seeds import seeded
 from keras_mmil.training._networks import check_can_resume, differences, network_digest
+from keras_mmil.training.stopping import is_over
 
 __all__ = ["Checkpoint", "fit_resumable"]
 
@@ -220,6 +221,7 @@ def fit_resumable(
     seed: int = 0,
     resume: bool = False,
     patience: int | None = None,
+    min_delta: float = 0.0,
     wrap: Callable[[keras.Model], keras.Model] | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     verbose: int = 2,
@@ -246,6 +248,7 @@ def fit_resumable(
         patience: number of consecutive epochs without a lower validation loss, also across
             interruptions, after which the training ends. The best epoch's model is returned. With
             None all epochs are trained, and the last one's model is returned.
+        min_delta: by how much the loss has to fall, as a fraction of that of the first epoch.
         wrap: function from the model to the one that is trained in its place, such as a
             `VirtualAdversarialModel`; None for the model itself.
         fit_arguments: further arguments of `keras.Model.fit`.
@@ -298,9 +301,10 @@ def fit_resumable(
         elif leads:
             write_json(checkpoint.folder / _SETTINGS, settings)
         finished = len(checkpoint.history)
-        if finished < epochs and not _is_over(checkpoint, patience):
+        stop = _Stop(checkpoint, patience, min_delta)
+        if finished < epochs and not stop.is_over():
             wrapped = model if wrap is None else wrap(model)
-            further = [checkpoint, _Stop(checkpoint, patience)]
+            further = [checkpoint, stop]
             wrapped.fit(
                 **feed_replicas(
                     strategy,
@@ -329,24 +333,22 @@ def fit_resumable(
         return load_network(path), checkpoint.history
 
 
-def _is_over(checkpoint: Checkpoint, patience: int | None) -> bool:
-    """Whether none of the last `patience` epochs was the best."""
-    if patience is None or checkpoint.monitor is None:
-        return False
-    losses = [epoch[checkpoint.monitor] for epoch in checkpoint.history]
-    losses = [np.inf if np.isnan(loss) else loss for loss in losses]
-    return len(losses) - int(np.argmin([np.inf, *losses])) >= patience
-
-
 class _Stop(keras.callbacks.Callback):
-    """Ends a training that is over. Keras's `EarlyStopping` does not count across restarts."""
+    """Ends a training that is over, counting the epochs before a restart, too."""
 
-    def __init__(self, checkpoint: Checkpoint, patience: int | None) -> None:
+    def __init__(self, checkpoint: Checkpoint, patience: int | None, min_delta: float) -> None:
         super().__init__()
-        self.checkpoint, self.patience = checkpoint, patience
+        self.checkpoint, self.patience, self.min_delta = checkpoint, patience, min_delta
+
+    def is_over(self) -> bool:
+        monitor = self.checkpoint.monitor
+        if self.patience is None or monitor is None:
+            return False
+        losses = [epoch[monitor] for epoch in self.checkpoint.history]
+        return is_over(losses, self.patience, self.min_delta)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        if _is_over(self.checkpoint, self.patience):
+        if self.is_over():
             self.model.stop_training = True
 
 

@@ -14,6 +14,7 @@ from keras_mmil import ragged
 from keras_mmil._support.files import locked
 from keras_mmil.layers import BagLayer
 from keras_mmil.training import Checkpoint, VirtualAdversarialModel, fit_resumable
+from keras_mmil.training.stopping import is_over
 
 pytestmark = pytest.mark.eager
 
@@ -232,6 +233,20 @@ def test_patience(tmp_path):
         folder = tmp_path / str(patience)
         _, history = fit(folder, epochs=6, patience=patience, callbacks=[Losses(losses)])
         assert len(history) == n_epochs
+
+
+def test_losses_that_hardly_fall():
+    """A loss counts if it is lower by a fraction of the first; NaN never does."""
+    nan, falling = float("nan"), [2.0, 1.0, 0.996, 0.993, 0.99, 0.989, 0.988]
+    for losses, min_delta, n_epochs in [
+        (falling, 0.0, 7),
+        (falling, 0.02, 5),
+        ([2.0, nan, nan, nan, 1.0], 0.0, 4),
+        ([nan, 2.0, 1.9, 1.9, 1.9, 1.9], 0.01, 6),
+        ([nan] * 5, 0.1, 3),
+    ]:
+        over = [n for n in range(1, len(losses) + 1) if is_over(losses[:n], 3, min_delta)]
+        assert (over or [len(losses)])[0] == n_epochs
 
 
 def test_without_patience_the_last_model_is_kept(tmp_path):
