@@ -98,7 +98,8 @@ class Explainer(Options, BaseEstimator):
             of this size is used, and the network runs a second time to label all rows.
         max_top_bags: maximum number of top-bags to fit rules to, and to choose the numbers of
             clusters on. If there are more, a random sample of this size is used.
-        batch_size: number of top-bags that the network computes at once.
+        batch_size: number of top-bags that the network computes at once; None for 64 to 1,024,
+            depending on their size.
         random_state: seed, an int; None for a random one each time.
         n_jobs: number of threads; None for one per core. It has no effect on the result.
         verbose: 1 for a progress bar, 0 for silence.

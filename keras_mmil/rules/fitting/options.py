@@ -30,7 +30,6 @@ _RANGES: tuple[tuple[str, Callable[..., object], float, float], ...] = (
     ("n_init", check_int, 1, 1000),
     ("max_rows", check_int, 1, np.inf),
     ("max_top_bags", check_int, 1, np.inf),
-    ("batch_size", check_int, 1, np.inf),
 )
 _METRICS = ("euclidean", "sensitivity")
 _INSTANCES = ("auto", "fields", "centroids")
@@ -55,7 +54,7 @@ class Options:
     n_init: int = 3
     max_rows: int = 100_000
     max_top_bags: int = 50_000
-    batch_size: int = 64
+    batch_size: int | None = None
     random_state: int | None = 0
     n_jobs: int | None = None
     verbose: int = 1
@@ -84,6 +83,7 @@ class Options:
                 raise ValueError(f"Expected an int or None. Received: {name}={value!r}")
         if self.random_state is not None:
             check_int("random_state", self.random_state, 0, 2**32 - 1)
+        check_int("batch_size", self.batch_size, 1, optional=True)
         if self.max_depth is not None:
             check_int("max_depth", self.max_depth, 1, 2**31 - 1)
         if self.n_jobs == 0:

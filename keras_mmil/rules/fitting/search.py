@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.rules.fitting import parallel
@@ -63,9 +64,25 @@ class GridPoint:
 
 
 def merge(bags: Array) -> tuple[Array, Ints]:
-    """The distinct feature vectors of bags [n, k], and the index of each bag's among them [n]."""
-    distinct, index = np.unique(bags, axis=0, return_inverse=True)
+    """The distinct feature vectors of bags [n, k], and the index of each bag's among them [n].
+
+    They are in the order of their hashes, since NumPy sorts rows slowly.
+    """
+    _, first, index = np.unique(_hashes(bags), return_index=True, return_inverse=True)
+    distinct = bags[first]
+    if not np.array_equal(distinct[index], bags):  # different ones of equal hash
+        distinct, index = np.unique(bags, axis=0, return_inverse=True)
     return distinct, index.reshape(-1)
+
+
+def _hashes(rows: Array) -> npt.NDArray[np.uint64]:
+    """A hash of each row [n, k], float32."""
+    factors = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64) | 1
+    hashes = np.zeros(len(rows), np.uint64)
+    columns = np.ascontiguousarray(rows, np.float32).view(np.uint32).T
+    for column, factor in zip(columns, factors, strict=True):
+        hashes += column * factor
+    return hashes
 
 
 def tally(distinct: Array, index: Ints, labels: Ints, weights: Array) -> Examples:
@@ -156,13 +173,14 @@ class Climber:
         if record not in self._known or self._known[record][0] != below:
             bags = self.plan.matrix(self.data.train, record, train, ks)
             held_out_bags = self.plan.matrix(self.data.held_out, record, held_out, ks)
-            self._known[record] = below, _Known(bags, held_out_bags, *merge(bags))
+            self._known[record] = below, _Known(held_out_bags, *merge(bags))
         known = self._known[record][1]
         labels = self.data.train.targets(record, ks)
         weights = self.plan.weights[record]
         examples = tally(known.distinct, known.index, labels, weights)
         tree = self.grow(examples, is_measured=self.plan.is_measured(record, ks))
-        grown = _Grown(tree, tree.predict(known.train), tree.predict(known.held_out))
+        train_labels = tree.predict(known.distinct)[known.index]
+        grown = _Grown(tree, train_labels, tree.predict(known.held_out))
         self._last[record] = key, grown
         return grown
 
@@ -172,11 +190,10 @@ class _Known:
     """What is known of the records of one kind.
 
     Attributes:
-        train, held_out: of the training and validation data.
+        held_out: of the validation data.
         distinct, index: see `merge`, of the training data.
     """
 
-    train: Array
     held_out: Array
     distinct: Array
     index: Ints

@@ -84,18 +84,21 @@ class Source(Protocol):
         """A random sample of this size; itself if there are no more top-bags."""
 
 
+_NUMBERS = 2**20  # in a batch
+_LEAST_TOP_BAGS, _MOST_TOP_BAGS = 64, 1024
 # Top-bags as users have them: one input of a model or several, by name or in order.
 TopBags: TypeAlias = Tensors | Sequence[Any] | Bags | tf.data.Dataset | Source
 
 
-def top_bags(x: TopBags, network: Network, batch_size: int, name: str = "x") -> Source:
+def top_bags(x: TopBags, network: Network, batch_size: int | None, name: str = "x") -> Source:
     """Check top-bags, and make them what the network can read batch by batch, again and again.
 
     Args:
         x: RaggedTensor, array, `Bags`, dict of the model's inputs; or a `tf.data.Dataset` of
             batches of those, alone or in tuples (x, y) or (x, y, sample_weight); or a `Source`.
         network: what is to read them.
-        batch_size: number of top-bags in a batch; a Dataset has batches of its own.
+        batch_size: number of top-bags in a batch, None for one that depends on their size; a
+            Dataset has batches of its own.
         name: what to call `x` in errors.
 
     Raises:
@@ -114,7 +117,15 @@ def top_bags(x: TopBags, network: Network, batch_size: int, name: str = "x") -> 
             "`tf.data.Dataset.from_generator` makes one of a function that returns iterators. "
             f"Received: {name}, an iterator of type {type(x).__name__}"
         )
-    return InMemory(_checked(x, network.checks, name), batch_size)
+    checked = _checked(x, network.checks, name)
+    return InMemory(checked, batch_size or _batch_size(checked))
+
+
+def _batch_size(x: Tensors) -> int:
+    """As many top-bags as hold about a million numbers: a batch costs much, whatever its size."""
+    parts = [getattr(part, "flat_values", part) for part in tf.nest.flatten(x) if part is not None]
+    n = sum(int(np.prod(part.shape)) for part in parts) // ragged.n_top_bags(x)
+    return min(max(_NUMBERS // max(n, 1), _LEAST_TOP_BAGS), _MOST_TOP_BAGS)
 
 
 class InMemory:
