@@ -218,7 +218,7 @@ class TrainSettings(_Options):
     )
     epochs: int = _option(100, least=1, type=int, help="at most; %(default)s by default")
     batch_size: int = _option(32, least=1, type=int, help="%(default)s by default")
-    learning_rate: float = _option(1e-3, type=float, help="%(default)s by default")
+    learning_rate: float = _option(2e-3, type=float, help="%(default)s by default")
     patience: int = _option(
         10,
         least=1,

@@ -67,13 +67,16 @@ def fit_rules(
     model_path = str(Path(model_path).absolute())
     predictor = Predictor(model_path)
     files = [files_of(each, predictor.columns) for each in (data, validation_data)]
-    batch_size = positive_int("batch_size", explainer.batch_size)
+    batch_size = positive_int("batch_size", explainer.batch_size, optional=True) or _BATCH
     load = partial(_load_worker, model_path, explainer.feature_names)
     with Pool(load, actors, threads) as pool:
         x, x_valid = (
             BlockSource(blocks_of(each, block_size), batch_size, predictor, pool) for each in files
         )
         return explainer.fit(predictor.model, x, x_valid)
+
+
+_BATCH = 64  # top-bags: batches are numbered before blocks are read, and so are of one size
 
 
 @dataclass(frozen=True, eq=False)

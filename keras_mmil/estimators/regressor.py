@@ -64,7 +64,7 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         min_count: int = 2,
         n_edges: int = 0,
         compress: Any = "auto",
-        learning_rate: Any = 1e-3,
+        learning_rate: Any = 2e-3,
         epochs: int = 100,
         batch_size: int = 32,
         validation_split: float = 0.1,

@@ -83,7 +83,7 @@ def records_model(
     min_count: int = 2,
     n_edges: int = 0,
     compress: Compress = "auto",
-    learning_rate: LearningRate = 1e-3,
+    learning_rate: LearningRate = 2e-3,
     seed: int | None = None,
     name: str = "records",
 ) -> Model:

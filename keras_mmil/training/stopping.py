@@ -41,15 +41,15 @@ class EarlyStopping(keras.callbacks.Callback):
         self.patience, self.min_delta = patience, min_delta
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        self._losses: list[float] = []
+        self._by_epoch: list[float] = []
         self._best: list[Array] | None = None
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         loss = (logs or {})["val_loss"]
-        if np.isfinite(loss) and not any(loss >= earlier for earlier in self._losses):
+        if np.isfinite(loss) and not any(loss >= earlier for earlier in self._by_epoch):
             self._best = self.model.get_weights()
-        self._losses.append(loss)
-        if is_over(self._losses, self.patience, self.min_delta):
+        self._by_epoch.append(loss)
+        if is_over(self._by_epoch, self.patience, self.min_delta):
             self.model.stop_training = True
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:

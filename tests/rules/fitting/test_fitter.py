@@ -174,8 +174,8 @@ def test_warning_where_everything_is_one_class():
 def test_fit_prints_one_progress_bar(digit_model, digit_ids, capsys):
     explainer(verbose=1, n_clusters=(3, 2)).fit(digit_model, vectors(digit_ids))
     shown = [int(n) for n in re.findall(r"(\d+)/100", capsys.readouterr().out)]
-    assert len(shown) > 3
+    assert len(shown) > 1
     assert shown == sorted(shown)
-    assert (shown[0] < 40, shown[-1]) == (True, 100)
+    assert shown[0] < shown[-1] == 100
     explainer(n_clusters=(3, 2)).fit(digit_model, vectors(digit_ids))
     assert capsys.readouterr().out == ""

@@ -1,0 +1,235 @@
+"""What a newcomer waits for: `python benchmarks/first_results.py --before FOLDER`.
+
+Fits, rules, a report, the command on own data, the demo and an explanation, each in a fresh
+process: seconds and processor seconds, here and in the checkout of an earlier version in FOLDER,
+in turn. Beside the fits stands a random forest on aggregates, with the making of these. Results go
+to `benchmarks/results/first_results.json`.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from records import write
+
+HERE = Path(__file__).resolve().parents[1]
+_SCRIPT = Path(__file__).resolve()
+
+
+def churn():
+    """1,500 customers of the README, and 1,500 others for a test."""
+    from keras_mmil.datasets.synthetic.churn import TARGET, load_churn
+    from keras_mmil.records import link
+
+    train, test = (load_churn(1500, seed) for seed in (0, 1))
+    return *(link(each[0], "customers", each[2]).to_pylist() for each in (train, test)), TARGET
+
+
+def mutag():
+    """Nine tenths of the molecules of MUTAG, and the others."""
+    from keras_mmil.datasets import molecules
+
+    found = molecules.load("MUTAG")
+    order = np.random.default_rng(0).permutation(len(found))
+    n = len(found) // 10
+    return [found[i] for i in order[n:]], [found[i] for i in order[:n]], "label"
+
+
+def musk1():
+    """Nine tenths of the 92 bags of Musk1, whose members have 166 numbers, and the others."""
+
+    data = np.load(Path(os.environ["KERAS_MMIL_DATA"], "mil", "musk1.npz"))
+    ends = np.cumsum(data["sizes"])
+    found = [
+        {
+            "label": str(label),
+            "shapes": [
+                dict(zip(_NAMES, row.tolist(), strict=False)) for row in data["values"][a:b]
+            ],
+        }
+        for a, b, label in zip(ends - data["sizes"], ends, data["labels"], strict=True)
+    ]
+    order = np.random.default_rng(0).permutation(len(found))
+    return [found[i] for i in order[10:]], [found[i] for i in order[:10]], "label"
+
+
+_NAMES = [f"n{i}" for i in range(166)]
+DATA = {"churn": churn, "mutag": mutag, "musk1": musk1}
+
+
+# Measured in a process of their own -------------------------------------------------------------
+
+
+def fit(name):
+    """Fit the default classifier; on churn also learn rules and write a report."""
+    from keras_mmil import NestedClassifier
+
+    train, test, target = DATA[name]()
+    classifier = NestedClassifier(random_state=0)
+    found = {"fit": timed(lambda: classifier.fit(train, target))}
+    found["accuracy"] = classifier.score(test, target)
+    found["epochs"] = len(classifier.history_["loss"])
+    found["val_loss"] = min(classifier.history_["val_loss"])
+    if name == "churn":
+        found["rules"] = timed(lambda: classifier.explainer_)
+        found["fidelity"] = classifier.explainer_.fidelity_
+        found["report"] = timed(lambda: classifier.report(test[:500], target))
+    return found
+
+
+def forest(name):
+    """A random forest on aggregates of all fields."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.feature_extraction import DictVectorizer
+
+    train, test, target = DATA[name]()
+
+    def learn():
+        vectorizer = DictVectorizer(sparse=False)
+        x = vectorizer.fit_transform([aggregates(each, target) for each in train])
+        model = RandomForestClassifier(random_state=0).fit(x, [each[target] for each in train])
+        return vectorizer, model
+
+    found = {"fit": timed(learn)}
+    vectorizer, model = learn()
+    x = vectorizer.transform([aggregates(each, target) for each in test])
+    return found | {"accuracy": model.score(x, [each[target] for each in test])}
+
+
+def aggregates(record, target=None):
+    """Figures of a record: of each path, the size of bags, moments of numbers, counts of values."""
+    values = defaultdict(list)
+
+    def visit(part, path):
+        if isinstance(part, dict):
+            for key, inner in part.items():
+                if (path, key) != ("", target):
+                    visit(inner, f"{path}.{key}")
+        elif isinstance(part, list | tuple):
+            values[f"{path} size"].append(len(part))
+            for inner in part:
+                visit(inner, path)
+        else:
+            values[path].append(part)
+
+    visit(record, "")
+    found = {}
+    for path, some in values.items():
+        numbers = [float(x) for x in some if isinstance(x, int | float)]
+        if numbers:
+            moments = np.mean(numbers), np.min(numbers), np.max(numbers), np.std(numbers)
+            found |= {f"{path} {i}": x for i, x in enumerate((*moments, np.sum(numbers)))}
+        for text in (x for x in some if isinstance(x, str) and len(x) < 20):
+            found[f"{path}={text}"] = found.get(f"{path}={text}", 0) + 1 / len(some)
+    return found
+
+
+def timed(call):
+    """Seconds and processor seconds of a call."""
+    wall, processor = time.perf_counter(), time.process_time()
+    call()
+    return {"seconds": time.perf_counter() - wall, "cpu": time.process_time() - processor}
+
+
+# Whole commands ---------------------------------------------------------------------------------
+
+EXPLAIN = "from keras_mmil import zoo; print(zoo.load('imdb').explain(['A charming comedy.'])[0])"
+
+
+def commands(folder):
+    """The commands to measure, by name; `folder` is a new one."""
+    main = [sys.executable, "-m", "keras_mmil_cli"]
+    data = Path(folder) / "customers.jsonl"
+    train, _, target = churn()
+    data.write_text("".join(json.dumps(each, default=str) + "\n" for each in train[:1200]))
+    return {
+        "own data": [*main, "train", str(data), "--target", target, "--out", f"{folder}/run"],
+        "demo": [*main, "demo", "--out", f"{folder}/demo"],
+        "explain imdb": [sys.executable, "-c", EXPLAIN],
+        "import": [sys.executable, "-c", "import keras_mmil"],
+    }
+
+
+def run(command, tree):
+    """Seconds and processor seconds of a process that uses the checkout in a folder, and output."""
+    environment = os.environ | {"PYTHONPATH": str(tree), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    result = subprocess.run(
+        command, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": time.perf_counter() - started, "cpu": cpu}, result.stdout.decode()
+
+
+def main():
+    """Measure, print, and record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--before", help="folder of a checkout to compare with")
+    parser.add_argument("--only", nargs="+", help="names of what to measure")
+    parser.add_argument("--dry", action="store_true", help="do not record the results")
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # in a process of its own
+    options = parser.parse_args()
+    if options.part:
+        kind, name = options.part.split()
+        print(json.dumps({"fit": fit, "forest": forest}[kind](name)))
+        return
+    trees = {"now": HERE} | ({} if options.before is None else {"before": Path(options.before)})
+    records = []
+    for name in DATA:
+        for part, version in [(f"fit {name}", v) for v in trees] + [(f"forest {name}", "now")]:
+            if wanted(part, options):
+                command = [sys.executable, str(_SCRIPT), "--part", part]
+                found = json.loads(run(command, trees[version])[1].splitlines()[-1])
+                records += entries(part, version, found)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in (known := commands(folder)):
+            for version in trees if wanted(name, options) else ():
+                command = [
+                    each.replace(f"{folder}/", f"{folder}/{version}-") for each in known[name]
+                ]
+                command = [known[name][i] if "jsonl" in x else x for i, x in enumerate(command)]
+                records += entries(name, version, {"process": run(command, trees[version])[0]})
+    if not options.dry:
+        write("first_results", records)
+
+
+def wanted(name, options):
+    """Whether something is to be measured."""
+    return options.only is None or any(name.startswith(each) for each in options.only)
+
+
+def entries(name, version, found):
+    """Records of what was found, which are printed."""
+    figures = {key: x for key, x in found.items() if not isinstance(x, dict)}
+    result = []
+    for part, seconds in found.items():
+        if isinstance(seconds, dict):
+            print(
+                f"{name}, {part}, {version}: {seconds['seconds']:.1f} s, {seconds['cpu']:.1f} s "
+                f"of processor time {figures}",
+                flush=True,
+            )
+            result.append(
+                {
+                    "experiment": name,
+                    "model": version,
+                    "metric": f"{part}_seconds",
+                    "mean": round(seconds["seconds"], 2),
+                    "processor_seconds": round(seconds["cpu"], 2),
+                    **figures,
+                }
+            )
+    return result
+
+
+if __name__ == "__main__":
+    main()
