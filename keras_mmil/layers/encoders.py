@@ -75,8 +75,10 @@ class FieldEncoder(RawInputs):
 
     def call(self, values: Nested) -> Nested:
         self._check(values)
-        flat = tf.reshape(getattr(values, "flat_values", values), [-1])
-        is_missing = self.are_missing(flat)[:, None]
+        # Few operations: what is traced for the fields is most of a network for records.
+        flat = getattr(values, "flat_values", values)
+        flat = flat if flat.shape.rank == 1 else tf.reshape(flat, [-1])
+        is_missing = tf.expand_dims(self.are_missing(flat), 1)
         x = tf.cast(self.features(flat), self.compute_dtype)
         x = tf.where(is_missing, tf.cast(self.missing, x.dtype), x)
         x = tf.concat([x, tf.cast(is_missing, x.dtype)], axis=1)

@@ -180,8 +180,10 @@ def with_rows(structure: Nested, rows: tf.Tensor, item_rank: int = 1) -> Nested:
     is_ragged = isinstance(structure, tf.RaggedTensor)
     flat = structure.flat_values if is_ragged else structure
     n_axes = flat.shape.rank - item_rank
-    items = tf.reshape(rows, tf.concat([tf.shape(flat)[:n_axes], tf.shape(rows)[1:]], axis=0))
-    items = tf.ensure_shape(items, [*flat.shape[:n_axes], *rows.shape[1:]])
+    items = rows
+    if n_axes != 1:
+        items = tf.reshape(rows, tf.concat([tf.shape(flat)[:n_axes], tf.shape(rows)[1:]], axis=0))
+        items = tf.ensure_shape(items, [*flat.shape[:n_axes], *rows.shape[1:]])
     return structure.with_flat_values(items) if is_ragged else items
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_mmil._support.keras_internals import keras_data, row_batches
+from keras_mmil._support.keras_internals import keras_data, row_batches, short_adam
 from keras_mmil.bags import is_data
 from keras_mmil.batches import rows_of
 
@@ -201,8 +201,19 @@ def _function(model: keras.Model, kind: str, feed: _Feed) -> Callable[..., dict[
         known[:] = compiled
     key = kind, repr(tf.nest.map_structure(_spec, feed.data))
     if key not in cache:
-        cache[key] = _traced(getattr(model, f"{kind}_step"), feed)
+        cache[key] = _traced(_step(model, kind), feed)
     return cache[key]
+
+
+def _step(model: keras.Model, kind: str) -> Callable[[Any], dict[str, Any]]:
+    """The function of a batch that trains or tests the model."""
+
+    def step(batch: Any) -> dict[str, Any]:
+        with short_adam(model.optimizer):
+            logs: dict[str, Any] = getattr(model, f"{kind}_step")(batch)
+            return logs
+
+    return step
 
 
 def _traced(step: Callable[[Any], dict[str, Any]], feed: _Feed) -> Callable[..., dict[str, Any]]:

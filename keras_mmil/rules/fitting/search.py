@@ -79,9 +79,9 @@ def _hashes(rows: Array) -> npt.NDArray[np.uint64]:
     """A hash of each row [n, k], float32."""
     factors = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64) | 1
     hashes = np.zeros(len(rows), np.uint64)
-    columns = np.ascontiguousarray(rows, np.float32).view(np.uint32).T
-    for column, factor in zip(columns, factors, strict=True):
-        hashes += column * factor
+    bits = np.ascontiguousarray(rows, np.float32).view(np.uint32)
+    for i, factor in enumerate(factors):
+        hashes += bits[:, i] * factor
     return hashes
 
 
