@@ -77,11 +77,12 @@ def merge(bags: Array) -> tuple[Array, Ints]:
 
 def _hashes(rows: Array) -> npt.NDArray[np.uint64]:
     """A hash of each row [n, k], float32."""
-    factors = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64) | 1
-    hashes = np.zeros(len(rows), np.uint64)
+    random = np.random.default_rng(0)
+    factors = np.asarray(random.integers(2**63, size=rows.shape[1], dtype=np.uint64))
     bits = np.ascontiguousarray(rows, np.float32).view(np.uint32)
-    for i, factor in enumerate(factors):
-        hashes += bits[:, i] * factor
+    hashes = np.zeros(len(rows), np.uint64)
+    for i in range(bits.shape[1]):
+        hashes += bits[:, i] * (factors[i] | np.uint64(1))
     return hashes
 
 
