@@ -3,13 +3,14 @@
 import asyncio
 import dataclasses
 import gzip
-import json
+import shutil
 import threading
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from seals import reseal
 from service_client import Client
 
 import keras_mmil
@@ -379,9 +380,9 @@ def test_other_folders_are_refused(tmp_path, demo_folder, text_folder):
     several.save(tmp_path / "several")
     with pytest.raises(ValueError, match="classifier of one label"):
         Served.load(tmp_path / "several")
-    content = json.loads((demo_folder / "estimator.json").read_text())
-    (tmp_path / "estimator.json").write_text(json.dumps({**content, "class": "NestedRegressor"}))
-    with pytest.raises(ValueError, match="Received: class='NestedRegressor'"):
+    shutil.copy(demo_folder / "estimator.json", tmp_path)
+    reseal(tmp_path / "estimator.json", {"kind": "NestedRegressor"})
+    with pytest.raises(ValueError, match="Received: kind='NestedRegressor'"):
         Served.load(tmp_path)
 
 
