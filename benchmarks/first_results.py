@@ -1,9 +1,9 @@
-"""What a newcomer waits for: `python benchmarks/first_results.py --before FOLDER`.
+"""What a newcomer waits for: `python benchmarks/first_results.py --before COMMIT`.
 
 Fits, rules, a report, the command on own data, the demo and an explanation, each in a fresh
-process: seconds and processor seconds, here and in the checkout of an earlier version in FOLDER,
-in turn. Beside the fits stands a random forest on aggregates, with the making of these. Results go
-to `benchmarks/results/first_results.json`.
+process: seconds and processor seconds, now and at an earlier commit, in turn. Beside the fits
+stands a random forest on aggregates, with the making of these. Results go to
+`benchmarks/results/first_results.json`.
 """
 
 import argparse
@@ -173,7 +173,7 @@ def run(command, tree):
 def main():
     """Measure, print, and record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--before", help="folder of a checkout to compare with")
+    parser.add_argument("--before", metavar="COMMIT", help="to compare with")
     parser.add_argument("--only", nargs="+", help="names of what to measure")
     parser.add_argument("--dry", action="store_true", help="do not record the results")
     parser.add_argument("--part", help=argparse.SUPPRESS)  # in a process of its own
@@ -182,24 +182,43 @@ def main():
         kind, name = options.part.split()
         print(json.dumps({"fit": fit, "forest": forest}[kind](name)))
         return
-    trees = {"now": HERE} | ({} if options.before is None else {"before": Path(options.before)})
-    records = []
+    with tempfile.TemporaryDirectory() as folder:
+        trees = {"now": HERE}
+        if options.before is not None:
+            trees["before"] = Path(folder) / "before"
+            git("worktree", "add", "--detach", trees["before"], options.before)
+        try:
+            records = [*measured_fits(trees, options), *measured_commands(trees, options, folder)]
+        finally:
+            if options.before is not None:
+                git("worktree", "remove", "--force", trees["before"])
+    if not options.dry:
+        write("first_results", records)
+
+
+def git(*arguments):
+    """Run git in the checkout."""
+    subprocess.run(["git", *map(str, arguments)], cwd=HERE, check=True, capture_output=True)
+
+
+def measured_fits(trees, options):
+    """Records of fits, and of random forests."""
     for name in DATA:
         for part, version in [(f"fit {name}", v) for v in trees] + [(f"forest {name}", "now")]:
             if wanted(part, options):
                 command = [sys.executable, str(_SCRIPT), "--part", part]
                 found = json.loads(run(command, trees[version])[1].splitlines()[-1])
-                records += entries(part, version, found)
-    with tempfile.TemporaryDirectory() as folder:
-        for name in (known := commands(folder)):
-            for version in trees if wanted(name, options) else ():
-                command = [
-                    each.replace(f"{folder}/", f"{folder}/{version}-") for each in known[name]
-                ]
-                command = [known[name][i] if "jsonl" in x else x for i, x in enumerate(command)]
-                records += entries(name, version, {"process": run(command, trees[version])[0]})
-    if not options.dry:
-        write("first_results", records)
+                yield from entries(part, version, found)
+
+
+def measured_commands(trees, options, folder):
+    """Records of whole commands."""
+    for version, tree in trees.items():
+        own = Path(folder) / f"of-{version}"
+        own.mkdir()
+        for name, command in commands(own).items():
+            if wanted(name, options):
+                yield from entries(name, version, {"process": run(command, tree)[0]})
 
 
 def wanted(name, options):
