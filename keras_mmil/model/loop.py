@@ -217,12 +217,10 @@ def _step(model: keras.Model, kind: str) -> Callable[[Any], dict[str, Any]]:
 
 
 def _traced(step: Callable[[Any], dict[str, Any]], feed: _Feed) -> Callable[..., dict[str, Any]]:
-    structure = feed.data
     function: Any = tf.function(step, autograph=False)
-    specs = [_spec(part) for part in _parts(structure)]
-    rows_spec = feed.rows.element_spec
-    batch = _packed(structure, specs)
-    signature = [tf.data.IteratorSpec(rows_spec), specs, tf.TensorSpec([], tf.int32)]
+    batch = tf.nest.map_structure(_spec, feed.data)
+    iterator = tf.data.IteratorSpec(feed.rows.element_spec)
+    signature = [iterator, _parts(batch), tf.TensorSpec([], tf.int32)]
 
     @tf.function(input_signature=signature, autograph=False)
     def run(iterator: Any, parts: list[Any], n: tf.Tensor) -> dict[str, Any]:
@@ -232,7 +230,7 @@ def _traced(step: Callable[[Any], dict[str, Any]], feed: _Feed) -> Callable[...,
             with tf.device("CPU:0"):
                 rows = iterator.get_next()
                 some = [tf.gather(part, rows) for part in parts]
-            return i + 1, function(_packed(structure, some))
+            return i + 1, function(_packed(batch, some))
 
         nothing = tf.nest.map_structure(
             lambda spec: tf.zeros(spec.shape, spec.dtype), concrete.structured_outputs
