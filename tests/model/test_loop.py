@@ -82,7 +82,14 @@ def keras_fit(model, *args, **kwargs):
 
 @pytest.mark.parametrize(
     "make",
-    [of_vectors, with_dropout, of_bags, of_texts, of_records, adversarial, two_outputs],
+    [
+        of_vectors,
+        of_records,
+        *(
+            pytest.param(make, marks=pytest.mark.slow)
+            for make in (with_dropout, of_bags, of_texts, adversarial, two_outputs)
+        ),
+    ],
 )
 def test_weights_and_logs_are_those_of_keras(make):
     rng = np.random.default_rng(0)
