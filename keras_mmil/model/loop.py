@@ -219,8 +219,8 @@ def _step(model: keras.Model, kind: str) -> Callable[[Any], dict[str, Any]]:
 def _traced(step: Callable[[Any], dict[str, Any]], feed: _Feed) -> Callable[..., dict[str, Any]]:
     function: Any = tf.function(step, autograph=False)
     batch = tf.nest.map_structure(_spec, feed.data)
-    iterator = tf.data.IteratorSpec(feed.rows.element_spec)
-    signature = [iterator, _parts(batch), tf.TensorSpec([], tf.int32)]
+    rows = tf.data.IteratorSpec(tf.TensorSpec([None], tf.int64))  # also of batches of one size
+    signature = [rows, _parts(batch), tf.TensorSpec([], tf.int32)]
 
     @tf.function(input_signature=signature, autograph=False)
     def run(iterator: Any, parts: list[Any], n: tf.Tensor) -> dict[str, Any]:

@@ -223,9 +223,9 @@ def test_a_model_is_traced_once_until_it_is_compiled_anew():
     traces = []
     step = model.train_step
     model.train_step = lambda data: traces.append(1) or step(data)
-    for n in (N, 30, 7, 1):
+    for n, batch_size in [(40, 20), (40, 8), (N, 10), (30, 10), (7, 10), (1, 10)]:
         some = tf.nest.map_structure(lambda part, n=n: part[:n], x)
-        model.fit(some, LABELS[:n], batch_size=10, epochs=2, verbose=0)
+        model.fit(some, LABELS[:n], batch_size=batch_size, epochs=2, verbose=0)
     assert len(traces) == 1
     weights = model.get_weights()
     model.compile(keras.optimizers.SGD(0.0), "mse")
