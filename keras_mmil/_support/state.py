@@ -17,7 +17,7 @@ from keras_mmil._support.files import write_json
 from keras_mmil._support.types import Array, Config, PathLike
 from keras_mmil._version import __version__
 
-__all__ = ["decode", "encode", "peek_state", "read_state", "write_state"]
+__all__ = ["decode", "encode", "peek_state", "read_state", "require", "write_state"]
 
 _MOST_BYTES = 2**28  # of a file
 _PAIRS = "pairs"  # the only key of a mapping whose keys are not texts
@@ -102,17 +102,17 @@ def _decode(hint: Any, content: Any, arrays: dict[str, Array], where: str) -> An
     origin, parts = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, UnionType):
         chosen = [each for each in parts if _may_be(each, content)]
-        _require(bool(chosen), where, content)
+        require(bool(chosen), where, content)
         return _decode(chosen[0], content, arrays, where)
     if is_dataclass(origin) and isinstance(content, dict):
         return _decode_dataclass(hint, content, arrays, where)
-    _require(_may_be(hint, content), where, content)
+    require(_may_be(hint, content), where, content)
     if origin is np.ndarray:
-        _require(content == where and where in arrays, where, content)
+        require(content == where and where in arrays, where, content)
         return arrays.pop(where)
     if origin is tuple:
         hints = parts[:1] * len(content) if parts[-1] is ... else parts
-        _require(len(hints) == len(content), where, content)
+        require(len(hints) == len(content), where, content)
         members = enumerate(zip(hints, content, strict=True))
         return tuple(_decode(each, part, arrays, f"{where}[{i}]") for i, (each, part) in members)
     if origin is list:
@@ -122,8 +122,8 @@ def _decode(hint: Any, content: Any, arrays: dict[str, Array], where: str) -> An
     if isinstance(content, dict):
         of_key, of_value = parts or (Any, Any)
         pairs = content[_PAIRS] if content.keys() == {_PAIRS} else [*content.items()]
-        _require(isinstance(pairs, list) and all(map(_is_pair, pairs)), where, content)
-        _require(len(dict(pairs)) == len(pairs), where, "repeated keys")
+        require(isinstance(pairs, list) and all(map(_is_pair, pairs)), where, content)
+        require(len(dict(pairs)) == len(pairs), where, "repeated keys")
         return {
             _decode(of_key, key, arrays, where): _decode(of_value, x, arrays, _place(where, key))
             for key, x in pairs
@@ -146,7 +146,7 @@ def _decode_dataclass(hint: Any, content: Config, arrays: dict[str, Array], wher
     parts = {}
     for name, part in content.items():
         place = _place(where, name)
-        _require(name in hints, place, part)
+        require(name in hints, place, part)
         of_part = hints[name]
         if getattr(of_part, "__parameters__", ()):  # type variables, in place of which hint has
             of_part = of_part[get_args(hint)]
@@ -207,7 +207,8 @@ def _place(where: str, name: object) -> str:
     return f"{where}.{name}" if where else str(name)
 
 
-def _require(is_right: bool, where: str, received: object) -> None:
+def require(is_right: bool, where: str, received: object) -> None:
+    """Raise ValueError, with the place and what is there, unless it is right."""
     if not is_right:
         shown = repr(received)
         shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"

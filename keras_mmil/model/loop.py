@@ -199,9 +199,10 @@ def _function(model: keras.Model, kind: str, feed: _Feed) -> Callable[..., dict[
     if any(one is not other for one, other in zip(compiled, known, strict=True)):
         cache.clear()
         known[:] = compiled
-    key = kind, repr(tf.nest.map_structure(_spec, feed.data))
+    batch = tf.nest.map_structure(_spec, feed.data)
+    key = kind, repr(batch)
     if key not in cache:
-        cache[key] = _traced(_step(model, kind), feed)
+        cache[key] = _traced(_step(model, kind), batch)
     return cache[key]
 
 
@@ -216,9 +217,9 @@ def _step(model: keras.Model, kind: str) -> Callable[[Any], dict[str, Any]]:
     return step
 
 
-def _traced(step: Callable[[Any], dict[str, Any]], feed: _Feed) -> Callable[..., dict[str, Any]]:
+def _traced(step: Callable[[Any], dict[str, Any]], batch: Any) -> Callable[..., dict[str, Any]]:
+    """The function that takes steps on batches, whose tensors are of these types."""
     function: Any = tf.function(step, autograph=False)
-    batch = tf.nest.map_structure(_spec, feed.data)
     rows = tf.data.IteratorSpec(tf.TensorSpec([None], tf.int64))  # also of batches of one size
     signature = [rows, _parts(batch), tf.TensorSpec([], tf.int32)]
 

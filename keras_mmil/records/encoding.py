@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keras_mmil._support.files import write_json
-from keras_mmil._support.state import decode, encode
+from keras_mmil._support.state import decode, encode, require
 from keras_mmil._support.types import PathLike
 from keras_mmil.records import profiling
 from keras_mmil.records.linking import Links
@@ -45,7 +45,8 @@ def read(path: PathLike) -> Saved:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         found = content.pop("format", None) if isinstance(content, dict) else content
-        _require(found == _FORMAT, "format", f"{found}, not {_FORMAT}: infer the schema again")
+        if found != _FORMAT:
+            raise ValueError(f"format={found!r:.80}, not {_FORMAT}: infer the schema again")
         saved = decode(Saved, content)
         _check(saved.records, "records")
         links = saved.tables
@@ -57,12 +58,12 @@ def read(path: PathLike) -> Saved:
 def _check(profile: FieldProfile, where: str) -> None:
     for type_, seen in profile.by_type.items():
         here = f"{where}.by_type.{type_}"
-        _require(type_ in profiling.TYPES, here, seen)
+        require(type_ in profiling.TYPES, here, seen)
         kind = {"record": Records, "bag": Bags}.get(type_, Values)
-        _require(isinstance(seen, kind), here, seen)
+        require(isinstance(seen, kind), here, seen)
         _check_seen(type_, seen, here)
-        _require(seen.count > 0, f"{here}.count", seen.count)
-    _require(0 <= profile.n_present <= profile.count, f"{where}.count", profile.count)
+        require(seen.count > 0, f"{here}.count", seen.count)
+    require(0 <= profile.n_present <= profile.count, f"{where}.count", profile.count)
 
 
 def _check_seen(type_: str, seen: Seen, where: str) -> None:
@@ -71,71 +72,65 @@ def _check_seen(type_: str, seen: Seen, where: str) -> None:
     elif isinstance(seen, Values):
         _check_values(type_, seen, where)
     elif seen.by_key is not None:
-        _require(not seen.fields, f"{where}.fields", [*seen.fields])
+        require(not seen.fields, f"{where}.fields", [*seen.fields])
         keys, each = seen.by_key.keys, seen.by_key.each
         _check_values("text", keys, f"{where}.by_key.keys")
         _check(each, f"{where}.by_key.each")
-        _require(each.count == keys.count, f"{where}.by_key.each.count", each.count)
+        require(each.count == keys.count, f"{where}.by_key.each.count", each.count)
     for name, part in seen.fields.items() if isinstance(seen, Records) else ():
         _check(part, f"{where}.fields.{name}")
-        _require(part.count == seen.count, f"{where}.fields.{name}.count", part.count)
+        require(part.count == seen.count, f"{where}.fields.{name}.count", part.count)
 
 
 def _check_bags(bags: Bags, where: str) -> None:
     _check_values("number", bags.lengths, f"{where}.lengths")
     ends = [*bags.lengths.smallest, bags.lengths.largest, *(bags.lengths.counts or ())]
-    _require(all(type(x) is int and x >= 0 for x in ends), f"{where}.lengths", ends)
+    require(all(type(x) is int and x >= 0 for x in ends), f"{where}.lengths", ends)
     _check(bags.members, f"{where}.members")
     n = len(bags.positions)
-    _require(n in (0, bags.largest), f"{where}.positions", n)
+    require(n in (0, bags.largest), f"{where}.positions", n)
     for i, each in enumerate(bags.positions):
         here = f"{where}.positions[{i}]"
         _check(each, here)
-        _require(each.count * n == bags.members.count, f"{here}.count", each.count)
-        _require(each.by_type.keys() <= bags.members.by_type.keys(), here, [*each.by_type])
+        require(each.count * n == bags.members.count, f"{here}.count", each.count)
+        require(each.by_type.keys() <= bags.members.by_type.keys(), here, [*each.by_type])
 
 
 def _check_values(type_: str, values: Values, where: str) -> None:
     for name in ("count", "n_integers", "n_wide", "n_words"):
-        _require(getattr(values, name) >= 0, f"{where}.{name}", getattr(values, name))
+        require(getattr(values, name) >= 0, f"{where}.{name}", getattr(values, name))
     smallest, largest, counts = values.smallest, values.largest, values.counts
     if counts is not None:
         _check_counts(type_, counts, f"{where}.counts")
-        _require(len(counts) <= profiling.MAX_VALUES, f"{where}.counts", f"{len(counts)} values")
-        _require(sum(counts.values()) == values.count, f"{where}.count", values.count)
+        require(len(counts) <= profiling.MAX_VALUES, f"{where}.counts", f"{len(counts)} values")
+        require(sum(counts.values()) == values.count, f"{where}.count", values.count)
         ordered = sorted(counts)
         are_first = [*smallest] == ordered[: profiling.N_SMALLEST]
-        _require(are_first and largest == max(ordered, default=None), f"{where}.smallest", smallest)
-        _require(not values.readings, f"{where}.readings", values.readings)
+        require(are_first and largest == max(ordered, default=None), f"{where}.smallest", smallest)
+        require(not values.readings, f"{where}.readings", values.readings)
         return
-    _require(0 < len(smallest) <= profiling.N_SMALLEST, f"{where}.smallest", smallest)
+    require(0 < len(smallest) <= profiling.N_SMALLEST, f"{where}.smallest", smallest)
     for value in (*smallest, largest):
-        _require(_is_value(type_, value), f"{where}.smallest", value)
+        require(_is_value(type_, value), f"{where}.smallest", value)
     for form, reading in values.readings.items():
         here = f"{where}.readings.{form}"
-        _require(form in FORMS and type_ == "text", here, reading)
+        require(form in FORMS and type_ == "text", here, reading)
         _check_values(FORMS[form], reading.values, f"{here}.values")
         n, others = reading.values.count, reading.others
-        _require(0 < n <= values.count, f"{here}.values.count", n)
+        require(0 < n <= values.count, f"{here}.values.count", n)
         if others is not None:
             _check_counts("text", others, f"{here}.others")
-            _require(len(others) <= profiling.MAX_OTHERS, f"{here}.others", f"{len(others)} texts")
-            _require(n + sum(others.values()) == values.count, f"{here}.others", others)
+            require(len(others) <= profiling.MAX_OTHERS, f"{here}.others", f"{len(others)} texts")
+            require(n + sum(others.values()) == values.count, f"{here}.others", others)
             is_first = reading.example == min(others, default="")
-            _require(is_first, f"{here}.example", reading.example)
+            require(is_first, f"{here}.example", reading.example)
 
 
 def _check_counts(type_: str, counts: Mapping[Scalar, int], where: str) -> None:
     for value, n in counts.items():
-        _require(_is_value(type_, value) and n > 0, where, [value, n])
+        require(_is_value(type_, value) and n > 0, where, [value, n])
 
 
 def _is_value(type_: str, value: object) -> bool:
     is_right = isinstance(value, _PYTHON[type_]) and (type_ == "boolean") == isinstance(value, bool)
     return is_right and (not isinstance(value, float) or math.isfinite(value))
-
-
-def _require(is_right: bool, where: str, received: object) -> None:
-    if not is_right:
-        shown = repr(received) if not isinstance(received, str) else received
-        raise ValueError(f"{where}={shown if len(shown) < 80 else f'{shown[:80]}…'}")
