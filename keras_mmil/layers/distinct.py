@@ -211,7 +211,8 @@ class DistinctRows(RawInputs):
 
     def call(self, columns: Sequence[Nested]) -> list[Nested]:
         self._check(columns)
-        flat = [tf.reshape(getattr(x, "flat_values", x), [-1]) for x in columns]
+        flat = [getattr(x, "flat_values", x) for x in columns]
+        flat = [x if x.shape.rank == 1 else tf.reshape(x, [-1]) for x in flat]
         *values, ids = _distinct_rows(flat) if self.compress else _all_rows(flat)
         return [*values, with_rows(columns[0], ids, 0)]
 
@@ -252,14 +253,18 @@ def _all_rows(columns: list[tf.Tensor]) -> list[tf.Tensor]:
 
 def _distinct_rows(columns: list[tf.Tensor]) -> list[tf.Tensor]:
     """The columns in the distinct rows, and the distinct row at each position."""
-    stacked = _stack_by_dtype(columns)
+    indices = _by_dtype(columns)
+    stacked = [tf.stack([columns[i] for i in alike]) for alike in indices]
 
     def are_right(firsts: tf.Tensor) -> tf.Tensor:
         equal = [tf.reduce_all(_are_equal(x, tf.gather(x, firsts, axis=1))) for x in stacked]
         return tf.reduce_all(equal)
 
-    first, ids, _ = _keep_distinct(_hash_rows(columns), are_right)
-    return [*(tf.gather(x, first) for x in columns), ids]
+    first, ids, _ = _keep_distinct(_hash_rows(stacked), are_right)
+    values: dict[int, tf.Tensor] = {}
+    for alike, x in zip(indices, stacked, strict=True):
+        values |= zip(alike, tf.unstack(tf.gather(x, first, axis=1)), strict=True)
+    return [*(values[i] for i in range(len(columns))), ids]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
@@ -428,19 +433,19 @@ def _mix(x: tf.Tensor) -> tf.Tensor:
     return _folded(x)
 
 
-def _hash_rows(columns: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Hashes int64 [n] of rows, given as columns [n] of any dtypes."""
-    bits = tf.concat(
-        [_bits(stacked) for stacked in _stack_by_dtype(columns)], axis=0
-    )  # (columns, n)
-    salts = _mix(tf.range(1, len(columns) + 1, dtype=tf.int64))
+def _hash_rows(stacked: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Hashes int64 [n] of rows, given as tensors of columns [columns, n] of any dtypes."""
+    bits = tf.concat(list(map(_bits, stacked)), axis=0)  # (columns, n)
+    salts = _mix(tf.range(1, sum(x.shape[0] for x in stacked) + 1, dtype=tf.int64))
     return tf.reduce_sum(_mix(bits + salts[:, None]), axis=0)
 
 
-def _stack_by_dtype(columns: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Columns [n] of the same dtype as one tensor [columns, n]."""
-    dtypes = dict.fromkeys(column.dtype for column in columns)
-    return [tf.stack([x for x in columns if x.dtype == dtype]) for dtype in dtypes]
+def _by_dtype(columns: Sequence[tf.Tensor]) -> list[list[int]]:
+    """The indices of columns of the same dtype."""
+    groups: dict[tf.DType, list[int]] = {}
+    for i, column in enumerate(columns):
+        groups.setdefault(column.dtype, []).append(i)
+    return list(groups.values())
 
 
 def _hash_bags(

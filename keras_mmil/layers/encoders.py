@@ -1,7 +1,7 @@
 """Layers that encode the fields of records: values in, vectors out, also for missing values."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import keras
@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_mmil._support.checks import check_number, positive_int
 from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Config, Shape
+from keras_mmil.layers._checks import assert_same_splits, splits_of
 from keras_mmil.layers._types import Nested
 from keras_mmil.layers.grouping import with_rows
 
@@ -26,46 +27,66 @@ __all__ = [
 
 
 class FieldEncoder(RawInputs):
-    """Base class of layers that turn the values of a field into vectors.
+    """Base class of layers that turn the values of fields into vectors.
 
-    The last feature is 1 where the value is missing, and else 0. The other features of missing
-    values are learned, and start at zero.
+    For each field, one feature is 1 where the value is missing, and else 0; these come last. The
+    other features of missing values are learned, and start at zero.
 
-    A subclass defines what it reads (`kind`), and its other features (`n_features`, `features`).
+    A layer encodes one field, or many of one kind: these are one matrix, so that hundreds of fields
+    take hardly more time than one. A subclass defines what it reads (`kind`), and the other
+    features (`n_features`, `features`).
 
     Args:
-        field: path of the field, such as "orders.items.price", for explanations.
+        field: path of the field, such as "orders.items.price", for explanations; or a list of the
+            paths of several, which come as a list of tensors. The other arguments are then lists
+            with one for each field.
 
     Input shape:
         Values [n], or in bags [batch, (n₁), …, (n_K)], ragged or dense.
 
     Output shape:
         The same with a last axis of `width`.
+
+    Raises:
+        ValueError: if the values are not what it reads, or not as many as fields.
+        InvalidArgumentError: if fields are in bags of different sizes.
     """
 
     kind: ClassVar[str]
     takes_texts: bool = False
 
-    def __init__(self, field: str = "", **kwargs: Any) -> None:
+    def __init__(self, field: str | Sequence[str] = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.field = field
+        if not (isinstance(field, str) or (field and all(isinstance(each, str) for each in field))):
+            raise ValueError(f"Expected a path, or a list of paths. Received: field={field!r}")
+        self.field = field if isinstance(field, str) else list(field)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The paths of the fields."""
+        return (self.field,) if isinstance(self.field, str) else tuple(self.field)
 
     @property
     def n_features(self) -> int:
-        """Number of features without the one for missing values."""
-        raise NotImplementedError
+        """Number of features without those for missing values."""
+        return sum(self._sizes)
 
     @property
     def width(self) -> int:
         """Size of a vector."""
-        return self.n_features + 1
+        return self.n_features + len(self.fields)
+
+    @property
+    def _sizes(self) -> Sequence[int]:
+        """Number of features of each field without that for missing values."""
+        raise NotImplementedError
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
-        """The features [n, n_features] of values [n], finite also for missing ones."""
+        """The features [n, n_features] of values [n, fields], finite also for missing ones."""
         raise NotImplementedError
 
     def are_missing(self, values: tf.Tensor) -> tf.Tensor:
-        """Which values are missing, bool [n]."""
+        """Which values are missing, bool, in their shape."""
         return tf.math.is_nan(values)
 
     def build(self, values_shape: Shape | None = None) -> None:
@@ -73,27 +94,63 @@ class FieldEncoder(RawInputs):
             shape=(self.n_features,), initializer="zeros", name="missing"
         )
 
-    def call(self, values: Nested) -> Nested:
-        self._check(values)
+    def call(self, values: Nested | Sequence[Nested]) -> Nested:
+        columns = self._columns(values)
         # Few operations: what is traced for the fields is most of a network for records.
-        flat = getattr(values, "flat_values", values)
-        flat = flat if flat.shape.rank == 1 else tf.reshape(flat, [-1])
-        is_missing = tf.expand_dims(self.are_missing(flat), 1)
-        x = tf.cast(self.features(flat), self.compute_dtype)
-        x = tf.where(is_missing, tf.cast(self.missing, x.dtype), x)
-        x = tf.concat([x, tf.cast(is_missing, x.dtype)], axis=1)
-        return with_rows(values, tf.ensure_shape(x, [None, self.width]), 0)
+        first, *others = map(splits_of, columns)
+        assert_same_splits(
+            {name: (first, splits) for name, splits in zip(self.fields[1:], others, strict=True)},
+            f"{type(self).__name__} '{self.name}' expected fields in bags of the same sizes",
+        )
+        flat = [getattr(each, "flat_values", each) for each in columns]
+        flat = [x if x.shape.rank == 1 else tf.reshape(x, [-1]) for x in flat]
+        matrix = tf.stack(flat, axis=1)  # (n, fields)
+        are_missing = self.are_missing(matrix)
+        x = tf.cast(self.features(matrix), self.compute_dtype)
+        missing = tf.cast(self.missing, x.dtype)
+        x = tf.where(self._of_features(are_missing), missing, x)
+        x = tf.concat([x, tf.cast(are_missing, x.dtype)], axis=1)
+        return with_rows(columns[0], tf.ensure_shape(x, [None, self.width]), 0)
 
-    def compute_output_spec(self, values: keras.KerasTensor) -> keras.KerasTensor:
-        self._check(values)
-        shape = (*values.shape, self.width)
-        return keras.KerasTensor(shape, dtype=self.compute_dtype, ragged=values.ragged)
+    def _of_features(self, of_fields: tf.Tensor) -> tf.Tensor:
+        """What is known of fields [n, fields] for each of their features [n, features].
+
+        For one field [n, 1], which is broadcast.
+        """
+        if len(self._sizes) in (1, self.n_features):
+            return of_fields
+        return tf.gather(of_fields, _repeated(self._sizes), axis=1)
+
+    def compute_output_spec(
+        self, values: keras.KerasTensor | Sequence[keras.KerasTensor]
+    ) -> keras.KerasTensor:
+        first = self._columns(values)[0]
+        shape = (*first.shape, self.width)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype, ragged=first.ragged)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "field": self.field}
 
-    def _check(self, values: Nested | keras.KerasTensor) -> None:
-        dtype = keras.backend.standardize_dtype(values.dtype)
+    def _columns(self, values: Any) -> Sequence[Any]:
+        """The values of each field; ValueError if they are not what the layer reads."""
+        columns = [values] if isinstance(self.field, str) else values
+        if not isinstance(columns, (list, tuple)) or len(columns) != len(self.fields):
+            shape = len(columns) if isinstance(columns, (list, tuple)) else type(columns).__name__
+            raise ValueError(
+                f"{type(self).__name__} '{self.name}' expected a list of {len(self.fields)} "
+                f"tensors, one for each field. Received: {shape}"
+            )
+        if len({len(x.shape) for x in columns}) > 1:
+            shapes = [tuple(x.shape) for x in columns]
+            raise ValueError(
+                f"{type(self).__name__} '{self.name}' expected fields that are nested alike. "
+                f"Received: {shapes=}"
+            )
+        for dtype in {keras.backend.standardize_dtype(x.dtype): None for x in columns}:
+            self._check_dtype(dtype)
+        return columns
+
+    def _check_dtype(self, dtype: str) -> None:
         if (dtype == "string") != self.takes_texts:
             expected = "texts" if self.takes_texts else "numbers"
             raise ValueError(
@@ -101,14 +158,38 @@ class FieldEncoder(RawInputs):
                 f"Received: values.dtype={dtype}"
             )
 
+    def _of_each(self, name: str, given: Any) -> list[Any]:
+        """An argument for each field; ValueError if there are not as many as fields."""
+        each = [given] if isinstance(self.field, str) else list(given)
+        if len(each) != len(self.fields):
+            raise ValueError(
+                f"Expected a list with one for each of {len(self.fields)} fields. "
+                f"Received: {name} of {len(each)}"
+            )
+        return each
+
+    def _as_given(self, arguments: Mapping[str, list[Any]]) -> Config:
+        """Arguments, lists with one for each field, as the constructor takes them."""
+        if isinstance(self.field, str):
+            return {name: of_fields[0] for name, of_fields in arguments.items()}
+        return {**arguments}
+
+
+def _repeated(sizes: Sequence[int]) -> tf.Tensor:
+    """The field of each feature, by the number of features of each field."""
+    return tf.constant(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))
+
 
 _FARTHEST = 8.0  # standard deviations from the mean, at which values are clipped
 
 
-def standardized(values: tf.Tensor, mean: float, variance: float) -> tf.Tensor:
+def standardized(
+    values: tf.Tensor, means: Sequence[float], variances: Sequence[float]
+) -> tf.Tensor:
     """(x - mean) / √variance, clipped to -8 and 8; a variance of 0 counts as 1."""
-    scale = 1 / math.sqrt(variance) if variance else 1.0
-    return tf.clip_by_value((values - mean) * scale, -_FARTHEST, _FARTHEST)
+    scales = [1 / math.sqrt(variance) if variance else 1.0 for variance in variances]
+    standard = (values - tf.constant(means, values.dtype)) * tf.constant(scales, values.dtype)
+    return tf.clip_by_value(standard, -_FARTHEST, _FARTHEST)
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
@@ -122,13 +203,14 @@ class NumberEncoder(FieldEncoder):
     Args:
         mean, variance: of the numbers, which are clipped at 8 standard deviations from the mean.
         edges: increasing numbers, such as quantiles: none, or at least two.
-        field: path of the field.
+        field: path of the field; or several paths, with lists of means, variances and edges, where
+            all have as many edges.
 
     Input shape:
         Floats [n], or in bags; NaN where they are missing.
 
     Output shape:
-        The same with a last axis of 2, or 1 + number of edges.
+        The same with a last axis of 2, or 1 + number of edges, for each field.
 
     Reference:
         Gorishniy, Rubachev and Babenko, On Embeddings for Numerical Features in Tabular Deep
@@ -139,37 +221,55 @@ class NumberEncoder(FieldEncoder):
 
     def __init__(
         self,
-        mean: float = 0.0,
-        variance: float = 1.0,
-        edges: Sequence[float] = (),
-        field: str = "",
+        mean: float | Sequence[float] = 0.0,
+        variance: float | Sequence[float] = 1.0,
+        edges: Sequence[float] | Sequence[Sequence[float]] = (),
+        field: str | Sequence[str] = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(field, **kwargs)
-        self.mean = check_number("mean", mean)
-        self.variance = check_number("variance", variance, least=0)
-        self.edges = [check_number("edges", edge) for edge in edges]
-        if len(self.edges) == 1 or sorted(set(self.edges)) != self.edges:
-            raise ValueError(
-                f"Expected increasing edges, none or at least two. Received: edges={self.edges}"
-            )
+        self._means = [check_number("mean", x) for x in self._of_each("mean", mean)]
+        self._variances = [
+            check_number("variance", x, least=0) for x in self._of_each("variance", variance)
+        ]
+        if not isinstance(field, str) and not edges:
+            edges = [()] * len(self.fields)
+        self._edges = [_increasing(each) for each in self._of_each("edges", edges)]
+        if len(set(map(len, self._edges))) > 1:
+            numbers = list(map(len, self._edges))
+            raise ValueError(f"Expected as many edges for each field. Received: {numbers}")
 
     @property
-    def n_features(self) -> int:
-        return 1 + max(len(self.edges) - 1, 0)
+    def _sizes(self) -> Sequence[int]:
+        return [1 + max(len(edges) - 1, 0) for edges in self._edges]
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
         values = tf.where(tf.math.is_nan(values), tf.zeros_like(values), values)
-        x = standardized(values, self.mean, self.variance)[:, None]
-        if not self.edges:
+        x = standardized(values, self._means, self._variances)
+        if self.n_features == len(self.fields):
             return x
-        lower, upper = (tf.constant(e, values.dtype) for e in (self.edges[:-1], self.edges[1:]))
-        between = (values[:, None] - lower) / (upper - lower)
-        return tf.concat([x, tf.clip_by_value(between, 0, 1)], axis=1)
+        edges = np.array(self._edges)
+        lower, upper = (tf.constant(e, values.dtype) for e in (edges[:, :-1], edges[:, 1:]))
+        between = (values[:, :, None] - lower) / (upper - lower)  # (n, fields, features)
+        curves = tf.concat([x[:, :, None], tf.clip_by_value(between, 0, 1)], axis=2)
+        return tf.reshape(curves, [-1, self.n_features])
 
     def get_config(self) -> Config:
-        config = {"mean": self.mean, "variance": self.variance, "edges": self.edges}
-        return {**super().get_config(), **config}
+        of_fields: dict[str, list[Any]] = {
+            "mean": self._means,
+            "variance": self._variances,
+            "edges": self._edges,
+        }
+        return {**super().get_config(), **self._as_given(of_fields)}
+
+
+def _increasing(edges: Sequence[float]) -> list[float]:
+    edges = [check_number("edges", edge) for edge in edges]
+    if len(edges) == 1 or sorted(set(edges)) != edges:
+        raise ValueError(
+            f"Expected increasing edges, none or at least two. Received: edges={edges}"
+        )
+    return edges
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
@@ -177,23 +277,23 @@ class BooleanEncoder(FieldEncoder):
     """A boolean: 1 for true, -1 for false.
 
     Args:
-        field: path of the field.
+        field: path of the field, or of several.
 
     Input shape:
         Floats [n], or in bags: 1 or 0, NaN where they are missing.
 
     Output shape:
-        The same with a last axis of 2.
+        The same with a last axis of 2 for each field.
     """
 
     kind: ClassVar[str] = "boolean"
 
     @property
-    def n_features(self) -> int:
-        return 1
+    def _sizes(self) -> Sequence[int]:
+        return [1] * len(self.fields)
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
-        return tf.where(values > 0.5, 1.0, -1.0)[:, None]
+        return tf.where(values > 0.5, 1.0, -1.0)
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
@@ -206,13 +306,13 @@ class CategoryEncoder(FieldEncoder):
     Args:
         vocabulary: the categories, all str or all int, in the order of the one-hot vectors.
         units: size of the learned vectors; None for one-hot vectors.
-        field: path of the field.
+        field: path of the field; or several paths, with a list of vocabularies.
 
     Input shape:
         Strings or integers [n], or in bags; "\\0" or -2⁶³ where they are missing.
 
     Output shape:
-        The same with a last axis of 1 + number of categories, or 1 + `units`.
+        The same with a last axis of 1 + number of categories, or 1 + `units`, for each field.
 
     Raises:
         ValueError: if there are no categories, or they are repeated or of other types.
@@ -222,37 +322,50 @@ class CategoryEncoder(FieldEncoder):
 
     def __init__(
         self,
-        vocabulary: Sequence[str] | Sequence[int],
+        vocabulary: Sequence[str] | Sequence[int] | Sequence[Sequence[str] | Sequence[int]],
         units: int | None = None,
-        field: str = "",
+        field: str | Sequence[str] = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(field, **kwargs)
         self.units = positive_int("units", units, optional=True)
-        self.vocabulary: list[Any] = _checked(vocabulary)
-        self.takes_texts = isinstance(self.vocabulary[0], str)
-        # Keras's StringLookup takes "" for "\0", a missing value.
-        known = _keys(tf.constant(self.vocabulary, tf.string if self.takes_texts else tf.int64))
+        self._vocabularies = [_checked(x) for x in self._of_each("vocabulary", vocabulary)]
+        if len({type(x[0]) for x in self._vocabularies}) > 1:
+            shown = [x[:3] for x in self._vocabularies]
+            raise ValueError(f"Expected categories all str or all int. Received: {shown}")
+        self.takes_texts = isinstance(self._vocabularies[0][0], str)
+        # One table for all fields. Keras's StringLookup takes "" for "\0", a missing value.
+        self._table = [x for each in self._vocabularies for x in each]
+        self._fields = np.repeat(
+            np.arange(len(self.fields), dtype=np.int32), list(map(len, self._vocabularies))
+        )
+        table = tf.constant(self._table, tf.string if self.takes_texts else tf.int64)
+        known = _keys(table, self._fields)
         order = np.argsort(known)
         self._sorted_keys, self._order = known.numpy()[order], order.astype(np.int32)
         if (same := self._sorted_keys[1:] == self._sorted_keys[:-1]).any():
-            shown = [
-                self.vocabulary[order[i + j]] for i in np.flatnonzero(same)[:1] for j in (0, 1)
-            ]
+            shown = [self._table[order[i + j]] for i in np.flatnonzero(same)[:1] for j in (0, 1)]
             raise ValueError(f"Expected categories of different hashes. Received: {shown}")
 
     @property
-    def n_features(self) -> int:
-        return self.units or len(self.vocabulary)
+    def vocabulary(self) -> list[Any]:
+        """The categories, or a list of those of each field."""
+        return self._vocabularies[0] if isinstance(self.field, str) else self._vocabularies
+
+    @property
+    def _sizes(self) -> Sequence[int]:
+        return [self.units or len(each) for each in self._vocabularies]
 
     def build(self, values_shape: Shape | None = None) -> None:
         super().build(values_shape)
         if self.units is None:
             return
         self.vectors = self.add_weight(
-            shape=(len(self.vocabulary), self.units), initializer="uniform", name="vectors"
+            shape=(len(self._table), self.units), initializer="uniform", name="vectors"
         )
-        self.unknown = self.add_weight(shape=(1, self.units), initializer="zeros", name="unknown")
+        self.unknown = self.add_weight(
+            shape=(len(self.fields), self.units), initializer="zeros", name="unknown"
+        )
 
     def are_missing(self, values: tf.Tensor) -> tf.Tensor:
         missing = MISSING_TEXT if self.takes_texts else tf.constant(MISSING_INT, values.dtype)
@@ -260,26 +373,40 @@ class CategoryEncoder(FieldEncoder):
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
         ids = self.lookup(values)
-        n = len(self.vocabulary)
+        n = len(self._table)
         if self.units is None:
-            return tf.one_hot(ids, n, dtype=self.compute_dtype)
+            one_hot = tf.equal(self._of_features(ids), tf.range(n))
+            return tf.cast(one_hot, self.compute_dtype)
         vectors = tf.concat([self.vectors, self.unknown], axis=0)
-        return tf.gather(vectors, tf.where(ids < 0, n, ids))
+        unknown = n + tf.range(len(self.fields))
+        vectors = tf.gather(vectors, tf.where(ids < 0, unknown, ids))  # (n, fields, units)
+        return tf.reshape(vectors, [-1, self.n_features])
 
     def lookup(self, values: tf.Tensor) -> tf.Tensor:
-        """The index of each category in the vocabulary, int32 [n]; -1 for unknown ones."""
-        positions = tf.searchsorted(self._sorted_keys, _keys(values))
-        positions = tf.minimum(positions, len(self.vocabulary) - 1)
-        ids = tf.gather(self._order, positions)
-        is_known = tf.equal(tf.gather(tf.constant(self.vocabulary, values.dtype), ids), values)
+        """The index of each category in the table of all vocabularies, one after the other.
+
+        Args:
+            values: [n, fields].
+
+        Returns:
+            int32 [n, fields], -1 for unknown categories.
+        """
+        fields = tf.range(len(self.fields))
+        keys = tf.reshape(_keys(values, fields), [1, -1])
+        # `tf.searchsorted` makes twenty operations of this one.
+        positions = tf.raw_ops.LowerBound(sorted_inputs=self._sorted_keys[None], values=keys)
+        positions = tf.minimum(positions, len(self._table) - 1)
+        ids = tf.reshape(tf.gather(self._order, positions), tf.shape(values))
+        is_known = tf.equal(tf.gather(tf.constant(self._table, values.dtype), ids), values)
+        if len(self.fields) > 1:
+            is_known &= tf.equal(tf.gather(self._fields, ids), fields)
         return tf.where(is_known, ids, -1)
 
     def get_config(self) -> Config:
         return {**super().get_config(), "vocabulary": self.vocabulary, "units": self.units}
 
-    def _check(self, values: Nested | keras.KerasTensor) -> None:
-        super()._check(values)
-        dtype = keras.backend.standardize_dtype(values.dtype)
+    def _check_dtype(self, dtype: str) -> None:
+        super()._check_dtype(dtype)
         if dtype not in ("string", "int64"):
             raise ValueError(
                 f"CategoryEncoder '{self.name}' expected texts or int64. "
@@ -300,11 +427,15 @@ def _checked(vocabulary: Sequence[str] | Sequence[int]) -> list[Any]:
     raise ValueError(f"Expected at least one category, all str or all int. Received: {shown}")
 
 
-def _keys(values: tf.Tensor) -> tf.Tensor:
-    """An int64 key for each category: itself, or a hash."""
+_STEP = 0x1E3779B97F4A7C15  # between the keys of equal categories of two fields
+
+
+def _keys(values: tf.Tensor, fields: Any) -> tf.Tensor:
+    """An int64 key for each category of a field: itself or a hash, moved by the field's number."""
+    keys = values
     if values.dtype == tf.string:
-        return tf.strings.to_hash_bucket_fast(values, 2**63 - 1)
-    return values
+        keys = tf.strings.to_hash_bucket_fast(values, 2**63 - 1)
+    return keys + tf.cast(fields, tf.int64) * _STEP
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
@@ -315,53 +446,74 @@ class TextEncoder(FieldEncoder):
     so that no vocabulary is needed; words of equal hash share a vector.
 
     Args:
-        n_buckets: number of vectors.
+        n_buckets: number of vectors, for each field.
         units: size of the vectors.
-        field: path of the field.
+        field: path of the field, or of several.
 
     Input shape:
         Strings [n], or in bags; "\\0" where they are missing.
 
     Output shape:
-        The same with a last axis of `units` + 2.
+        The same with a last axis of `units` + 2 for each field.
     """
 
     kind: ClassVar[str] = "text"
     takes_texts = True
 
     def __init__(
-        self, n_buckets: int = 4096, units: int = 32, field: str = "", **kwargs: Any
+        self,
+        n_buckets: int = 4096,
+        units: int = 32,
+        field: str | Sequence[str] = "",
+        **kwargs: Any,
     ) -> None:
         super().__init__(field, **kwargs)
         self.n_buckets = positive_int("n_buckets", n_buckets)
         self.units = positive_int("units", units)
 
     @property
-    def n_features(self) -> int:
-        return self.units + 1
+    def _sizes(self) -> Sequence[int]:
+        return [self.units + 1] * len(self.fields)
 
     @staticmethod
     def words(values: tf.Tensor) -> tf.RaggedTensor:
         """The words of texts [n]: strings [n, (words)]."""
+        words, texts = TextEncoder._words(values)
+        return tf.RaggedTensor.from_value_rowids(words, texts, tf.size(values, tf.int64))
+
+    @staticmethod
+    def _words(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """All words of texts [n], and the text of each, int64."""
         texts = tf.strings.lower(values, encoding="utf-8")
-        return tf.strings.split(tf.strings.regex_replace(texts, r"[^\pL\pM\pN]+", " "))
+        texts = tf.strings.regex_replace(texts, r"[^\pL\pM\pN]+", " ")
+        # `tf.strings.split` makes a RaggedTensor of these, in twenty operations more.
+        words = tf.raw_ops.StringSplitV2(input=texts, sep="")
+        return words.values, words.indices[:, 0]
 
     def build(self, values_shape: Shape | None = None) -> None:
         super().build(values_shape)
         self.vectors = self.add_weight(
-            shape=(self.n_buckets, self.units), initializer="uniform", name="vectors"
+            shape=(len(self.fields) * self.n_buckets, self.units),
+            initializer="uniform",
+            name="vectors",
         )
 
     def are_missing(self, values: tf.Tensor) -> tf.Tensor:
         return tf.equal(values, MISSING_TEXT)
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
-        words = self.words(values)
-        buckets = tf.strings.to_hash_bucket_fast(words.flat_values, self.n_buckets)
+        n_fields, n_texts = len(self.fields), tf.size(values)
+        words, texts = self._words(tf.reshape(values, [-1]))
+        buckets = tf.strings.to_hash_bucket_fast(words, self.n_buckets)
+        if n_fields > 1:  # each has its own
+            buckets += texts % n_fields * self.n_buckets
         vectors = tf.gather(tf.cast(self.vectors, self.compute_dtype), buckets)
-        mean = tf.math.unsorted_segment_mean(vectors, words.value_rowids(), tf.size(values))
-        n_words = tf.cast(words.row_lengths(), self.compute_dtype)
-        return tf.concat([mean, tf.math.log1p(n_words)[:, None]], axis=1)
+        total = tf.math.unsorted_segment_sum(vectors, texts, n_texts)
+        ones = tf.ones_like(buckets, self.compute_dtype)
+        n_words = tf.math.unsorted_segment_sum(ones, texts, n_texts)[:, None]
+        mean = total / tf.maximum(n_words, 1)
+        features = tf.concat([mean, tf.math.log1p(n_words)], axis=1)
+        return tf.reshape(features, [-1, self.n_features])
 
     def get_config(self) -> Config:
         return {**super().get_config(), "n_buckets": self.n_buckets, "units": self.units}
@@ -370,10 +522,15 @@ class TextEncoder(FieldEncoder):
 _DAY = 86_400  # seconds
 _YEAR = 365.2425 * _DAY
 _LIMIT = 3e11  # seconds from 1970, over 9,000 years, at which times are clipped
+# The days on which the 4,800 months of the years 2000 to 2399 begin, after which weekdays and leap
+# years come again.
+_MONTHS = np.arange("2000-01", "2400-01", dtype="datetime64[M]").astype("datetime64[D]")
+_MONTHS = (_MONTHS - _MONTHS[0]).astype(np.int64)
+_DAYS_OF_CYCLE = 146_097
 
 
 class Calendar(NamedTuple):
-    """Parts of points in time (UTC), each int64 [n]."""
+    """Parts of points in time (UTC), int64, each in the shape of the times."""
 
     year: tf.Tensor
     month: tf.Tensor  # 0 for January to 11
@@ -382,21 +539,15 @@ class Calendar(NamedTuple):
 
 
 def calendar(seconds: tf.Tensor) -> Calendar:
-    """The parts of times in float64 seconds since 1970 (UTC) [n].
-
-    Reference:
-        Hinnant, chrono-Compatible Low-Level Date Algorithms, 2021: `civil_from_days`.
-    """
+    """The parts of times in float64 seconds since 1970 (UTC), of any shape."""
     total = tf.cast(tf.math.floor(tf.clip_by_value(seconds, -_LIMIT, _LIMIT)), tf.int64)
     days = total // _DAY
-    era, day_of_era = _divided(days + 719_468, 146_097)  # from 1 March of the year 0
-    year_of_era = (
-        day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096
-    ) // 365
-    day = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    from_march = (5 * day + 2) // 153
-    month = (from_march + 2) % 12
-    year = 400 * era + year_of_era + tf.cast(month < 2, tf.int64)
+    since_2000 = days - 10_957
+    cycle = since_2000 // _DAYS_OF_CYCLE
+    in_cycle = tf.reshape(since_2000 - cycle * _DAYS_OF_CYCLE, [1, -1])
+    months = tf.raw_ops.UpperBound(sorted_inputs=_MONTHS[None], values=in_cycle) - 1
+    months = tf.cast(tf.reshape(months, tf.shape(days)), tf.int64)
+    year, month = 2000 + 400 * cycle + months // 12, months % 12
     return Calendar(year, month, weekday=(days + 3) % 7, hour=total % _DAY // 3600)
 
 
@@ -406,49 +557,49 @@ class TimeEncoder(FieldEncoder):
 
     Args:
         mean, variance: of the times, in seconds since 1970.
-        field: path of the field.
+        field: path of the field; or several paths, with lists of means and variances.
 
     Input shape:
         Floats [n], or in bags: float64 seconds since 1970 (UTC), NaN where they are missing.
 
     Output shape:
-        The same with a last axis of 46.
+        The same with a last axis of 46 for each field.
     """
 
     kind: ClassVar[str] = "time"
 
     def __init__(
-        self, mean: float = 0.0, variance: float = _YEAR**2, field: str = "", **kwargs: Any
+        self,
+        mean: float | Sequence[float] = 0.0,
+        variance: float | Sequence[float] = _YEAR**2,
+        field: str | Sequence[str] = "",
+        **kwargs: Any,
     ) -> None:
         super().__init__(field, **kwargs)
-        self.mean = check_number("mean", mean)
-        self.variance = check_number("variance", variance, least=0)
+        self._means = [check_number("mean", x) for x in self._of_each("mean", mean)]
+        self._variances = [
+            check_number("variance", x, least=0) for x in self._of_each("variance", variance)
+        ]
 
     @property
-    def n_features(self) -> int:
-        return 2 + 12 + 7 + 24
+    def _sizes(self) -> Sequence[int]:
+        return [2 + 12 + 7 + 24] * len(self.fields)
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
         seconds = tf.cast(values, tf.float64)
-        mean = tf.constant(self.mean, tf.float64)
-        seconds = tf.where(tf.math.is_nan(seconds), mean, seconds)
+        seconds = tf.where(tf.math.is_nan(seconds), tf.constant(self._means, tf.float64), seconds)
         parts = calendar(seconds)
         begun = tf.cast(parts.year - 1970, tf.float64) * _YEAR
-        numbers = [standardized(x, self.mean, self._variance) for x in (seconds, begun)]
+        # Variances of at least a day squared, as closer times differ by the hour only.
+        variances = [max(variance, float(_DAY) ** 2) for variance in self._variances]
+        numbers = [standardized(x, self._means, variances) for x in (seconds, begun)]
         one_hot = [
             tf.one_hot(part, n, dtype=self.compute_dtype)
             for part, n in ((parts.month, 12), (parts.weekday, 7), (parts.hour, 24))
         ]
-        return tf.concat([tf.cast(tf.stack(numbers, axis=1), self.compute_dtype), *one_hot], axis=1)
-
-    @property
-    def _variance(self) -> float:
-        """At least a day squared, as closer times differ by the hour only."""
-        return max(self.variance, float(_DAY) ** 2)
+        features = [tf.cast(tf.stack(numbers, axis=2), self.compute_dtype), *one_hot]
+        return tf.reshape(tf.concat(features, axis=2), [-1, self.n_features])
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "mean": self.mean, "variance": self.variance}
-
-
-def _divided(x: tf.Tensor, by: int) -> tuple[tf.Tensor, tf.Tensor]:
-    return x // by, x % by
+        of_fields: dict[str, list[Any]] = {"mean": self._means, "variance": self._variances}
+        return {**super().get_config(), **self._as_given(of_fields)}

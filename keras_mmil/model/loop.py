@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_mmil._support.digests import digest_of
 from keras_mmil._support.keras_internals import keras_data, row_batches, short_adam
 from keras_mmil.bags import is_data
 from keras_mmil.batches import rows_of
@@ -170,9 +171,10 @@ class _Steps:
 
     def __init__(self, model: keras.Model, kind: str, feed: _Feed) -> None:
         self._model, self._feed = model, feed
-        self._run = _function(model, kind, feed)
+        tables = _tables(feed.data)
         with tf.device("CPU:0"):  # where batches are cut
-            self._parts = [tf.identity(part) for part in _parts(feed.data)]
+            self._tensors = [table.tensors(_parts(feed.data)) for table in tables]
+        self._run = _function(model, kind, feed.data, tables, self._tensors)
         self._iterator = iter(feed.rows) if feed.is_endless else None
         self._rate = 0.0  # steps a second
 
@@ -185,31 +187,109 @@ class _Steps:
             # The first call also traces. So the numbers grow until they take long enough.
             n = min(max(int(self._rate * _SECONDS), 1 + done), n_steps - done)
             started = time.perf_counter()
-            logs = self._run(iterator, self._parts, n)
+            logs = self._run(iterator, self._tensors, n)
             logs = {name: _plain(value) for name, value in logs.items()}
             self._rate = n / (time.perf_counter() - started)
             done += n
             yield done - 1, logs
 
 
-def _function(model: keras.Model, kind: str, feed: _Feed) -> Callable[..., dict[str, Any]]:
+class _Table(NamedTuple):
+    """Parts of data with a value for each member of the same bags, as few tensors.
+
+    Attributes:
+        parts: the indices of the parts, grouped by dtype.
+        is_ragged: whether the values are in bags; else there is one for each top-bag.
+    """
+
+    parts: tuple[tuple[int, ...], ...]
+    is_ragged: bool
+
+    def tensors(self, data: list[Any]) -> list[Any]:
+        """The bags of the numbers of rows, if there are bags, and a matrix for each dtype.
+
+        A single part stays as it is.
+        """
+        first = data[self.parts[0][0]]
+        if self._is_single:
+            return [tf.identity(first)]
+        flat = [getattr(part, "flat_values", part) for part in data]
+        matrices = [tf.stack([flat[i] for i in group], axis=1) for group in self.parts]
+        if not self.is_ragged:
+            return matrices
+        return [first.with_flat_values(tf.range(tf.shape(matrices[0])[0])), *matrices]
+
+    def cut(self, tensors: list[Any], rows: tf.Tensor) -> list[Any]:
+        """The same tensors for some top-bags."""
+        if self._is_single or not self.is_ragged:
+            return [tf.gather(x, rows) for x in tensors]
+        bags = tf.gather(tensors[0], rows)
+        return [bags, *(tf.gather(x, bags.flat_values) for x in tensors[1:])]
+
+    def columns(self, tensors: list[Any]) -> dict[int, Any]:
+        """The parts by their indices, of tensors."""
+        if self._is_single:
+            return {self.parts[0][0]: tensors[0]}
+        matrices = tensors[1:] if self.is_ragged else tensors
+        return {
+            i: tensors[0].with_flat_values(column) if self.is_ragged else column
+            for group, matrix in zip(self.parts, matrices, strict=True)
+            for i, column in zip(group, tf.unstack(matrix, axis=1), strict=True)
+        }
+
+    @property
+    def _is_single(self) -> bool:
+        return sum(map(len, self.parts)) == 1
+
+
+def _tables(data: Any) -> list[_Table]:
+    """All parts of data, those together that are nested alike."""
+    found: dict[Any, dict[Any, list[int]]] = {}
+    digests: dict[int, str] = {}  # of row splits, which parts may share
+    for i, part in enumerate(_parts(data)):
+        is_ragged = isinstance(part, tf.RaggedTensor)
+        nesting: Any = i
+        if is_ragged and part.flat_values.shape.rank == 1:
+            splits = part.nested_row_splits
+            digests |= {id(x): digest_of(x) for x in splits if id(x) not in digests}
+            nesting = tuple(digests[id(x)] for x in splits)
+        elif not is_ragged and part.shape.rank == 1:
+            nesting = ()
+        found.setdefault((is_ragged, nesting), {}).setdefault(part.dtype, []).append(i)
+    return [
+        _Table(tuple(map(tuple, by_dtype.values())), is_ragged)
+        for (is_ragged, _), by_dtype in found.items()
+    ]
+
+
+def _function(
+    model: keras.Model, kind: str, data: Any, tables: list[_Table], tensors: list[list[Any]]
+) -> Callable[..., dict[str, Any]]:
     """The function that runs steps, traced once a model for all data of the same types."""
     compiled = (model.optimizer, model._compile_loss, model._compile_metrics)
     known, cache = model._graph_functions
     if any(one is not other for one, other in zip(compiled, known, strict=True)):
         cache.clear()
         known[:] = compiled
-    batch = tf.nest.map_structure(_spec, feed.data)
-    key = kind, repr(batch)
+    specs = tf.nest.map_structure(_spec, tensors)
+    structure = tf.nest.map_structure(lambda part: part is not None, data)
+    key = kind, repr((structure, tables, specs))
     if key not in cache:
-        cache[key] = _traced(_step(model, kind), batch)
+        cache[key] = _traced(_step(model, kind, structure, tables), tables, specs)
     return cache[key]
 
 
-def _step(model: keras.Model, kind: str) -> Callable[[Any], dict[str, Any]]:
-    """The function of a batch that trains or tests the model."""
+def _step(
+    model: keras.Model, kind: str, structure: Any, tables: list[_Table]
+) -> Callable[[Any], dict[str, Any]]:
+    """The function of tables that trains or tests the model."""
 
-    def step(batch: Any) -> dict[str, Any]:
+    def step(tensors: list[list[Any]]) -> dict[str, Any]:
+        columns: dict[int, Any] = {}
+        for table, some in zip(tables, tensors, strict=True):
+            columns |= table.columns(some)
+        parts = iter(columns[i] for i in range(len(columns)))
+        batch = tf.nest.map_structure(lambda is_there: next(parts) if is_there else None, structure)
         with short_adam(model.optimizer):
             logs: dict[str, Any] = getattr(model, f"{kind}_step")(batch)
             return logs
@@ -217,21 +297,24 @@ def _step(model: keras.Model, kind: str) -> Callable[[Any], dict[str, Any]]:
     return step
 
 
-def _traced(step: Callable[[Any], dict[str, Any]], batch: Any) -> Callable[..., dict[str, Any]]:
-    """The function that takes steps on batches, whose tensors are of these types."""
+def _traced(
+    step: Callable[[Any], dict[str, Any]], tables: list[_Table], specs: list[list[Any]]
+) -> Callable[..., dict[str, Any]]:
+    """The function that takes steps on batches, which it cuts from the tensors of tables."""
     function: Any = tf.function(step, autograph=False)
     rows = tf.data.IteratorSpec(tf.TensorSpec([None], tf.int64))  # also of batches of one size
-    signature = [rows, _parts(batch), tf.TensorSpec([], tf.int32)]
+    signature = [rows, specs, tf.TensorSpec([], tf.int32)]
 
     @tf.function(input_signature=signature, autograph=False)
-    def run(iterator: Any, parts: list[Any], n: tf.Tensor) -> dict[str, Any]:
-        concrete = function.get_concrete_function(batch)
+    def run(iterator: Any, tensors: list[list[Any]], n: tf.Tensor) -> dict[str, Any]:
+        concrete = function.get_concrete_function(specs)
 
         def body(i: tf.Tensor, _: Any) -> tuple[tf.Tensor, Any]:
             with tf.device("CPU:0"):
                 rows = iterator.get_next()
-                some = [tf.gather(part, rows) for part in parts]
-            return i + 1, function(_packed(batch, some))
+                pairs = zip(tables, tensors, strict=True)
+                some = [table.cut(of_table, rows) for table, of_table in pairs]
+            return i + 1, function(some)
 
         nothing = tf.nest.map_structure(
             lambda spec: tf.zeros(spec.shape, spec.dtype), concrete.structured_outputs
@@ -267,20 +350,12 @@ def _parts(data: Any) -> list[Any]:
     return [part for part in tf.nest.flatten(data) if part is not None]
 
 
-def _packed(structure: Any, parts: list[Any]) -> Any:
-    """The tensors that stand for those of data, in the same structure."""
-    left = iter(parts)
-    return tf.nest.map_structure(lambda part: part if part is None else next(left), structure)
-
-
 def _first(part: Any) -> Any:
     return part if part is None else part[:1]
 
 
 def _spec(part: Any) -> Any:
-    """The type of a tensor with any number of top-bags."""
-    if part is None:
-        return None
+    """The type of a tensor with any number of rows."""
     if isinstance(part, tf.RaggedTensor):
         shape = [None, *part.shape[1:]]
         return tf.RaggedTensorSpec(shape, part.dtype, part.ragged_rank, part.row_splits.dtype)

@@ -19,13 +19,14 @@ from keras_mmil._support.keras_internals import (
     producer_of,
 )
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.layers import BagLayer, FieldEncoder, Gather
+from keras_mmil.layers import BagLayer, DistinctRows, FieldEncoder, Gather
 from keras_mmil.layers._types import Nested
 from keras_mmil.model.checks import id_limits
 from keras_mmil.model.run import input_values, moved, rows_of, run_nodes
 
 __all__ = [
     "BagTree",
+    "FieldRead",
     "Read",
     "Record",
     "bag_tree",
@@ -54,6 +55,21 @@ class Read:
     ids: tuple[keras.KerasTensor, ...] = ()
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FieldRead(Read):
+    """One of the fields that an encoder encodes.
+
+    Attributes:
+        path: of the field.
+        kind: of its values, see `FieldEncoder.kind`.
+        values: as the encoder gets them.
+    """
+
+    path: str
+    kind: str
+    values: keras.KerasTensor
+
+
 @dataclass(frozen=True, eq=False)
 class Record:
     """What one row of a bag-layer, or one top-bag, is computed from.
@@ -62,14 +78,14 @@ class Record:
         name: of its reader in errors.
         tensors: the rows of the bag-layer, or the model's outputs.
         bags: the bags in the record, one of each of these bag-layers.
-        fields: the values in the record that are encoded.
+        fields: the values in the record that are encoded, in the order of the model's inputs.
         has_other: whether it is also computed from an input that is no field.
     """
 
     name: str
     tensors: tuple[keras.KerasTensor, ...]
     bags: tuple[Read, ...]
-    fields: tuple[Read, ...]
+    fields: tuple[FieldRead, ...]
     has_other: bool
 
     @property
@@ -205,9 +221,34 @@ def _record(model: keras.Model, name: str, tensors: Sequence[keras.KerasTensor])
         name,
         tuple(tensors),
         tuple(read for read in reads if isinstance(read.node.operation, BagLayer)),
-        tuple(read for read in reads if isinstance(read.node.operation, FieldEncoder)),
+        _fields(model, reads),
         has_other,
     )
+
+
+def _fields(model: keras.Model, reads: Iterable[Read]) -> tuple[FieldRead, ...]:
+    """The fields among what is read."""
+    found = []
+    for read in reads:
+        encoder = read.node.operation
+        if isinstance(encoder, FieldEncoder):
+            columns = keras.tree.flatten(call_arguments(read.node)["values"])
+            found += [
+                FieldRead(read.node, read.ids, path=path, kind=encoder.kind, values=values)
+                for path, values in zip(encoder.fields, columns, strict=True)
+            ]
+    places = {id(x): i for i, x in enumerate(model.inputs)}
+    return tuple(sorted(found, key=lambda each: places.get(id(_source(each.values)), 0)))
+
+
+def _source(values: keras.KerasTensor) -> keras.KerasTensor:
+    """The column that the values of a field in distinct rows are taken from."""
+    node = producer_of(values)
+    while isinstance(node.operation, DistinctRows):
+        (i,) = (i for i, x in enumerate(node.outputs) if x is values)
+        values = call_arguments(node)["columns"][i]
+        node = producer_of(values)
+    return values
 
 
 def _check_read_once(reads: Sequence[Read], reader: str) -> None:

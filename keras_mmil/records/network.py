@@ -3,9 +3,9 @@
 import contextlib
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -224,17 +224,24 @@ def _checked(compress: Compress) -> Compress:
 
 
 class _Branch(NamedTuple):
-    """A part of records in the network.
+    """A bag or shared record in the network, or all fields of a kind.
 
     Attributes:
-        column: its value in each record: what was read, or the row among distinct bags or records.
-        encode: from values [n] to vectors [n, width].
+        columns: values in each record: what was read, or the row among distinct bags or records.
+        encode: from values, [n] each, to vectors [n, width].
         n_distinct: how many different values there are at least; infinite if few come again.
     """
 
-    column: keras.KerasTensor
-    encode: Callable[[keras.KerasTensor], keras.KerasTensor]
+    columns: Sequence[keras.KerasTensor]
+    encode: Callable[[Sequence[keras.KerasTensor]], keras.KerasTensor]
     n_distinct: float
+
+
+class _Value(NamedTuple):
+    """A field in the network, and its value in each record."""
+
+    field: Field
+    column: keras.KerasTensor
 
 
 class _Rows(NamedTuple):
@@ -266,40 +273,55 @@ class _Network:
 
     def top(self, records: Field) -> keras.KerasTensor:
         """Vectors [batch, units] of the records at the top; ValueError if no part is read."""
-        parts = self._parts(records.parts, 0, _BATCH)
+        parts = self._parts(records.parts, "top", 0, _BATCH)
         if not parts:
             raise ValueError(
                 "Expected a schema with something to predict from. Received: nothing that is read"
                 + (f" but {', '.join(map(repr, self.without))}" if self.without else "")
             )
-        return self._dense([part.encode(part.column) for part in parts], "top")
+        return self._dense([part.encode(part.columns) for part in parts], "top")
 
-    def _parts(self, fields: Iterable[Field], depth: int, n_places: float) -> list[_Branch]:
+    def _parts(
+        self, fields: Iterable[Field], path: str, depth: int, n_places: float
+    ) -> list[_Branch]:
         """The parts of records in `depth` bags; a batch has about `n_places` such records."""
-        return [
-            part
-            for each in fields
-            if each.is_read and each.path not in self.without
-            for part in self._parts_of(each, depth, n_places)
-        ]
+        branches: list[_Branch] = []
+        values: dict[Any, list[_Value]] = {}
+        for part in self._parts_of(fields, depth, n_places):
+            if isinstance(part, _Branch):
+                branches.append(part)
+            else:
+                key = _alike(part.field, self.min_count, self.n_edges)
+                values.setdefault(key, []).append(part)
+        return [*(self._encoded(alike, path) for alike in values.values()), *branches]
 
-    def _parts_of(self, part: Field, depth: int, n_places: float) -> list[_Branch]:
-        if part.kind == "bag":
-            return [self._bag(part, depth, n_places)]
-        if part.kind == "record" and part.is_shared:
-            rows = self._rows(part.parts, part.path, depth, n_places, is_shared=True)
-            return [_Branch(rows.ids, self._gathered(rows.vectors, part), rows.n_distinct)]
-        if part.has_fields:
-            return self._parts(part.parts, depth, n_places)
+    def _parts_of(
+        self, fields: Iterable[Field], depth: int, n_places: float
+    ) -> Iterator[_Branch | _Value]:
+        for part in fields:
+            if not part.is_read or part.path in self.without:
+                continue
+            if part.kind == "bag":
+                yield self._bag(part, depth, n_places)
+            elif part.kind == "record" and part.is_shared:
+                rows = self._rows(part.parts, part.path, depth, n_places, is_shared=True)
+                yield _Branch([rows.ids], self._gathered(rows.vectors, part), rows.n_distinct)
+            elif part.has_fields:
+                yield from self._parts_of(part.parts, depth, n_places)
+            else:
+                yield _Value(part, self._input(part.path, dtype_of(part), depth))
+
+    def _encoded(self, values: Sequence[_Value], path: str) -> _Branch:
+        """Fields that one layer encodes, in records at a path."""
+        fields = [value.field for value in values]
         encoder = encoder_of(
-            part,
+            fields,
             units=self.units,
             min_count=self.min_count,
             n_edges=self.n_edges,
-            name=self._name(part.path, "encoder"),
+            name=self._name(path, f"{fields[0].kind}_encoder"),
         )
-        column = self._input(part.path, dtype_of(part), depth)
-        return [_Branch(column, encoder, n_distinct(part))]
+        return _Branch([value.column for value in values], encoder, max(map(n_distinct, fields)))
 
     def _rows(
         self,
@@ -309,13 +331,14 @@ class _Network:
         n_places: float,
         is_shared: bool = False,
     ) -> _Rows:
-        parts = self._parts(fields, depth, n_places)
+        parts = self._parts(fields, path, depth, n_places)
         n_distinct = max(part.n_distinct for part in parts)
         are_likely = n_places >= _WORTH and 2 * n_distinct <= n_places
         compress = self._is_worth(is_shared or are_likely)
         layer = DistinctRows(compress, name=self._name(path, "distinct_rows"))
-        *values, ids = layer([part.column for part in parts])
-        vectors = [part.encode(x) for part, x in zip(parts, values, strict=True)]
+        *values, ids = layer([column for part in parts for column in part.columns])
+        left = iter(values)
+        vectors = [part.encode([next(left) for _ in part.columns]) for part in parts]
         return _Rows(self._dense(vectors, path), ids, n_distinct if compress else math.inf)
 
     def _bag(self, bag: Field, depth: int, n_places: float) -> _Branch:
@@ -343,7 +366,7 @@ class _Network:
             name=self._name(bag.path, "bag"),
         )(rows.vectors, *bag_of_rows)
         gathered = self._gathered(self._dropped(vectors), bag)
-        return _Branch(bags, gathered, n_distinct if compress else math.inf)
+        return _Branch([bags], gathered, n_distinct if compress else math.inf)
 
     def _alike_rows(self, path: str, depth: int) -> _Rows:
         """The rows of a bag of which only the size is read: they are all equal."""
@@ -357,9 +380,9 @@ class _Network:
 
     def _gathered(
         self, vectors: keras.KerasTensor, part: Field
-    ) -> Callable[[keras.KerasTensor], keras.KerasTensor]:
+    ) -> Callable[[Sequence[keras.KerasTensor]], keras.KerasTensor]:
         layer = Gather(name=self._name(part.path, "gather"))
-        return lambda ids: layer([vectors, ids])
+        return lambda ids: layer([vectors, *ids])
 
     def _dense(self, vectors: Sequence[keras.KerasTensor], path: str) -> keras.KerasTensor:
         """A dense layer on concatenated vectors."""
@@ -408,22 +431,42 @@ def dtype_of(field: Field) -> str:
 
 
 def encoder_of(
-    field: Field, *, units: int, min_count: int, n_edges: int, name: str
+    fields: Sequence[Field], *, units: int, min_count: int, n_edges: int, name: str
 ) -> FieldEncoder:
-    """The encoder of a field of a scalar kind: arguments as in `records_model`."""
-    seen = _values(field)
-    if field.kind == "boolean":
-        return BooleanEncoder(field.path, name=name)
+    """The encoder of fields that are alike: arguments as in `records_model`."""
+    kind, paths = fields[0].kind, [field.path for field in fields]
+    if kind == "boolean":
+        return BooleanEncoder(paths, name=name)
+    if kind == "text":
+        return TextEncoder(units=units, field=paths, name=name)
+    if kind == "category":
+        vocabularies = [_vocabulary(field, min_count) for field in fields]
+        learned = None if _is_one_hot(fields[0], min_count) else units
+        return CategoryEncoder(vocabularies, learned, paths, name=name)
+    means, variances = zip(*map(moments, fields), strict=True)
+    if kind == "time":
+        return TimeEncoder(means, variances, paths, name=name)
+    edges = [_quantiles(_values(field), n_edges) for field in fields]
+    return NumberEncoder(means, variances, edges, paths, name=name)
+
+
+def _alike(field: Field, min_count: int, n_edges: int) -> Any:
+    """Equal for fields that one layer can encode: arguments as in `records_model`."""
+    if field.kind == "category":
+        return field.kind, dtype_of(field), _is_one_hot(field, min_count)
     if field.kind == "number":
-        return NumberEncoder(*moments(field), _quantiles(seen, n_edges), field.path, name=name)
-    if field.kind == "time":
-        return TimeEncoder(*moments(field), field.path, name=name)
-    if field.kind == "text":
-        return TextEncoder(units=units, field=field.path, name=name)
-    counts = seen.counts or {}
-    known = [value for value, n in counts.items() if n >= min_count] or list(counts)
-    learned = None if len(known) <= _ONE_HOT else units
-    return CategoryEncoder(sorted(known), learned, field.path, name=name)
+        return field.kind, len(_quantiles(_values(field), n_edges))
+    return field.kind
+
+
+def _vocabulary(field: Field, min_count: int) -> list[Any]:
+    """The categories of a field that are told apart."""
+    counts = _values(field).counts or {}
+    return sorted([value for value, n in counts.items() if n >= min_count] or counts)
+
+
+def _is_one_hot(field: Field, min_count: int) -> bool:
+    return len(_vocabulary(field, min_count)) <= _ONE_HOT
 
 
 def moments(field: Field) -> tuple[float, float]:

@@ -181,7 +181,7 @@ def difference(levels: Sequence[Level], network: Network) -> str:
         if layer.units not in (None, units):
             return f"{what} of {layer.units} units instead of {units}"
     for level in levels:
-        kinds = (encoder.kind for encoder in network.encoders[level.record])
+        kinds = (read.kind for read in network.fields[level.record])
         found = [*zip(field_names(network, level.record), kinds, strict=True)]
         expected = [(field.name, field.kind) for field in level.space.fields]
         if found != expected:

@@ -358,7 +358,7 @@ def test_hashes_of_many_rows_do_not_collide():
     grid = np.stack(np.meshgrid(*[np.arange(20)] * 4, indexing="ij")).reshape(4, -1)
     for dtype in ("int32", "int64", "float32", "float64"):
         columns = [tf.constant(x.astype(dtype)) for x in grid]
-        hashes = distinct._hash_rows(columns).numpy()
+        hashes = distinct._hash_rows([tf.stack(columns)]).numpy()
         assert len(np.unique(hashes)) == grid.shape[1]
         for shift in (0, 20, 48):  # no part of the bits is poor
             n = len(np.unique(hashes >> shift & 0xFFFF))

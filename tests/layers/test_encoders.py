@@ -276,3 +276,110 @@ def test_far_times_are_finite(second):
 def test_times_that_hardly_differ_are_not_blown_up():
     found = TimeEncoder(mean=0.0, variance=0.0)(tf.constant([0.0, 86_400.0], tf.float64))
     assert found[:, 0].numpy().tolist() == [0.0, 1.0]
+
+
+SEVERAL = {
+    "numbers": (
+        NumberEncoder,
+        {"mean": [1.0, -2.0, 0.5], "variance": [4.0, 1.0, 0.0]},
+        [[1.0, NAN, 9.0], [NAN, -3.0, 1e9], [0.5, 0.0, NAN]],
+    ),
+    "curves": (
+        NumberEncoder,
+        {"mean": [1.0, 2.0], "variance": [4.0, 1.0], "edges": [[0.0, 1.0, 2.0], [5.0, 6.0, 9.0]]},
+        [[1.0, NAN, 9.0], [5.5, NAN, -1e9]],
+    ),
+    "booleans": (BooleanEncoder, {}, [[1.0, 0.0, NAN], [NAN, 1.0, 1.0]]),
+    "one-hot": (
+        CategoryEncoder,
+        {"vocabulary": [["b", "a"], ["c", "a", "d"]]},
+        [["a", "c", MISSING_TEXT], ["a", "b", "d"]],
+    ),
+    "learned": (
+        CategoryEncoder,
+        {"vocabulary": [[7, -3], [7, 2**62, 1]], "units": 3},
+        [[7, 1, MISSING_INT], [7, -3, 2**62]],
+    ),
+    "texts": (
+        TextEncoder,
+        {"n_buckets": 8, "units": 3},
+        [["a b", MISSING_TEXT, "c"], ["", "b a a", "a b"]],
+    ),
+    "times": (
+        TimeEncoder,
+        {"mean": [0.0, 1e9], "variance": [1e16, 0.0]},
+        [[0.0, 1.7e9, NAN], [1e9, NAN, 1e300]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "arguments", "columns"), SEVERAL.values(), ids=SEVERAL)
+def test_many_fields_are_encoded_as_each_alone(kind, arguments, columns):
+    dtype = {str: "string", int: "int64"}.get(type(columns[0][0]), "float32")
+    dtype = "float64" if kind is TimeEncoder else dtype
+    bags = tf.ragged.constant([[0, 0], [], [0]])
+    columns = [bags.with_flat_values(tf.constant(column, dtype)) for column in columns]
+    n = len(columns)
+    layer = kind(field=[f"f{i}" for i in range(n)], **arguments)
+    found = layer(columns)
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=w.shape) for w in layer.get_weights()]
+    layer.set_weights(weights)
+    found = layer(columns)
+    assert isinstance(found, tf.RaggedTensor)
+    values, are_missing = np.split(found.flat_values.numpy(), [layer.n_features], axis=1)
+    start, rows = 0, [0] * len(weights)
+    for i, column in enumerate(columns):
+        own = {name: x[i] if isinstance(x, list) else x for name, x in arguments.items()}
+        alone = kind(field=f"f{i}", **own)
+        alone(column)
+        mine = []
+        for k, weight in enumerate(alone.get_weights()):  # its part of each weight of the other
+            mine.append(weights[k][rows[k] : rows[k] + len(weight)])
+            rows[k] += len(weight)
+        alone.set_weights(mine)
+        expected, is_missing = np.split(alone(column).flat_values, [alone.n_features], axis=1)
+        stop = start + alone.n_features
+        np.testing.assert_allclose(values[:, start:stop], expected, rtol=1e-6)
+        np.testing.assert_array_equal(are_missing[:, i : i + 1], is_missing)
+        start = stop
+    assert start == layer.n_features
+    copied = kind.from_config(layer.get_config())
+    copied(columns)
+    copied.set_weights(weights)
+    np.testing.assert_array_equal(copied(columns).flat_values, found.flat_values)
+
+
+@pytest.mark.parametrize(
+    ("make", "values", "match"),
+    [
+        (lambda: NumberEncoder(field=[]), None, r"a list of paths\. Received: field=\[\]"),
+        (lambda: NumberEncoder([0.0], field=["a", "b"]), None, "2 fields. Received: mean of 1"),
+        (
+            lambda: NumberEncoder([0, 0], [1, 1], [[1, 2], [1, 2, 3]], ["a", "b"]),
+            None,
+            r"as many edges for each field\. Received: \[2, 3\]",
+        ),
+        (lambda: CategoryEncoder([["a"], [1]], field=["a", "b"]), None, "all str or all int"),
+        (
+            lambda: BooleanEncoder(field=["a", "b"]),
+            [tf.zeros(3)],
+            "a list of 2 tensors, one for each field. Received: 1",
+        ),
+        (
+            lambda: BooleanEncoder(field=["a", "b"]),
+            [tf.zeros(3), tf.zeros([3, 1])],
+            "nested alike",
+        ),
+    ],
+)
+def test_many_fields_that_do_not_fit(make, values, match):
+    with pytest.raises(ValueError, match=match):
+        make()(values)
+
+
+def test_many_fields_in_other_bags():
+    a = tf.ragged.constant([[1.0], [2.0, 3.0]])
+    b = tf.ragged.constant([[1.0, 2.0], [3.0]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="fields in bags of the same sizes"):
+        BooleanEncoder(field=["a", "b"])([a, b])

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import keras_mmil
 from keras_mmil import zoo
+from keras_mmil.layers import FieldEncoder
 from keras_mmil.records import Schema
 from keras_mmil.records.network import Labels, records_model
 from keras_mmil.testing import predict_in_fresh_process
@@ -99,7 +100,7 @@ class Loop:
         self.model, self.schema, self.aggregations = model, schema, aggregations
 
     def output(self, record):
-        x = self.dense(self.parts(self.schema.root.parts, record), "top")
+        x = self.dense(self.vector(*self.parts(self.schema.root.parts, record)), "top")
         kernel, bias = self.weights("target")
         return 1 / (1 + np.exp(-(x @ kernel + bias)))
 
@@ -111,21 +112,33 @@ class Loop:
         return np.maximum(x @ kernel + bias, 0)
 
     def parts(self, fields, record):
-        read = [each for each in fields if each.is_read and each.path != "churned"]
-        vectors = [
-            self.part(each, record.get(each.name) if isinstance(record, dict) else None)
-            for each in read
-        ]
-        return np.concatenate(vectors) if vectors else None
+        """The fields and their values, by path, and the vectors of bags."""
+        values, bags = {}, []
+        for field in fields:
+            value = record.get(field.name) if isinstance(record, dict) else None
+            if field.is_read and field.path != "churned":
+                self.add_part(field, value, values, bags)
+        return values, bags
 
-    def part(self, field, value):
+    def add_part(self, field, value, values, bags):
         if field.kind == "record":
-            return self.parts(field.parts, value)
-        if field.kind == "bag":
-            return self.bag(field, value)
-        value = value if TYPES.get(type(value)) == field.type else None
-        layer = self.model.get_layer(f"{sane(field.path)}.encoder")
-        return layer(tensor_of(field, value)).numpy()[0]
+            inner_values, inner_bags = self.parts(field.parts, value)
+            values |= inner_values
+            bags += inner_bags
+        elif field.kind == "bag":
+            bags.append(self.bag(field, value))
+        else:
+            value = value if TYPES.get(type(value)) == field.type else None
+            values[field.path] = tensor_of(field, value)
+
+    def vector(self, values, bags):
+        """The vectors of encoders, in the order of their first fields, and then of bags."""
+        places = {path: i for i, path in enumerate(values)}
+        encoders = [layer for layer in self.model.layers if isinstance(layer, FieldEncoder)]
+        encoders = [layer for layer in encoders if layer.field[0] in places]
+        encoders.sort(key=lambda layer: places[layer.field[0]])
+        encoded = [layer([values[path] for path in layer.field]).numpy()[0] for layer in encoders]
+        return np.concatenate([*encoded, *bags])
 
     def bag(self, field, value):
         members = []
@@ -148,12 +161,11 @@ class Loop:
     def member(self, field, member):
         if not any(part.is_read for part in inner(field)):
             return np.ones(1)
-        vectors = [
-            self.part(part, member["key"] if part.name else member[""])
-            for part in field.parts
-            if part.is_read
-        ]
-        return np.concatenate(vectors)
+        values, bags = {}, []
+        for part in field.parts:
+            if part.is_read:
+                self.add_part(part, member["key"] if part.name else member[""], values, bags)
+        return self.vector(values, bags)
 
 
 TYPES = {bool: "boolean", int: "number", float: "number", str: "text"}

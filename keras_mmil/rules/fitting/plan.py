@@ -125,10 +125,10 @@ def make_plan(network: Network, options: Options, train: LabelledBags) -> Plan:
     weights = multiplicities(train.nestings, parents, len(train.classes))
     fields = tuple(
         tuple(
-            field_of(name, encoder.kind, raw, weight)
-            for name, encoder, raw in zip(
+            field_of(name, read.kind, raw, weight)
+            for name, read, raw in zip(
                 field_names(network, record),
-                network.encoders[record],
+                network.fields[record],
                 train.values[record],
                 strict=True,
             )
@@ -169,8 +169,8 @@ def field_names(network: Network, record: int) -> list[str]:
         record: index of the bag-layer whose rows they are; the number of bag-layers for top-bags.
     """
     found = [
-        _name_in(_path(network, record), encoder.field) or f"field {i}"
-        for i, encoder in enumerate(network.encoders[record], 1)
+        _name_in(_path(network, record), read.path) or f"field {i}"
+        for i, read in enumerate(network.fields[record], 1)
     ]
     return found if len(set(found)) == len(found) else [f"{x}#{i}" for i, x in enumerate(found, 1)]
 

@@ -10,12 +10,13 @@ import tensorflow as tf
 
 from keras_mmil._support.keras_internals import Node, call_arguments, nodes_under, operation_of
 from keras_mmil._support.types import Array, Tensors
-from keras_mmil.layers import BagLayer, FieldEncoder, TextBags
+from keras_mmil.layers import BagLayer, TextBags
 from keras_mmil.layers._types import Nested
 from keras_mmil.model.checks import InputChecks, complete_inputs
 from keras_mmil.model.run import rows_of, run_in_order
 from keras_mmil.model.tree import (
     BagTree,
+    FieldRead,
     Read,
     bag_tree,
     boundaries,
@@ -93,7 +94,7 @@ class Network:
         layers: the bag-layers, each after those that are below it.
         parents: for each of them the index of the one above it; their number for the top-bags.
         paths: the names of their bags in the data, see `bag_paths`.
-        encoders: of the fields of the rows of each bag-layer, and last of the top-bags.
+        fields: of the rows of each bag-layer, and last of the top-bags.
         has_other: whether these rows, or the top-bags, depend on more than fields.
         feature_names: names of the features of the instances, or None.
         named: index of the bag-layer that reads these instances, or None.
@@ -111,8 +112,8 @@ class Network:
         self.layers: tuple[BagLayer, ...] = tuple(node.operation for node in self._tree.nodes)
         self.parents = self._tree.parents
         self.paths = bag_paths(self._tree)
-        self.encoders: tuple[tuple[FieldEncoder, ...], ...] = tuple(
-            tuple(read.node.operation for read in record.fields) for record in self._tree.records
+        self.fields: tuple[tuple[FieldRead, ...], ...] = tuple(
+            record.fields for record in self._tree.records
         )
         self.has_other = tuple(record.has_other for record in self._tree.records)
         self.feature_names = None if feature_names is None else tuple(feature_names)
@@ -124,13 +125,12 @@ class Network:
             )
         self.checks = InputChecks(self.model)
         self._boundaries = boundaries(self._tree)
-        fields = [read.node for record in self._tree.records for read in record.fields]
         self._capture = keras.Model(
             self.model.input,
             {
                 "arguments": [call_arguments(node) for node in self._tree.nodes],
                 "boundaries": self._boundaries,
-                "fields": [call_arguments(node)["values"] for node in fields],
+                "fields": [read.values for of_record in self.fields for read in of_record],
                 "features": [] if self._features is None else self._features,
                 "outputs": self.model.output,
             },
@@ -150,12 +150,12 @@ class Network:
     @property
     def has_fields(self) -> tuple[bool, ...]:
         """Whether the rows of each bag-layer have fields, and last the top-bags."""
-        return tuple(map(bool, self.encoders))
+        return tuple(map(bool, self.fields))
 
     @property
     def is_chain(self) -> bool:
         """Whether each bag-layer is above the one before, and nothing has fields."""
-        return _is_in_a_row(self.parents) and not any(self.encoders)
+        return _is_in_a_row(self.parents) and not any(self.fields)
 
     @property
     def aggregations(self) -> tuple[set[str], ...]:

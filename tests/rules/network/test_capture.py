@@ -320,7 +320,7 @@ def test_a_network_of_records_is_a_tree():
     assert [layer.name for layer in network.layers] == ["tags", "items", "orders", "visits"]
     assert network.parents == (1, 2, 4, 4)
     assert network.paths == ("orders.items.product.tags", "orders.items", "orders", "visits")
-    assert [{encoder.field for encoder in each} for each in network.encoders] == [
+    assert [{read.path for read in each} for each in network.fields] == [
         {"orders.items.product.tags.name"},
         {"orders.items.returned", "orders.items.product.kind"},
         {"orders.days_late", "orders.note"},
@@ -345,7 +345,7 @@ def test_records_are_captured_as_a_loop_reads_them(compress):
         expanded = expand(seen.nestings, network.parents)
         here = customers[start : start + 16]
         for i, path in enumerate(network.paths):
-            names = [encoder.field for encoder in network.encoders[i]]
+            names = [read.path for read in network.fields[i]]
             owner = np.arange(len(expanded[i].rows))  # of each occurrence, the top-bag
             for level in above(i, network.parents):
                 owner = np.searchsorted(expanded[level].row_splits, owner, side="right") - 1
@@ -369,8 +369,8 @@ def test_records_are_captured_as_a_loop_reads_them(compress):
                     expected[tuple(values)] += 1
                 assert counts == expected
         n_rows += sum(map(len, seen.representations))
-        for encoder, column in zip(network.encoders[-1], seen.values[-1], strict=True):
-            raw = [as_raw(customer[encoder.field], FIELDS[encoder.field]) for customer in here]
+        for read, column in zip(network.fields[-1], seen.values[-1], strict=True):
+            raw = [as_raw(customer[read.path], FIELDS[read.path]) for customer in here]
             assert list(map(plain, column)) == list(map(plain, raw))
         start += 16
     n_records = sum(len(flattened(values_at(customers, p.split(".")))) for p in network.paths)
