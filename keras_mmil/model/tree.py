@@ -237,7 +237,9 @@ def _fields(model: keras.Model, reads: Iterable[Read]) -> tuple[FieldRead, ...]:
                 FieldRead(read.node, read.ids, path=path, kind=encoder.kind, values=values)
                 for path, values in zip(encoder.fields, columns, strict=True)
             ]
-    places = {id(x): i for i, x in enumerate(model.inputs)}
+    # Keras sorts `inputs` by their names in a dict, but keeps the order of the dict.
+    inputs = model.input.values() if isinstance(model.input, dict) else model.inputs
+    places = {id(x): i for i, x in enumerate(inputs)}
     return tuple(sorted(found, key=lambda each: places.get(id(_source(each.values)), 0)))
 
 

@@ -114,8 +114,8 @@ class Explainer(Options, BaseEstimator):
         classes_: names of the classes of top-bags.
         n_clusters_: the numbers of clusters.
         fidelity_: fidelity on the validation data.
-        fidelity_by_instances_: dict: the best fidelity on the validation data with instances
-            labelled by "fields" and by "centroids", if these differ.
+        fidelity_by_instances_: dict: the fidelity on the validation data with instances labelled by
+            "fields", and with as many clusters and "centroids", if these differ.
         majority_: share of the network's most frequent class there, the fidelity of constant rules.
         grid_: all combinations that were tried, each once; after pruning where trees were pruned.
 

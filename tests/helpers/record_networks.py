@@ -210,13 +210,13 @@ class Columns:
 def churn_model(compress=True):
     """A customer churns as `churns` says; its other fields and bags make no difference."""
     at = Columns(compress)
+    returned = at.field("orders.items.returned", 2, BooleanEncoder())
     tag = at.field("orders.items.product.tags.name", 3, CategoryEncoder(["new", "sale", "used"]))
     tags = at.bag(
         "orders.items.product.tags", [tag], Dense(3, name="of_tags"), BagLayer(2, name="tags")
     )
     kind = at.field("orders.items.product.kind", 2, CategoryEncoder(KINDS))
     product = at.shared([kind, tags], Dense(1, name="of_product"))
-    returned = at.field("orders.items.returned", 2, BooleanEncoder())
     items = at.bag(
         "orders.items",
         [returned, product],

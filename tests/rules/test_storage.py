@@ -289,7 +289,7 @@ def test_the_same_network(churn_explainer):
         (
             1,
             {"fields": lambda fields: tuple(replace(f, name=f.name.upper()) for f in fields)},
-            "instead of PRODUCT.KIND (category), RETURNED (boolean)",
+            "instead of RETURNED (boolean), PRODUCT.KIND (category)",
         ),
     ],
 )

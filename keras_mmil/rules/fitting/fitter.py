@@ -59,8 +59,8 @@ class Fitted:
         fidelity: of that one.
         majority: share of the network's most frequent class of the validation data: the fidelity of
             rules that predict it for every top-bag.
-        fidelity_by_instances: the best fidelity where instances are labelled by "fields", and where
-            they are labelled by "centroids", as far as these differ.
+        fidelity_by_instances: the fidelity where instances are labelled by "fields", and, for as
+            many clusters, where they are labelled by "centroids", as far as these differ.
         used: hashes of the top-bags that rules were fitted and chosen on, uint64 [top-bags].
     """
 
@@ -126,7 +126,7 @@ class Fitter:
             _warn_of_collapse(levels[-1:])  # trees below that make no difference are pruned
         levels = self._define(levels, rows, plan)
         _warn_of_unseen(levels)
-        by_instances = search.by_instances(numbers, best)
+        by_instances = search.by_instances(best)
         self._progress.finish()
         return Fitted(
             levels=levels,

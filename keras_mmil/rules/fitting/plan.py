@@ -10,7 +10,7 @@ from keras_mmil._support.types import Array, Ints
 from keras_mmil.rules.fitting.label import LabelledBags
 from keras_mmil.rules.fitting.options import Options, level_features
 from keras_mmil.rules.network.capture import Network
-from keras_mmil.rules.network.nesting import multiplicities
+from keras_mmil.rules.network.nesting import Nesting, multiplicities, take_bags
 from keras_mmil.rules.trees.features import Bag, Feature, Space
 from keras_mmil.rules.trees.fields import Field, field_of
 from keras_mmil.rules.trees.tree import Tree
@@ -83,14 +83,29 @@ class Plan:
         return np.array([column.feature in measured for column in columns])
 
     def matrix(
-        self, data: LabelledBags, record: int, labels: Sequence[Ints], n_clusters: Sequence[int]
+        self,
+        data: LabelledBags,
+        record: int,
+        labels: Sequence[Ints],
+        n_clusters: Sequence[int],
+        rows: Ints | None = None,
     ) -> Array:
-        """What is known of all records of a kind: float32 [records, columns].
+        """What is known of records of a kind: float32 [records, columns].
 
-        `labels` are those of the rows of each bag-layer.
+        Args:
+            data: the bags.
+            record: the kind.
+            labels: of the rows of each bag-layer.
+            n_clusters: number of clusters of each bag-layer.
+            rows: the indices of the records; None for all.
         """
-        of_fields = data.of_fields(record, self.fields[record])
-        return self.space(record, n_clusters).joined(labels, data.nestings, of_fields)
+        of_fields: Sequence[Array] = data.of_fields(record, self.fields[record])
+        nestings: Sequence[Nesting] = data.nestings
+        if rows is not None:
+            bags = self.bags_of(record)
+            nestings = [take_bags(x, rows) if i in bags else x for i, x in enumerate(nestings)]
+            of_fields = [matrix[rows] for matrix in of_fields]
+        return self.space(record, n_clusters).joined(labels, nestings, of_fields)
 
     def predict(
         self,

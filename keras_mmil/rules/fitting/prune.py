@@ -1,5 +1,6 @@
 """Pruning of all trees together, by its cost in fidelity."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -8,13 +9,21 @@ import numpy as np
 from keras_mmil._support.types import Ints
 from keras_mmil.rules.fitting.label import LabelledBags
 from keras_mmil.rules.fitting.plan import Plan, Trees
-from keras_mmil.rules.network.nesting import above
 from keras_mmil.rules.trees.tree import Tree
 
-__all__ = ["prune"]
+__all__ = ["prune", "sample"]
 
 _MOST = 1000  # top-bags to count on
 _ROWS = 50_000_000  # of all trials together
+_TINY = 1e-12
+
+
+def sample(data: LabelledBags, parents: Sequence[int]) -> LabelledBags:
+    """Top-bags to count on, if there are many: a random sample."""
+    if len(data.classes) <= _MOST:
+        return data
+    chosen = np.random.default_rng(0).permutation(len(data.classes))[:_MOST]
+    return data.some(np.sort(chosen), parents)
 
 
 def prune(
@@ -28,26 +37,21 @@ def prune(
 
     Args:
         plan: which trees there are.
-        data: the training and validation data.
+        data: a `sample` of the training and validation data.
         trees: as they were grown.
         n_clusters: k of each bag-layer.
         alpha: how much lower the share of top-bags on which rules and network agree may be, for
             each leaf that is left out.
     """
-    if len(data.classes) > _MOST:
-        chosen = np.random.default_rng(0).permutation(len(data.classes))[:_MOST]
-        data = data.some(np.sort(chosen), plan.parents)
     n_rows = len(data.classes) + sum(nesting.n_rows for nesting in data.nestings)
     trials = iter(range(_ROWS // n_rows))
     state = _State.of(plan, data, trees, n_clusters)
     changed = True
     while changed:
-        changed = False
+        before = state
         for index in range(len(plan.records)):
-            shorter = state.shorter(index, alpha, trials)
-            while shorter is not None:
-                state, changed = shorter, True
-                shorter = state.shorter(index, alpha, trials)
+            state = state.shortened(index, alpha, trials)
+        changed = state is not before
     return state.trees
 
 
@@ -74,34 +78,71 @@ class _State:
     ) -> "_State":
         """The state of some trees."""
         nearest = (*data.nearest(n_clusters), data.classes)
-        return cls(plan, data, n_clusters, trees, nearest, 0.0)._relabelled(plan.records)
+        of_records = dict(zip(plan.records, trees, strict=True))
+        labels = plan.predict(data, of_records, nearest, n_clusters)
+        return cls(plan, data, n_clusters, trees, tuple(labels), _agreement(data, labels))
 
-    def with_tree(self, index: int, tree: Tree) -> "_State":
-        """The state with another tree for one kind of records."""
-        trees = (*self.trees[:index], tree, *self.trees[index + 1 :])
-        record, top = self.plan.records[index], len(self.plan.parents)
-        inner = above(record, self.plan.parents) if record < top else []
-        return replace(self, trees=trees)._relabelled([*inner, top])
+    def with_labels(self, index: int, new: Ints) -> "_State":
+        """The state with other labels of the records of a tree, and of all that holds them.
 
-    def shorter(self, index: int, alpha: float, trials: Iterator[int]) -> "_State | None":
-        """The state with one tree shortened as much as possible; None if it cannot be.
+        Above, only what holds a record of another label is labelled anew.
+        """
+        of_records = dict(zip(self.plan.records, self.trees, strict=True))
+        labels, record = list(self.labels), self.plan.records[index]
+        is_other = new != labels[record]
+        labels[record] = new
+        while is_other.any() and record < len(self.plan.parents):
+            bags = self.data.nestings[record]
+            record = self.plan.parents[record]
+            is_other, inner = np.zeros(bags.n_bags, bool), is_other
+            is_other[bags.bag_ids[inner[bags.members]]] = True
+            rows = np.flatnonzero(is_other)
+            matrix = self.plan.matrix(self.data, record, labels, self.n_clusters, rows)
+            labels[record] = labels[record].copy()
+            labels[record][rows] = of_records[record].predict(matrix)
+            is_other = labels[record] != self.labels[record]
+        agreement = _agreement(self.data, labels)
+        return replace(self, labels=tuple(labels), agreement=agreement)
+
+    def shortened(self, index: int, alpha: float, trials: Iterator[int]) -> "_State":
+        """The state with one tree shortened, from the splits above most leaves downwards.
 
         `trials` yields an item for each trial that is allowed.
         """
-        tree = self.trees[index]
-        sizes = tree.sizes()
-        for split in np.argsort(-sizes, kind="stable"):
-            if sizes[split] > 1:
-                for option, _ in zip(tree.without(int(split)), trials, strict=False):
-                    n_less = tree.n_leaves - option.n_leaves
-                    found = self.with_tree(index, option)
-                    if found.agreement >= self.agreement - alpha * n_less - 1e-12:
-                        return found
+        state, largest = self, math.inf
+        while True:
+            found = state._shorter(index, alpha, trials, largest)
+            if found is None:
+                return state
+            state, largest = found
+
+    def _shorter(
+        self, index: int, alpha: float, trials: Iterator[int], largest: float
+    ) -> tuple["_State", int] | None:
+        """The state with one split less in a tree, and the number of leaves below that split.
+
+        It is the first one that may be cut, of those above at most `largest` leaves; None if there
+        is none.
+        """
+        tree, record = self.trees[index], self.plan.records[index]
+        matrix = self.plan.matrix(self.data, record, self.labels, self.n_clusters)
+        leaves, sizes = tree.leaves_of(matrix), tree.sizes()
+        for split in np.argsort(-sizes, kind="stable").tolist():
+            if not 1 < sizes[split] <= largest:
+                continue
+            for cut, _ in zip(tree.cuts(split), trials, strict=False):
+                found = self.with_labels(index, tree.labels_after(cut, leaves, matrix))
+                # Few cuts get this far. Only the tree itself tells how many leaves one costs.
+                if found.agreement >= self.agreement - alpha * (tree.n_leaves - 1) - _TINY:
+                    shorter = tree.after(cut)
+                    n_less = tree.n_leaves - shorter.n_leaves
+                    if found.agreement >= self.agreement - alpha * n_less - _TINY:
+                        return replace(found, trees=self._with(index, shorter)), sizes[split]
         return None
 
-    def _relabelled(self, records: Sequence[int]) -> "_State":
-        of_records = dict(zip(self.plan.records, self.trees, strict=True))
-        changed = {record: of_records[record] for record in records}
-        labels = self.plan.predict(self.data, changed, self.labels, self.n_clusters)
-        agreement = float(np.mean(labels[-1] == self.data.classes))
-        return replace(self, labels=tuple(labels), agreement=agreement)
+    def _with(self, index: int, tree: Tree) -> Trees:
+        return (*self.trees[:index], tree, *self.trees[index + 1 :])
+
+
+def _agreement(data: LabelledBags, labels: Sequence[Ints]) -> float:
+    return float(np.mean(labels[-1] == data.classes))

@@ -17,7 +17,7 @@ from keras_mmil.rules.fitting.label import LabelledBags
 from keras_mmil.rules.fitting.options import ONE_STANDARD_ERROR, Options, Tolerance
 from keras_mmil.rules.fitting.plan import Plan, Trees
 from keras_mmil.rules.fitting.progress import Progress
-from keras_mmil.rules.fitting.prune import prune
+from keras_mmil.rules.fitting.prune import prune, sample
 from keras_mmil.rules.trees.tree import Examples, Tree, grow
 
 __all__ = [
@@ -128,9 +128,11 @@ class Climber:
     plan: Plan
     data: Labelled
     grow: Callable[..., Tree]
-    # Of each kind of records the last tree, with the numbers of clusters that it depends on; and
-    # what is known of them, merged, which does not depend on their own number of clusters.
+    # Of each kind of records the last tree, with the numbers of clusters that it depends on; all
+    # trees of records that hold no bags, which depend on one number only, shared by all branches;
+    # and what is known of records, merged, which does not depend on their own number of clusters.
     _last: dict[int, tuple[tuple[int, ...], _Grown]] = field(default_factory=dict)
+    _inmost: dict[tuple[int, ...], _Grown] = field(default_factory=dict)
     _known: dict[int, tuple[tuple[int, ...], "_Known"]] = field(default_factory=dict)
 
     def rate(self, n_clusters: Combination) -> tuple[GridPoint, Trees]:
@@ -170,6 +172,8 @@ class Climber:
         key = tuple(ks[i] for i in inside if i < len(ks))
         if record in self._last and self._last[record][0] == key:
             return self._last[record][1]
+        if (record, *key) in self._inmost:
+            return self._inmost[record, *key]
         below = tuple(ks[i] for i in inside[:-1])
         if record not in self._known or self._known[record][0] != below:
             bags = self.plan.matrix(self.data.train, record, train, ks)
@@ -183,6 +187,8 @@ class Climber:
         train_labels = tree.predict(known.distinct)[known.index]
         grown = _Grown(tree, train_labels, tree.predict(known.held_out))
         self._last[record] = key, grown
+        if inside == [record]:
+            self._inmost[record, *key] = grown
         return grown
 
 
@@ -225,8 +231,8 @@ class Search:
     def rate(self, combinations: Sequence[Combination]) -> Combination:
         """Rate combinations that have not been rated before; return the best one so far."""
         climber = self._climber
-        if self.trees:
-            climber.rate(self.best.n_clusters)  # shares most of its trees with the others
+        # What is known after this one is part of what the others need.
+        climber.rate(self.best.n_clusters if self.trees else combinations[0])
         groups = [list(group) for _, group in itertools.groupby(combinations, lambda ks: ks[:1])]
         if len(groups) == 1:
             groups = [[ks] for ks in groups[0]]
@@ -242,7 +248,8 @@ class Search:
     def prune(self) -> dict[GridPoint, Trees]:
         """The best combinations with pruned trees, which are put in the place of theirs."""
         climber, alpha = self._climber, self._options.ccp_alpha
-        together = LabelledBags.join([climber.data.train, climber.data.held_out])
+        joined = LabelledBags.join([climber.data.train, climber.data.held_out])
+        together = sample(joined, self.plan.parents)
         best = sorted(self.trees, key=lambda point: (-point.fidelity, point.n_leaves))[:_N_PRUNED]
         tasks = [
             partial(prune, self.plan, together, self.trees[each], each.n_clusters, alpha)
@@ -250,7 +257,8 @@ class Search:
         ]
         pruned = {
             climber.point(point.n_clusters, trees): trees
-            for point, trees in zip(best, self._run(tasks), strict=True)
+            # Pruning is done in Python, which threads only slow down.
+            for point, trees in zip(best, self._run(tasks, n_jobs=1), strict=True)
         }
         self.trees |= pruned
         return pruned
@@ -268,29 +276,30 @@ class Search:
         """Each combination once, with the figures of the pruned trees where there are some."""
         return tuple({point.n_clusters: point for point in self.trees}.values())
 
-    def by_instances(self, numbers: Sequence[Sequence[int]], best: GridPoint) -> dict[str, float]:
-        """The fidelity that was reached, and the one with the other labels of instances."""
+    def by_instances(self, best: GridPoint) -> dict[str, float]:
+        """The fidelity that was reached, and that with the other labels of instances.
+
+        The latter is of the same numbers of clusters, without pruning.
+        """
         other = self.plan.by_centroids()
         if other.has_tree == self.plan.has_tree:
             return {"centroids": best.fidelity}
-        search = Search(other, self._climber.data, self._options, self._seed, self._progress)
-        order = ascend(numbers)
-        combinations = next(order)
-        while combinations:
-            combinations = order.send(search.rate(combinations))
-        return {"fields": best.fidelity, "centroids": search.best.fidelity}
+        climber = replace(self._climber, plan=other, _last={}, _inmost={}, _known={})
+        return {"fields": best.fidelity, "centroids": climber.rate(best.n_clusters)[0].fidelity}
 
     @property
     def _n_held_out(self) -> int:
         return len(self._climber.data.held_out.classes)
 
-    def _run(self, tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
+    def _run(
+        self, tasks: Sequence[Callable[[], _Result]], n_jobs: int | None = None
+    ) -> list[_Result]:
         """Results of functions that grow trees, which run side by side."""
         self._progress.expect(len(tasks))
         with warnings.catch_warnings():  # here and not in a task: filters are those of all threads
             # Equal bags are merged: of many clusters, there may be hardly more that differ.
             warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
-            return parallel.run(tasks, self._options.n_jobs, self._progress.step)
+            return parallel.run(tasks, n_jobs or self._options.n_jobs, self._progress.step)
 
 
 def refine(numbers: Sequence[Sequence[int]]) -> Order:

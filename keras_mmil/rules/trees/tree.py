@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
@@ -10,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.rules.trees.columns import ABSENT
 
-__all__ = ["Boxes", "Examples", "Tree", "grow"]
+__all__ = ["Boxes", "Cut", "Examples", "Tree", "grow"]
 
 _LEAF = -1
 _NODES = ("feature", "threshold", "children", "label")
@@ -52,6 +54,20 @@ class Boxes:
         return Boxes(self.bounds[index], self.depths[index], self.labels[index])
 
 
+class Cut(NamedTuple):
+    """What takes the place of a split.
+
+    Attributes:
+        split: the node.
+        label: of a leaf; None for a subtree.
+        child: the root of the subtree.
+    """
+
+    split: int
+    label: int | None
+    child: int = _LEAF
+
+
 @dataclass(frozen=True, eq=False)
 class Tree:
     """A binary decision tree. Node 0 is the root, and children come after their parents.
@@ -91,14 +107,18 @@ class Tree:
 
     def predict(self, features: Array) -> Ints:
         """The class of each feature vector: [n, features] to int32 [n]."""
-        node = np.zeros(len(features), np.int32)
+        return self.label[self.leaves_of(features)]
+
+    def leaves_of(self, features: Array, start: int = 0) -> Ints:
+        """The leaf of each feature vector, from a node downwards: [n, features] to int32 [n]."""
+        node = np.full(len(features), start, np.int32)
         active = np.flatnonzero(self.feature[node] != _LEAF)
         while len(active):
             at = node[active]
             right = features[active, self.feature[at]] > self.threshold[at]
             node[active] = self.children[at, right.astype(int)]
             active = active[self.feature[node[active]] != _LEAF]
-        return self.label[node]
+        return node
 
     def sizes(self) -> Ints:
         """The number of leaves below each node, 1 for a leaf: int [nodes]."""
@@ -107,27 +127,49 @@ class Tree:
             sizes[node] = sizes[self.children[node]].sum()
         return sizes
 
+    def cuts(self, split: int) -> Iterator[Cut]:
+        """The ways to put a leaf, or one of the two subtrees, in the place of a split."""
+        below = self._descendants[split]
+        for label in dict.fromkeys(self.label[below & (self.feature == _LEAF)].tolist()):
+            yield Cut(split, label)
+        for child in self.children[split].tolist():
+            if self.feature[child] != _LEAF:
+                yield Cut(split, None, child)
+
+    def after(self, cut: Cut) -> "Tree":
+        """The tree after a cut, without splits that then do not change the class."""
+        is_leaf = self.feature == _LEAF
+        moved = {name: getattr(self, name).copy() for name in _NODES}
+        if cut.label is None:
+            for name in _NODES:
+                moved[name][cut.split] = moved[name][cut.child]
+        else:
+            is_leaf[cut.split], moved["label"][cut.split] = True, cut.label
+        is_leaf = _merged(moved["children"], is_leaf, moved["label"])
+        return _pruned(replace(self, **moved), is_leaf)
+
+    def labels_after(self, cut: Cut, leaves: Ints, features: Array) -> Ints:
+        """The class of each feature vector after a cut; `leaves` are those before, `leaves_of`."""
+        labels = self.label[leaves]
+        if cut.label is not None:
+            labels[self._descendants[cut.split][leaves]] = cut.label
+            return labels
+        is_moved = self._descendants[cut.split] & ~self._descendants[cut.child]
+        moved = np.flatnonzero(is_moved[leaves])
+        labels[moved] = self.label[self.leaves_of(features[moved], cut.child)]
+        return labels
+
     def without(self, split: int) -> Iterator["Tree"]:
         """The trees with a leaf, or one of the two subtrees, in place of the node `split`."""
-        is_leaf = self.feature == _LEAF
-        below = [split]
-        for node in below:
-            below += [] if is_leaf[node] else self.children[node].tolist()
-        labels = [self.label[node] for node in below if is_leaf[node]]
-        for label in dict.fromkeys(labels):
-            shorter, label_of = is_leaf.copy(), self.label.copy()
-            shorter[split], label_of[split] = True, label
-            shorter = _merged(self.children, shorter, label_of)
-            yield _pruned(replace(self, label=label_of), shorter)
-        for child in self.children[split]:
-            if not is_leaf[child]:
-                moved = {name: getattr(self, name).copy() for name in _NODES}
-                for name in _NODES:
-                    moved[name][split] = moved[name][child]
-                yield _pruned(
-                    replace(self, **moved),
-                    _merged(moved["children"], is_leaf.copy(), moved["label"]),
-                )
+        return map(self.after, self.cuts(split))
+
+    @cached_property
+    def _descendants(self) -> Array:
+        """Which nodes are below each, or itself: bool [nodes, nodes]."""
+        below = np.eye(len(self.feature), dtype=bool)
+        for node in np.flatnonzero(self.feature != _LEAF)[::-1]:  # children before their parents
+            below[node] |= below[self.children[node]].any(axis=0)
+        return below
 
     def boxes(self) -> Boxes:
         """The leaves as `Boxes`, from left to right."""
