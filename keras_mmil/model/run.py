@@ -20,6 +20,7 @@ __all__ = [
     "batches_to_predict",
     "input_values",
     "moved",
+    "outputs_of",
     "predict_batches",
     "reapply",
     "rows_of",
@@ -59,7 +60,7 @@ def run_in_order(model: keras.Model, inputs: Any) -> Any:
     """The outputs of a functional model whose `DistinctBags` keep all members in their order."""
     values = input_values(model, inputs)
     run_nodes(ordered_nodes(model), values, training=False, compress=False)
-    return _outputs(model, values)
+    return outputs_of(model, values)
 
 
 def reapply(model: keras.Model, inputs: Any) -> Any:
@@ -72,10 +73,11 @@ def reapply(model: keras.Model, inputs: Any) -> Any:
     pairs = zip(model.inputs, keras.tree.flatten(inputs), strict=True)
     values = {id(x): value for x, value in pairs}
     run_nodes(ordered_nodes(model), values)
-    return _outputs(model, values)
+    return outputs_of(model, values)
 
 
-def _outputs(model: keras.Model, values: dict[int, Any]) -> Any:
+def outputs_of(model: keras.Model, values: dict[int, Any]) -> Any:
+    """The outputs of a functional model, of which `values` are known by `run_nodes`."""
     return keras.tree.map_structure(lambda x: values[id(x)], model.output)
 
 
@@ -116,7 +118,7 @@ class Cut:
         """Run the upper half: the model's outputs if the layer's output is `h`."""
         values = {**values, id(self._output): h}
         run_nodes(self._above, values, training)
-        return _outputs(self._model, values)
+        return outputs_of(self._model, values)
 
 
 def rows_of(h: Nested) -> tf.Tensor:

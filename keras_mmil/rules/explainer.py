@@ -95,7 +95,8 @@ class Explainer(Options, BaseEstimator):
         validation_fraction: fraction of the top-bags to set aside if `fit` gets no validation data.
         n_init: number of random starts of k-means.
         max_rows: maximum number of rows of a level for k-means. If there are more, a random sample
-            of this size is used, and the network runs a second time to label all rows.
+            of this size is used; the network runs a second time to label all rows of a Dataset, or
+            if it computes over 512 MB.
         max_top_bags: maximum number of top-bags to fit rules to, and to choose the numbers of
             clusters on. If there are more, a random sample of this size is used.
         batch_size: number of top-bags that the network computes at once; None for 64 to 1,024,

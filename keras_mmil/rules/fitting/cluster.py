@@ -30,6 +30,7 @@ __all__ = [
 Centroids: TypeAlias = dict[int, Array]
 
 _AT_ONCE = 2**26  # distances, 256 MB
+_FEW = 10_000  # rows, from which k-means begins if there are more
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,26 +137,30 @@ class Sampling:
         seed: of the sample.
         projections: directions in which rows are clustered, if there are any.
         keeps: whether to keep the observations, if they are few.
+        n_bytes: memory up to which they are kept where a level has more than `size` rows.
     """
 
     size: int
     seed: int
     projections: Sequence[Array | None]
     keeps: bool = False
+    n_bytes: int = 0
 
     def __call__(self, network: Network, batches: Iterable[Tensors], first: int) -> Sampled:
         """The sample of some batches."""
         samples = [RowSample(self.size, self.seed, i) for i in range(len(network.layers))]
         result = Sampled(samples, [] if self.keeps else None)
-        observations = network.observe(batches, self.projections)
+        observations, n_bytes = network.observe(batches, self.projections), 0
         for number, batch in enumerate(observations, first):
             weights = clustered_weights(batch.nestings, network.parents, network.has_fields)
             for i, (sample, weight) in enumerate(zip(samples, weights, strict=True)):
                 sample.add(number, batch.representations[i], weight, batch.values_of(i))
-            if any(sample.n_seen > self.size for sample in samples):
-                result.kept = None
             if result.kept is not None:
                 result.kept.append(batch)
+                n_bytes += batch.n_bytes
+            are_many = any(sample.n_seen > self.size for sample in samples)
+            if are_many and n_bytes > self.n_bytes:
+                result.kept = None
         return result
 
 
@@ -199,11 +204,17 @@ def fit_centroids(sample: WeightedRows, n_clusters: int, *, seed: int, n_init: i
     Returns:
         Centroids, float32 [k, units], the largest cluster first.
     """
-    if not len(sample.rows):
-        return np.zeros((n_clusters, *sample.rows.shape[1:]), np.float32)
+    rows, weights = sample.rows, sample.weights
+    if not len(rows):
+        return np.zeros((n_clusters, *rows.shape[1:]), np.float32)
     model = KMeans(n_clusters, n_init=n_init, random_state=seed)
-    model.fit(sample.rows, sample_weight=sample.weights)
-    sizes = np.bincount(model.labels_, sample.weights, minlength=n_clusters)
+    few = np.sort(np.random.default_rng(seed).permutation(len(rows))[:_FEW])
+    if len(few) < len(rows) and count_distinct(rows[few], n_clusters) == n_clusters:
+        # The best of the random starts shows on some of the rows, in little time.
+        start = model.fit(rows[few], sample_weight=weights[few]).cluster_centers_
+        model = KMeans(n_clusters, init=start, n_init=1, random_state=seed)
+    model.fit(rows, sample_weight=weights)
+    sizes = np.bincount(model.labels_, weights, minlength=n_clusters)
     order = np.argsort(-sizes, kind="stable")
     return model.cluster_centers_[order].astype(np.float32)
 

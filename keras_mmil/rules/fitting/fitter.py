@@ -36,11 +36,12 @@ from keras_mmil.rules.fitting.search import (
 from keras_mmil.rules.fitting.task import Task, check_rows
 from keras_mmil.rules.network import sensitivity
 from keras_mmil.rules.network.fingerprints import Hashing
-from keras_mmil.rules.network.sources import Source, Step
+from keras_mmil.rules.network.sources import InMemory, Source, Step
 from keras_mmil.rules.trees.level import Level, level_symbol, unseen
 
 __all__ = ["Fitted", "Fitter"]
 
+_KEPT = 2**29  # bytes of what the network computed on data in memory
 # Warnings in what `Fitter.fit` calls point to the line that calls `Explainer.fit`.
 _STACK_LEVEL = 4
 
@@ -150,7 +151,11 @@ class Fitter:
     def _sample(self, source: Source) -> Sampled:
         """Rows of each level, and all observations if they are here and few."""
         step = Sampling(
-            self._options.max_rows, self.task.seed, self._projections, keeps=not source.in_blocks
+            self._options.max_rows,
+            self.task.seed,
+            self._projections,
+            keeps=not source.in_blocks,
+            n_bytes=_KEPT if isinstance(source, InMemory) else 0,
         )
         return reduce(Sampled.merge, self._hashed(source, step))
 

@@ -121,8 +121,8 @@ class _State:
     ) -> tuple["_State", int] | None:
         """The state with one split less in a tree, and the number of leaves below that split.
 
-        It is the first one that may be cut, of those above at most `largest` leaves; None if there
-        is none.
+        It is the first one that may be left out, of those above at most `largest` leaves; None if
+        there is none.
         """
         tree, record = self.trees[index], self.plan.records[index]
         matrix = self.plan.matrix(self.data, record, self.labels, self.n_clusters)
@@ -130,11 +130,11 @@ class _State:
         for split in np.argsort(-sizes, kind="stable").tolist():
             if not 1 < sizes[split] <= largest:
                 continue
-            for cut, _ in zip(tree.cuts(split), trials, strict=False):
-                found = self.with_labels(index, tree.labels_after(cut, leaves, matrix))
-                # Few cuts get this far. Only the tree itself tells how many leaves one costs.
+            for shortcut, _ in zip(tree.shortcuts(split), trials, strict=False):
+                found = self.with_labels(index, tree.labels_after(shortcut, leaves, matrix))
+                # Few get this far. Only the tree itself tells how many leaves it has.
                 if found.agreement >= self.agreement - alpha * (tree.n_leaves - 1) - _TINY:
-                    shorter = tree.after(cut)
+                    shorter = tree.after(shortcut)
                     n_less = tree.n_leaves - shorter.n_leaves
                     if found.agreement >= self.agreement - alpha * n_less - _TINY:
                         return replace(found, trees=self._with(index, shorter)), sizes[split]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.keras_internals import Node, call_arguments, nodes_under, operation_of
@@ -59,6 +60,13 @@ class Observation:
     def n_top_bags(self) -> int:
         """Number of top-bags."""
         return len(keras.tree.flatten(self.outputs)[0])
+
+    @property
+    def n_bytes(self) -> int:
+        """The memory it takes."""
+        groupings = [x for n in self.nestings for x in (n.members, n.row_splits, n.weights)]
+        arrays = (groupings, self.representations, self.outputs, self.values, self.features)
+        return sum(np.asarray(x).nbytes for x in keras.tree.flatten(arrays))
 
     def values_of(self, layer: int) -> tuple[Array, ...]:
         """The raw values of the fields, or of the features with names, of a bag-layer's rows."""

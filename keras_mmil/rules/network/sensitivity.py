@@ -1,15 +1,16 @@
 """Directions in which a network's outputs are sensitive to the representations of a level."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mmil._support.keras_internals import ordered_nodes
 from keras_mmil._support.types import Array, Tensors
 from keras_mmil.layers import BagLayer
-from keras_mmil.model.run import Cut, moved, rows_of
+from keras_mmil.model.run import input_values, moved, outputs_of, rows_of, run_nodes
 from keras_mmil.rules.network.capture import Network
 from keras_mmil.rules.network.sources import Source
 from keras_mmil.rules.network.targets import Target, activation
@@ -40,15 +41,7 @@ class Gradients:
         self, network: Network, batches: Iterable[Tensors], first: int
     ) -> list[list[Array]]:
         """For each batch and bag-layer the sum of ∇∇ᵀ over bags and outputs, [units, units]."""
-        cuts = [Cut(network.model, layer.name) for layer in network.layers]
-        pairs = list(zip(cuts, network.layers, strict=True))
-        return [
-            [
-                _square(_gradients(network.model, cut, x, self.target.index), bags)
-                for cut, bags in pairs
-            ]
-            for x in map(network.complete, batches)
-        ]
+        return [_squares(network, x, self.target.index) for x in map(network.complete, batches)]
 
 
 def projections(network: Network, squares: Iterable[list[Array]]) -> tuple[Array, ...]:
@@ -85,23 +78,29 @@ def projections(network: Network, squares: Iterable[list[Array]]) -> tuple[Array
     return tuple(map(_root, sums))
 
 
-def _square(gradients: Iterable[Array], layer: BagLayer) -> Array:
-    """The sum of ∇∇ᵀ over some outputs."""
-    rows = [_of_rows(gradient, layer) for gradient in gradients]
-    return np.sum([each.T @ each for each in rows], axis=0)
-
-
-def _gradients(model: keras.Model, cut: Cut, batch: Tensors, index: int | None) -> Iterator[Array]:
-    """Of each output, summed over top-bags, with respect to the output of the layer of the cut."""
-    h, others = cut.below(batch, training=False)
-    step = tf.zeros_like(rows_of(h))
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch(step)
-        scores = _scores(model, cut.above(moved(h, step), others, training=False), index)
-        columns = tf.unstack(scores, axis=1)
+def _squares(network: Network, batch: Tensors, index: int | None) -> list[Array]:
+    """The sums of ∇∇ᵀ over bags and outputs, for each bag-layer."""
+    model, values = network.model, input_values(network.model, batch)
+    steps: dict[
+        int, tf.Tensor
+    ] = {}  # by which the rows of each bag-layer's output are moved: zeros
+    with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+        for node in ordered_nodes(model):
+            run_nodes([node], values, training=False)
+            if node.operation in network.layers:
+                (output,) = node.outputs
+                h = values[id(output)]
+                step = steps[network.layers.index(node.operation)] = tf.zeros_like(rows_of(h))
+                tape.watch(step)
+                values[id(output)] = moved(h, step)
+        columns = tf.unstack(_scores(model, outputs_of(model, values), index), axis=1)
+    squares = [np.zeros(())] * len(network.layers)
     for column in columns:
-        gradient = tape.gradient(column, step, unconnected_gradients="zero")
-        yield tf.cast(gradient, tf.float64).numpy()
+        gradients = tape.gradient(column, steps, unconnected_gradients="zero")
+        for i, layer in enumerate(network.layers):
+            rows = _of_rows(tf.cast(gradients[i], tf.float64).numpy(), layer)
+            squares[i] = squares[i] + rows.T @ rows
+    return squares
 
 
 def _scores(model: keras.Model, outputs: tf.Tensor, index: int | None) -> tf.Tensor:

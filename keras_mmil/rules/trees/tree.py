@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.rules.trees.columns import ABSENT
 
-__all__ = ["Boxes", "Cut", "Examples", "Tree", "grow"]
+__all__ = ["Boxes", "Examples", "Shortcut", "Tree", "grow"]
 
 _LEAF = -1
 _NODES = ("feature", "threshold", "children", "label")
@@ -54,7 +54,7 @@ class Boxes:
         return Boxes(self.bounds[index], self.depths[index], self.labels[index])
 
 
-class Cut(NamedTuple):
+class Shortcut(NamedTuple):
     """What takes the place of a split.
 
     Attributes:
@@ -127,41 +127,41 @@ class Tree:
             sizes[node] = sizes[self.children[node]].sum()
         return sizes
 
-    def cuts(self, split: int) -> Iterator[Cut]:
+    def shortcuts(self, split: int) -> Iterator[Shortcut]:
         """The ways to put a leaf, or one of the two subtrees, in the place of a split."""
         below = self._descendants[split]
         for label in dict.fromkeys(self.label[below & (self.feature == _LEAF)].tolist()):
-            yield Cut(split, label)
+            yield Shortcut(split, label)
         for child in self.children[split].tolist():
             if self.feature[child] != _LEAF:
-                yield Cut(split, None, child)
+                yield Shortcut(split, None, child)
 
-    def after(self, cut: Cut) -> "Tree":
-        """The tree after a cut, without splits that then do not change the class."""
+    def after(self, shortcut: Shortcut) -> "Tree":
+        """The tree with a shortcut, without splits that then do not change the class."""
         is_leaf = self.feature == _LEAF
         moved = {name: getattr(self, name).copy() for name in _NODES}
-        if cut.label is None:
+        if shortcut.label is None:
             for name in _NODES:
-                moved[name][cut.split] = moved[name][cut.child]
+                moved[name][shortcut.split] = moved[name][shortcut.child]
         else:
-            is_leaf[cut.split], moved["label"][cut.split] = True, cut.label
+            is_leaf[shortcut.split], moved["label"][shortcut.split] = True, shortcut.label
         is_leaf = _merged(moved["children"], is_leaf, moved["label"])
         return _pruned(replace(self, **moved), is_leaf)
 
-    def labels_after(self, cut: Cut, leaves: Ints, features: Array) -> Ints:
-        """The class of each feature vector after a cut; `leaves` are those before, `leaves_of`."""
+    def labels_after(self, shortcut: Shortcut, leaves: Ints, features: Array) -> Ints:
+        """The class of each feature vector with a shortcut; `leaves` are those without it."""
         labels = self.label[leaves]
-        if cut.label is not None:
-            labels[self._descendants[cut.split][leaves]] = cut.label
+        if shortcut.label is not None:
+            labels[self._descendants[shortcut.split][leaves]] = shortcut.label
             return labels
-        is_moved = self._descendants[cut.split] & ~self._descendants[cut.child]
+        is_moved = self._descendants[shortcut.split] & ~self._descendants[shortcut.child]
         moved = np.flatnonzero(is_moved[leaves])
-        labels[moved] = self.label[self.leaves_of(features[moved], cut.child)]
+        labels[moved] = self.label[self.leaves_of(features[moved], shortcut.child)]
         return labels
 
     def without(self, split: int) -> Iterator["Tree"]:
         """The trees with a leaf, or one of the two subtrees, in place of the node `split`."""
-        return map(self.after, self.cuts(split))
+        return map(self.after, self.shortcuts(split))
 
     @cached_property
     def _descendants(self) -> Array:
