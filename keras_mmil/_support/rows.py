@@ -125,7 +125,13 @@ def keep_members(part: tf.RaggedTensor, level: int, stay: Bools) -> tf.RaggedTen
     """A RaggedTensor with those members of its bags of a level that stay, bool `[members]`."""
     if level:
         return part.with_values(keep_members(part.values, level - 1, stay))
-    return tf.ragged.boolean_mask(part, tf.RaggedTensor.from_row_splits(stay, part.row_splits))
+    bags = bags_of_members(part.row_splits.numpy())[stay]
+    splits = row_splits(np.bincount(bags, minlength=part.nrows().numpy()))
+    values = tf.gather(part.values, np.flatnonzero(stay))
+    splits = tf.cast(splits, part.row_splits.dtype)
+    if isinstance(values, tf.RaggedTensor):
+        values = values.with_row_splits_dtype(splits.dtype)
+    return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
 
 
 def path_to(index: int, lengths: Sequence[Ints]) -> str:

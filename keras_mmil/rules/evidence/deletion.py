@@ -138,7 +138,8 @@ def deletion(
     for batch in map(editor.plain, data.batches()):
         (seen,) = observe([batch], True)
         reading = read(levels, target, [seen])
-        explanations = explain(levels, classes, reading)
+        depth = math.inf if innermost else 1
+        explanations = explain(levels, classes, reading, depth=depth)
         removed = [deciding(each.top_bag, innermost) for each in explanations]
         (edited,) = observe([editor.without(batch, [m for each in removed for m in each])], False)
         after = read(levels, target, [edited])

@@ -1,5 +1,6 @@
 """Why one top-bag got its label: the rules that fired, and the parts that made them fire."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -241,10 +242,17 @@ def _of_level(part: Part, level: int, decides: bool) -> Iterator[tuple[Part, boo
 
 
 def explain(
-    levels: Sequence[Level], class_names: Sequence[str], reading: Reading, show: Shows | None = None
+    levels: Sequence[Level],
+    class_names: Sequence[str],
+    reading: Reading,
+    show: Shows | None = None,
+    depth: float = math.inf,
 ) -> list[Explanation]:
-    """Explain every top-bag of a `Reading`; for `show` see `show_of`."""
-    builder = _Builder(levels, class_names, reading, show)
+    """Explain every top-bag of a `Reading`.
+
+    For `show` see `show_of`. Members of members, down to `depth` bags, have parts.
+    """
+    builder = _Builder(levels, class_names, reading, show, depth)
     return [
         Explanation(builder.top_bag(i), int(label), class_names[label])
         for i, label in enumerate(reading.network)
@@ -260,8 +268,10 @@ class _Builder:
         class_names: Sequence[str],
         reading: Reading,
         show: Shows | None,
+        depth: float,
     ) -> None:
         self._clusters, self._reading, self._show = all_clusters(levels), reading, show
+        self._depth = depth
         self._level_of = {level.record: level for level in levels}
         self._class_names = class_names
         self._occurrences = expand(reading.nestings, reading.parents)
@@ -320,7 +330,8 @@ class _Builder:
             contribution=contribution,
             title=show_of(self._show, clusters.path)(position),
         )
-        return self._with_members(part, index, row) if layer in self._level_of else part
+        is_whole = layer in self._level_of and len(position) <= self._depth
+        return self._with_members(part, index, row) if is_whole else part
 
     def _with_members(self, part: Part, index: int, row: int) -> Part:
         """A part with the rule that fired on it, and its members."""
