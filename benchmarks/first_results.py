@@ -65,6 +65,51 @@ _NAMES = [f"n{i}" for i in range(166)]
 DATA = {"churn": churn, "mutag": mutag, "musk1": musk1}
 
 
+def mutagenicity():
+    """1,500 of the molecules of Mutagenicity, each atom with its neighbours."""
+    from keras_mmil.datasets import molecules
+
+    return some(molecules.load("Mutagenicity", radius=1), 1500), "label"
+
+
+def mutagenesis():
+    """The 188 molecules of mutagenesis."""
+    from keras_mmil.datasets import mutagenesis
+
+    return mutagenesis.load(), "mutagenic"
+
+
+def recipes():
+    """3,000 recipes as bags of ingredients."""
+    from keras_mmil.datasets import recipes
+
+    return some(recipes.load(), 3000), "cuisine"
+
+
+def some(records, n):
+    """A random sample."""
+    return [records[i] for i in np.random.default_rng(0).permutation(len(records))[:n]]
+
+
+def joined(load):
+    """A function that loads all records, of one that loads two parts."""
+
+    def loaded():
+        train, test, target = load()
+        return train + test, target
+
+    return loaded
+
+
+SEEDED = {
+    "churn": lambda: (churn()[0], churn()[2]),
+    "mutag": joined(mutag),
+    "mutagenesis": mutagenesis,
+    "mutagenicity": mutagenicity,
+    "recipes": recipes,
+}
+
+
 # Measured in a process of their own -------------------------------------------------------------
 
 
@@ -83,6 +128,24 @@ def fit(name):
         found["fidelity"] = classifier.explainer_.fidelity_
         found["report"] = timed(lambda: classifier.report(test[:500], target))
     return found
+
+
+def seeds(name, n):
+    """Fits with several seeds, each on a random, stratified three quarters of the records."""
+    from keras_mmil import NestedClassifier
+    from sklearn.model_selection import train_test_split
+
+    records, target = SEEDED[name]()
+    labels = [each[target] for each in records]
+    found = defaultdict(list)
+    for seed in range(n):
+        train, test = train_test_split(records, random_state=seed, stratify=labels)
+        classifier = NestedClassifier(random_state=seed, verbose=0).fit(train, target)
+        found["val_loss"].append(min(classifier.history_["val_loss"]))
+        found["accuracy"].append(classifier.score(test, target))
+        found["epochs"].append(len(classifier.history_["loss"]))
+        print(name, seed, *(each[-1] for each in found.values()), file=sys.stderr, flush=True)
+    return {key: [float(np.mean(x)), float(np.std(x))] for key, x in found.items()}
 
 
 def forest(name):
@@ -176,12 +239,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--before", metavar="COMMIT", help="to compare with")
     parser.add_argument("--only", nargs="+", help="names of what to measure")
+    parser.add_argument("--seeds", type=int, metavar="N", help="instead: losses of N seeds")
     parser.add_argument("--dry", action="store_true", help="do not record the results")
     parser.add_argument("--part", help=argparse.SUPPRESS)  # in a process of its own
     options = parser.parse_args()
     if options.part:
-        kind, name = options.part.split()
-        print(json.dumps({"fit": fit, "forest": forest}[kind](name)))
+        kind, *arguments = options.part.split()
+        if kind == "seeds":
+            print(json.dumps(seeds(arguments[0], int(arguments[1]))))
+        else:
+            print(json.dumps({"fit": fit, "forest": forest}[kind](*arguments)))
         return
     with tempfile.TemporaryDirectory() as folder:
         trees = {"now": HERE}
@@ -189,12 +256,16 @@ def main():
             trees["before"] = Path(folder) / "before"
             git("worktree", "add", "--detach", trees["before"], options.before)
         try:
-            records = [*measured_fits(trees, options), *measured_commands(trees, options, folder)]
+            if options.seeds:
+                records = list(measured_seeds(trees, options))
+            else:
+                fits = measured_fits(trees, options)
+                records = [*fits, *measured_commands(trees, options, folder)]
         finally:
             if options.before is not None:
                 git("worktree", "remove", "--force", trees["before"])
     if not options.dry:
-        write("first_results", records)
+        write("first_results", records, ("experiment", "model", "metric"))
 
 
 def git(*arguments):
@@ -210,6 +281,26 @@ def measured_fits(trees, options):
                 command = [sys.executable, str(_SCRIPT), "--part", part]
                 found = json.loads(run(command, trees[version])[1].splitlines()[-1])
                 yield from entries(part, version, found)
+
+
+def measured_seeds(trees, options):
+    """Records of validation losses and accuracies over seeds."""
+    for name in SEEDED:
+        for version, tree in trees.items():
+            if not wanted(name, options):
+                continue
+            command = [sys.executable, str(_SCRIPT), "--part", f"seeds {name} {options.seeds}"]
+            found = json.loads(run(command, tree)[1].splitlines()[-1])
+            print(name, version, found, flush=True)
+            for metric, (mean, std) in found.items():
+                yield {
+                    "experiment": f"seeds {name}",
+                    "model": version,
+                    "metric": metric,
+                    "mean": round(mean, 4),
+                    "std": round(std, 4),
+                    "runs": options.seeds,
+                }
 
 
 def measured_commands(trees, options, folder):
