@@ -132,8 +132,9 @@ def fit(name):
 
 def seeds(name, n):
     """Fits with several seeds, each on a random, stratified three quarters of the records."""
-    from keras_mmil import NestedClassifier
     from sklearn.model_selection import train_test_split
+
+    from keras_mmil import NestedClassifier
 
     records, target = SEEDED[name]()
     labels = [each[target] for each in records]

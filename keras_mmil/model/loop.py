@@ -17,6 +17,7 @@ from keras_mmil._support.digests import digest_of
 from keras_mmil._support.keras_internals import keras_data, row_batches, short_adam
 from keras_mmil.bags import is_data
 from keras_mmil.batches import rows_of
+from keras_mmil.model import traces
 
 __all__ = ["evaluate", "fit", "is_possible", "make_variables"]
 
@@ -273,9 +274,14 @@ def _function(
         known[:] = compiled
     specs = tf.nest.map_structure(_spec, tensors)
     structure = tf.nest.map_structure(lambda part: part is not None, data)
-    key = kind, repr((structure, tables, specs))
+    key = repr((kind, structure, tables, specs))
     if key not in cache:
-        cache[key] = _traced(_step(model, kind, structure, tables), tables, specs)
+
+        def trace(any_model: keras.Model) -> Callable[..., dict[str, Any]]:
+            return _traced(_step(any_model, kind, structure, tables), tables, specs)
+
+        first = tf.nest.map_structure(_first, data)
+        cache[key] = traces.shared(model, key, trace, lambda twin: make_variables(twin, first))
     return cache[key]
 
 
