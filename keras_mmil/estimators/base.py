@@ -55,6 +55,7 @@ class EpochProgress(keras.callbacks.Callback):
         self._bar = keras.utils.Progbar(
             self.params["epochs"], unit_name="epoch", stateful_metrics=losses
         )
+        self._bar.update(0)  # the first epoch, in which graphs are traced, takes seconds
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         losses = [(name, x) for name, x in (logs or {}).items() if name in ("loss", "val_loss")]
