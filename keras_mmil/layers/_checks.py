@@ -1,6 +1,6 @@
 """What layers check of their inputs, and how they read older configurations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -11,8 +11,10 @@ from keras_mmil.layers._types import Nested
 
 __all__ = [
     "ReadsOldConfigs",
+    "assert_in_same_bags",
     "assert_same_splits",
     "check_ids",
+    "check_nested_alike",
     "splits_of",
 ]
 
@@ -52,6 +54,26 @@ def splits_of(structure: Nested, item_rank: int = 0) -> list[tf.Tensor]:
         for axis in range(1, n_axes):
             splits.append(tf.range(tf.reduce_prod(sizes[:axis]) + 1) * sizes[axis])
     return splits
+
+
+def check_nested_alike(layer: keras.Layer, columns: Sequence[Any], what: str) -> None:
+    """Raise ValueError for columns, `what` they are, that are in different numbers of bags."""
+    if len({len(x.shape) for x in columns}) > 1:
+        shapes = [tuple(x.shape) for x in columns]
+        raise ValueError(
+            f"{type(layer).__name__} '{layer.name}' expected {what} that are nested alike. "
+            f"Received: {shapes=}"
+        )
+
+
+def assert_in_same_bags(
+    layer: keras.Layer, columns: Sequence[Nested], names: Iterable[str], what: str
+) -> None:
+    """Raise an error for columns, `what` they are, in bags of other sizes than the first one."""
+    first, *others = map(splits_of, columns)
+    pairs = {name: (first, splits) for name, splits in zip(names, others, strict=False)}
+    expected = f"{type(layer).__name__} '{layer.name}' expected {what} in bags of the same sizes"
+    assert_same_splits(pairs, expected)
 
 
 def assert_same_splits(

@@ -10,7 +10,12 @@ from keras_mmil._support.checks import positive_int
 from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
 from keras_mmil.bags import input_names, level_names
-from keras_mmil.layers._checks import assert_same_splits, check_ids, splits_of
+from keras_mmil.layers._checks import (
+    assert_in_same_bags,
+    assert_same_splits,
+    check_ids,
+    check_nested_alike,
+)
 from keras_mmil.layers._types import Nested
 from keras_mmil.layers.grouping import bag_of_each, depth_of, group, with_innermost, with_rows
 from keras_mmil.layers.segments import gather_rows
@@ -227,23 +232,15 @@ class DistinctRows(RawInputs):
 
     def _check(self, columns: Sequence[Nested]) -> None:
         self._check_shapes(columns)
-        first, *others = map(splits_of, columns)
-        assert_same_splits(
-            {f"column {i}": (first, splits) for i, splits in enumerate(others, start=1)},
-            f"DistinctRows '{self.name}' expected columns in bags of the same sizes",
-        )
+        names = [f"column {i}" for i in range(1, len(columns))]
+        assert_in_same_bags(self, columns, names, "columns")
 
     def _check_shapes(self, columns: Sequence[Nested | keras.KerasTensor]) -> None:
         if not isinstance(columns, (list, tuple)) or not columns:
             raise ValueError(
                 f"DistinctRows '{self.name}' expected a list of columns. Received: {columns!r}"
             )
-        if len({len(x.shape) for x in columns}) > 1:
-            shapes = [tuple(x.shape) for x in columns]
-            raise ValueError(
-                f"DistinctRows '{self.name}' expected columns that are nested alike. "
-                f"Received: {shapes=}"
-            )
+        check_nested_alike(self, columns, "columns")
 
 
 def _all_rows(columns: list[tf.Tensor]) -> list[tf.Tensor]:

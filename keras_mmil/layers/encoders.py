@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_mmil._support.checks import check_number, positive_int
 from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Config, Shape
-from keras_mmil.layers._checks import assert_same_splits, splits_of
+from keras_mmil.layers._checks import assert_in_same_bags, check_nested_alike
 from keras_mmil.layers._types import Nested
 from keras_mmil.layers.grouping import with_rows
 
@@ -97,11 +97,7 @@ class FieldEncoder(RawInputs):
     def call(self, values: Nested | Sequence[Nested]) -> Nested:
         columns = self._columns(values)
         # Few operations: what is traced for the fields is most of a network for records.
-        first, *others = map(splits_of, columns)
-        assert_same_splits(
-            {name: (first, splits) for name, splits in zip(self.fields[1:], others, strict=True)},
-            f"{type(self).__name__} '{self.name}' expected fields in bags of the same sizes",
-        )
+        assert_in_same_bags(self, columns, self.fields[1:], "fields")
         flat = [getattr(each, "flat_values", each) for each in columns]
         flat = [x if x.shape.rank == 1 else tf.reshape(x, [-1]) for x in flat]
         matrix = tf.stack(flat, axis=1)  # (n, fields)
@@ -140,12 +136,7 @@ class FieldEncoder(RawInputs):
                 f"{type(self).__name__} '{self.name}' expected a list of {len(self.fields)} "
                 f"tensors, one for each field. Received: {shape}"
             )
-        if len({len(x.shape) for x in columns}) > 1:
-            shapes = [tuple(x.shape) for x in columns]
-            raise ValueError(
-                f"{type(self).__name__} '{self.name}' expected fields that are nested alike. "
-                f"Received: {shapes=}"
-            )
+        check_nested_alike(self, columns, "fields")
         for dtype in {keras.backend.standardize_dtype(x.dtype): None for x in columns}:
             self._check_dtype(dtype)
         return columns
