@@ -8,6 +8,7 @@ the values of their variables, and after it they get its own.
 import json
 import math
 import threading
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -121,10 +122,10 @@ def structure_of(model: keras.Model) -> str | None:
         if not any(isinstance(layer, keras.Model) for layer in layers):
             # Nothing refers to the names of layers in layers.
             names = dict.fromkeys((layer.name for layer in layers), -1) | names
-        plain = [
-            _without_names(model.get_config(), names),
-            _without_names(model.get_compile_config(), None),
-        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of functions, which Keras could not load from a file
+            configs = model.get_config(), model.get_compile_config()
+        plain = [_without_names(configs[0], names), _without_names(configs[1], None)]
     except (_OwnCodeError, NotImplementedError):  # the latter without a configuration
         return None
     return json.dumps([plain, list(model.get_metrics_result())], default=repr)
@@ -138,7 +139,7 @@ class _OwnCodeError(Exception):
 _IRRELEVANT = {"seed", "learning_rate", "build_config"}
 
 
-def _without_names(part: Any, names: Mapping[str, int] | None) -> Any:
+def _without_names(part: Any, names: Mapping[Any, Any] | None) -> Any:
     """A configuration with numbers in place of some names, or without any names if these are None.
 
     Lists of a name and integers refer to an output of a layer.
@@ -146,15 +147,13 @@ def _without_names(part: Any, names: Mapping[str, int] | None) -> Any:
     if isinstance(part, Mapping):
         if "class_name" in part:
             _check_is_known(part)
-        kept = {
-            key: x
-            for key, x in part.items()
-            if not key.endswith("_initializer")
-            and (key not in _IRRELEVANT or (isinstance(x, Mapping) and "class_name" in x))
-        }
-        name = kept.pop("name", None)
-        new = {} if names is None else {"name": names.get(name, name)}
-        return new | {key: _without_names(x, names) for key, x in kept.items()}
+        found = {key: _without_names(x, names) for key, x in part.items() if key != "name"}
+        for key in list(found):
+            is_object = isinstance(part[key], Mapping) and "class_name" in part[key]
+            if key.endswith("_initializer") or (key in _IRRELEVANT and not is_object):
+                del found[key]
+        name = part.get("name")
+        return found if names is None else {**found, "name": names.get(name, name)}
     if isinstance(part, list | tuple):
         first, *rest = part or [None]
         if isinstance(first, str) and all(isinstance(x, int) for x in rest):

@@ -116,7 +116,11 @@ def test_code_of_ones_own_is_not_shared(monkeypatch):
     inputs = keras.Input((3,))
     dense = [
         keras_mmil.Model(inputs, layer(inputs))
-        for layer in (Own(), keras.layers.Lambda(lambda x: x + 1))
+        for layer in (
+            Own(),
+            keras.layers.Lambda(lambda x: x + 1),
+            keras.layers.Dense(2, kernel_initializer=lambda shape, dtype: np.ones(shape, dtype)),
+        )
     ]
     for each in dense:
         each.compile("adam", "mse")

@@ -1,6 +1,7 @@
 """Saved explainers that were damaged or forged: refused, or the same as before."""
 
 import copy
+import dataclasses
 import functools
 import hashlib
 import io
@@ -82,7 +83,7 @@ def content(explainer_or_fitted):
     arrays = [
         values.tobytes()
         for part in (*all_clusters(levels), *(level.tree for level in levels))
-        for values in vars(part).values()
+        for values in (getattr(part, field.name) for field in dataclasses.fields(part))
         if isinstance(values, np.ndarray)
     ]
     return str([*map(str, levels), arrays])
