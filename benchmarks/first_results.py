@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from subprocess import DEVNULL
 
 import numpy as np
 from records import write
@@ -234,8 +235,8 @@ def run(command, tree):
     """Seconds and processor seconds of a process that uses the checkout in a folder, and output."""
     environment = os.environ | {"PYTHONPATH": str(tree), "TF_CPP_MIN_LOG_LEVEL": "3"}
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    result = subprocess.run(
-        command, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    result = subprocess.run(  # `python -m` prefers the folder that it runs in
+        command, cwd=tree, env=environment, check=True, stdout=subprocess.PIPE, stderr=DEVNULL
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

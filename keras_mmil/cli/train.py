@@ -218,6 +218,8 @@ def _print_sentences(sentences: Sequence[str], note: str) -> None:
 class _Progress(keras.callbacks.Callback):
     """One progress bar for all epochs on a terminal, which is erased at the end; elsewhere none."""
 
+    is_progress = True  # so that `loop` need not tell of each batch
+
     def __init__(self, epochs: int) -> None:
         super().__init__()
         self._epochs, self._epoch = epochs, 0

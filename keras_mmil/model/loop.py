@@ -66,7 +66,9 @@ def _sees_batches(callback: keras.callbacks.Callback) -> bool:
     """Whether a callback does something before or after a batch."""
     if type(callback) is keras.callbacks.ModelCheckpoint:
         return bool(callback.save_freq != "epoch")
-    if isinstance(callback, keras.callbacks.ProgbarLogger):
+    if isinstance(callback, keras.callbacks.ProgbarLogger) or getattr(
+        callback, "is_progress", False
+    ):
         return False  # it is told now and then
     kind, base = type(callback), keras.callbacks.Callback
     return any(

@@ -163,6 +163,15 @@ class Counter(keras.callbacks.Callback):
             self.model.stop_training = True
 
 
+class Shown(keras.callbacks.Callback):
+    """A progress bar, which need not be told of each batch."""
+
+    is_progress = True
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.shown = batch
+
+
 class BatchCounter(Counter):
     def on_train_batch_end(self, batch, logs=None):
         self.batches += 1
@@ -183,6 +192,7 @@ def test_callbacks_of_batches_get_them(tmp_path, capsys):
         ),
         ([keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", save_freq=2), Counter()], False),
         (Counter(), True),
+        (Shown(), True),
     ]:
         assert loop.is_possible(model, {"x": x, "callbacks": callbacks}) == possible
         first = callbacks[0] if isinstance(callbacks, list) else callbacks
