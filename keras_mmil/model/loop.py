@@ -166,7 +166,11 @@ def _callback_list(
 
 def _feed(data: Any, batch_size: int | None, shuffle: bool | str = False) -> _Feed:
     n, size = next(part.shape[0] for part in _parts(data)), batch_size or 32
-    return _Feed(data, row_batches(n, size, shuffle), -(-n // size))
+    rows, n_steps = row_batches(n, size, shuffle), -(-n // size)
+    if shuffle:
+        return _Feed(data, rows, n_steps)
+    # One iterator for all epochs, since making one takes as long as some steps.
+    return _Feed(data, rows.repeat(), n_steps, is_endless=True)
 
 
 class _Steps:

@@ -23,6 +23,8 @@ __all__ = ["shared", "structure_of"]
 _MOST = 4  # structures that are remembered
 _LARGEST = 1_000_000  # numbers in the variables of a model: copies of more would take long
 
+_METHODS = ("call", "train_step", "test_step", "compute_loss", "compute_metrics")
+
 Run: TypeAlias = Callable[..., dict[str, Any]]
 
 
@@ -112,7 +114,7 @@ def structure_of(model: keras.Model) -> str | None:
     is_own = any(
         getattr(type(model), name) is not getattr(keras.Model, name)
         for name in ("train_step", "test_step", "compute_metrics")
-    )
+    ) or any(name in vars(model) for name in _METHODS)
     n_numbers = sum(math.prod(variable.shape) for variable in _variables(model))
     if is_own or not type(model).__module__.startswith("keras") or n_numbers > _LARGEST:
         return None
