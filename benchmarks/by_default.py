@@ -16,6 +16,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import nested_sets
 import numpy as np
 from competitors.aggregates import LEARNERS, Aggregates
 from records import write
@@ -25,77 +26,18 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 OURS = "keras-mmil"
 
 
-def instances(name):
-    """Bags of vectors as records."""
-    data = np.load(Path(os.environ["KERAS_MMIL_DATA"], "mil", f"{name}.npz"))
-    ends = np.cumsum(data["sizes"])
-    names = [f"n{i}" for i in range(data["values"].shape[1])]
-    bags = zip(ends - data["sizes"], ends, data["labels"], strict=True)
-    return [
-        {
-            "label": str(label),
-            "members": [dict(zip(names, x.tolist(), strict=True)) for x in data["values"][a:b]],
-        }
-        for a, b, label in bags
-    ], "label"
-
-
-def molecules(name):
-    """Molecules as bags of atoms with their bonds."""
-    from keras_mmil.datasets import molecules
-
-    return molecules.load(name), "label"
-
-
-def mutagenesis():
-    """188 molecules."""
-    from keras_mmil.datasets import mutagenesis
-
-    return mutagenesis.load(), "mutagenic"
-
-
-def recipes():
-    """2,500 recipes of 20 cuisines."""
-    from keras_mmil.datasets import recipes
-
-    return recipes.load(), "cuisine"
-
-
-def churn():
-    """1,500 customers."""
-    from keras_mmil.datasets.synthetic.churn import TARGET, load_churn
-    from keras_mmil.records import link
-
-    tables, top, keys = load_churn(1500)
-    return link(tables, top, keys).to_pylist(), TARGET
-
-
-def tickets():
-    """1,200 tickets, 5 % of the labels flipped."""
-    from keras_mmil.datasets.synthetic.tickets import TARGET, load_tickets
-
-    return load_tickets(), TARGET
-
-
-def sensors():
-    """1,000 machines, 5 % of the labels flipped."""
-    from keras_mmil.datasets.synthetic.sensors import TARGET, load_sensors
-
-    return load_sensors(), TARGET
-
-
 DATA = {
-    "musk1": partial(instances, "musk1"),
-    "musk2": partial(instances, "musk2"),
-    "elephant": partial(instances, "elephant"),
-    "mutagenesis": mutagenesis,
-    "MUTAG": partial(molecules, "MUTAG"),
-    "tickets": tickets,
-    "sensors": sensors,
-    "churn": churn,
-    "recipes": recipes,
-    "Mutagenicity": partial(molecules, "Mutagenicity"),
-    "NCI1": partial(molecules, "NCI1"),
+    "musk1": partial(nested_sets.instances, "musk1"),
+    "musk2": partial(nested_sets.instances, "musk2"),
+    "elephant": partial(nested_sets.instances, "elephant"),
+    "mutagenesis": nested_sets.mutagenesis,
+    "MUTAG": partial(nested_sets.molecules, "MUTAG"),
+    "tickets": nested_sets.tickets,
+    "sensors": nested_sets.sensors,
+    "churn": nested_sets.churn,
+    "recipes": nested_sets.recipes,
+    "Mutagenicity": partial(nested_sets.molecules, "Mutagenicity"),
+    "NCI1": partial(nested_sets.molecules, "NCI1"),
 }
 
 

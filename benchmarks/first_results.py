@@ -18,6 +18,7 @@ from collections import defaultdict
 from pathlib import Path
 from subprocess import DEVNULL
 
+import nested_sets
 import numpy as np
 from records import write
 
@@ -27,88 +28,51 @@ _SCRIPT = Path(__file__).resolve()
 
 def churn():
     """1,500 customers of the README, and 1,500 others for a test."""
-    from keras_mmil.datasets.synthetic.churn import TARGET, load_churn
-    from keras_mmil.records import link
-
-    train, test = (load_churn(1500, seed) for seed in (0, 1))
-    return *(link(each[0], "customers", each[2]).to_pylist() for each in (train, test)), TARGET
+    (train, target), (test, _) = nested_sets.churn(0), nested_sets.churn(1)
+    return train, test, target
 
 
 def mutag():
     """Nine tenths of the molecules of MUTAG, and the others."""
-    from keras_mmil.datasets import molecules
-
-    found = molecules.load("MUTAG")
-    order = np.random.default_rng(0).permutation(len(found))
-    n = len(found) // 10
-    return [found[i] for i in order[n:]], [found[i] for i in order[:n]], "label"
+    return apart(*nested_sets.molecules("MUTAG"), 18)
 
 
 def musk1():
-    """Nine tenths of the 92 bags of Musk1, whose members have 166 numbers, and the others."""
-
-    data = np.load(Path(os.environ["KERAS_MMIL_DATA"], "mil", "musk1.npz"))
-    ends = np.cumsum(data["sizes"])
-    found = [
-        {
-            "label": str(label),
-            "shapes": [
-                dict(zip(_NAMES, row.tolist(), strict=False)) for row in data["values"][a:b]
-            ],
-        }
-        for a, b, label in zip(ends - data["sizes"], ends, data["labels"], strict=True)
-    ]
-    order = np.random.default_rng(0).permutation(len(found))
-    return [found[i] for i in order[10:]], [found[i] for i in order[:10]], "label"
+    """The 92 bags of Musk1, whose members have 166 numbers: 82, and 10 others."""
+    return apart(*nested_sets.instances("musk1"), 10)
 
 
-_NAMES = [f"n{i}" for i in range(166)]
+def apart(records, target, n):
+    """All but n random records, and these."""
+    records = shuffled(records)
+    return records[n:], records[:n], target
+
+
+def shuffled(records):
+    """The records in a random order."""
+    return [records[i] for i in np.random.default_rng(0).permutation(len(records))]
+
+
 DATA = {"churn": churn, "mutag": mutag, "musk1": musk1}
 
 
-def mutagenicity():
-    """1,500 of the molecules of Mutagenicity, each atom with its neighbours."""
-    from keras_mmil.datasets import molecules
-
-    return some(molecules.load("Mutagenicity", radius=1), 1500), "label"
-
-
-def mutagenesis():
-    """The 188 molecules of mutagenesis."""
-    from keras_mmil.datasets import mutagenesis
-
-    return mutagenesis.load(), "mutagenic"
-
-
-def recipes():
-    """3,000 recipes as bags of ingredients."""
-    from keras_mmil.datasets import recipes
-
-    return some(recipes.load(), 3000), "cuisine"
-
-
-def some(records, n):
-    """A random sample."""
-    return [records[i] for i in np.random.default_rng(0).permutation(len(records))[:n]]
-
-
-def joined(load):
-    """A function that loads all records, of one that loads two parts."""
-
-    def loaded():
-        train, test, target = load()
-        return train + test, target
-
-    return loaded
+def joined(train, test, target):
+    """All records."""
+    return train + test, target
 
 
 SEEDED = {
-    "churn": lambda: (churn()[0], churn()[2]),
-    "mutag": joined(mutag),
-    "mutagenesis": mutagenesis,
-    "mutagenicity": mutagenicity,
-    "recipes": recipes,
+    "churn": nested_sets.churn,
+    "mutag": lambda: joined(*mutag()),
+    "mutagenesis": nested_sets.mutagenesis,
+    "mutagenicity": lambda: few(*nested_sets.molecules("Mutagenicity")),
+    "recipes": lambda: few(*nested_sets.recipes(), 2500),
 }
+
+
+def few(records, target, n=1500):
+    """So many random records."""
+    return shuffled(records)[:n], target
 
 
 # Measured in a process of their own -------------------------------------------------------------

@@ -129,8 +129,6 @@ def keep_members(part: tf.RaggedTensor, level: int, stay: Bools) -> tf.RaggedTen
     splits = row_splits(np.bincount(bags, minlength=part.nrows().numpy()))
     values = tf.gather(part.values, np.flatnonzero(stay))
     splits = tf.cast(splits, part.row_splits.dtype)
-    if isinstance(values, tf.RaggedTensor):
-        values = values.with_row_splits_dtype(splits.dtype)
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
 
 

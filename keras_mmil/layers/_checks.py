@@ -71,7 +71,7 @@ def assert_in_same_bags(
 ) -> None:
     """Raise an error for columns, `what` they are, in bags of other sizes than the first one."""
     first, *others = map(splits_of, columns)
-    pairs = {name: (first, splits) for name, splits in zip(names, others, strict=False)}
+    pairs = {name: (first, splits) for name, splits in zip(names, others, strict=True)}
     expected = f"{type(layer).__name__} '{layer.name}' expected {what} in bags of the same sizes"
     assert_same_splits(pairs, expected)
 

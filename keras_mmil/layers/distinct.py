@@ -17,7 +17,14 @@ from keras_mmil.layers._checks import (
     check_nested_alike,
 )
 from keras_mmil.layers._types import Nested
-from keras_mmil.layers.grouping import bag_of_each, depth_of, group, with_innermost, with_rows
+from keras_mmil.layers.grouping import (
+    bag_of_each,
+    depth_of,
+    flat_columns,
+    group,
+    with_innermost,
+    with_rows,
+)
 from keras_mmil.layers.segments import gather_rows
 
 __all__ = ["Distinct", "DistinctBags", "DistinctRows", "Gather", "bag_inputs"]
@@ -216,8 +223,7 @@ class DistinctRows(RawInputs):
 
     def call(self, columns: Sequence[Nested]) -> list[Nested]:
         self._check(columns)
-        flat = [getattr(x, "flat_values", x) for x in columns]
-        flat = [x if x.shape.rank == 1 else tf.reshape(x, [-1]) for x in flat]
+        flat = flat_columns(columns)
         *values, ids = _distinct_rows(flat) if self.compress else _all_rows(flat)
         return [*values, with_rows(columns[0], ids, 0)]
 

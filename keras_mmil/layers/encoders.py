@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from keras_mmil._support.checks import check_number, positive_int
 from keras_mmil._support.keras_internals import RawInputs
-from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Config, Shape
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Config, Ints, Shape
 from keras_mmil.layers._checks import assert_in_same_bags, check_nested_alike
 from keras_mmil.layers._types import Nested
-from keras_mmil.layers.grouping import with_rows
+from keras_mmil.layers.grouping import flat_columns, with_rows
 
 __all__ = [
     "BooleanEncoder",
@@ -98,9 +98,7 @@ class FieldEncoder(RawInputs):
         columns = self._columns(values)
         # Few operations: what is traced for the fields is most of a network for records.
         assert_in_same_bags(self, columns, self.fields[1:], "fields")
-        flat = [getattr(each, "flat_values", each) for each in columns]
-        flat = [x if x.shape.rank == 1 else tf.reshape(x, [-1]) for x in flat]
-        matrix = tf.stack(flat, axis=1)  # (n, fields)
+        matrix = tf.stack(flat_columns(columns), axis=1)  # (n, fields)
         are_missing = self.are_missing(matrix)
         x = tf.cast(self.features(matrix), self.compute_dtype)
         missing = tf.cast(self.missing, x.dtype)
@@ -166,9 +164,9 @@ class FieldEncoder(RawInputs):
         return {**arguments}
 
 
-def _repeated(sizes: Sequence[int]) -> tf.Tensor:
-    """The field of each feature, by the number of features of each field."""
-    return tf.constant(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes))
+def _repeated(sizes: Sequence[int]) -> Ints:
+    """The number of each field, int32, as often as its size."""
+    return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
 
 _FARTHEST = 8.0  # standard deviations from the mean, at which values are clipped
@@ -327,9 +325,7 @@ class CategoryEncoder(FieldEncoder):
         self.takes_texts = isinstance(self._vocabularies[0][0], str)
         # One table for all fields. Keras's StringLookup takes "" for "\0", a missing value.
         self._table = [x for each in self._vocabularies for x in each]
-        self._fields = np.repeat(
-            np.arange(len(self.fields), dtype=np.int32), list(map(len, self._vocabularies))
-        )
+        self._fields = _repeated(list(map(len, self._vocabularies)))
         table = tf.constant(self._table, tf.string if self.takes_texts else tf.int64)
         known = _keys(table, self._fields)
         order = np.argsort(known)

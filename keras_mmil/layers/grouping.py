@@ -1,6 +1,6 @@
 """How the rows of a bag-layer's input are grouped into bags."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeAlias, TypeVar
@@ -19,6 +19,7 @@ __all__ = [
     "bag_of_each",
     "depth_of",
     "drop_absent",
+    "flat_columns",
     "group",
     "with_innermost",
     "with_rows",
@@ -160,6 +161,13 @@ def depth_of(shape: Shape) -> int:
     """Number of bag axes of a symbolic ragged shape: the unknown axes after the batch, plus it."""
     known = [axis for axis, size in enumerate(shape) if axis > 0 and size is not None]
     return known[0] if known else len(shape)
+
+
+def flat_columns(columns: Sequence[Nested]) -> list[tf.Tensor]:
+    """The values of columns, with or without bags: [n] each."""
+    flat = (getattr(x, "flat_values", x) for x in columns)
+    # No operation where none is needed: records can have hundreds of columns.
+    return [x if x.shape.rank == 1 else tf.reshape(x, [-1]) for x in flat]
 
 
 def with_innermost(ragged: tf.RaggedTensor, values: tf.Tensor) -> Nested:

@@ -104,7 +104,7 @@ def fit(
     valid = None
     if validation_data is not None:
         valid = _feed(keras_data(*validation_data), validation_batch_size or batch_size)
-    make_variables(model, tf.nest.map_structure(_first, feed.data))
+    make_variables(model, feed.data)
     train = _Steps(model, "train", feed)
     test = None if valid is None else _Steps(model, "test", valid)
     callbacks = _callback_list(
@@ -144,7 +144,7 @@ def evaluate(
 ) -> Any:
     """`keras.Model.evaluate`, for arguments that are possible; `defaults` have no effect."""
     feed = _feed(keras_data(x, y, sample_weight), batch_size)
-    make_variables(model, tf.nest.map_structure(_first, feed.data))
+    make_variables(model, feed.data)
     callbacks = _callback_list(model, callbacks, verbose=verbose, epochs=1, steps=feed.n_steps)
     callbacks.on_test_begin()
     logs: dict[str, Any] = {}
@@ -166,11 +166,9 @@ def _callback_list(
 
 def _feed(data: Any, batch_size: int | None, shuffle: bool | str = False) -> _Feed:
     n, size = next(part.shape[0] for part in _parts(data)), batch_size or 32
-    rows, n_steps = row_batches(n, size, shuffle), -(-n // size)
-    if shuffle:
-        return _Feed(data, rows, n_steps)
-    # One iterator for all epochs, since making one takes as long as some steps.
-    return _Feed(data, rows.repeat(), n_steps, is_endless=True)
+    rows = row_batches(n, size, shuffle)
+    # Without shuffling, one iterator for all epochs: making one takes as long as some steps.
+    return _Feed(data, rows if shuffle else rows.repeat(), -(-n // size), is_endless=not shuffle)
 
 
 class _Steps:
@@ -286,8 +284,7 @@ def _function(
         def trace(any_model: keras.Model) -> Callable[..., dict[str, Any]]:
             return _traced(_step(any_model, kind, structure, tables), tables, specs)
 
-        first = tf.nest.map_structure(_first, data)
-        cache[key] = traces.shared(model, key, trace, lambda twin: make_variables(twin, first))
+        cache[key] = traces.shared(model, key, trace, lambda twin: make_variables(twin, data))
     return cache[key]
 
 
@@ -339,15 +336,16 @@ def _traced(
     return run
 
 
-def make_variables(model: keras.Model, batch: Any) -> None:
-    """Make the variables of optimizer, loss and metrics, by a batch.
+def make_variables(model: keras.Model, data: Any) -> None:
+    """Make the variables of optimizer, loss and metrics that are not there, by the first top-bag.
 
     Keras would make them in the first step, and TensorFlow would trace that twice.
     """
     parts = (model._compile_metrics, model._compile_loss, model.optimizer)
     if all(part is None or part.built for part in parts):
         return
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+    first = tf.nest.map_structure(_first, data)
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(first)
     with keras.StatelessScope():  # makes variables, but assigns nothing to them
         y_pred = model(x, training=False)
         model.compute_metrics(x, y, y_pred, sample_weight)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from keras_mmil._support.types import Ints
+from keras_mmil._support.types import Array, Ints
 from keras_mmil.rules.fitting.label import LabelledBags
 from keras_mmil.rules.fitting.plan import Plan, Trees
 from keras_mmil.rules.trees.tree import Tree
@@ -109,23 +109,24 @@ class _State:
 
         `trials` yields an item for each trial that is allowed.
         """
+        record = self.plan.records[index]
+        matrix = self.plan.matrix(self.data, record, self.labels, self.n_clusters)
         state, largest = self, math.inf
         while True:
-            found = state._shorter(index, alpha, trials, largest)
+            found = state._shorter(index, matrix, alpha, trials, largest)
             if found is None:
                 return state
             state, largest = found
 
     def _shorter(
-        self, index: int, alpha: float, trials: Iterator[int], largest: float
+        self, index: int, matrix: Array, alpha: float, trials: Iterator[int], largest: float
     ) -> tuple["_State", int] | None:
         """The state with one split less in a tree, and the number of leaves below that split.
 
         It is the first one that may be left out, of those above at most `largest` leaves; None if
-        there is none.
+        there is none. `matrix` is what the tree knows of its records, which no shortcut changes.
         """
-        tree, record = self.trees[index], self.plan.records[index]
-        matrix = self.plan.matrix(self.data, record, self.labels, self.n_clusters)
+        tree = self.trees[index]
         leaves, sizes = tree.leaves_of(matrix), tree.sizes()
         for split in np.argsort(-sizes, kind="stable").tolist():
             if not 1 < sizes[split] <= largest:

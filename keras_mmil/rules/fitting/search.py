@@ -284,7 +284,7 @@ class Search:
         other = self.plan.by_centroids()
         if other.has_tree == self.plan.has_tree:
             return {"centroids": best.fidelity}
-        climber = replace(self._climber, plan=other, _last={}, _inmost={}, _known={})
+        climber = Climber(other, self._climber.data, self._climber.grow)
         return {"fields": best.fidelity, "centroids": climber.rate(best.n_clusters)[0].fidelity}
 
     @property

@@ -81,9 +81,7 @@ def projections(network: Network, squares: Iterable[list[Array]]) -> tuple[Array
 def _squares(network: Network, batch: Tensors, index: int | None) -> list[Array]:
     """The sums of ∇∇ᵀ over bags and outputs, for each bag-layer."""
     model, values = network.model, input_values(network.model, batch)
-    steps: dict[
-        int, tf.Tensor
-    ] = {}  # by which the rows of each bag-layer's output are moved: zeros
+    steps: dict[int, tf.Tensor] = {}  # zeros, by which the rows of each bag-layer's output move
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         for node in ordered_nodes(model):
             run_nodes([node], values, training=False)

@@ -1,0 +1,67 @@
+"""Nested records with labels for benchmarks: each function returns them, and the label's path."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["churn", "instances", "molecules", "mutagenesis", "recipes", "sensors", "tickets"]
+
+
+def instances(name):
+    """Bags of vectors as records: Musk1, Musk2 or Elephant."""
+    data = np.load(Path(os.environ["KERAS_MMIL_DATA"], "mil", f"{name}.npz"))
+    ends = np.cumsum(data["sizes"])
+    names = [f"n{i}" for i in range(data["values"].shape[1])]
+    bags = zip(ends - data["sizes"], ends, data["labels"], strict=True)
+    return [
+        {
+            "label": str(label),
+            "members": [dict(zip(names, x.tolist(), strict=True)) for x in data["values"][a:b]],
+        }
+        for a, b, label in bags
+    ], "label"
+
+
+def molecules(name):
+    """Molecules as bags of atoms with their bonds."""
+    from keras_mmil.datasets import molecules
+
+    return molecules.load(name), "label"
+
+
+def mutagenesis():
+    """188 molecules."""
+    from keras_mmil.datasets import mutagenesis
+
+    return mutagenesis.load(), "mutagenic"
+
+
+def recipes():
+    """2,500 recipes of 20 cuisines."""
+    from keras_mmil.datasets import recipes
+
+    return recipes.load(), "cuisine"
+
+
+def churn(seed=0):
+    """1,500 customers."""
+    from keras_mmil.datasets.synthetic.churn import TARGET, load_churn
+    from keras_mmil.records import link
+
+    tables, top, keys = load_churn(1500, seed)
+    return link(tables, top, keys).to_pylist(), TARGET
+
+
+def tickets():
+    """1,200 tickets, 5 % of the labels flipped."""
+    from keras_mmil.datasets.synthetic.tickets import TARGET, load_tickets
+
+    return load_tickets(), TARGET
+
+
+def sensors():
+    """1,000 machines, 5 % of the labels flipped."""
+    from keras_mmil.datasets.synthetic.sensors import TARGET, load_sensors
+
+    return load_sensors(), TARGET
