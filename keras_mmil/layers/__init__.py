@@ -2,7 +2,7 @@
 
 from keras_mmil.layers import aggregations, segments
 from keras_mmil.layers.bag_layer import BagLayer
-from keras_mmil.layers.dense import ConcatDense, EquivariantBagLayer
+from keras_mmil.layers.dense import ConcatDense, EquivariantBagLayer, GroupedDense
 from keras_mmil.layers.distinct import (
     Distinct,
     DistinctBags,
@@ -18,17 +18,21 @@ from keras_mmil.layers.encoders import (
     TextEncoder,
     TimeEncoder,
 )
+from keras_mmil.layers.forest import Forest
 from keras_mmil.layers.instance_wise import InstanceWise
+from keras_mmil.layers.pool import Pool
 from keras_mmil.layers.regularization import (
     MaskKnownLabels,
     MemberDropout,
     RandomPoints,
     RandomPose,
 )
+from keras_mmil.layers.statistics import BagStatistics
 from keras_mmil.layers.text_bags import TextBags
 
 __all__ = [
     "BagLayer",
+    "BagStatistics",
     "BooleanEncoder",
     "CategoryEncoder",
     "ConcatDense",
@@ -37,11 +41,14 @@ __all__ = [
     "DistinctRows",
     "EquivariantBagLayer",
     "FieldEncoder",
+    "Forest",
     "Gather",
+    "GroupedDense",
     "InstanceWise",
     "MaskKnownLabels",
     "MemberDropout",
     "NumberEncoder",
+    "Pool",
     "RandomPoints",
     "RandomPose",
     "TextBags",

@@ -14,7 +14,7 @@ from keras_mmil.layers import aggregations
 from keras_mmil.layers._checks import ReadsOldConfigs, check_ids
 from keras_mmil.layers._types import Activation, Constraint, Initializer, Nested, Regularizer
 from keras_mmil.layers.aggregations import Aggregation, Identifier
-from keras_mmil.layers.dense import project, project_tuples
+from keras_mmil.layers.dense import features_of_group, in_groups, project, project_tuples
 from keras_mmil.layers.grouping import (
     Grouping,
     Wrap,
@@ -59,6 +59,8 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         window_size: number of rows that are concatenated to an instance, such as the three words
             of a trigram: the size of the last axis of `members`. Each row is multiplied once with
             the part of w for each position. None where each row is an instance.
+        groups: number of groups of features and of units, as in `keras.layers.Conv1D`: each group
+            of units reads its own features. Several aggregations share the units of each group.
         kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
         kernel_constraint, bias_constraint, activity_regularizer, name, dtype, trainable:
             as in `keras.layers.Dense`.
@@ -102,6 +104,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         empty: str = "learned",
         vocabulary_size: int | None = None,
         window_size: int | None = None,
+        groups: int = 1,
         kernel_initializer: Initializer = "glorot_uniform",
         bias_initializer: Initializer = "zeros",
         kernel_regularizer: Regularizer = None,
@@ -115,6 +118,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         self.units = positive_int("units", units, optional=True)
         self.vocabulary_size = positive_int("vocabulary_size", vocabulary_size, optional=True)
         self.window_size = positive_int("window_size", window_size, optional=True)
+        self.groups = positive_int("groups", groups)
         self.empty = empty
         self.aggregations = aggregations.get_all(aggregation)
         self._check_arguments()
@@ -158,8 +162,11 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         self._features = features
         if self.units is not None:
             self.kernel = self.add_weight(
-                shape=(features * (self.window_size or 1), self.units),
-                initializer=self.kernel_initializer,
+                shape=(
+                    features_of_group(self, features, self.groups) * (self.window_size or 1),
+                    self.units,
+                ),
+                initializer=in_groups(self.kernel_initializer, self.groups),
                 regularizer=self.kernel_regularizer,
                 constraint=self.kernel_constraint,
                 name="kernel",
@@ -252,6 +259,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
             "empty": self.empty,
             "vocabulary_size": self.vocabulary_size,
             "window_size": self.window_size,
+            "groups": self.groups,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
@@ -268,12 +276,18 @@ class BagLayer(ReadsOldConfigs, RawInputs):
                 "Expected units where ids stand for one-hot vectors, or several rows for one "
                 f"instance. Received: units=None, {vocabulary_size=}, {window_size=}"
             )
+        if self.groups > 1 and (units is None or (vocabulary_size, window_size) != (None, None)):
+            raise ValueError(
+                "Expected groups of units that read vectors, one row for each instance. "
+                f"Received: groups={self.groups}, {units=}, {vocabulary_size=}, {window_size=}"
+            )
         if self.empty not in ("learned", "zeros"):
             raise ValueError(f"Expected 'learned' or 'zeros'. Received: empty={self.empty!r}")
-        if units is not None and units % len(self.aggregations):
+        if units is not None and units % (len(self.aggregations) * self.groups):
+            groups = f" in each of {self.groups} groups" if self.groups > 1 else ""
             raise ValueError(
-                f"Expected units that split evenly between {len(self.aggregations)} aggregations. "
-                f"Received: units={units}"
+                f"Expected units that split evenly between {len(self.aggregations)} aggregations"
+                f"{groups}. Received: units={units}"
             )
 
     def _check_shapes(self, inputs_shape: Shape, members_shape: Shape | None) -> None:
@@ -329,7 +343,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         if self.units is None:
             return rows, bags
         parts, members = self._preactivate(rows, bags.members)
-        representations = self.activation(tf.concat(parts, axis=1))
+        representations = self.activation(_joined(parts, self.groups))
         n_rows = row_count(representations)  # with window_size the instances have become the rows
         return representations, replace(bags, members=members, n_rows=n_rows)
 
@@ -341,14 +355,16 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         if self.units is None:
             return [rows] * n, members
         # A product for each, as splitting the result of a single one would copy it.
-        kernels = tf.split(tf.cast(self.kernel, self.compute_dtype), n, axis=1)
-        biases = [None] * n
-        if self.use_bias:
-            biases = tf.split(tf.cast(self.bias, self.compute_dtype), n)
+        kernels = self._of_aggregations(self.kernel)
+        biases = self._of_aggregations(self.bias) if self.use_bias else [None] * n
         pairs = list(zip(kernels, biases, strict=True))
         if self.window_size is None:
-            return [project(rows, *pair) for pair in pairs], members
+            return [project(rows, *pair, groups=self.groups) for pair in pairs], members
         return [project_tuples(rows, *pair, members) for pair in pairs], None
+
+    def _of_aggregations(self, weights: tf.Tensor) -> list[tf.Tensor]:
+        """The weights [..., units] of the units of each aggregation, in groups."""
+        return _regrouped(tf.cast(weights, self.compute_dtype), self.groups, len(self.aggregations))
 
     def _activate_and_aggregate(
         self, parts: Sequence[tf.Tensor], row_ids: tf.Tensor, **bags: tf.Tensor | None
@@ -364,7 +380,8 @@ class BagLayer(ReadsOldConfigs, RawInputs):
                 return activation(aggregation(x, row_ids=row_ids, **bags))
             return aggregation(activation(x), row_ids=row_ids, **bags)
 
-        x = tf.concat(list(map(reduced, parts, self.aggregations)), axis=1)
+        results = list(map(reduced, parts, self.aggregations))
+        x = _joined(results, self.groups)
         is_empty = tf.equal(segment_counts(row_ids, bags["num_segments"]), 0)
         empty = self.empty_vector if self.empty == "learned" else 0
         return tf.where(is_empty[:, None], tf.cast(empty, x.dtype), x)
@@ -378,3 +395,22 @@ class BagLayer(ReadsOldConfigs, RawInputs):
 
     def _output_units(self, features: int) -> int:
         return self.units if self.units is not None else features * len(self.aggregations)
+
+
+def _regrouped(x: tf.Tensor, groups: int, n: int) -> list[tf.Tensor]:
+    """n tensors: each has an n-th of each group of the last axis."""
+    if groups == 1:
+        return tf.split(x, n, axis=-1)
+    leading = x.shape[:-1].as_list()
+    parts = tf.split(tf.reshape(x, [*leading, groups, -1]), n, axis=-1)
+    return [tf.reshape(part, [*leading, x.shape[-1] // n]) for part in parts]
+
+
+def _joined(parts: Sequence[tf.Tensor], groups: int) -> tf.Tensor:
+    """The inverse of `_regrouped`, of [n, units]."""
+    if groups == 1:
+        return tf.concat(parts, axis=1)
+    x = tf.concat(
+        [tf.reshape(part, [-1, groups, part.shape[1] // groups]) for part in parts], axis=2
+    )
+    return tf.reshape(x, [-1, groups * x.shape[2]])

@@ -5,17 +5,25 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_mmil._support.checks import positive_int
+from keras_mmil._support.checks import check_int, positive_int
 from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
 from keras_mmil.layers import aggregations
 from keras_mmil.layers._checks import ReadsOldConfigs, check_ids
-from keras_mmil.layers._types import Activation, Nested
+from keras_mmil.layers._types import Activation, Initializer, Nested
 from keras_mmil.layers.aggregations import Identifier
 from keras_mmil.layers.grouping import bag_of_each, group, with_rows
 from keras_mmil.layers.segments import gather_rows, spread
 
-__all__ = ["ConcatDense", "EquivariantBagLayer", "project", "project_tuples"]
+__all__ = [
+    "ConcatDense",
+    "EquivariantBagLayer",
+    "GroupedDense",
+    "features_of_group",
+    "in_groups",
+    "project",
+    "project_tuples",
+]
 
 
 @keras.saving.register_keras_serializable("keras_mmil")
@@ -188,9 +196,179 @@ class EquivariantBagLayer(RawInputs, keras.layers.Dense):
             )
 
 
-def project(rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
-    """w φ + b [rows, units] of rows [rows, features], or of ids [rows] of one-hot vectors."""
-    x = tf.gather(kernel, rows) if rows.dtype.is_integer else rows @ kernel
+_SHAPES = "inputs_shape", "shared_shape", "partly_shape"
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class GroupedDense(RawInputs):
+    """Dense layers side by side: each group of units reads its own group of features.
+
+    So the members of an ensemble are one network: a layer of one of them is a group.
+
+    Args:
+        units: size of the output, a multiple of `groups`.
+        groups: number of groups, which are next to each other in the inputs and in the output.
+        activation: of the units.
+        n_blind: number of groups, the last ones, that do not read `partly`.
+        kernel_initializer, bias_initializer: of each group.
+
+    Call arguments:
+        inputs: [n, features], whose features are in groups of equal size; None for none.
+        shared: [n, features] that all groups read; None for none.
+        partly: [n, features] that all groups but the blind ones read; None for none.
+
+    Output shape:
+        [n, units].
+
+    Raises:
+        ValueError: if units or features do not split into the groups, or there is no input.
+
+    Example:
+
+    >>> members = keras_mmil.layers.GroupedDense(8 * 16, groups=8, activation="relu")
+    >>> members(None, tf.random.normal((2, 5))).shape
+    TensorShape([2, 128])
+    """
+
+    def __init__(
+        self,
+        units: int,
+        groups: int,
+        activation: Activation = None,
+        n_blind: int = 0,
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.units, self.groups = positive_int("units", units), positive_int("groups", groups)
+        self.n_blind = check_int("n_blind", n_blind, most=self.groups)
+        if self.units % self.groups:
+            raise ValueError(f"Expected units in {groups} groups. Received: units={units}")
+        self.activation = keras.activations.get(activation)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+
+    def build(
+        self,
+        inputs_shape: Shape | None = None,
+        shared_shape: Shape | None = None,
+        partly_shape: Shape | None = None,
+    ) -> None:
+        shapes = inputs_shape, shared_shape, partly_shape
+        if shapes == (None, None, None):
+            raise ValueError(f"GroupedDense '{self.name}' expected an input. Received: None")
+        self._shapes = dict(zip(_SHAPES, shapes, strict=True))
+        initializer = in_groups(self.kernel_initializer, self.groups)
+        self.kernel = self.shared_kernel = self.partly_kernel = None
+        if inputs_shape is not None:
+            features = features_of_group(self, inputs_shape[-1], self.groups)
+            self.kernel = self.add_weight(
+                shape=(features, self.units), initializer=initializer, name="kernel"
+            )
+        if shared_shape is not None:
+            self.shared_kernel = self.add_weight(
+                shape=(shared_shape[-1], self.units), initializer=initializer, name="shared_kernel"
+            )
+        n_seeing = self.groups - self.n_blind
+        if partly_shape is not None and n_seeing:
+            self.partly_kernel = self.add_weight(
+                shape=(partly_shape[-1], self.units // self.groups * n_seeing),
+                initializer=in_groups(self.kernel_initializer, n_seeing),
+                name="partly_kernel",
+            )
+        self.bias = self.add_weight(
+            shape=(self.units,), initializer=self.bias_initializer, name="bias"
+        )
+
+    def get_build_config(self) -> Config:
+        """The shapes of all inputs: Keras takes the only one for the first."""
+        return self._shapes
+
+    def build_from_config(self, config: Config) -> None:
+        """Create the weights of a saved layer."""
+        shapes = [config[name] for name in _SHAPES]
+        self.build(*(None if shape is None else tuple(shape) for shape in shapes))
+        self.built = True
+
+    def call(
+        self,
+        inputs: tf.Tensor | None,
+        shared: tf.Tensor | None = None,
+        partly: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        x = tf.cast(self.bias, self.compute_dtype)
+        if self.kernel is not None:
+            kernel = tf.cast(self.kernel, self.compute_dtype)
+            x += project(tf.cast(inputs, x.dtype), kernel, groups=self.groups)
+        if self.shared_kernel is not None:
+            x += tf.cast(shared, x.dtype) @ tf.cast(self.shared_kernel, self.compute_dtype)
+        if self.partly_kernel is not None:
+            seen = tf.cast(partly, x.dtype) @ tf.cast(self.partly_kernel, self.compute_dtype)
+            x += tf.pad(seen, [[0, 0], [0, self.units - self.partly_kernel.shape[1]]])
+        return self.activation(x)
+
+    def compute_output_spec(
+        self,
+        inputs: keras.KerasTensor | None,
+        shared: keras.KerasTensor | None = None,
+        partly: keras.KerasTensor | None = None,
+    ) -> keras.KerasTensor:
+        (n,) = {x.shape[0] for x in (inputs, shared, partly) if x is not None}
+        return keras.KerasTensor((n, self.units), dtype=self.compute_dtype)
+
+    def get_config(self) -> Config:
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "groups": self.groups,
+            "n_blind": self.n_blind,
+            "activation": keras.activations.serialize(self.activation),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }
+
+
+def features_of_group(layer: keras.Layer, features: int | None, groups: int) -> int:
+    """The number of features of a group; ValueError if they do not split evenly."""
+    if features is None or features % groups:
+        raise ValueError(
+            f"{type(layer).__name__} '{layer.name}' expected features in {groups} groups of equal "
+            f"size. Received: {features} features"
+        )
+    return features // groups
+
+
+def in_groups(initializer: Any, groups: int) -> Any:
+    """An initializer of kernels [features, units] by that of the kernel of each group.
+
+    It depends on the number of units; and an initializer of Keras returns the same each time.
+    """
+    if groups == 1:
+        return initializer
+
+    def initialize(shape: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
+        of_group = (*shape[:-1], shape[-1] // groups)
+        each = [keras.initializers.get(initializer).clone() for _ in range(groups)]
+        return tf.concat([one(of_group, dtype=dtype) for one in each], axis=-1)
+
+    return initialize
+
+
+def project(
+    rows: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None, groups: int = 1
+) -> tf.Tensor:
+    """w φ + b [rows, units] of rows [rows, features], or of ids [rows] of one-hot vectors.
+
+    In groups, `kernel` is [features / groups, units], and each group of units has its features.
+    """
+    if groups > 1:
+        of_group, units = kernel.shape[0], kernel.shape[1] // groups
+        x = tf.reshape(rows, [-1, groups, of_group])
+        x = tf.einsum("ngi,igo->ngo", x, tf.reshape(kernel, [of_group, groups, units]))
+        x = tf.reshape(x, [-1, groups * units])
+    else:
+        x = tf.gather(kernel, rows) if rows.dtype.is_integer else rows @ kernel
     return x if bias is None else x + bias
 
 

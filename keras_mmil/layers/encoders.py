@@ -19,6 +19,7 @@ __all__ = [
     "BooleanEncoder",
     "CategoryEncoder",
     "FieldEncoder",
+    "Lookup",
     "NumberEncoder",
     "TextEncoder",
     "TimeEncoder",
@@ -54,6 +55,7 @@ class FieldEncoder(RawInputs):
 
     kind: ClassVar[str]
     takes_texts: bool = False
+    groups: int = 1
 
     def __init__(self, field: str | Sequence[str] = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -91,20 +93,33 @@ class FieldEncoder(RawInputs):
 
     def build(self, values_shape: Shape | None = None) -> None:
         self.missing = self.add_weight(
-            shape=(self.n_features,), initializer="zeros", name="missing"
+            shape=(self.n_features,),
+            initializer="zeros",
+            trainable=self.groups == 1,  # some would be shared by the groups
+            name="missing",
         )
 
     def call(self, values: Nested | Sequence[Nested]) -> Nested:
+        if self._is_matrix(values):
+            return self._encoded(values)
         columns = self._columns(values)
         # Few operations: what is traced for the fields is most of a network for records.
         assert_in_same_bags(self, columns, self.fields[1:], "fields")
-        matrix = tf.stack(flat_columns(columns), axis=1)  # (n, fields)
+        x = self._encoded(tf.stack(flat_columns(columns), axis=1))
+        return with_rows(columns[0], x, 0)
+
+    def _is_matrix(self, values: Any) -> bool:
+        """Whether the values of several fields are one tensor [n, fields]."""
+        return not isinstance(self.field, str) and not isinstance(values, (list, tuple))
+
+    def _encoded(self, matrix: tf.Tensor) -> tf.Tensor:
+        """The vectors [n, width] of values [n, fields]."""
         are_missing = self.are_missing(matrix)
         x = tf.cast(self.features(matrix), self.compute_dtype)
         missing = tf.cast(self.missing, x.dtype)
         x = tf.where(self._of_features(are_missing), missing, x)
         x = tf.concat([x, tf.cast(are_missing, x.dtype)], axis=1)
-        return with_rows(columns[0], tf.ensure_shape(x, [None, self.width]), 0)
+        return tf.ensure_shape(x, [None, self.width])
 
     def _of_features(self, of_fields: tf.Tensor) -> tf.Tensor:
         """What is known of fields [n, fields] for each of their features [n, features].
@@ -113,11 +128,32 @@ class FieldEncoder(RawInputs):
         """
         if len(self._sizes) in (1, self.n_features):
             return of_fields
-        return tf.gather(of_fields, _repeated(self._sizes), axis=1)
+        return tf.gather(of_fields, self.field_of_each, axis=1)
+
+    @property
+    def field_of_each(self) -> Ints:
+        """The number of the field of each feature."""
+        return _repeated(self._sizes)
+
+    def _in_groups(self, vectors: tf.Tensor) -> tf.Tensor:
+        """Learned vectors [n, fields, units] as features, in groups of all fields."""
+        n_fields, units = vectors.shape[1:]
+        if self.groups > 1 and n_fields > 1:
+            vectors = tf.reshape(vectors, [-1, n_fields, self.groups, units // self.groups])
+            vectors = tf.transpose(vectors, [0, 2, 1, 3])
+        return tf.reshape(vectors, [-1, n_fields * units])
+
+    def _learned_fields(self, units: int) -> Ints:
+        """The number of the field of each feature of `_in_groups`."""
+        fields = np.arange(len(self.fields), dtype=np.int32)
+        return np.tile(np.repeat(fields, units // self.groups), self.groups)
 
     def compute_output_spec(
         self, values: keras.KerasTensor | Sequence[keras.KerasTensor]
     ) -> keras.KerasTensor:
+        if self._is_matrix(values):
+            assert isinstance(values, keras.KerasTensor)
+            return keras.KerasTensor((values.shape[0], self.width), dtype=self.compute_dtype)
         first = self._columns(values)[0]
         shape = (*first.shape, self.width)
         return keras.KerasTensor(shape, dtype=self.compute_dtype, ragged=first.ragged)
@@ -194,9 +230,11 @@ class NumberEncoder(FieldEncoder):
         edges: increasing numbers, such as quantiles: none, or at least two.
         field: path of the field; or several paths, with lists of means, variances and edges, where
             all have as many edges.
+        encoding: "piecewise"; or "rank" for one feature, the share of the quantiles `edges` below,
+            standardised: outliers and skewed numbers are as good as others.
 
     Input shape:
-        Floats [n], or in bags; NaN where they are missing.
+        Floats [n], or in bags; NaN where they are missing. Several fields may be one [n, fields].
 
     Output shape:
         The same with a last axis of 2, or 1 + number of edges, for each field.
@@ -214,32 +252,42 @@ class NumberEncoder(FieldEncoder):
         variance: float | Sequence[float] = 1.0,
         edges: Sequence[float] | Sequence[Sequence[float]] = (),
         field: str | Sequence[str] = "",
+        encoding: str = "piecewise",
         **kwargs: Any,
     ) -> None:
         super().__init__(field, **kwargs)
+        if encoding not in ("piecewise", "rank"):
+            raise ValueError(f"Expected 'piecewise' or 'rank'. Received: encoding={encoding!r}")
+        self.encoding = encoding
         self._means = [check_number("mean", x) for x in self._of_each("mean", mean)]
         self._variances = [
             check_number("variance", x, least=0) for x in self._of_each("variance", variance)
         ]
         if not isinstance(field, str) and not edges:
             edges = [()] * len(self.fields)
-        self._edges = [_increasing(each) for each in self._of_each("edges", edges)]
+        check = _increasing if encoding == "piecewise" else sorted
+        self._edges = [check(each) for each in self._of_each("edges", edges)]
         if len(set(map(len, self._edges))) > 1:
             numbers = list(map(len, self._edges))
             raise ValueError(f"Expected as many edges for each field. Received: {numbers}")
 
     @property
     def _sizes(self) -> Sequence[int]:
+        if self.encoding == "rank":
+            return [1] * len(self.fields)
         return [1 + max(len(edges) - 1, 0) for edges in self._edges]
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
         values = tf.where(tf.math.is_nan(values), tf.zeros_like(values), values)
         x = standardized(values, self._means, self._variances)
-        if self.n_features == len(self.fields):
+        if not self._edges[0]:
             return x
         edges = np.array(self._edges)
         lower, upper = (tf.constant(e, values.dtype) for e in (edges[:, :-1], edges[:, 1:]))
         between = (values[:, :, None] - lower) / (upper - lower)  # (n, fields, features)
+        if self.encoding == "rank":  # of equal edges, none counts
+            ranks = tf.reduce_mean(tf.where(upper > lower, tf.clip_by_value(between, 0, 1), 0.5), 2)
+            return (ranks - 0.5) * math.sqrt(12.0)
         curves = tf.concat([x[:, :, None], tf.clip_by_value(between, 0, 1)], axis=2)
         return tf.reshape(curves, [-1, self.n_features])
 
@@ -249,7 +297,7 @@ class NumberEncoder(FieldEncoder):
             "variance": self._variances,
             "edges": self._edges,
         }
-        return {**super().get_config(), **self._as_given(of_fields)}
+        return {**super().get_config(), **self._as_given(of_fields), "encoding": self.encoding}
 
 
 def _increasing(edges: Sequence[float]) -> list[float]:
@@ -296,6 +344,7 @@ class CategoryEncoder(FieldEncoder):
         vocabulary: the categories, all str or all int, in the order of the one-hot vectors.
         units: size of the learned vectors; None for one-hot vectors.
         field: path of the field; or several paths, with a list of vocabularies.
+        groups: number of groups of the learned features: see `GroupedDense`.
 
     Input shape:
         Strings or integers [n], or in bags; "\\0" or -2⁶³ where they are missing.
@@ -314,25 +363,19 @@ class CategoryEncoder(FieldEncoder):
         vocabulary: Sequence[str] | Sequence[int] | Sequence[Sequence[str] | Sequence[int]],
         units: int | None = None,
         field: str | Sequence[str] = "",
+        groups: int = 1,
         **kwargs: Any,
     ) -> None:
         super().__init__(field, **kwargs)
         self.units = positive_int("units", units, optional=True)
+        self.groups = positive_int("groups", groups)
         self._vocabularies = [_checked(x) for x in self._of_each("vocabulary", vocabulary)]
         if len({type(x[0]) for x in self._vocabularies}) > 1:
             shown = [x[:3] for x in self._vocabularies]
             raise ValueError(f"Expected categories all str or all int. Received: {shown}")
         self.takes_texts = isinstance(self._vocabularies[0][0], str)
         # One table for all fields. Keras's StringLookup takes "" for "\0", a missing value.
-        self._table = [x for each in self._vocabularies for x in each]
-        self._fields = _repeated(list(map(len, self._vocabularies)))
-        table = tf.constant(self._table, tf.string if self.takes_texts else tf.int64)
-        known = _keys(table, self._fields)
-        order = np.argsort(known)
-        self._sorted_keys, self._order = known.numpy()[order], order.astype(np.int32)
-        if (same := self._sorted_keys[1:] == self._sorted_keys[:-1]).any():
-            shown = [self._table[order[i + j]] for i in np.flatnonzero(same)[:1] for j in (0, 1)]
-            raise ValueError(f"Expected categories of different hashes. Received: {shown}")
+        self._lookup = Lookup(self._vocabularies)
 
     @property
     def vocabulary(self) -> list[Any]:
@@ -343,12 +386,16 @@ class CategoryEncoder(FieldEncoder):
     def _sizes(self) -> Sequence[int]:
         return [self.units or len(each) for each in self._vocabularies]
 
+    @property
+    def field_of_each(self) -> Ints:
+        return _repeated(self._sizes) if self.units is None else self._learned_fields(self.units)
+
     def build(self, values_shape: Shape | None = None) -> None:
         super().build(values_shape)
         if self.units is None:
             return
         self.vectors = self.add_weight(
-            shape=(len(self._table), self.units), initializer="uniform", name="vectors"
+            shape=(len(self._lookup.table), self.units), initializer="uniform", name="vectors"
         )
         self.unknown = self.add_weight(
             shape=(len(self.fields), self.units), initializer="zeros", name="unknown"
@@ -360,14 +407,14 @@ class CategoryEncoder(FieldEncoder):
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
         ids = self.lookup(values)
-        n = len(self._table)
+        n = len(self._lookup.table)
         if self.units is None:
             one_hot = tf.equal(self._of_features(ids), tf.range(n))
             return tf.cast(one_hot, self.compute_dtype)
         vectors = tf.concat([self.vectors, self.unknown], axis=0)
         unknown = n + tf.range(len(self.fields))
         vectors = tf.gather(vectors, tf.where(ids < 0, unknown, ids))  # (n, fields, units)
-        return tf.reshape(vectors, [-1, self.n_features])
+        return self._in_groups(vectors)
 
     def lookup(self, values: tf.Tensor) -> tf.Tensor:
         """The index of each category in the table of all vocabularies, one after the other.
@@ -378,19 +425,11 @@ class CategoryEncoder(FieldEncoder):
         Returns:
             int32 [n, fields], -1 for unknown categories.
         """
-        fields = tf.range(len(self.fields))
-        keys = tf.reshape(_keys(values, fields), [1, -1])
-        # `tf.searchsorted` makes twenty operations of this one.
-        positions = tf.raw_ops.LowerBound(sorted_inputs=self._sorted_keys[None], values=keys)
-        positions = tf.minimum(positions, len(self._table) - 1)
-        ids = tf.reshape(tf.gather(self._order, positions), tf.shape(values))
-        is_known = tf.equal(tf.gather(tf.constant(self._table, values.dtype), ids), values)
-        if len(self.fields) > 1:
-            is_known &= tf.equal(tf.gather(self._fields, ids), fields)
-        return tf.where(is_known, ids, -1)
+        return self._lookup(values, tf.range(len(self.fields)))
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "vocabulary": self.vocabulary, "units": self.units}
+        config = {"vocabulary": self.vocabulary, "units": self.units, "groups": self.groups}
+        return {**super().get_config(), **config}
 
     def _check_dtype(self, dtype: str) -> None:
         super()._check_dtype(dtype)
@@ -425,17 +464,61 @@ def _keys(values: tf.Tensor, fields: Any) -> tf.Tensor:
     return keys + tf.cast(fields, tf.int64) * _STEP
 
 
+class Lookup:
+    """The indices of categories, or words, in the joined vocabularies of several fields.
+
+    Args:
+        vocabularies: for each field, all str or all int. None is repeated in one of them.
+
+    Attributes:
+        table: the vocabularies, one after the other.
+
+    Raises:
+        ValueError: if the hashes of two categories are equal.
+    """
+
+    def __init__(self, vocabularies: Sequence[Sequence[Any]]) -> None:
+        self.table = [x for each in vocabularies for x in each]
+        self._n_fields = len(vocabularies)
+        self._fields = _repeated(list(map(len, vocabularies)))
+        dtype = tf.string if isinstance(self.table[0], str) else tf.int64
+        known = _keys(tf.constant(self.table, dtype), self._fields).numpy()
+        order = np.argsort(known)
+        self._sorted_keys, self._order = known[order], order.astype(np.int32)
+        if (same := self._sorted_keys[1:] == self._sorted_keys[:-1]).any():
+            shown = [self.table[order[i + j]] for i in np.flatnonzero(same)[:1] for j in (0, 1)]
+            raise ValueError(f"Expected categories of different hashes. Received: {shown}")
+
+    def __call__(self, values: tf.Tensor, fields: Any) -> tf.Tensor:
+        """The index of each value in the table, int32 in the shape of the values; -1 if unknown.
+
+        `fields` are the numbers of their fields, which are broadcast.
+        """
+        keys = tf.reshape(_keys(values, fields), [1, -1])
+        # `tf.searchsorted` makes twenty operations of this one.
+        positions = tf.raw_ops.LowerBound(sorted_inputs=self._sorted_keys[None], values=keys)
+        positions = tf.minimum(positions, len(self.table) - 1)
+        ids = tf.reshape(tf.gather(self._order, positions), tf.shape(values))
+        is_known = tf.equal(tf.gather(tf.constant(self.table, values.dtype), ids), values)
+        if self._n_fields > 1:
+            is_known &= tf.equal(tf.gather(self._fields, ids), fields)
+        return tf.where(is_known, ids, -1)
+
+
 @keras.saving.register_keras_serializable("keras_mmil")
 class TextEncoder(FieldEncoder):
     """A text as the mean of learned word vectors, and the logarithm of the number of words.
 
-    Words are lower case, and consist of letters and digits. The hash of a word selects its vector,
-    so that no vocabulary is needed; words of equal hash share a vector.
+    Words are lower case, and consist of letters and digits. They have a vector each if they are in
+    the vocabulary, and others are left out of the mean. Without a vocabulary, the hash of a word
+    selects its vector, and words of equal hash share one.
 
     Args:
-        n_buckets: number of vectors, for each field.
+        n_buckets: number of vectors, for each field, without a vocabulary.
         units: size of the vectors.
         field: path of the field, or of several.
+        vocabulary: words; of several fields a list for each; or None.
+        groups: number of groups of the vectors' features: see `GroupedDense`.
 
     Input shape:
         Strings [n], or in bags; "\\0" where they are missing.
@@ -452,24 +535,35 @@ class TextEncoder(FieldEncoder):
         n_buckets: int = 4096,
         units: int = 32,
         field: str | Sequence[str] = "",
+        vocabulary: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        groups: int = 1,
         **kwargs: Any,
     ) -> None:
         super().__init__(field, **kwargs)
         self.n_buckets = positive_int("n_buckets", n_buckets)
-        self.units = positive_int("units", units)
+        self.units, self.groups = positive_int("units", units), positive_int("groups", groups)
+        self._vocabularies = None
+        if vocabulary is not None:
+            self._vocabularies = [_checked(x) for x in self._of_each("vocabulary", vocabulary)]
+            self._lookup = Lookup(self._vocabularies)
 
     @property
     def _sizes(self) -> Sequence[int]:
         return [self.units + 1] * len(self.fields)
 
+    @property
+    def field_of_each(self) -> Ints:
+        fields = np.arange(len(self.fields), dtype=np.int32)
+        return np.concatenate([self._learned_fields(self.units), fields])
+
     @staticmethod
     def words(values: tf.Tensor) -> tf.RaggedTensor:
         """The words of texts [n]: strings [n, (words)]."""
-        words, texts = TextEncoder._words(values)
+        words, texts = TextEncoder.flat_words(values)
         return tf.RaggedTensor.from_value_rowids(words, texts, tf.size(values, tf.int64))
 
     @staticmethod
-    def _words(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def flat_words(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """All words of texts [n], and the text of each, int64."""
         texts = tf.strings.lower(values, encoding="utf-8")
         texts = tf.strings.regex_replace(texts, r"[^\pL\pM\pN]+", " ")
@@ -479,8 +573,9 @@ class TextEncoder(FieldEncoder):
 
     def build(self, values_shape: Shape | None = None) -> None:
         super().build(values_shape)
+        n = len(self.fields) * self.n_buckets
         self.vectors = self.add_weight(
-            shape=(len(self.fields) * self.n_buckets, self.units),
+            shape=(n if self._vocabularies is None else len(self._lookup.table), self.units),
             initializer="uniform",
             name="vectors",
         )
@@ -490,20 +585,34 @@ class TextEncoder(FieldEncoder):
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
         n_fields, n_texts = len(self.fields), tf.size(values)
-        words, texts = self._words(tf.reshape(values, [-1]))
-        buckets = tf.strings.to_hash_bucket_fast(words, self.n_buckets)
-        if n_fields > 1:  # each has its own
-            buckets += texts % n_fields * self.n_buckets
-        vectors = tf.gather(tf.cast(self.vectors, self.compute_dtype), buckets)
+        words, texts = self.flat_words(tf.reshape(values, [-1]))
+        n_words = _counts(texts, n_texts, self.compute_dtype)
+        if self._vocabularies is None:
+            ids = tf.strings.to_hash_bucket_fast(words, self.n_buckets)
+            if n_fields > 1:  # each has its own
+                ids += texts % n_fields * self.n_buckets
+            n_known = n_words
+        else:
+            ids = self._lookup(words, tf.cast(texts % n_fields, tf.int32))
+            known = tf.where(ids >= 0)[:, 0]
+            ids, texts = tf.gather(ids, known), tf.gather(texts, known)
+            n_known = _counts(texts, n_texts, self.compute_dtype)
+        vectors = tf.gather(tf.cast(self.vectors, self.compute_dtype), ids)
         total = tf.math.unsorted_segment_sum(vectors, texts, n_texts)
-        ones = tf.ones_like(buckets, self.compute_dtype)
-        n_words = tf.math.unsorted_segment_sum(ones, texts, n_texts)[:, None]
-        mean = total / tf.maximum(n_words, 1)
-        features = tf.concat([mean, tf.math.log1p(n_words)], axis=1)
-        return tf.reshape(features, [-1, self.n_features])
+        mean = total / tf.maximum(n_known, 1)[:, None]
+        mean = self._in_groups(tf.reshape(mean, [-1, n_fields, self.units]))
+        return tf.concat([mean, tf.reshape(tf.math.log1p(n_words), [-1, n_fields])], axis=1)
 
     def get_config(self) -> Config:
-        return {**super().get_config(), "n_buckets": self.n_buckets, "units": self.units}
+        config = {"n_buckets": self.n_buckets, "units": self.units, "groups": self.groups}
+        if self._vocabularies is not None:
+            config |= self._as_given({"vocabulary": self._vocabularies})
+        return {**super().get_config(), **config}
+
+
+def _counts(texts: tf.Tensor, n_texts: tf.Tensor, dtype: str) -> tf.Tensor:
+    """Number of words of each text [n_texts], by the text of each word."""
+    return tf.math.unsorted_segment_sum(tf.ones_like(texts, dtype), texts, n_texts)
 
 
 _DAY = 86_400  # seconds
@@ -514,6 +623,7 @@ _LIMIT = 3e11  # seconds from 1970, over 9,000 years, at which times are clipped
 _MONTHS = np.arange("2000-01", "2400-01", dtype="datetime64[M]").astype("datetime64[D]")
 _MONTHS = (_MONTHS - _MONTHS[0]).astype(np.int64)
 _DAYS_OF_CYCLE = 146_097
+_CYCLES = (12, 7, 24)  # months, weekdays, hours
 
 
 class Calendar(NamedTuple):
@@ -540,7 +650,10 @@ def calendar(seconds: tf.Tensor) -> Calendar:
 
 @keras.saving.register_keras_serializable("keras_mmil")
 class TimeEncoder(FieldEncoder):
-    """A point in time (UTC): standardised time and year, and one-hot month, weekday and hour.
+    """A point in time (UTC): standardised time and year, and where it is in year, week and day.
+
+    Month, weekday and hour are angles, by their sine and cosine: one-hot vectors of them are many
+    features that a network learns by heart.
 
     Args:
         mean, variance: of the times, in seconds since 1970.
@@ -550,7 +663,7 @@ class TimeEncoder(FieldEncoder):
         Floats [n], or in bags: float64 seconds since 1970 (UTC), NaN where they are missing.
 
     Output shape:
-        The same with a last axis of 46 for each field.
+        The same with a last axis of 9 for each field.
     """
 
     kind: ClassVar[str] = "time"
@@ -570,7 +683,7 @@ class TimeEncoder(FieldEncoder):
 
     @property
     def _sizes(self) -> Sequence[int]:
-        return [2 + 12 + 7 + 24] * len(self.fields)
+        return [2 + 2 * len(_CYCLES)] * len(self.fields)
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
         seconds = tf.cast(values, tf.float64)
@@ -580,11 +693,10 @@ class TimeEncoder(FieldEncoder):
         # Variances of at least a day squared, as closer times differ by the hour only.
         variances = [max(variance, float(_DAY) ** 2) for variance in self._variances]
         numbers = [standardized(x, self._means, variances) for x in (seconds, begun)]
-        one_hot = [
-            tf.one_hot(part, n, dtype=self.compute_dtype)
-            for part, n in ((parts.month, 12), (parts.weekday, 7), (parts.hour, 24))
-        ]
-        features = [tf.cast(tf.stack(numbers, axis=2), self.compute_dtype), *one_hot]
+        cycles = tf.stack([parts.month, parts.weekday, parts.hour], axis=2)
+        angles = tf.cast(cycles, tf.float32) * (2 * math.pi / np.array(_CYCLES, np.float32))
+        waves = [tf.sin(angles), tf.cos(angles)]
+        features = [tf.cast(tf.stack(numbers, axis=2), tf.float32), *waves]
         return tf.reshape(tf.concat(features, axis=2), [-1, self.n_features])
 
     def get_config(self) -> Config:

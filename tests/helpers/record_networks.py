@@ -262,7 +262,7 @@ def _set_weights(model):
     n_text = 2 + 2
     dense("of_orders", {(1, 0): 1, (3 + n_text, 0): 1}, [-1])  # late, and some item hot
     dense("of_visits", {(0, 0): 1}, [0])
-    n_time = 46
+    n_time = 9
     bad, phone = 3 + n_time, 4 + n_time
     dense("top", {(bad, 0): 1, (phone, 1): 1, (1, 2): 1}, [0, -1, 0])
     dense("y", {(0, 0): 10, (1, 0): -20, (2, 0): -20}, [-5])

@@ -1,0 +1,269 @@
+"""Statistics of the members of bags, such as a mean price or the number of items."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil._support.keras_internals import RawInputs
+from keras_mmil._support.types import Config, Shape
+from keras_mmil.layers._types import Nested
+from keras_mmil.layers.encoders import Lookup, TextEncoder
+from keras_mmil.layers.grouping import bag_of_each, drop_absent, flat_columns, group
+from keras_mmil.layers.segments import gather_rows, segment_sum
+
+__all__ = ["BagStatistics", "Summarized"]
+
+_MOMENTS = ("mean", "minimum", "maximum", "standard deviation", "sum")
+
+
+class Summarized(NamedTuple):
+    """A field of the members of bags, of which statistics are made.
+
+    Attributes:
+        path: of the field.
+        kind: "number", "boolean", "category" or "text".
+        mean, scale: of numbers, which are standardised while they are summed, so that sums are
+            exact.
+        values: categories, or words of texts, that are counted.
+    """
+
+    path: str
+    kind: str
+    mean: float = 0.0
+    scale: float = 1.0
+    values: Sequence[Any] = ()
+
+
+class _Part(NamedTuple):
+    """A part of the state of bags, and where it begins among what is summed and maximised.
+
+    Attributes:
+        bag: path of the bag whose members it is about.
+        fields: all numbers, one other field, or none for the number of members.
+    """
+
+    bag: str
+    fields: Sequence[Summarized]
+    sums: slice
+    maxima: slice
+
+    @property
+    def names(self) -> list[str]:
+        """Of its statistics."""
+        if not self.fields:
+            return [f"number of {self.bag}"]
+        if self.fields[0].kind == "number":
+            return [f"{of} of {_plain(each.path)}" for each in self.fields for of in _MOMENTS]
+        (field,) = self.fields
+        name = _plain(field.path.removeprefix(self.bag).removeprefix("."))
+        members = f"{self.bag} with {name}" if name else self.bag
+        sign = {"category": " = {!r}", "text": " containing {!r}", "boolean": ""}[field.kind]
+        cases = [members + sign.format(value) for value in field.values or [True]]
+        return [f"{what} of {case}" for what in ("number", "share") for case in cases]
+
+
+def _plain(path: str) -> str:
+    return path.removesuffix("[]")
+
+
+@keras.saving.register_keras_serializable("keras_mmil")
+class BagStatistics(RawInputs):
+    """Describe bags of records by statistics of what is in them, at any depth.
+
+    There are the number of members; the mean, minimum, maximum, standard deviation and sum of each
+    number; and for each boolean, category and word, how many members have it, and their share.
+    Fields in bags of the members are pooled, as if all were in one bag.
+
+    Args:
+        bag: path of the bag.
+        fields: `Summarized` fields of a member, in the order of the columns.
+        inner: configs of the `BagStatistics` of the bags in a member.
+        names: of the statistics in the output; None for all.
+
+    Call arguments:
+        columns: values of the fields, [rows] each, as encoders read them; without fields any one
+            column, for the number of rows.
+        members, weights: as in `BagLayer`.
+        states: of the bags in a member, one after the other, [rows, n] each.
+
+    Output:
+        A list: the statistics, float32 [bags, n], NaN where a bag has no such value; and the state
+        of the bags, for the bag around them: one or two tensors [bags, n].
+    """
+
+    def __init__(
+        self,
+        bag: str,
+        fields: Sequence[Sequence[Any]] = (),
+        inner: Sequence[Config] = (),
+        names: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.bag = bag
+        self.fields = tuple(Summarized(*each) for each in fields)
+        self.inner = [dict(each) for each in inner]
+        self.names = None if names is None else list(names)
+        self._lookups = {
+            field.path: Lookup([field.values]) for field in self.fields if field.values
+        }
+
+    @property
+    def all_names(self) -> list[str]:
+        """The names of all statistics, in their order."""
+        return [name for part in self._parts for name in part.names]
+
+    @cached_property
+    def _parts(self) -> list[_Part]:
+        return list(_parts(self.get_config(), [0, 0]))
+
+    def build(self, *shapes: Shape) -> None:
+        """Nothing to create."""
+
+    def call(
+        self,
+        columns: Sequence[Nested],
+        members: Nested,
+        weights: Nested | None = None,
+        states: Sequence[tf.Tensor] = (),
+    ) -> list[tf.Tensor]:
+        sums, maxima = self._of_rows(flat_columns(columns), states)
+        _, bags, _ = group(members, 0, weights, n_rows=tf.shape(sums)[0])
+        row_ids, rows, weights = bag_of_each(bags.row_splits), bags.members, bags.weights
+        if weights is not None:
+            rows, row_ids, weights = drop_absent(rows, row_ids, weights)
+        n_bags = tf.shape(bags.row_splits)[0] - 1
+        state = [segment_sum(sums, row_ids, n_bags, weights, rows)]
+        if maxima is not None:
+            most = tf.math.segment_max(gather_rows(maxima, rows), row_ids)
+            most = tf.pad(most, [[0, n_bags - tf.shape(most)[0]], [0, 0]])
+            state.append(tf.where(state[0][:, :1] > 0, most, -np.inf))
+        return [self._statistics(*state), *state]
+
+    def _of_rows(
+        self, columns: Sequence[tf.Tensor], states: Sequence[tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
+        """What is summed, and what is maximised, of each row."""
+        sums, maxima = [tf.ones([tf.shape([*columns, *states][0])[0], 1])], []
+        pairs = list(zip(self.fields, columns, strict=False))
+        numbers = [(field, x) for field, x in pairs if field.kind == "number"]
+        if numbers:
+            x = tf.stack([tf.cast(x, tf.float32) for _, x in numbers], axis=1)
+            means, scales = _scaling([field for field, _ in numbers])
+            x = (x - means) / scales
+            is_there = tf.math.is_finite(x)
+            there = tf.where(is_there, x, 0.0)
+            of_sums = tf.stack([tf.cast(is_there, x.dtype), there, there * there], axis=2)
+            of_maxima = tf.stack([tf.where(is_there, y, -np.inf) for y in (-x, x)], axis=2)
+            sums.append(tf.reshape(of_sums, [-1, 3 * len(numbers)]))
+            maxima.append(tf.reshape(of_maxima, [-1, 2 * len(numbers)]))
+        sums += [self._indicators(field, x) for field, x in pairs if field.kind != "number"]
+        inner = iter(states)
+        for config in self.inner:
+            sums.append(next(inner))
+            if _has_maxima(config):
+                maxima.append(next(inner))
+        return tf.concat(sums, axis=1), tf.concat(maxima, axis=1) if maxima else None
+
+    def _indicators(self, field: Summarized, x: tf.Tensor) -> tf.Tensor:
+        """1 for each value that a row has, else 0: [rows, values]."""
+        if field.kind == "boolean":
+            return tf.cast(x > 0.5, tf.float32)[:, None]
+        n = len(field.values)
+        if field.kind == "category":
+            ids = self._lookups[field.path](x, 0)
+            return tf.cast(tf.equal(ids[:, None], tf.range(n)), tf.float32)
+        words, texts = TextEncoder.flat_words(x)
+        cells = tf.cast(self._lookups[field.path](words, 0), tf.int64)
+        cells = tf.where(cells < 0, tf.size(x, tf.int64) * n, texts * n + cells)
+        counts = tf.math.unsorted_segment_sum(
+            tf.ones_like(cells, tf.float32), cells, tf.size(x, tf.int64) * n + 1
+        )
+        return tf.reshape(tf.minimum(counts[:-1], 1.0), [-1, n])
+
+    def _statistics(self, sums: tf.Tensor, maxima: tf.Tensor | None = None) -> tf.Tensor:
+        found, size = [], sums[:, :1]
+        for part in self._parts:
+            of_part = sums[:, part.sums]
+            if not part.fields:
+                size = of_part
+                found.append(of_part)
+            elif part.fields[0].kind != "number":
+                found += [of_part, tf.where(size > 0, of_part / size, np.nan)]
+            else:
+                assert maxima is not None  # there are numbers
+                found.append(_moments(part.fields, of_part, maxima[:, part.maxima]))
+        statistics = tf.concat(found, axis=1)
+        if self.names is None:
+            return statistics
+        places = {name: i for i, name in enumerate(self.all_names)}
+        return tf.gather(statistics, [places[name] for name in self.names], axis=1)
+
+    def compute_output_spec(
+        self,
+        columns: Sequence[keras.KerasTensor],
+        members: keras.KerasTensor,
+        weights: keras.KerasTensor | None = None,
+        states: Sequence[keras.KerasTensor] = (),
+    ) -> list[keras.KerasTensor]:
+        n = len(self.all_names if self.names is None else self.names)
+        last = self._parts[-1]
+        sizes = [n, last.sums.stop, last.maxima.stop]
+        return [keras.KerasTensor((None, size), dtype="float32") for size in sizes if size]
+
+    def get_config(self) -> Config:
+        fields = [list(field) for field in self.fields]
+        config = {"bag": self.bag, "fields": fields, "inner": self.inner, "names": self.names}
+        return {**super().get_config(), **config}
+
+
+def _parts(config: Config, begin: list[int]) -> Iterator[_Part]:
+    """The parts of a state, of the members and then of the bags in them; moves `begin`."""
+
+    def part(fields: Sequence[Summarized], n_sums: int, n_maxima: int) -> _Part:
+        ends = [begin[0] + n_sums, begin[1] + n_maxima]
+        slices = [slice(a, b) for a, b in zip(begin, ends, strict=True)]
+        begin[:] = ends
+        return _Part(config["bag"], fields, *slices)
+
+    fields = [Summarized(*each) for each in config["fields"]]
+    numbers = [field for field in fields if field.kind == "number"]
+    yield part((), 1, 0)
+    if numbers:
+        yield part(numbers, 3 * len(numbers), 2 * len(numbers))
+    for field in fields:
+        if field.kind != "number":
+            yield part((field,), max(len(field.values), 1), 0)
+    for inner in config["inner"]:
+        yield from _parts(inner, begin)
+
+
+def _has_maxima(config: Config) -> bool:
+    return any(part.maxima.stop for part in _parts(config, [0, 0]))
+
+
+def _scaling(fields: Sequence[Summarized]) -> list[tf.Tensor]:
+    means, scales = [each.mean for each in fields], [each.scale or 1.0 for each in fields]
+    return [tf.constant(x, tf.float32) for x in (means, scales)]
+
+
+def _moments(fields: Sequence[Summarized], sums: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
+    """The statistics of numbers, [bags, fields * 5], of their state."""
+    means, scales = _scaling(fields)
+    n, total, squares = tf.unstack(tf.reshape(sums, [-1, len(fields), 3]), axis=2)
+    negative, greatest = tf.unstack(tf.reshape(maxima, [-1, len(fields), 2]), axis=2)
+    mean = total / n
+    deviation = tf.sqrt(tf.maximum(squares / n - mean * mean, 0.0))
+    moments = [
+        means + scales * mean,
+        means - scales * negative,
+        means + scales * greatest,
+        scales * deviation,
+        means * n + scales * total,
+    ]
+    x = tf.where(n[:, :, None] > 0, tf.stack(moments, axis=2), np.nan)
+    return tf.reshape(x, [-1, len(fields) * len(_MOMENTS)])
