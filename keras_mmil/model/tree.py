@@ -61,13 +61,15 @@ class FieldRead(Read):
 
     Attributes:
         path: of the field.
-        kind: of its values, see `FieldEncoder.kind`.
+        kind: of its values, see `FieldEncoder.kind`; "statistic" for one column of a matrix.
         values: as the encoder gets them.
+        column: of several fields in one matrix, the index of this one; else None.
     """
 
     path: str
     kind: str
     values: keras.KerasTensor
+    column: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,14 +235,23 @@ def _fields(model: keras.Model, reads: Iterable[Read]) -> tuple[FieldRead, ...]:
         encoder = read.node.operation
         if isinstance(encoder, FieldEncoder):
             columns = keras.tree.flatten(call_arguments(read.node)["values"])
+            is_matrix = len(columns) < len(encoder.fields)
             found += [
-                FieldRead(read.node, read.ids, path=path, kind=encoder.kind, values=values)
-                for path, values in zip(encoder.fields, columns, strict=True)
+                FieldRead(
+                    read.node,
+                    read.ids,
+                    path=path,
+                    kind="statistic" if is_matrix else encoder.kind,
+                    values=columns[0 if is_matrix else i],
+                    column=i if is_matrix else None,
+                )
+                for i, path in enumerate(encoder.fields)
             ]
     # Keras sorts `inputs` by their names in a dict, but keeps the order of the dict.
     inputs = model.input.values() if isinstance(model.input, dict) else model.inputs
     places = {id(x): i for i, x in enumerate(inputs)}
-    return tuple(sorted(found, key=lambda each: places.get(id(_source(each.values)), 0)))
+    # What is no input, such as statistics of bags, comes last.
+    return tuple(sorted(found, key=lambda each: places.get(id(_source(each.values)), len(places))))
 
 
 def _source(values: keras.KerasTensor) -> keras.KerasTensor:

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -11,23 +11,35 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_mmil import ragged
 from keras_mmil._support.checks import check_int, check_number, positive_int
-from keras_mmil._support.types import LearningRate, Shape
+from keras_mmil._support.types import (
+    MISSING_INT,
+    MISSING_TEXT,
+    Array,
+    Config,
+    LearningRate,
+    Shape,
+)
 from keras_mmil.layers import (
     BagLayer,
+    BagStatistics,
     BooleanEncoder,
     CategoryEncoder,
     DistinctBags,
     DistinctRows,
     FieldEncoder,
     Gather,
+    GroupedDense,
     MemberDropout,
     NumberEncoder,
     TextEncoder,
     TimeEncoder,
     aggregations,
 )
+from keras_mmil.layers._types import Nested
 from keras_mmil.layers.aggregations import Aggregations
+from keras_mmil.layers.statistics import Summarized
 from keras_mmil.model import Model, output_dtype
 from keras_mmil.model.seeds import seeded
 from keras_mmil.records.fields import Field
@@ -36,13 +48,17 @@ from keras_mmil.records.scalars import DIGITS, DTYPES
 from keras_mmil.records.schema import Schema
 from keras_mmil.records.targets import Target
 
-__all__ = ["Labels", "records_model"]
+__all__ = ["Ensemble", "Labels", "ensemble", "records_model"]
 
 Compress: TypeAlias = bool | Literal["auto"]
 
 _BATCH = 32  # records in a batch: Keras's default
 _WORTH = 500  # places in it from which on looking for equal ones takes less time than computing all
-_ONE_HOT = 64  # categories, at most, of one-hot vectors
+_ONE_HOT = 64  # categories, at most, of one-hot vectors; and of statistics of bags
+_MOST_WORDS = 5_000  # of a text
+_RECORDS_OF_WORD = 5  # a word in fewer records is left out
+_MEASURED = 20_000  # records, at most, by which statistics of bags are scaled
+_N_EDGES = 24  # quantiles by which they are
 
 
 @dataclass(frozen=True)
@@ -84,6 +100,7 @@ def records_model(
     n_edges: int = 0,
     compress: Compress = "auto",
     learning_rate: LearningRate = 2e-3,
+    data: Mapping[str, Any] | None = None,
     seed: int | None = None,
     name: str = "records",
 ) -> Model:
@@ -125,6 +142,10 @@ def records_model(
             that a batch of 32 records has many. The choice does not change weights, nor results
             without dropout.
         learning_rate: of Adam, or a `keras.optimizers.schedules.LearningRateSchedule`.
+        data: inputs of the training records, as `schema.read` returns them. With these, records
+            also have statistics of their bags, such as the number of orders and the mean of their
+            prices, see `BagStatistics`; categories and words count as unknown if they are in too
+            few records, however often there.
         seed: int from 0 to 2³² - 1 that determines the initial weights; None for random ones each
             time.
         name: of the model.
@@ -150,23 +171,87 @@ def records_model(
     network = _Network(
         units=positive_int("units", units),
         activation=activation,
-        aggregation=[aggregations.serialize(each) for each in aggregations.get_all(aggregation)],
-        dropout=check_number("dropout", dropout, 0, 1),
-        member_dropout=check_number("member_dropout", member_dropout, 0, 1),
-        min_count=positive_int("min_count", min_count),
-        n_edges=check_int("n_edges", n_edges),
-        compress=_checked(compress),
+        aggregation=aggregation,
+        dropout=dropout,
+        member_dropout=member_dropout,
+        min_count=min_count,
+        n_edges=n_edges,
+        compress=compress,
         without=without,
+        data=data,
     )
     with contextlib.nullcontext() if seed is None else seeded(seed):
-        top = network.top(schema.root)
-        outputs, loss, metric = _head(labels, top)
+        outputs, loss, metric = _head(labels, network.top(schema.root))
         model = Model(network.inputs, outputs, name=name)
-    weight_decay = check_number("weight_decay", weight_decay, least=0)
-    optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
-    model.compile(optimizer, loss, metrics=[metric])
+    _compile(model, loss, [], learning_rate, weight_decay, metric)
     _make_variables(model, labels)
     return model
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Networks of equal structure side by side in one, and what else may decide.
+
+    Attributes:
+        members: compiled model of the outputs of each, [batch, members, n]. Its labels are those of
+            `records_model`, repeated for each member; with a weight for each, members can be
+            trained on different records.
+        means: of the outputs of the members that read statistics, and of the others, [batch, n].
+        features: of the records at the top, without learned parameters, [batch, features]: their
+            fields, and the statistics of their bags. None if there are none.
+    """
+
+    members: Model
+    means: tuple[keras.KerasTensor, ...]
+    features: keras.KerasTensor | None
+
+
+def ensemble(
+    schema: Schema,
+    labels: Labels,
+    n_members: int,
+    data: Mapping[str, Any],
+    *,
+    metrics: Sequence[Callable[[str], keras.metrics.Metric]] = (),
+    learning_rate: LearningRate,
+    weight_decay: float,
+    **options: Any,
+) -> Ensemble:
+    """Networks as `records_model` makes them, `n_members` in one. Arguments as there.
+
+    The metrics are made for the name of the loss. The second half of the members is blind to
+    statistics of bags; a single one has none.
+    """
+    has_statistics = n_members > 1
+    network = _Network(
+        without=(), members=n_members, data=data, has_statistics=has_statistics, **options
+    )
+    x = network.top(schema.root)
+    n, activation, loss = _output_of(labels)
+    x = GroupedDense(n * n_members, n_members, dtype=output_dtype(), name="targets")(x, None)
+    x = keras.layers.Reshape((n_members, n), dtype=output_dtype())(x)
+    x = keras.layers.Activation(activation, dtype=output_dtype(), name="members")(x)
+    if labels.scale:
+        x = _rescaled(labels, x)
+    members = Model(network.inputs, x, name="members")
+    metrics = [metric(loss) for metric in metrics]
+    _compile(members, loss, metrics, learning_rate, weight_decay)
+    halves = [x] if n_members == 1 else [x[:, : n_members // 2], x[:, n_members // 2 :]]
+    means = tuple(keras.ops.mean(half, axis=1) for half in halves)
+    return Ensemble(members, means, network.features)
+
+
+def _compile(
+    model: Model,
+    loss: str,
+    weighted: Sequence[keras.metrics.Metric],
+    learning_rate: LearningRate,
+    weight_decay: float,
+    *metrics: str,
+) -> None:
+    weight_decay = check_number("weight_decay", weight_decay, least=0)
+    optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
+    model.compile(optimizer, loss, metrics=list(metrics), weighted_metrics=list(weighted))
 
 
 def _labels_of(
@@ -183,24 +268,30 @@ def _labels_of(
     return Labels("numbers", len(paths), means, tuple(x**0.5 for x in variances)), paths
 
 
+def _output_of(labels: Labels) -> tuple[int, str, str]:
+    """The number of outputs, their activation and their loss."""
+    if labels.kind == "numbers":
+        return labels.n, "linear", "mean_squared_error"
+    if labels.kind == "classes" and labels.n > 2:
+        return labels.n, "softmax", "sparse_categorical_crossentropy"
+    return 1 if labels.kind == "classes" else labels.n, "sigmoid", "binary_crossentropy"
+
+
 def _head(labels: Labels, x: keras.KerasTensor) -> tuple[keras.KerasTensor, str, str]:
     """The output, its loss and its metric."""
-    if labels.kind == "classes" and labels.n > 2:
-        outputs = keras.layers.Dense(
-            labels.n, activation="softmax", dtype=output_dtype(), name="target"
-        )(x)
-        return outputs, "sparse_categorical_crossentropy", "accuracy"
+    n, activation, loss = _output_of(labels)
+    is_scaled = bool(labels.scale)
+    name = "standardized_target" if labels.kind == "numbers" else "target"
+    x = keras.layers.Dense(n, activation=activation, dtype=output_dtype(), name=name)(x)
     if labels.kind == "numbers":
-        outputs = keras.layers.Dense(labels.n, dtype=output_dtype(), name="standardized_target")(x)
-        if labels.scale:
-            scale = [each or 1.0 for each in labels.scale]
-            outputs = keras.layers.Rescaling(
-                scale, list(labels.mean), dtype=output_dtype(), name="target"
-            )(outputs)
-        return outputs, "mean_squared_error", "mean_absolute_error"
-    n = 1 if labels.kind == "classes" else labels.n
-    outputs = keras.layers.Dense(n, activation="sigmoid", dtype=output_dtype(), name="target")(x)
-    return outputs, "binary_crossentropy", "accuracy" if n == 1 else "binary_accuracy"
+        return _rescaled(labels, x) if is_scaled else x, loss, "mean_absolute_error"
+    return x, loss, "accuracy" if labels.kind == "classes" else "binary_accuracy"
+
+
+def _rescaled(labels: Labels, x: keras.KerasTensor) -> keras.KerasTensor:
+    """Standardised numbers in their own scale."""
+    scale = [each or 1.0 for each in labels.scale]
+    return keras.layers.Rescaling(scale, list(labels.mean), dtype=output_dtype(), name="target")(x)
 
 
 def _make_variables(model: Model, labels: Labels) -> None:
@@ -228,13 +319,29 @@ class _Branch(NamedTuple):
 
     Attributes:
         columns: values in each record: what was read, or the row among distinct bags or records.
-        encode: from values, [n] each, to vectors [n, width].
+        encode: from values, [n] each, to features [n, width]: those of members, in groups, and
+            those that members share; None where there are none.
         n_distinct: how many different values there are at least; infinite if few come again.
+        fields: of which statistics are made, one for each column.
+        statistics: the config of those of a bag, and their state: see `BagStatistics`.
     """
 
     columns: Sequence[keras.KerasTensor]
-    encode: Callable[[Sequence[keras.KerasTensor]], keras.KerasTensor]
+    encode: Callable[[Sequence[keras.KerasTensor]], "_Features"]
     n_distinct: float
+    fields: Sequence[Field] = ()
+    statistics: "tuple[Config, Sequence[keras.KerasTensor]] | None" = None
+
+
+class _Features(NamedTuple):
+    """Features of records: those of each member, in groups, those that all share, and statistics.
+
+    Some members are blind to statistics: these are many, and can hide what else is to be learned.
+    """
+
+    of_members: keras.KerasTensor | None
+    shared: keras.KerasTensor | None
+    statistics: keras.KerasTensor | None = None
 
 
 class _Value(NamedTuple):
@@ -250,26 +357,44 @@ class _Rows(NamedTuple):
     vectors: keras.KerasTensor
     ids: keras.KerasTensor
     n_distinct: float
+    parts: Sequence[_Branch]
 
 
 @dataclass
 class _Network:
     """The layers of a network along a schema, from the fields up to the records at the top.
 
-    `inputs` are the `keras.Input`s by path; the rest are arguments of `records_model`.
+    `inputs` are the `keras.Input`s by path, `features` are those of the records at the top without
+    learned parameters; the rest are arguments of `records_model`, the number of members, and
+    whether statistics are made of bags.
     """
 
     units: int
     activation: str
-    aggregation: Aggregations
+    aggregation: Any
     dropout: float
     member_dropout: float
     min_count: int
     n_edges: int
     compress: Compress
     without: Collection[str]
+    data: Mapping[str, Any] | None = None
+    members: int = 1
+    has_statistics: bool = True
     inputs: dict[str, keras.KerasTensor] = field(default_factory=dict)
+    features: keras.KerasTensor | None = None
     _names: set[str] = field(default_factory=set)
+    _known: dict[str, list[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.units = positive_int("units", self.units)
+        each = aggregations.get_all(self.aggregation)
+        self.aggregation = [aggregations.serialize(one) for one in each]
+        self.dropout = check_number("dropout", self.dropout, 0, 1)
+        self.member_dropout = check_number("member_dropout", self.member_dropout, 0, 1)
+        self.min_count = positive_int("min_count", self.min_count)
+        self.n_edges = check_int("n_edges", self.n_edges)
+        self.compress = _checked(self.compress)
 
     def top(self, records: Field) -> keras.KerasTensor:
         """Vectors [batch, units] of the records at the top; ValueError if no part is read."""
@@ -279,7 +404,9 @@ class _Network:
                 "Expected a schema with something to predict from. Received: nothing that is read"
                 + (f" but {', '.join(map(repr, self.without))}" if self.without else "")
             )
-        return self._dense([part.encode(part.columns) for part in parts], "top")
+        found = [part.encode(part.columns) for part in parts]
+        self.features = _joined([x for each in found for x in (each.shared, each.statistics)])
+        return self._dense(found, "top")
 
     def _parts(
         self, fields: Iterable[Field], path: str, depth: int, n_places: float
@@ -305,7 +432,7 @@ class _Network:
                 yield self._bag(part, depth, n_places)
             elif part.kind == "record" and part.is_shared:
                 rows = self._rows(part.parts, part.path, depth, n_places, is_shared=True)
-                yield _Branch([rows.ids], self._gathered(rows.vectors, part), rows.n_distinct)
+                yield _Branch([rows.ids], self._gathered(rows.vectors, None, part), rows.n_distinct)
             elif part.has_fields:
                 yield from self._parts_of(part.parts, depth, n_places)
             else:
@@ -314,14 +441,40 @@ class _Network:
     def _encoded(self, values: Sequence[_Value], path: str) -> _Branch:
         """Fields that one layer encodes, in records at a path."""
         fields = [value.field for value in values]
+        columns = [value.column for value in values]
+        vocabularies = None
+        if self.data is not None and fields[0].kind in ("category", "text"):
+            vocabularies = [sorted(self._vocabulary(each)) for each in fields]
         encoder = encoder_of(
             fields,
             units=self.units,
             min_count=self.min_count,
             n_edges=self.n_edges,
             name=self._name(path, f"{fields[0].kind}_encoder"),
+            members=self.members,
+            vocabularies=vocabularies,
         )
-        return _Branch([value.column for value in values], encoder, max(map(n_distinct, fields)))
+        n_learned = 0
+        if isinstance(encoder, TextEncoder | CategoryEncoder) and encoder.units is not None:
+            n_learned = encoder.units * len(fields)
+
+        def encode(values: Sequence[keras.KerasTensor]) -> _Features:
+            x = encoder(values)
+            learned = x[:, :n_learned] if n_learned else None
+            return _Features(learned, x[:, n_learned:] if n_learned else x)
+
+        return _Branch(columns, encode, max(map(n_distinct, fields)), fields)
+
+    def _vocabulary(self, field: Field) -> list[Any]:
+        """The categories or words of a field that are told apart; the most frequent come first."""
+        if field.path not in self._known:
+            assert self.data is not None
+            counts = records_with(self.data[field.path], are_texts=field.kind == "text")
+            least = _RECORDS_OF_WORD if field.kind == "text" else self.min_count
+            order = sorted(counts, key=lambda value: (-counts[value], value))
+            frequent = [value for value in order if counts[value] >= least]
+            self._known[field.path] = frequent[:_MOST_WORDS] or order[:1] or [""]
+        return self._known[field.path]
 
     def _rows(
         self,
@@ -338,8 +491,9 @@ class _Network:
         layer = DistinctRows(compress, name=self._name(path, "distinct_rows"))
         *values, ids = layer([column for part in parts for column in part.columns])
         left = iter(values)
-        vectors = [part.encode([next(left) for _ in part.columns]) for part in parts]
-        return _Rows(self._dense(vectors, path), ids, n_distinct if compress else math.inf)
+        parts = [part._replace(columns=[next(left) for _ in part.columns]) for part in parts]
+        vectors = self._dense([part.encode(part.columns) for part in parts], path)
+        return _Rows(vectors, ids, n_distinct if compress else math.inf, parts)
 
     def _bag(self, bag: Field, depth: int, n_places: float) -> _Branch:
         size, aggregation = mean_size(bag), self.aggregation
@@ -360,39 +514,115 @@ class _Network:
             )
             bag_of_rows = (members, dropped(*bag_of_rows))
         vectors = BagLayer(
-            self.units * len(aggregations.get_all(aggregation)),
+            self.units * len(aggregations.get_all(aggregation)) * self.members,
             activation=self.activation,
             aggregation=aggregation,
+            groups=self.members,
             name=self._name(bag.path, "bag"),
         )(rows.vectors, *bag_of_rows)
-        gathered = self._gathered(self._dropped(vectors), bag)
-        return _Branch([bags], gathered, n_distinct if compress else math.inf)
+        numbers, state = None, None
+        if self.data is not None and self.has_statistics:
+            numbers, state = self._statistics(bag, rows, bag_of_rows)
+        gathered = self._gathered(self._dropped(vectors), numbers, bag)
+        n_distinct = n_distinct if compress else math.inf
+        return _Branch([bags], gathered, n_distinct, statistics=state)
+
+    def _statistics(
+        self, bag: Field, rows: _Rows, bag_of_rows: Sequence[keras.KerasTensor]
+    ) -> tuple[keras.KerasTensor | None, tuple[Config, Sequence[keras.KerasTensor]]]:
+        """Features of statistics of a bag, or None if none varies; and what they are made of."""
+        fields: list[Summarized] = []
+        columns: list[keras.KerasTensor] = []
+        configs: list[Config] = []
+        states: list[keras.KerasTensor] = []
+        for part in rows.parts:
+            if part.statistics is not None:
+                config, state = part.statistics
+                configs.append(config)
+                states += [self._gather(bag.path)([x, *part.columns]) for x in state]
+            for each, column in zip(part.fields, part.columns, strict=False):
+                if summarized := self._summarized(each):
+                    fields.append(summarized)
+                    columns.append(column)
+        arguments: Config = {"bag": bag.path, "fields": fields, "inner": configs}
+        call = [columns or ([] if states else [rows.ids]), *bag_of_rows]
+        whole = BagStatistics(**arguments)
+        kept = _varied(whole.all_names, self._measured(whole(*call, states=states)[0]))
+        name = self._name(bag.path, "statistics")
+        layer = BagStatistics(**arguments, names=list(kept), name=name)
+        numbers, *state = layer(*call, states=states)
+        found = layer.get_config(), state
+        if not kept:
+            return None, found
+        values = list(kept.values())
+        encoder = NumberEncoder(
+            [float(x.mean()) for x in values],
+            [float(x.var()) for x in values],
+            [np.quantile(x, np.linspace(0, 1, _N_EDGES)).tolist() for x in values],
+            list(kept),
+            encoding="rank",
+            trainable=self.members == 1,
+            name=self._name(bag.path, "statistics_encoder"),
+        )
+        return encoder(numbers), found
+
+    def _summarized(self, field: Field) -> Summarized | None:
+        """What statistics are made of a field; None of times, which are learned by heart."""
+        if field.kind == "number":
+            mean, variance = moments(field)
+            return Summarized(field.path, field.kind, mean, variance**0.5)
+        if field.kind == "boolean":
+            return Summarized(field.path, field.kind)
+        if field.kind in ("category", "text"):
+            frequent = self._vocabulary(field)[:_ONE_HOT]
+            return Summarized(field.path, field.kind, values=sorted(frequent))
+        return None
+
+    def _measured(self, statistics: keras.KerasTensor) -> Array:
+        """Statistics of the bags of the data, or of a sample of it."""
+        assert self.data is not None
+        x = {path: self.data[path] for path in self.inputs}
+        n = ragged.n_top_bags(x)
+        if n > _MEASURED:
+            x = ragged.take(x, np.linspace(0, n - 1, _MEASURED).astype(int))
+        return np.asarray(keras.Model(self.inputs, statistics)(x))
 
     def _alike_rows(self, path: str, depth: int) -> _Rows:
         """The rows of a bag of which only the size is read: they are all equal."""
         layer = DistinctRows(self._is_worth(True), name=self._name(path, "distinct_rows"))
         ones, ids = layer([self._input(path, "float32", depth)])
         vectors = keras.layers.Reshape((1,), name=self._name(path, "reshape"))(ones)
-        return _Rows(self._dense([vectors], path), ids, 1)
+        dense = self._dense([_Features(None, vectors)], path)
+        return _Rows(dense, ids, 1, [])
 
     def _is_worth(self, equals_are_likely: bool) -> bool:
         return equals_are_likely if self.compress == "auto" else self.compress
 
     def _gathered(
-        self, vectors: keras.KerasTensor, part: Field
-    ) -> Callable[[Sequence[keras.KerasTensor]], keras.KerasTensor]:
-        layer = Gather(name=self._name(part.path, "gather"))
-        return lambda ids: layer([vectors, *ids])
-
-    def _dense(self, vectors: Sequence[keras.KerasTensor], path: str) -> keras.KerasTensor:
-        """A dense layer on concatenated vectors."""
-        x = vectors[0]
-        if len(vectors) > 1:
-            x = keras.layers.Concatenate(name=self._name(path, "parts"))(vectors)
-        name = self._name(path, "dense")
-        return self._dropped(
-            keras.layers.Dense(self.units, activation=self.activation, name=name)(x)
+        self, vectors: keras.KerasTensor, numbers: keras.KerasTensor | None, part: Field
+    ) -> Callable[[Sequence[keras.KerasTensor]], _Features]:
+        of_vectors = self._gather(part.path)
+        of_numbers = None if numbers is None else self._gather(part.path)
+        return lambda ids: _Features(
+            of_vectors([vectors, *ids]), None, of_numbers and of_numbers([numbers, *ids])
         )
+
+    def _gather(self, path: str) -> Gather:
+        return Gather(name=self._name(path, "gather"))
+
+    def _dense(self, parts: Sequence[_Features], path: str) -> keras.KerasTensor:
+        """A dense layer on features side by side."""
+        of_members = [part.of_members for part in parts]
+        shared = _joined([part.shared for part in parts])
+        statistics = _joined([part.statistics for part in parts])
+        layer = GroupedDense(
+            self.units * self.members,
+            self.members,
+            activation=self.activation,
+            n_blind=self.members // 2,
+            name=self._name(path, "dense"),
+        )
+        return self._dropped(layer(_joined(of_members, self.members), shared, statistics))
 
     def _dropped(self, x: keras.KerasTensor) -> keras.KerasTensor:
         return keras.layers.Dropout(self.dropout)(x) if self.dropout else x
@@ -415,6 +645,35 @@ class _Network:
         return name
 
 
+def _joined(parts: Sequence[keras.KerasTensor | None], groups: int = 1) -> keras.KerasTensor | None:
+    """Features side by side, those of each group together; None if there are none."""
+    there = [x for x in parts if x is not None]
+    if len(there) < 2:
+        return there[0] if there else None
+    if groups == 1:
+        return keras.layers.Concatenate()(there)
+    x = keras.layers.Concatenate()([keras.layers.Reshape((groups, -1))(x) for x in there])
+    return keras.layers.Reshape((groups * x.shape[-1],))(x)
+
+
+def _varied(names: Sequence[str], matrix: Array) -> dict[str, Array]:
+    """The different values of columns that vary and equal none before, by their names.
+
+    How often they come is left out, so that a record of weight 2 is two records.
+    """
+    kept: dict[str, Array] = {}
+    seen = set()
+    for name, column in zip(names, matrix.T, strict=True):
+        there = column[np.isfinite(column)]
+        if len(there) and there.min() < there.max():
+            scaled = (column - there.mean()) / there.std()  # an average of one member is its sum
+            content = np.nan_to_num(scaled, nan=np.inf).round(4).tobytes()
+            if content not in seen:
+                seen.add(content)
+                kept[name] = np.unique(there)
+    return kept
+
+
 def _power(n: float, exponent: float) -> float:
     """n to the power of an exponent, or infinity: the number of bags of n different members."""
     if n <= 1:
@@ -431,23 +690,40 @@ def dtype_of(field: Field) -> str:
 
 
 def encoder_of(
-    fields: Sequence[Field], *, units: int, min_count: int, n_edges: int, name: str
+    fields: Sequence[Field],
+    *,
+    units: int,
+    min_count: int,
+    n_edges: int,
+    name: str,
+    members: int = 1,
+    vocabularies: Sequence[Sequence[Any]] | None = None,
 ) -> FieldEncoder:
-    """The encoder of fields that are alike: arguments as in `records_model`."""
+    """The encoder of fields that are alike.
+
+    Args:
+        fields: of one kind.
+        units, min_count, n_edges: as in `records_model`.
+        name: of the layer.
+        members: number of members, which have learned vectors of their own.
+        vocabularies: of categories or texts; None for those of the schema, or none for texts.
+    """
     kind, paths = fields[0].kind, [field.path for field in fields]
+    # What else is learned, of missing values, would be shared by the members.
+    options: dict[str, Any] = {"field": paths, "name": name, "trainable": members == 1}
+    learned = options | {"units": units * members, "groups": members, "trainable": True}
     if kind == "boolean":
-        return BooleanEncoder(paths, name=name)
+        return BooleanEncoder(**options)
     if kind == "text":
-        return TextEncoder(units=units, field=paths, name=name)
+        return TextEncoder(vocabulary=vocabularies, **learned)
     if kind == "category":
-        vocabularies = [_vocabulary(field, min_count) for field in fields]
-        learned = None if _is_one_hot(fields[0], min_count) else units
-        return CategoryEncoder(vocabularies, learned, paths, name=name)
+        known = vocabularies or [_vocabulary(field, min_count) for field in fields]
+        return CategoryEncoder(known, **(options if _is_one_hot(fields[0], min_count) else learned))
     means, variances = zip(*map(moments, fields), strict=True)
     if kind == "time":
-        return TimeEncoder(means, variances, paths, name=name)
+        return TimeEncoder(means, variances, **options)
     edges = [_quantiles(_values(field), n_edges) for field in fields]
-    return NumberEncoder(means, variances, edges, paths, name=name)
+    return NumberEncoder(means, variances, edges, **options)
 
 
 def _alike(field: Field, min_count: int, n_edges: int) -> Any:
@@ -505,3 +781,34 @@ def _quantiles(seen: Values, n_edges: int) -> list[float]:
     places = np.searchsorted(below, np.linspace(0, 1, n_edges)).clip(max=len(values) - 1)
     edges = np.unique(values[places].astype(np.float32))
     return edges.tolist() if len(edges) > 1 else []
+
+
+def records_with(values: Nested, are_texts: bool = False) -> dict[Any, int]:
+    """In how many records each category, or each word of texts, is.
+
+    Args:
+        values: [records], or in bags [records, (n₁), …], as `Schema.read` returns them.
+        are_texts: whether to count words.
+
+    Returns:
+        Numbers of records by value, without missing ones.
+    """
+    flat, n = getattr(values, "flat_values", values), ragged.n_top_bags(values)
+    records = np.arange(n)
+    for splits in getattr(values, "nested_row_splits", ()):
+        lengths = np.diff(splits.numpy())
+        records = np.repeat(records, lengths)
+    if are_texts:
+        flat, texts = TextEncoder.flat_words(flat)
+        records = records[texts.numpy()]
+    distinct, ids = tf.unique(tf.reshape(flat, [-1]))
+    pairs = np.unique(ids.numpy().astype(np.int64) * n + records)
+    counts = np.bincount(pairs // max(n, 1), minlength=len(distinct)).tolist()
+    names = [
+        x.decode(errors="replace") if isinstance(x, bytes) else int(x) for x in distinct.numpy()
+    ]
+    return {
+        name: count
+        for name, count in zip(names, counts, strict=True)
+        if name not in (MISSING_INT, MISSING_TEXT)
+    }

@@ -107,9 +107,12 @@ class Loop:
     def weights(self, name):
         return [w.numpy() for w in self.model.get_layer(name).weights]
 
-    def dense(self, x, name):
-        kernel, bias = self.weights(f"{name}.dense")
-        return np.maximum(x @ kernel + bias, 0)
+    def dense(self, parts, name):
+        """Of what is learned, and of the other features, which have a kernel each."""
+        there = [part for part in parts if len(part)]
+        *kernels, bias = self.weights(f"{name}.dense")
+        x = sum(part @ kernel for part, kernel in zip(there, kernels, strict=True))
+        return np.maximum(x + bias, 0)
 
     def parts(self, fields, record):
         """The fields and their values, by path, and the vectors of bags."""
@@ -132,13 +135,21 @@ class Loop:
             values[field.path] = tensor_of(field, value)
 
     def vector(self, values, bags):
-        """The vectors of encoders, in the order of their first fields, and then of bags."""
+        """The vectors of encoders, in the order of their first fields, and then of bags.
+
+        Those that are learned apart, as they can be in groups.
+        """
         places = {path: i for i, path in enumerate(values)}
         encoders = [layer for layer in self.model.layers if isinstance(layer, FieldEncoder)]
         encoders = [layer for layer in encoders if layer.field[0] in places]
         encoders.sort(key=lambda layer: places[layer.field[0]])
-        encoded = [layer([values[path] for path in layer.field]).numpy()[0] for layer in encoders]
-        return np.concatenate([*encoded, *bags])
+        learned, others = [], []
+        for layer in encoders:
+            x = layer([values[path] for path in layer.field]).numpy()[0]
+            cut = (getattr(layer, "units", None) or 0) * len(layer.field)
+            learned.append(x[:cut])
+            others.append(x[cut:])
+        return np.concatenate([*learned, *bags, []]), np.concatenate([*others, []])
 
     def bag(self, field, value):
         members = []
@@ -160,7 +171,7 @@ class Loop:
 
     def member(self, field, member):
         if not any(part.is_read for part in inner(field)):
-            return np.ones(1)
+            return np.ones(0), np.ones(1)
         values, bags = {}, []
         for part in field.parts:
             if part.is_read:

@@ -155,6 +155,7 @@ def test_rules_on_positions_are_as_good_as_on_names():
         make = list if name == "lists" else lambda point: dict(zip("xy", point, strict=True))
         records = [{"pos": make(line[0]), "line": [*map(make, line)]} for line in lines]
         classifier = keras_mmil.NestedClassifier(
+            effort="low",
             learning_rate=0.05,
             batch_size=20,
             epochs=10,
@@ -169,5 +170,6 @@ def test_rules_on_positions_are_as_good_as_on_names():
     assert "[0] > 0." in shown["lists"]
     text = shown["lists"]
     for i, name in enumerate("xy"):
-        text = text.replace(f"pos[{i}]", f"pos.{name}").replace(f"[{i}]", name)
+        text = text.replace(f"pos[{i}]", f"pos.{name}").replace(f"line[][{i}]", f"line.{name}")
+        text = text.replace(f"[{i}]", name)
     assert text.split() == shown["names"].split()  # columns are as wide as names

@@ -353,7 +353,14 @@ class _Builder:
                 for cluster, condition in conditions.items()
                 if not condition.requires and cluster not in present
             ]
-        fields = zip(level.space.fields, self._reading.values[part.level], strict=True)
+        # Of statistics of bags, which may be hundreds, those that the rules are about.
+        told = {condition.column for rule in matched for condition in rule.conditions}
+        values = self._reading.values[part.level]
+        fields = {
+            field.name: field.shown(raw[row])
+            for (field, at), raw in zip(level.space.of_fields, values, strict=True)
+            if field.kind != "statistic" or not told.isdisjoint(range(at.start, at.stop))
+        }
         return replace(
             part,
             rule=matched[0],
@@ -362,7 +369,7 @@ class _Builder:
             absent=tuple(absent),
             children=tuple(children),
             is_bag=bool(level.clusters),
-            fields={each.name: each.shown(raw[row]) for each, raw in fields},
+            fields=fields,
         )
 
     def _members(

@@ -46,7 +46,7 @@ class Quantity:
 
     Attributes:
         measure: of members of a bag, by their cluster: "occurrence", "frequency", "count",
-            "weight"; of a field: "number", "boolean", "time", "category", "token".
+            "weight"; of a field: "number", "statistic", "boolean", "time", "category", "token".
         name: of the cluster, or of the field.
         members: which kind of records the members are; None for a field.
         column: of the table.

@@ -17,7 +17,7 @@ from keras_mmil.rules.trees.tree import Tree
 
 __all__ = ["MEASURED", "Plan", "Trees", "field_names", "make_plan"]
 
-MEASURED = ("number", "time")  # features whose thresholds may be rounded
+MEASURED = ("number", "statistic", "time")  # features whose thresholds may be rounded
 
 # One for each kind of records that a tree labels, from below; see `Plan.records`.
 Trees: TypeAlias = tuple[Tree, ...]
@@ -197,6 +197,8 @@ def _path(network: Network, record: int) -> str:
 def _name_in(outer: str, path: str) -> str:
     """The name of a part of records inside them: `price` for `orders.price` in `orders`."""
     inner = path.removeprefix(outer)
-    if not outer or inner == path or not inner:
+    if outer and inner == path:  # "mean of orders.items.price" in orders
+        return path.replace(f" {outer}.", " ")
+    if not outer or not inner:
         return path
     return inner.removeprefix("[]").removeprefix(".") or "value"

@@ -246,12 +246,15 @@ class Network:
         self, raw: Sequence[Nested], found: Mapping[int, Nested]
     ) -> tuple[tuple[Array, ...], ...]:
         """The raw values of the fields of all records."""
-        flat = iter([rows_of(x).numpy().reshape(-1) for x in raw])
+        arrays = iter(raw)
         values = []
         for record in self._tree.records:
-            index = [row_index(read.ids, found) for read in record.fields]
-            of_record = ((next(flat), bags) for bags in index)
-            values.append(tuple(x if bags is None else x[bags] for x, bags in of_record))
+            of_record = []
+            for read in record.fields:
+                x, bags = rows_of(next(arrays)).numpy(), row_index(read.ids, found)
+                x = x.reshape(-1) if read.column is None else x[:, read.column]
+                of_record.append(x if bags is None else x[bags])
+            values.append(tuple(of_record))
         return tuple(values)
 
     def _check_rows(self, nestings: Sequence[Nesting], n_top_bags: int) -> None:

@@ -33,7 +33,7 @@ class Column:
     Attributes:
         feature: what it measures: "occurrence", "frequency", "count" or "weight" of a cluster among
             the members of a bag; "number", "boolean" or a part of a "time" of a field; whether a
-            field is a "category", or holds a "token".
+            field is a "category", or holds a "token"; a "statistic" of a bag.
         name: of the cluster, or of the field.
         bag: of a cluster, what its bag is called in the data; empty where it has no name.
         value: the category or the token; of a time, which part of it.
@@ -132,6 +132,25 @@ def _how_many(column: Column, low: float, high: float) -> str:
     return f"{number} {column.bag if is_plural(column.bag) else of_them} are {column.name}"
 
 
+def _statistic(column: Column, low: float, high: float) -> str:
+    """A condition on a statistic of a bag, such as "number of orders with kind = 'toy'"."""
+    what, _, of = column.name.partition(" of ")
+    if what not in ("number", "share"):
+        return _ordered(column, column.name, low, high, bound_text)
+    least, most = max(np.floor(low) + 1, 0), np.floor(high)
+    if high == 0 or (what == "number" and most == 0):  # a share may be missing: of no members
+        return f"no {of}"
+    if high == np.inf and (low == 0 or (what == "number" and least == 1)):
+        return f"some {of}"
+    if what == "share":
+        return _ordered(column, column.name, low, high, bound_text)
+    if least == most:
+        return f"exactly {least:.0f} {of}"
+    if most == np.inf:
+        return f"at least {least:.0f} {of}"
+    return f"at most {most:.0f} {of}" if least == 0 else f"{least:.0f} to {most:.0f} {of}"
+
+
 def _numeral(n: float) -> str:
     return "one" if n == 1 else f"{n:.0f}"
 
@@ -206,6 +225,7 @@ _WORDS: Mapping[str, _Say] = {
         f"total weight of {column.bag} that are {column.name}", low, high
     ),
     "number": lambda column, low, high: _ordered(column, column.name, low, high, bound_text),
+    "statistic": _statistic,
     "boolean": _boolean,
     "category": _value,
     "token": _value,

@@ -170,6 +170,11 @@ class Space(Generic[SomeBag]):
         """The bags, each with the slice of the columns that are about it."""
         return zip(self.bags, self._slices, strict=False)
 
+    @property
+    def of_fields(self) -> Iterator[tuple[Field, slice]]:
+        """The fields, each with the slice of the columns that are about it."""
+        return zip(self.fields, self._slices[len(self.bags) :], strict=True)
+
     def matrix(
         self, labels: Sequence[Ints], nestings: Sequence["Nesting"], values: Sequence[Array]
     ) -> Array:

@@ -31,7 +31,7 @@ class Field:
 
     Attributes:
         name: what it is called in rules.
-        kind: "number", "boolean", "category", "text" or "time".
+        kind: "number", "boolean", "category", "text" or "time"; or "statistic" of a bag.
         values: the categories, or the tokens of texts, that conditions may be about.
         is_optional: whether it was missing in some of the training data.
         step: of times, how exact rules are on them: seconds that all of the training data were
@@ -194,6 +194,7 @@ def _most_frequent(counts: Mapping[str | int, float], n: int) -> tuple[str | int
 
 _COLUMNS: Mapping[str, tuple[str, tuple[str | None, ...] | None]] = {
     "number": ("number", (None,)),
+    "statistic": ("statistic", (None,)),
     "boolean": ("boolean", (None,)),
     "time": ("time", ("day", "year", "month", "weekday", "hour")),
     "category": ("category", None),
@@ -201,6 +202,7 @@ _COLUMNS: Mapping[str, tuple[str, tuple[str | None, ...] | None]] = {
 }
 _MATRIX: Mapping[str, Callable[[Field, Array], Array]] = {
     "number": _numbers,
+    "statistic": _numbers,
     "boolean": _numbers,
     "category": _indicators,
     "text": _indicators,

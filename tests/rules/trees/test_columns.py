@@ -67,6 +67,17 @@ def test_shares_are_never_said_to_be_0_or_100():
 @pytest.mark.parametrize(
     ("column", "low", "high", "text"),
     [
+        (Column("statistic", "number of orders"), 2.5, INF, "at least 3 orders"),
+        (Column("statistic", "number of orders"), -INF, 2.5, "at most 2 orders"),
+        (Column("statistic", "number of orders"), 1.5, 4.0, "2 to 4 orders"),
+        (Column("statistic", "number of orders"), 1.0, 2.5, "exactly 2 orders"),
+        (Column("statistic", "number of tags = 'a'"), -INF, 0.0, "no tags = 'a'"),
+        (Column("statistic", "number of tags = 'a'"), -INF, 0.5, "no tags = 'a'"),
+        (Column("statistic", "number of tags = 'a'"), 0.0, INF, "some tags = 'a'"),
+        (Column("statistic", "share of tags = 'a'"), -INF, 0.0, "no tags = 'a'"),
+        (Column("statistic", "share of tags = 'a'"), 0.0, INF, "some tags = 'a'"),
+        (Column("statistic", "share of tags = 'a'"), 0.25, INF, "share of tags = 'a' > 0.25"),
+        (Column("statistic", "mean of price"), -INF, 2.5, "mean of price ≤ 2.5 or missing"),
         (Column("number", "price"), 12.5, INF, "price > 12.5"),
         (Column("number", "price"), -INF, 12.5, "price ≤ 12.5 or missing"),
         (Column("number", "price"), HALFWAY, 12.5, "price ≤ 12.5"),
