@@ -25,6 +25,9 @@ _TABLES = "linked tables in a folder, one a file"
 _ONE_OF = "one of"
 
 
+_KINDS = ("number", "category", "boolean", "text", "time", "bag", "record", "vector")
+
+
 def _option(
     default: Any = MISSING,
     *,
@@ -53,6 +56,16 @@ def _key(text: str) -> tuple[Columns, Columns]:
             f"items.shop,items.number=orders.shop,orders.number, received {text!r}"
         )
     return sides[0], sides[1]
+
+
+def _kind(text: str) -> tuple[str, str]:
+    """A field and its kind, from the command line."""
+    field_, _, kind = text.rpartition("=")
+    if not field_ or kind not in _KINDS:
+        raise argparse.ArgumentTypeError(
+            f"expected FIELD=KIND, with a kind of {', '.join(_KINDS)}, received {text!r}"
+        )
+    return field_, kind
 
 
 def _columns(text: str) -> Columns:
@@ -217,8 +230,19 @@ class TrainSettings(_Options):
         None, group=_ONE_OF, metavar="FIELD", help="the latest records are for test"
     )
     epochs: int = _option(100, least=1, type=int, help="at most; %(default)s by default")
-    batch_size: int = _option(32, least=1, type=int, help="%(default)s by default")
-    learning_rate: float = _option(2e-3, type=float, help="%(default)s by default")
+    batch_size: int = _option(64, least=1, type=int, help="%(default)s by default")
+    learning_rate: float = _option(4e-3, type=float, help="%(default)s by default")
+    effort: str = _option(
+        "auto",
+        choices=("low", "auto", "high"),
+        help="low: one network; auto: ten networks and trees; high: more of both",
+    )
+    class_weight: str | None = _option(
+        None, choices=("balanced",), help="balanced: rare classes count as much as frequent ones"
+    )
+    aggregation: str = _option(
+        "max|mean|sum", metavar="NAMES", help="of the bag-layers; %(default)s by default"
+    )
     patience: int = _option(
         10,
         least=1,
@@ -251,7 +275,21 @@ class TrainOptions(TrainSettings):
     """
 
     schema: str | None = _option(
-        None, metavar="FILE", help="a schema.json whose choices to make, such as an edited one"
+        None,
+        metavar="FILE",
+        help="a schema.json whose choices to make, such as an edited one; or a JSON file of the "
+        "choices alone, {FIELD: kind}",
+    )
+    drop: list[str] = _option(  # noqa: RUF009 - it calls `field`
+        [], action="append", metavar="FIELD", help="to leave out; may be repeated"
+    )
+    kind: list[tuple[str, str]] = _option(  # noqa: RUF009 - it calls `field`
+        [],
+        type=_kind,
+        action="append",
+        metavar="FIELD=KIND",
+        help="what to take a field for: number, category, boolean, text, time, bag, record, "
+        "vector; may be repeated",
     )
     max_clusters: int | None = _option(
         None, least=2, type=int, help="to try at each level; 10 by default"

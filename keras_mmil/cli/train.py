@@ -1,6 +1,7 @@
 """Own data: from a file or a folder of tables to a network, its figures, and its rules."""
 
 import csv
+import json
 import shlex
 import sys
 import time
@@ -24,7 +25,9 @@ from keras_mmil.cli.own_files import checksums
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.base import NestedEstimator
+from keras_mmil.estimators.trials import table
 from keras_mmil.records import Schema
+from keras_mmil.records.linking import Links
 from keras_mmil.zoo.experiments.experiment import RunWriter, Split
 
 __all__ = ["Trained", "UnfinishedError", "settings_of", "train"]
@@ -82,20 +85,34 @@ def settings_of(options: TrainOptions) -> TrainSettings:
     """The settings of a training; ValueError if the schema or tables do not fit the options."""
     values = {each.name: getattr(options, each.name) for each in fields(TrainSettings)}
     keys, top = options.keys, options.top
-    if options.schema is not None:
-        schema = Schema.load(options.schema)
-        values["choices"] = schema.choices
-        if (links := schema.links) is not None:
-            known = [*links.keys]
-            if keys not in ([], known) or top not in (None, links.top):
-                raise ValueError(
-                    f"Expected the keys of the schema in {options.schema}, {known} from "
-                    f"{links.top!r}. Received: {keys} from {top!r}"
-                )
-            keys, top = known, links.top
+    choices, links = _choices_in(options.schema)
+    choices |= dict(options.kind) | dict.fromkeys(options.drop, "dropped")
+    values["choices"] = choices
+    if links is not None:
+        known = [*links.keys]
+        if keys not in ([], known) or top not in (None, links.top):
+            raise ValueError(
+                f"Expected the keys of the schema in {options.schema}, {known} from "
+                f"{links.top!r}. Received: {keys} from {top!r}"
+            )
+        keys, top = known, links.top
     settings = TrainSettings(**values | {"keys": keys, "top": top})
     data = str(Path(options.data).absolute())
     return replace(settings, data=data, files=checksums(settings))
+
+
+def _choices_in(path: str | None) -> tuple[dict[str, str], Links | None]:
+    """The choices in a file, of a schema or alone, and how tables are linked, if it says so."""
+    if path is None:
+        return {}, None
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, ValueError) as error:
+        raise ValueError(f"Expected JSON as --schema. Received: {path}, {error}") from error
+    if isinstance(content, dict) and all(isinstance(kind, str) for kind in content.values()):
+        return content, None
+    schema = Schema.load(path)
+    return schema.choices, schema.links
 
 
 def _train(
@@ -125,6 +142,8 @@ def _train(
         f"Training: {len(history)} epochs; the loss on the records for validation was lowest in "
         f"epoch {best['epoch'] + 1:.0f}, {best['val_loss']:.4g}"
     )
+    print("On the records for validation:")
+    print(table(estimator.trials_, data.is_number))
     estimator.save(folder.path, overwrite=True)  # the network is safe now, whatever comes
     metrics = {**run.figures, "train_minutes": sum(epoch["seconds"] for epoch in history) / 60}
     folder.write_json("metrics.json", metrics)
@@ -167,9 +186,20 @@ def _estimator(
     explainer = {"random_state": settings.seed, "verbose": int(shows_bar)}
     if options.max_clusters is not None:
         explainer["max_clusters"] = options.max_clusters
-    kind = NestedRegressor if data.is_number else NestedClassifier
+    kind: type[NestedEstimator] = NestedRegressor
+    of_classes: dict[str, Any] = {}
+    if not data.is_number:
+        kind, of_classes = NestedClassifier, {"class_weight": settings.class_weight}
+    elif settings.class_weight is not None:
+        raise ValueError(
+            "Expected classes to predict, for --class-weight. "
+            f"Received: --target {settings.target}, a number"
+        )
     return kind(
+        **of_classes,
         schema=schema,
+        effort=settings.effort,
+        aggregation=settings.aggregation,
         learning_rate=settings.learning_rate,
         epochs=settings.epochs,
         batch_size=settings.batch_size,

@@ -4,6 +4,7 @@ import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self, TypeAlias
 
 import keras
@@ -17,11 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 from keras_mmil import ragged
 from keras_mmil._support.checks import is_int, positive_int
 from keras_mmil._support.types import Array, Floats, Ints, PathLike, Tensors
-from keras_mmil.estimators import storage
+from keras_mmil.estimators import storage, trials
+from keras_mmil.estimators.halves import BestHalves, HalfLoss, are_separate
 from keras_mmil.estimators.targets import Target, labels_of, path_of, split, weights_of
+from keras_mmil.estimators.trials import EFFORTS, Effort, Trial
+from keras_mmil.layers.pool import Pool
+from keras_mmil.model import Model
 from keras_mmil.model.seeds import alone, seeded
 from keras_mmil.records import Schema
-from keras_mmil.records.network import Labels, records_model
+from keras_mmil.records.network import Ensemble, Labels, ensemble
 from keras_mmil.records.paths import place
 from keras_mmil.rules import Explainer
 from keras_mmil.rules.explain.explanation import Explanation
@@ -43,8 +48,20 @@ _OF_NETWORK = (
     *("weight_decay", "min_count", "n_edges", "compress", "learning_rate"),
 )
 
+_N_FOLDS = 5  # of boosted trees
+_READ = 256  # records at once
+_HELD_OUT = 0.1  # of the records, where no members are cross-fitted
+
 # Inputs of the network, labels and weights.
 Data: TypeAlias = tuple[Any, Array, Floats]
+
+
+def _for_members(outputs: Labels, n: int, x: Any, y: Array, weights: Floats) -> Data:
+    """Data for n members, which have labels and weights of their own."""
+    many = np.repeat(y.reshape(len(y), 1, -1), n, axis=1)
+    if outputs.kind == "classes" and outputs.n > 2:
+        many = many[:, :, 0]
+    return x, many, np.repeat(weights[:, None], n, axis=1)
 
 
 class EpochProgress(keras.callbacks.Callback):
@@ -79,9 +96,10 @@ class NestedEstimator(BaseEstimator):
     n_edges: int
     compress: Any
     learning_rate: Any
+    effort: str
     epochs: int
     batch_size: int
-    validation_split: float
+    validation_split: float | None
     patience: int | None
     explainer: Mapping[str, Any] | None
     random_state: int | np.random.RandomState | None
@@ -91,6 +109,7 @@ class NestedEstimator(BaseEstimator):
     schema_: Schema
     model_: keras.Model
     history_: dict[str, list[float]]
+    trials_: tuple[Trial, ...]
     target_: str | list[str] | None
     _cache: "TrainingCache | None"  # None in an estimator from a file
     _explainers: dict[str | None, Explainer]
@@ -157,14 +176,21 @@ class NestedEstimator(BaseEstimator):
         outputs, targets = self._encode(labels, weights)
         weights = self._weigh(targets, weights)
         seed = int(check_random_state(self.random_state).randint(2**31))
+        effort = self._effort()
+        folds: Ints | None = None  # of cross-fitted members: nothing is held out of all
+        train: Ints
         valid: Ints | None
-        if validation_data is None:
+        if validation_data is not None:
+            train, valid = np.arange(n_train), np.arange(n_train, len(targets))
+        elif self.validation_split is None and effort.members > 1:
+            train, valid = np.arange(n_train), None
+            folds = trials.folds_of(targets, effort.members // 2, seed)
+        else:
+            share = _HELD_OUT if self.validation_split is None else self.validation_split
             stratify = outputs.kind == "classes"
-            train, valid = split(targets, self.validation_split, seed, stratify=stratify)
+            train, valid = split(targets, share, seed, stratify=stratify)
             if valid is not None:
                 x, x_valid = ragged.take(x, train), ragged.take(x, valid)
-        else:
-            train, valid = np.arange(n_train), np.arange(n_train, len(targets))
         for name, part in (("to train on", train), ("that are held out", valid)):
             if part is not None and not weights[part].any():
                 raise ValueError(
@@ -174,28 +200,51 @@ class NestedEstimator(BaseEstimator):
         data = x, targets[train], weights[train]
         validation = None if valid is None else (x_valid, targets[valid], weights[valid])
         with alone if self.random_state is None else seeded(seed):
-            self._train(outputs, data, validation, seed, callbacks, folder, resume)
+            made = self._trained(
+                outputs, effort, data, validation, folds, seed, callbacks, folder, resume
+            )
+            self._decide_by(outputs, effort, made, data, validation, folds, seed)
         self._cache = TrainingCache(x, x_valid)
         self._explainers = {}
+        if self._shows_progress:
+            print(trials.table(self.trials_, outputs.kind == "numbers"))
         return self
 
-    def _train(
+    def _effort(self) -> Effort:
+        if self.effort not in EFFORTS:
+            names = ", ".join(map(repr, EFFORTS))
+            raise ValueError(f"Expected one of {names}. Received: effort={self.effort!r}")
+        return EFFORTS[self.effort]
+
+    def _trained(
         self,
         outputs: Labels,
+        effort: Effort,
         data: Data,
         validation: Data | None,
+        folds: Ints | None,
         seed: int,
         callbacks: Sequence[keras.callbacks.Callback],
         folder: PathLike | None,
         resume: bool,
-    ) -> None:
-        """Train a new network until the validation loss no longer falls."""
+    ) -> Ensemble:
+        """Members of a network, trained until the validation loss no longer falls.
+
+        With `folds`, the loss is that of each member on its fold, which it is not trained on.
+        """
         epochs = positive_int("epochs", self.epochs)
         batch_size = positive_int("batch_size", self.batch_size)
+        n = effort.members
+        x, y, weights = _for_members(outputs, n, *data)
+        if folds is not None:  # of each half of the members
+            is_held_out = folds[:, None] == np.arange(n) % (n // 2)
+            validation = x, y, weights * is_held_out
+            weights = weights * ~is_held_out
+        elif validation is not None:
+            validation = _for_members(outputs, n, *validation)
         patience = None
         if validation is not None:
             patience = positive_int("patience", self.patience, optional=True)
-        x, y, weights = data
         arguments: dict[str, Any] = {
             "sample_weight": weights,
             "epochs": epochs,
@@ -206,31 +255,131 @@ class NestedEstimator(BaseEstimator):
         }
         if self._shows_progress:
             arguments["callbacks"].append(EpochProgress())
+        made: list[Ensemble] = []
+
+        counting = np.flatnonzero(data[2])  # what has no weight makes no difference
+
+        def build() -> keras.Model:
+            known: Any = ragged.take(data[0], counting)
+            made.append(self._build(outputs, n, known))
+            return made[-1].members
+
         if folder is not None:
             stopping = {"patience": patience, "min_delta": _MIN_DELTA}
             arguments |= {"folder": folder, "seed": seed, "resume": resume, **stopping}
-            self.model_, rows = fit_resumable(lambda: self._build(outputs), x, y, **arguments)
+            trained, rows = fit_resumable(build, x, y, **arguments)
             names = [name for name in rows[0] if name not in _NOT_LOGS]
             self.history_ = {name: [row[name] for row in rows] for name in names}
-            return
+            found = made[-1]
+            found.members.set_weights(trained.get_weights())
+            return found
+        model = build()
         if patience is not None:
-            arguments["callbacks"].append(EarlyStopping(patience, _MIN_DELTA))
-        self.model_ = self._build(outputs)
-        history = self.model_.fit(x, y, **arguments).history
+            by_half = n > 1 and are_separate(model)
+            stopping = (BestHalves if by_half else EarlyStopping)(patience, _MIN_DELTA)
+            arguments["callbacks"].append(stopping)
+        history = model.fit(x, y, validation_batch_size=_READ, **arguments).history
         self.history_ = {name: [float(x) for x in values] for name, values in history.items()}
+        return made[-1]
+
+    def _decide_by(
+        self,
+        outputs: Labels,
+        effort: Effort,
+        made: Ensemble,
+        data: Data,
+        validation: Data | None,
+        folds: Ints | None,
+        seed: int,
+    ) -> None:
+        """Make the model that decides: the network, with a forest if there is one.
+
+        Each is judged, and their weights are chosen, on records that it was not trained on.
+        """
+        x, y, weights = data
+        inputs, parts = made.members.input, list(made.means)
+        names = ["network with statistics", "network"][-len(parts) :]
+        judged = None if folds is None and validation is None else validation or data
+        has_features = made.features is not None
+        computed = [made.members.output, made.features] if has_features else made.members.output
+        reader = Model(inputs, computed)  # one trace for both
+
+        def read(x: Any) -> tuple[Array, Array | None]:
+            found = reader.predict(x, batch_size=_READ, verbose=0)
+            return tuple(found) if has_features else (found, None)
+
+        predictions: list[Array] = []
+        of_each, features = read(x)
+        of_judged = None
+        if folds is not None:
+            predictions += trials.halves(of_each, folds)
+        elif validation is not None:
+            of_each, of_judged = read(validation[0])
+            predictions += trials.halves(of_each, None)
+        if effort.trees and features is not None:
+            n_folds = 0 if folds is None else _N_FOLDS
+            trees = {
+                "forest": trials.forest_of(outputs, features, y, weights, effort.trees, seed),
+                "boosting": trials.boosting_of(outputs, features, y, weights, n_folds, seed),
+            }
+            for name, found in trees.items():
+                if found is not None:
+                    layer, unseen = found
+                    names.append(name)
+                    parts.append(layer(made.features))
+                    if of_judged is not None:
+                        predictions.append(np.asarray(layer(of_judged)))
+                    elif folds is not None:
+                        predictions.append(unseen)
+        shares = (1.0,) * len(parts)
+        self.trials_ = ()
+        if judged is not None:
+            _, truth, of_records = judged
+            if len(parts) > 1:
+                shares = trials.weights_of(outputs, predictions, truth, of_records)
+            self.trials_ = self._judged(outputs, names, predictions, shares, truth, of_records)
+        elif len(parts) > 1:
+            shares = (1 / len(parts),) * len(parts)
+        decision = Pool(shares, trials.activation_of(outputs), name="decision")(parts)
+        self.model_ = Model(inputs, decision, name="records")
+        # To be evaluated; this optimizer has no state, which would be saved.
+        self.model_.compile(keras.optimizers.SGD(), loss=made.members.loss)
+
+    def _judged(
+        self,
+        outputs: Labels,
+        names: Sequence[str],
+        predictions: Sequence[Array],
+        shares: Sequence[float],
+        y: Array,
+        weights: Floats,
+    ) -> tuple[Trial, ...]:
+        """How well each would decide alone, and all together."""
+
+        def trial(name: str, predicted: Array, share: float) -> Trial:
+            return trials.trial_of(name, outputs, predicted, y, weights, share)
+
+        worst = "mean" if outputs.kind == "numbers" else "majority"
+        found = [trial(worst, trials.constant(outputs, y, weights), 0.0)]
+        found += [trial(*each) for each in zip(names, predictions, shares, strict=True)]
+        if len(predictions) > 1:
+            found.append(trial("all", trials.pooled(outputs, predictions, shares), sum(shares)))
+        return tuple(found)
 
     @property
     def _shows_progress(self) -> bool:
         """Whether somebody is likely to wait before a terminal or a notebook."""
         return self.verbose == "auto" and (sys.stdout.isatty() or "ipykernel" in sys.modules)
 
-    def _build(self, outputs: Labels) -> keras.Model:
+    def _build(self, outputs: Labels, n_members: int, x: Mapping[str, Any]) -> Ensemble:
         schema = self.schema_
         if self.target_ is not None:
             schema = copy.deepcopy(schema)
             for path in self._target_paths():
                 schema.drop(path)
-        return records_model(schema, outputs, **{name: getattr(self, name) for name in _OF_NETWORK})
+        options = {name: getattr(self, name) for name in _OF_NETWORK}
+        metrics = [partial(HalfLoss, half=half) for half in (0, 1)] if n_members > 1 else []
+        return ensemble(schema, outputs, n_members, x, metrics=metrics, **options)
 
     def _drop_other_types(self) -> None:
         """Drop the values of other types that are where a target of one type is."""

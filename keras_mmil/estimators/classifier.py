@@ -20,21 +20,28 @@ __all__ = ["NestedClassifier"]
 class NestedClassifier(ClassifierMixin, NestedEstimator):
     """Classify nested records, and explain the classes by rules.
 
-    Infers the schema of the records, builds the network of `zoo.records_model`, and trains it until
-    the loss on held-out records no longer falls. `fit_rules`, or the first access to `rules_`,
-    learns the rules of the network.
+    Infers the schema of the records, and builds the network of `zoo.records_model`: ten of them
+    side by side, five of which also read statistics of bags, such as the mean price of the orders.
+    Each is trained without a fifth of the records, until the loss on these no longer falls. Beside
+    the networks, a forest and boosted trees read the fields of the records and the statistics of
+    their bags. Each is judged on records that it has not seen, which gives the weights with which
+    they decide together: `trials_`. All of it is one model, `model_`, which predicts, is explained,
+    and is saved. `fit_rules`, or the first access to `rules_`, learns its rules.
 
     Args:
         class_weight: weight of the records of each class, multiplied by their `sample_weight`: a
             dict from classes to numbers ≥ 0, with 1 for classes that are left out; "balanced", so
             that all classes have the same total weight; or None for equal weights.
         schema: a `Schema`, with the kinds that were chosen; None to infer one from the records.
+        effort: "auto"; "high" for 20 networks and more trees; or "low" for one network alone,
+            without statistics, whose training holds out a tenth of the records.
         units, activation, aggregation, dropout, member_dropout, weight_decay, min_count, n_edges,
         compress, learning_rate: same as in `zoo.records_model`.
         epochs: maximum number of epochs.
         batch_size: number of records in a batch.
-        validation_split: fraction of the records that is held out, for early stopping and for
-            choosing rules; 0 for none.
+        validation_split: fraction of the records that nothing is trained on, for early stopping,
+            weights and choosing rules; 0 for none. None to hold other records out of each network;
+            of one network, a tenth.
         patience: number of epochs without a noticeably lower loss on them (by 0.3 % of the first
             epoch's) after which training stops and the weights of the best epoch are restored. None
             to train all epochs, and to keep the weights of the last one.
@@ -51,6 +58,9 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         schema_: the `Schema`.
         model_: the `keras_mmil.Model`.
         history_: dict from the names of losses and metrics to a list of their values by epoch.
+        trials_: how well the majority, the network, the trees, and all together predict records
+            that they were not trained on; in the order of a table that `fit` prints where it shows
+            progress. Empty where no records are held out.
         target_: the path or paths of the labels; None where `fit` got the labels themselves.
         rules_, explainer_: the rules, and the `Explainer`: see `fit_rules`.
 
@@ -71,19 +81,20 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         *,
         class_weight: Mapping[Any, float] | str | None = None,
         schema: Any = None,
-        units: int = 32,
+        units: int = 16,
         activation: str = "relu",
-        aggregation: Any = ("max", "mean"),
+        aggregation: Any = ("max", "mean", "sum"),
         dropout: float = 0.0,
         member_dropout: float = 0.0,
-        weight_decay: float = 0.0,
+        weight_decay: float = 1.0,
         min_count: int = 2,
         n_edges: int = 0,
         compress: Any = "auto",
-        learning_rate: Any = 2e-3,
+        learning_rate: Any = 4e-3,
+        effort: str = "auto",
         epochs: int = 100,
-        batch_size: int = 32,
-        validation_split: float = 0.1,
+        batch_size: int = 64,
+        validation_split: float | None = None,
         patience: int | None = 10,
         explainer: Any = None,
         random_state: Any = None,

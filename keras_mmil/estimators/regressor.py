@@ -29,15 +29,16 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
             equally many training records each, whatever their weights (or fewer bins where many
             records have the same number); or the numbers between the bins, increasing.
         schema, units, activation, aggregation, dropout, member_dropout, weight_decay, min_count,
-        n_edges, compress, learning_rate, epochs, batch_size, validation_split, patience, explainer,
-        random_state, keep_data, verbose: same as in `NestedClassifier`.
+        n_edges, compress, learning_rate, effort, epochs, batch_size, validation_split, patience,
+        explainer, random_state, keep_data, verbose: same as in `NestedClassifier`.
 
     Attributes:
         edges_: array of the numbers between the bins.
         offset_: number that is added to the output of the network: 0, unless all numbers are so far
             from 0, relative to their differences, that float32 could not tell them apart, such as
             times in seconds since 1970.
-        schema_, model_, history_, target_, rules_, explainer_: same as in `NestedClassifier`.
+        schema_, model_, history_, trials_, target_, rules_, explainer_: same as in
+            `NestedClassifier`.
 
     Example:
 
@@ -55,19 +56,20 @@ class NestedRegressor(RegressorMixin, NestedEstimator):
         *,
         bins: int | Sequence[float] = 3,
         schema: Any = None,
-        units: int = 32,
+        units: int = 16,
         activation: str = "relu",
-        aggregation: Any = ("max", "mean"),
+        aggregation: Any = ("max", "mean", "sum"),
         dropout: float = 0.0,
         member_dropout: float = 0.0,
-        weight_decay: float = 0.0,
+        weight_decay: float = 1.0,
         min_count: int = 2,
         n_edges: int = 0,
         compress: Any = "auto",
-        learning_rate: Any = 2e-3,
+        learning_rate: Any = 4e-3,
+        effort: str = "auto",
         epochs: int = 100,
-        batch_size: int = 32,
-        validation_split: float = 0.1,
+        batch_size: int = 64,
+        validation_split: float | None = None,
         patience: int | None = 10,
         explainer: Any = None,
         random_state: Any = None,

@@ -17,13 +17,14 @@ from keras_mmil._support.digests import checksum_of_file
 from keras_mmil._support.files import atomic_write, part_of, remove_abandoned
 from keras_mmil._support.state import decode, encode, peek_state, read_state, write_state
 from keras_mmil._support.types import PathLike
+from keras_mmil.estimators.trials import Trial
 from keras_mmil.records import Schema
 from keras_mmil.rules import Explainer
 
 __all__ = ["STATE", "is_saved", "load", "save"]
 
 _FORMAT = "keras-mmil estimator"
-_VERSION = 4
+_VERSION = 5
 STATE, _MODEL, _SCHEMA, _RULES = "estimator.json", "model.keras", "schema.json", "rules"
 _FILES = re.compile(r"files-[0-9a-f]{16}")
 _N_SHOWN = 3
@@ -39,6 +40,7 @@ class _State:
         parameters: of its constructor.
         target: path of the target, or of several.
         history: by metric; None where it is not finite.
+        trials: what was tried.
         fitted: the attributes that `fit` sets, by name.
         rules_of: the labels whose rules are saved.
         folder: name of the folder with the files.
@@ -49,6 +51,7 @@ class _State:
     parameters: dict[str, Any]
     target: str | tuple[str, ...] | None
     history: dict[str, tuple[float | None, ...]]
+    trials: tuple[Trial, ...]
     fitted: dict[str, Any]
     rules_of: tuple[Any, ...]
     folder: str
@@ -81,6 +84,7 @@ def save(estimator: Any, folder: PathLike, *, overwrite: bool = False) -> None:
             name: tuple(x if math.isfinite(x) else None for x in values)
             for name, values in estimator.history_.items()
         },
+        trials=estimator.trials_,
         fitted={name: getattr(estimator, name) for name in estimator.fitted},
         rules_of=tuple(estimator._explainers),
         folder=files.name,
@@ -153,6 +157,7 @@ def _read(classes: Mapping[str, type[Any]], folder: Path, state: _State) -> Any:
         name: [math.nan if value is None else value for value in values]
         for name, values in state.history.items()
     }
+    estimator.trials_ = state.trials
     for name, value in state.fitted.items():
         setattr(estimator, name, np.array(value) if isinstance(value, tuple) else value)
     return estimator

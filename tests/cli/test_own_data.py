@@ -22,6 +22,7 @@ from keras_mmil.cli.own_files import did_you_mean, new_records, users_errors
 from keras_mmil.cli.run_folder import how_read, train_settings
 from keras_mmil.cli.train import settings_of
 from keras_mmil.records import Schema
+from keras_mmil_cli.main import main
 
 CUSTOMERS = own_records.customers()
 KEYS = [tuple(key.split("=")) for key in own_records.KEYS]
@@ -509,3 +510,29 @@ def test_too_few_times():
     for times in ([1, 1, 1], [1, 1, 2], [5]):
         with pytest.raises(ValueError, match="at least 3 different times"):
             by_time(np.array(times, float))
+
+
+def test_choices_are_made_by_options_and_files(tmp_path):
+    records = [{"a": i % 7, "b": f"x{i}", "c": i % 3, "left": i % 2 == 0} for i in range(40)]
+    data = tmp_path / "records.jsonl"
+    data.write_text("".join(json.dumps(record) + "\n" for record in records))
+    choices = tmp_path / "choices.json"
+    choices.write_text(json.dumps({"a": "category", "c": "number"}))
+    options = {"schema": str(choices), "drop": ["b"], "kind": [("c", "category")]}
+    found = settings_of(TrainOptions(data=str(data), target="left", **options))
+    assert found.choices == {"a": "category", "c": "category", "b": "dropped"}
+    schema = OwnData.of(found).schema_of_training()
+    assert [schema[name].kind for name in "abc"] == ["category", "dropped", "category"]
+    choices.write_text("{")
+    with pytest.raises(ValueError, match="Expected JSON as --schema"):
+        settings_of(TrainOptions(data=str(data), target="left", **options))
+    unknown = settings_of(TrainOptions(data=str(data), target="left", drop=["nowhere"]))
+    with pytest.raises(ValueError, match="Received: nowhere"):
+        OwnData.of(unknown)
+
+
+def test_kinds_of_fields_are_parsed(capsys):
+    arguments = ["train", "records.jsonl", "--target", "left", "--kind", "a=colour"]
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "expected FIELD=KIND, with a kind of number, category" in capsys.readouterr().err

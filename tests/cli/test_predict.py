@@ -15,7 +15,7 @@ from keras_mmil_cli.main import main
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
 RECORDS = [record for record in own_records.customers(60) if "left" in record]
-QUICK = {"units": 4, "epochs": 2, "random_state": 0, "learning_rate": 0.05}
+QUICK = {"effort": "low", "units": 4, "epochs": 2, "random_state": 0, "learning_rate": 0.05}
 QUICK |= {"explainer": {"n_clusters": 2, "verbose": 0}}
 
 

@@ -98,7 +98,9 @@ def test_explanations_are_the_explainers(form, tmp_path):
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classifier")
-    classifier = NestedClassifier(epochs=2, random_state=0, explainer={"max_clusters": 3})
+    classifier = NestedClassifier(
+        effort="low", epochs=2, random_state=0, explainer={"max_clusters": 3}
+    )
     labels = np.array(["few" if each["n"] < 2 else "many" for each in CUSTOMERS])
     records = [{k: v for k, v in each.items() if k != "n"} for each in CUSTOMERS]
     with warnings.catch_warnings():
@@ -132,7 +134,7 @@ def test_fields_of_records_must_be_there(classifier):
 
 @pytest.mark.slow
 def test_regressors_of_records(tmp_path):
-    regressor = NestedRegressor(epochs=1, random_state=0, validation_split=0.0)
+    regressor = NestedRegressor(effort="low", epochs=1, random_state=0, validation_split=0.0)
     regressor.fit(CUSTOMERS, "n").save(tmp_path)
     batch = pa.RecordBatch.from_pylist(CUSTOMERS).drop_columns(["n"])
     found = Predictor(tmp_path).predict_batch(batch)

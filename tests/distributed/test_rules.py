@@ -176,7 +176,7 @@ def test_rules_of_records(tmp_path):
     records = [
         {"id": f"row {i}", "orders": [{"price": x} for x in p]} for i, p in enumerate(prices)
     ]
-    classifier = keras_mmil.NestedClassifier(epochs=1, random_state=0, verbose=0)
+    classifier = keras_mmil.NestedClassifier(effort="low", epochs=1, random_state=0, verbose=0)
     classifier.fit(records, ["many" if len(p) > 2 else "few" for p in prices]).save(
         tmp_path / "model"
     )

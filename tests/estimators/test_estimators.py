@@ -25,7 +25,7 @@ from keras_mmil.training.stopping import is_over
 
 # Short trainings end with networks, and so rules, of a single class.
 pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
-QUICK = {"units": 6, "epochs": 1, "random_state": 0}
+QUICK = {"effort": "low", "units": 6, "epochs": 1, "random_state": 0}
 
 RECORDS = make_records()
 PLAIN = [{name: r[name] for name in ("items", "note")} for r in RECORDS]
@@ -85,7 +85,7 @@ def test_the_best_epoch_is_restored_or_the_last_is_kept(patience, folder, tmp_pa
     arguments = {
         **QUICK,
         "epochs": 30 if patience else 3,
-        "learning_rate": 0.1 if patience else 2.0,
+        "learning_rate": 0.1 if patience else 0.3,
     }
     estimator = NestedClassifier(**arguments, patience=patience, validation_split=0.3)
     estimator.fit(PLAIN, LATE, folder=folder and tmp_path / folder)
@@ -347,7 +347,7 @@ def test_generators_and_files(tmp_path):
 NUMBERS = [{"x": i % 7, "bag": [i % 3] * (i % 4), "y": i % 7 > 3, "n": i % 5} for i in range(40)]
 BAGS = [{"x": record["x"], "bag": record["bag"]} for record in NUMBERS]
 Y = [record["y"] for record in NUMBERS]
-THREE = {"units": 4, "epochs": 3, "random_state": 0, "learning_rate": 0.02}
+THREE = {"effort": "low", "units": 4, "epochs": 3, "random_state": 0, "learning_rate": 0.02}
 
 
 def parts_kept(estimator):
@@ -436,7 +436,13 @@ def test_threads_do_not_disturb_each_other():
         if at_once:
             barrier.wait(60)
         estimator = NestedClassifier(
-            units=4, dropout=0.3, epochs=2, patience=None, learning_rate=0.01, random_state=seed
+            effort="low",
+            units=4,
+            dropout=0.3,
+            epochs=2,
+            patience=None,
+            learning_rate=0.01,
+            random_state=seed,
         )
         return estimator.fit(segments, "segment").predict_proba(segments)
 

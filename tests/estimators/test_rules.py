@@ -12,9 +12,9 @@ from keras_mmil import NestedClassifier, NestedRegressor
 from keras_mmil.estimators import base
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
-QUICK = {"units": 6, "epochs": 1, "random_state": 0}
+QUICK = {"effort": "low", "units": 6, "epochs": 1, "random_state": 0}
 SETTINGS = {
-    **{"units": 8, "epochs": 6, "learning_rate": 0.1, "random_state": 0},
+    **{"effort": "low", "units": 8, "epochs": 6, "learning_rate": 0.1, "random_state": 0},
     "explainer": {"n_clusters": 2, "verbose": 0},
 }
 LONGER = {**SETTINGS, "epochs": 12, "learning_rate": 0.03}
@@ -122,7 +122,7 @@ def test_rules_of_classes(classifier, tmp_path):
     assert str(loaded.rules_) == str(classifier.rules_)
     other = NestedClassifier(**SETTINGS).fit(ITEMS, column("state", TRAIN))
     other.explainer = {**SETTINGS["explainer"], "instances": "centroids"}
-    assert "\n     definitions of items: accuracy " in str(other.rules_)
+    assert "\n     definitions of items: accuracy " in other.rules_.text(all=True)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from keras_mmil.estimators.storage import is_saved
 
 pytestmark = [pytest.mark.eager, pytest.mark.filterwarnings("ignore:.*one class:UserWarning")]
 RULES = {"n_clusters": 2, "verbose": 0}
-QUICK = {"units": 4, "epochs": 1, "random_state": 0, "explainer": RULES}
+QUICK = {"effort": "low", "units": 4, "epochs": 1, "random_state": 0, "explainer": RULES}
 
 RECORDS = [{name: r[name] for name in ("items", "late", "spent")} for r in make_records(30)]
 PLAIN = [{"items": r["items"]} for r in RECORDS]
@@ -64,7 +64,7 @@ def test_estimators_come_back(classifier, way, tmp_path):
     np.testing.assert_array_equal(loaded.predict(PLAIN), classifier.predict(PLAIN))
     assert loaded.history_ == classifier.history_
     assert loaded.schema_ == classifier.schema_
-    assert (loaded.units, loaded.aggregation) == (4, ("max", "mean"))
+    assert (loaded.units, loaded.aggregation) == (4, ("max", "mean", "sum"))
 
 
 def test_estimators_of_either_class(classifier, tmp_path):

@@ -23,7 +23,14 @@ COUNTS = RNG.integers(0, 4, len(RECORDS))
 REPEATED = np.repeat(np.arange(len(RECORDS)), COUNTS)
 SCHEMA = Schema.infer(RECORDS)
 # All records in one batch: then the weighted mean is that of repeated records.
-WHOLE = {"schema": SCHEMA, "units": 4, "epochs": 5, "batch_size": 200, "validation_split": 0}
+WHOLE = {
+    "effort": "low",
+    "schema": SCHEMA,
+    "units": 4,
+    "epochs": 5,
+    "batch_size": 200,
+    "validation_split": 0,
+}
 AS_REPEATED = COUNTS * len(RECORDS) / COUNTS.sum()
 
 

@@ -375,7 +375,7 @@ def test_other_folders_are_refused(tmp_path, demo_folder, text_folder):
     with pytest.raises(ValueError, match=r"Expected the folder of a saved .*Received: /"):
         Served.load(tmp_path)
     records = [{"a": i % 3, "b": bool(i % 2), "c": i % 5} for i in range(40)]
-    quick = {"units": 4, "epochs": 1, "random_state": 0}
+    quick = {"effort": "low", "units": 4, "epochs": 1, "random_state": 0}
     several = keras_mmil.NestedClassifier(**quick).fit(records, np.eye(2, dtype=int)[[0, 1] * 20])
     several.save(tmp_path / "several")
     with pytest.raises(ValueError, match="classifier of one label"):

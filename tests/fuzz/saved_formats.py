@@ -173,7 +173,7 @@ def make_estimator(folder):
     truth = np.array([bool(record["items"]) for record in records])
     for record in records:
         del record["id"], record["seen"]
-    found = NestedClassifier(units=3, epochs=1, random_state=0, validation_split=0.0)
+    found = NestedClassifier(effort="low", units=3, epochs=1, random_state=0, validation_split=0.0)
     found.fit(records, truth)
     found.explainer_  # noqa: B018 - it is fitted and saved, too
     found.save(folder / "estimator")

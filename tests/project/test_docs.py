@@ -23,12 +23,12 @@ SMALLER = {
         "load_churn(2000)": "load_churn(120)",
         "1500": "80",
         "load_reviews()": "load_reviews(30, 20, 20)",
-        "NestedClassifier(": "NestedClassifier(explainer={'max_clusters': 2}, ",
+        "NestedClassifier(": "NestedClassifier(effort='low', explainer={'max_clusters': 2}, ",
         "max_clusters=6": "max_clusters=2",
     },
     "evidence.md": {
         "(1000, 500)": "(100, 50)",
-        "NestedClassifier(": "NestedClassifier(explainer={'max_clusters': 2}, ",
+        "NestedClassifier(": "NestedClassifier(effort='low', explainer={'max_clusters': 2}, ",
         "stability(n=5)": "stability(n=2)",
     },
     "graphs.md": {"folds=4": "folds=2", "folds=3": "folds=2", "(1, 4)": "(1, 2)", "\n3\n": "\n2\n"},
@@ -49,7 +49,7 @@ SMALLER = {
     "howto/streaming.md": {"parts(12,": "parts(4,", "max_clusters=3": "max_clusters=2"},
     "index.md": {
         "(1000, 500)": "(100, 50)",
-        "NestedClassifier(": "NestedClassifier(explainer={'max_clusters': 2}, ",
+        "NestedClassifier(": "NestedClassifier(effort='low', explainer={'max_clusters': 2}, ",
         "n_train=500": "n_train=60, n_valid=40, n_test=40",
         "max_clusters=4": "max_clusters=2",
     },

@@ -64,6 +64,7 @@ PICKLING = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve"}
 # The room of all that is private to Keras and TensorFlow, and the part of it that layers need.
 MODEL = ROOT / "keras_mmil" / "model"
 KERAS_INTERNALS = ROOT / "keras_mmil" / "_support" / "keras_internals.py"
+SKLEARN_INTERNALS = KERAS_INTERNALS.with_name("sklearn_internals.py")
 # What `Model` overrides on purpose.
 OVERRIDDEN = {
     "_default_save_signature",
@@ -265,7 +266,7 @@ def own():
     return {
         module: set(own_attributes(path.read_text(encoding="utf-8")))
         for module, path in MODULES.items()
-        if MODEL not in path.parents and path != KERAS_INTERNALS
+        if MODEL not in path.parents and path not in (KERAS_INTERNALS, SKLEARN_INTERNALS)
     }
 
 

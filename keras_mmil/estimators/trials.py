@@ -1,0 +1,315 @@
+"""What may decide: a network of many members, a forest on statistics, or both; and how each fares.
+
+Members are trained on all records but a part each. So each record is judged by the member that has
+not seen it, and no record is lost to validation. The trees of a forest are fitted to samples, and
+each record is judged by the trees that have not seen it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from sklearn import ensemble, metrics
+from threadpoolctl import threadpool_limits
+
+from keras_mmil._support.formatting import percent
+from keras_mmil._support.types import Array, Floats, Ints
+from keras_mmil.layers.forest import Forest
+from keras_mmil.layers.pool import LEAST
+from keras_mmil.records.network import Labels
+
+__all__ = [
+    "EFFORTS",
+    "Effort",
+    "Trial",
+    "activation_of",
+    "boosting_of",
+    "constant",
+    "diagnosis",
+    "folds_of",
+    "forest_of",
+    "halves",
+    "pooled",
+    "table",
+    "targets",
+    "trial_of",
+    "weights_of",
+]
+
+_MOST_SAMPLES = 20_000  # records for each tree
+_CERTAIN = 2.0  # standard errors by which what is better than the majority is better
+_ROUNDS, _LEAST_ROUNDS, _LEARNED = 100, 20, 8.0  # of boosting; the last by all rounds
+_WORTH_THREADS = 1_000_000  # numbers in the features
+_CAUTION = 0.003  # weight of the squared distance of the pool's weights from equal ones
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is tried.
+
+    Attributes:
+        members: networks side by side, of which half read statistics of bags; 1 for one that reads
+            none, and is trained on all but a tenth.
+        trees: of the forest; 0 for none.
+    """
+
+    members: int
+    trees: int
+
+
+EFFORTS = {"low": Effort(1, 0), "auto": Effort(10, 400), "high": Effort(20, 1000)}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How well something decides on records that it was not trained on.
+
+    Attributes:
+        model: "majority" ("mean" for numbers), "network with statistics", "network", "forest",
+            "boosting", or "all" together.
+        loss: log loss, of numbers the mean squared error.
+        score: accuracy (of several labels the share of right ones), of numbers R², None where all
+            are equal.
+        auc: area under the ROC curve, of more classes the mean of one against the rest; None where
+            it is undefined, and for numbers.
+        weight: with which it decides: see `layers.Pool`.
+        gain: by how much the loss is lower than that of the majority or mean.
+        error: standard error of the gain.
+    """
+
+    model: str
+    loss: float
+    score: float | None
+    auc: float | None
+    weight: float
+    gain: float = 0.0
+    error: float = 0.0
+
+
+def folds_of(y: Array, n_folds: int, seed: int) -> Ints:
+    """The fold of each record: random, stratified by class or number, of equal sizes."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    if y.ndim == 1:
+        order = order[np.argsort(y[order], kind="stable")]
+    folds = np.empty(len(y), int)
+    folds[order] = np.arange(len(y)) % n_folds
+    return folds
+
+
+def halves(outputs: Array, folds: Ints | None) -> list[Array]:
+    """Predictions [records, n] by each half of the members, of their outputs [records, members, n].
+
+    With folds, those of the member that left a record out; else the mean of all.
+    """
+    n = outputs.shape[1]
+    parts = [outputs] if n == 1 else [outputs[:, : n // 2], outputs[:, n // 2 :]]
+    if folds is None:
+        return [part.mean(axis=1) for part in parts]
+    return [part[np.arange(len(folds)), folds] for part in parts]
+
+
+def forest_of(
+    labels: Labels, features: Array, y: Array, weights: Floats, n_trees: int, seed: int
+) -> tuple[Forest, Array]:
+    """A forest, half of random and half of extremely random trees, and its out-of-bag predictions.
+
+    Args:
+        labels: what is predicted.
+        features: [records, features].
+        y: labels, [records] or [records, n].
+        weights: of the records.
+        n_trees: of both halves.
+        seed: of the forest.
+
+    Returns:
+        The layer, and predictions [records, n] as those of a network.
+    """
+    models = []
+    for kind in (ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor):
+        # Of columns of zeros and ones, the variance is Gini's impurity: these are classifiers, too.
+        model = kind(
+            n_trees // 2,
+            max_features=1 / 3 if labels.kind == "numbers" else "sqrt",
+            max_samples=min(1.0, _MOST_SAMPLES / len(y)),
+            min_samples_leaf=max(1, len(y) // 5_000),
+            bootstrap=True,
+            oob_score=True,
+            random_state=seed,
+        )
+        target = targets(labels, y)
+        models.append(
+            model.fit(features, target[:, 0] if target.shape[1] == 1 else target, weights)
+        )
+    predictions = [model.oob_prediction_.reshape(len(y), -1) for model in models]
+    return Forest.of(*models, name="forest"), np.mean(predictions, axis=0)
+
+
+def boosting_of(
+    labels: Labels, features: Array, y: Array, weights: Floats, n_folds: int, seed: int
+) -> tuple[Forest, Array] | None:
+    """Boosted trees, and predictions for each record by trees fitted to the other folds.
+
+    Takes and returns the same as `forest_of`, without predictions if there are no folds; None for
+    several labels.
+    """
+    if labels.kind == "labels":
+        return None
+    n_rounds = max(_ROUNDS // max(labels.n // 2, 1), _LEAST_ROUNDS)
+    kind = ensemble.HistGradientBoostingClassifier
+    if labels.kind == "numbers":
+        kind = ensemble.HistGradientBoostingRegressor
+
+    def fitted(weights: Floats) -> Any:
+        model = kind(
+            learning_rate=_LEARNED / n_rounds,
+            max_iter=n_rounds,
+            max_leaf_nodes=8,
+            min_samples_leaf=5,
+            l2_regularization=1.0,
+            early_stopping=False,
+            random_state=seed,
+        )
+        some = weights > 0
+        # scikit-learn takes seconds to find weighted quantiles.
+        is_equal = np.ptp(weights[some]) == 0
+        return model.fit(features[some], y.reshape(-1)[some], None if is_equal else weights[some])
+
+    # Threads take longer for small data, and far longer where others compute, too.
+    with threadpool_limits(1 if features.size < _WORTH_THREADS else None, "openmp"):
+        layer, predictions = Forest.of(fitted(weights), name="boosting"), np.zeros([0, 0])
+        folds = folds_of(y, max(n_folds, 1), seed + 1)
+        parts = {}
+        for fold in range(n_folds):
+            is_held_out = folds == fold
+            model = fitted(weights * ~is_held_out)
+            parts[fold] = is_held_out, Forest.of(model)(features[is_held_out]).numpy()
+    if parts:
+        predictions = np.zeros([len(y), layer.n_outputs], np.float32)
+        for is_held_out, found in parts.values():
+            predictions[is_held_out] = found
+    return layer, predictions
+
+
+def targets(labels: Labels, y: Array) -> Array:
+    """Labels as a network with these outputs should predict them, float32 [records, n]."""
+    if labels.kind == "classes" and labels.n > 2:
+        return np.eye(labels.n, dtype=np.float32)[y]
+    return y.reshape(len(y), -1).astype(np.float32)
+
+
+def weights_of(
+    labels: Labels, predictions: Sequence[Array], y: Array, weights: Floats
+) -> tuple[float, ...]:
+    """The weights of a `Pool` of predictions [records, n], of which its loss is least."""
+    equal = np.full(len(predictions), 1 / len(predictions))
+    goal = targets(labels, y)
+    scale = float(np.var(goal)) or 1.0 if labels.kind == "numbers" else 1.0
+
+    def cost(shares: Array) -> float:
+        if labels.kind == "numbers":
+            shares = shares / max(shares.sum(), 1e-9)
+        losses = losses_of(labels, pooled(labels, predictions, shares), goal)
+        loss = float(np.average(losses, weights=weights)) / scale
+        return loss + _CAUTION * float(np.sum((shares - equal) ** 2))
+
+    found = minimize(cost, equal, bounds=[(0.0, 5.0)] * len(predictions), method="L-BFGS-B").x
+    if labels.kind == "numbers":
+        found = found / max(found.sum(), 1e-9)
+    return tuple(np.round(found, 3).tolist())
+
+
+def pooled(labels: Labels, predictions: Sequence[Array], shares: Sequence[float] | Array) -> Array:
+    """What a `Pool` makes of predictions [records, n], in NumPy."""
+    pairs = list(zip(shares, predictions, strict=True))
+    if labels.kind == "numbers":
+        return np.sum([share * x for share, x in pairs], axis=0)
+    of_each = [(share, np.clip(x, LEAST, 1 - LEAST)) for share, x in pairs]
+    if activation_of(labels) == "softmax":
+        product = np.exp(np.sum([share * np.log(x) for share, x in of_each], axis=0))
+        return product / product.sum(axis=1, keepdims=True)
+    return expit(np.sum([share * logit(x) for share, x in of_each], axis=0))
+
+
+def activation_of(labels: Labels) -> str:
+    """Of the outputs for these labels."""
+    if labels.kind == "numbers":
+        return "linear"
+    return "softmax" if labels.kind == "classes" and labels.n > 2 else "sigmoid"
+
+
+def losses_of(labels: Labels, predicted: Array, goal: Array) -> Array:
+    """Log loss, or squared error, of each prediction for `targets`, both [records, n]."""
+    if labels.kind == "numbers":
+        return np.square(predicted - goal).mean(axis=1)
+    likely = np.log(np.clip(predicted, 1e-7, 1.0))
+    unlikely = np.log(np.clip(1 - predicted, 1e-7, 1.0))
+    if activation_of(labels) == "softmax":
+        return -(goal * likely).sum(axis=1)
+    return -(goal * likely + (1 - goal) * unlikely).mean(axis=1)
+
+
+def trial_of(
+    model: str, labels: Labels, predicted: Array, y: Array, weights: Floats, share: float
+) -> Trial:
+    """How well predictions [records, n] are."""
+    goal = targets(labels, y)
+    losses, of_constant = (
+        losses_of(labels, x, goal) for x in (predicted, constant(labels, y, weights))
+    )
+    gains = of_constant - losses
+    loss, gain = (float(np.average(x, weights=weights)) for x in (losses, gains))
+    variance = float(np.average((gains - gain) ** 2, weights=weights))
+    n_effective = weights.sum() ** 2 / np.square(weights).sum()
+    evidence = gain, float((variance / n_effective) ** 0.5)
+    if labels.kind == "numbers":
+        r2 = gain / (loss + gain) if loss + gain else None
+        return Trial(model, loss, r2, None, share, *evidence)
+    if activation_of(labels) == "softmax":
+        right = predicted.argmax(axis=1) == y
+    else:
+        right = ((predicted > 0.5) == (goal > 0.5)).mean(axis=1)
+    columns = [
+        metrics.roc_auc_score(goal[:, i], predicted[:, i], sample_weight=weights)
+        for i in range(goal.shape[1])
+        if 0 < goal[weights > 0, i].mean() < 1
+    ]
+    auc = float(np.mean(columns)) if columns else None
+    return Trial(model, loss, float(np.average(right, weights=weights)), auc, share, *evidence)
+
+
+def constant(labels: Labels, y: Array, weights: Floats) -> Array:
+    """The mean label, for each record: the prediction of who knows nothing else."""
+    goal = targets(labels, y)
+    return np.broadcast_to(np.average(goal, axis=0, weights=weights), goal.shape)
+
+
+def table(trials: Sequence[Trial], is_number: bool) -> str:
+    """What was tried, line by line; and a last line where it is no better than the majority."""
+    heads = ["", "squared error" if is_number else "log loss", "R²" if is_number else "accuracy"]
+    rows = [heads + ([] if is_number else ["AUC"]) + ["weight"]]
+    for each in trials:
+        score = math.nan if each.score is None else each.score
+        shown = f"{score:.3f}" if is_number else percent(score)
+        auc = [] if is_number else ["" if each.auc is None else f"{each.auc:.3f}"]
+        rows.append([each.model, f"{each.loss:.4g}", shown, *auc, f"{each.weight:.2f}"])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in pairs)
+        for pairs in (enumerate(zip(row, widths, strict=True)) for row in rows)
+    ]
+    return "\n".join([*map(str.rstrip, lines), *diagnosis(trials)])
+
+
+def diagnosis(trials: Sequence[Trial]) -> list[str]:
+    """What to tell a user about the result: nothing if it is better than the majority."""
+    if trials[-1].gain > _CERTAIN * trials[-1].error:
+        return []
+    return [
+        f"No better than the {trials[0].model}: the fields say nothing about the target, there are "
+        "too few records, or what tells them apart was left out. See which fields are used: "
+        "print(schema_)."
+    ]

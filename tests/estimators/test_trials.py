@@ -1,0 +1,190 @@
+"""Networks and trees that decide together, and what the estimators say of each."""
+
+import keras
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn import metrics
+
+from keras_mmil import NestedClassifier, NestedRegressor, datasets
+from keras_mmil.datasets.synthetic.sensors import TARGET
+from keras_mmil.estimators import trials
+from keras_mmil.estimators.halves import BestHalves, HalfLoss
+from keras_mmil.layers import GroupedDense
+from keras_mmil.records.network import Labels
+from keras_mmil.rules.fitting.plan import field_names
+
+QUICK = {"epochs": 12, "units": 6, "random_state": 0, "verbose": 0}
+RULES = {"max_clusters": 3, "verbose": 0}
+MACHINES = datasets.synthetic.load_sensors(400, share_flipped=0.0)
+TRAIN, NEW = MACHINES[:300], MACHINES[300:]
+PARTS = ["network with statistics", "network", "forest", "boosting"]
+FAILED = np.array([each[TARGET] for each in NEW])
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return NestedClassifier(**QUICK, explainer=RULES).fit(TRAIN, TARGET)
+
+
+def test_folds_are_stratified():
+    y = np.repeat([0, 1], [30, 11])
+    folds = trials.folds_of(y, 4, seed=3)
+    assert np.ptp(np.bincount(folds)) <= 1
+    for label in (0, 1):
+        assert np.ptp(np.bincount(folds[y == label], minlength=4)) <= 1
+    assert not np.array_equal(folds, trials.folds_of(y, 4, seed=4))
+    numbers = np.random.default_rng(0).normal(size=40)
+    of_fold = [numbers[trials.folds_of(numbers, 4, seed=0) == k].mean() for k in range(4)]
+    assert np.std(of_fold) < 0.2
+
+
+def test_weights_of_the_pool_are_those_of_the_least_loss():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=2000)
+    good = expit(rng.normal(size=(2000, 1)) + 2 * (2 * y[:, None] - 1))
+    noise = rng.uniform(0.2, 0.8, (2000, 1))
+    labels, equal = Labels("classes", 2), np.ones(2000)
+    # A cautious forecast of good evidence is made bolder; noise does not count.
+    bold, little = trials.weights_of(labels, [expit(logit(good) / 2), noise], y, equal)
+    assert bold > 1.5
+    assert little < 0.2
+    numbers = Labels("numbers", 1, mean=(0.0,), scale=(1.0,))
+    goal = rng.normal(size=(2000, 1))
+    two = [goal + rng.normal(0, scale, (2000, 1)) for scale in (1.0, 2.0)]
+    shares = trials.weights_of(numbers, two, goal[:, 0], equal)
+    np.testing.assert_allclose(shares, [0.8, 0.2], atol=0.03)  # by the inverse of the variance
+
+
+@pytest.mark.slow
+def test_all_together_are_at_least_as_good_as_the_best(classifier):
+    found = {trial.model: trial for trial in classifier.trials_}
+    assert list(found) == ["majority", *PARTS, "all"]
+    y = np.array([each[TARGET] for each in TRAIN])
+    assert found["majority"].score == pytest.approx(max(y.mean(), 1 - y.mean()))
+    assert found["majority"].auc == 0.5
+    best = min(found[name].loss for name in PARTS)
+    assert found["all"].loss < best + 0.01
+    p = classifier.predict_proba(NEW)[:, 1]
+    assert metrics.roc_auc_score(FAILED, p) > 0.85
+    # What is said of unseen records holds for new ones.
+    assert metrics.log_loss(FAILED, p) == pytest.approx(found["all"].loss, abs=0.15)
+    table = trials.table(classifier.trials_, is_number=False)
+    assert len(table.splitlines()) == 7
+    assert "No better" not in table
+
+
+@pytest.mark.slow
+def test_the_model_is_the_pool_of_its_parts(classifier, tmp_path):
+    """And it is the one that is saved, explained and predicted by."""
+    x = classifier.schema_.read(NEW, without=TARGET)
+    decision = classifier.model_.get_layer("decision")
+    parts = keras.Model(classifier.model_.input, decision.input).predict(x, verbose=0)
+    shares = [trial.weight for trial in classifier.trials_[1:-1]]
+    expected = trials.pooled(Labels("classes", 2), parts, shares)
+    p = classifier.predict_proba(NEW)[:, 1:]
+    np.testing.assert_allclose(p, expected, atol=1e-5)
+    of_members = classifier.model_.get_layer("members").output
+    members = keras.Model(classifier.model_.input, of_members).predict(x, verbose=0)
+    for part, half in zip(parts, np.split(members, 2, axis=1), strict=False):
+        np.testing.assert_allclose(part, half.mean(axis=1), atol=1e-6)
+    classifier.fit_rules().save(tmp_path)
+    loaded = NestedClassifier.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), classifier.predict_proba(NEW))
+    assert loaded.trials_ == classifier.trials_
+    explainer = classifier.explainer_
+    by_model = classifier.model_.predict(x, verbose=0)[:, 0] > 0.5
+    agreement = np.mean(explainer.predict(x) == by_model)
+    assert explainer.fidelity(x) == pytest.approx(agreement)
+    assert agreement > 0.8
+    assert " of sensors.readings.value " in str(classifier.rules_)
+    names = [field_names(explainer._network, record) for record in range(3)]
+    assert "mean of readings.value" in names[1]  # of a sensor
+    assert "mean of sensors.readings.value" in names[2]
+
+
+@pytest.mark.slow
+def test_who_learns_nothing_says_so():
+    rng = np.random.default_rng(0)
+    records = [{"bag": [{"x": float(x)} for x in rng.normal(size=3)]} for _ in range(150)]
+    found = NestedClassifier(**QUICK).fit(records, rng.integers(2, size=150))
+    assert found.trials_[-1].loss < 1.05 * found.trials_[0].loss
+    assert "No better than the majority" in trials.table(found.trials_, is_number=False)
+
+
+@pytest.mark.slow
+def test_numbers_labels_and_several_classes():
+    rng = np.random.default_rng(0)
+    records = [{"bag": [{"x": float(x)} for x in rng.normal(size=5)]} for _ in range(200)]
+    means = np.array([np.mean([each["x"] for each in r["bag"]]) for r in records])
+    regressor = NestedRegressor(**QUICK).fit(records, means)
+    assert [trial.model for trial in regressor.trials_] == ["mean", *PARTS, "all"]
+    assert regressor.trials_[0].score == pytest.approx(0, abs=1e-6)
+    assert regressor.trials_[-1].score > 0.9
+    assert "R²" in trials.table(regressor.trials_, is_number=True)
+    three = NestedClassifier(**QUICK).fit(records, np.digitize(means, [-0.2, 0.2]))
+    assert three.trials_[-1].score > 0.8
+    assert three.predict_proba(records).shape == (200, 3)
+    y = np.stack([means > 0, means > 0.3], axis=1).astype(int)
+    both = NestedClassifier(**QUICK).fit(records, y)
+    assert [trial.model for trial in both.trials_] == ["majority", *PARTS[:-1], "all"]
+    assert both.trials_[-1].score > 0.9
+    held_out = NestedClassifier(**QUICK, validation_split=0.2).fit(records, y[:, 0])
+    assert held_out.trials_[-1].score > 0.8
+    assert held_out._cache.tensors()[1]["bag.x"].nrows() == 40
+    whole = NestedClassifier(**{**QUICK, "epochs": 2}, validation_split=0).fit(records, y[:, 0])
+    assert whole.trials_ == ()
+    with pytest.raises(ValueError, match="Received: effort='much'"):
+        NestedClassifier(effort="much").fit(records, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("least", [1, 3], ids=["presence", "threshold"])
+def test_bags_are_positive_by_what_is_in_them(least):
+    """By the presence of an instance, or a number of them, and not by what else is there.
+
+    After Raff and Holt, Reproducibility in Multiple Instance Learning: A Case For Algorithmic Unit
+    Tests, 2023.
+    """
+    rng = np.random.default_rng(least)
+
+    def bag(n_signals, n_others):
+        kinds = ["signal"] * n_signals + rng.choice(["a", "b", "c"], n_others).tolist()
+        return {"bag": [{"kind": str(kind)} for kind in rng.permutation(kinds)]}
+
+    y = np.arange(200) % 2
+    n_signals = [rng.integers(least, least + 3) if each else rng.integers(least) for each in y]
+    records = [bag(n, rng.integers(2, 8)) for n in n_signals]
+    found = NestedClassifier(**QUICK).fit(records, y)
+    # Bags of other sizes, where shares and totals say the opposite.
+    many = [bag(least - 1, 2) for _ in range(40)], [bag(least, 7) for _ in range(40)]
+    assert found.predict(many[0]).mean() < 0.1
+    assert found.predict(many[1]).mean() > 0.9
+
+
+def test_each_half_keeps_the_weights_of_its_best_epoch():
+    inputs = keras.Input((3,))
+    layer = GroupedDense(4, 4, n_blind=2)
+    outputs = keras.layers.Reshape((4, 1))(layer(None, inputs, inputs))
+    model = keras.Model(inputs, outputs)
+    weights = []
+    callback = BestHalves(patience=2, min_delta=0.0)
+    callback.set_model(model)
+    losses = [(3.0, 9.0), (1.0, 8.0), (2.0, 7.0), (np.nan, 8.0), (4.0, 9.0), (5.0, 9.0)]
+    for epoch, (first, second) in enumerate(losses):
+        weights.append([np.full(w.shape, float(epoch)) for w in model.trainable_variables])
+        model.set_weights(weights[-1])
+        callback.on_epoch_end(epoch, {"val_first_half": first, "val_second_half": second})
+        assert model.stop_training == (epoch >= 4)
+    callback.on_train_end()
+    for variable in model.trainable_variables:
+        expected = [1, 1] if "partly" in variable.path else [1, 1, 2, 2]
+        np.testing.assert_array_equal(np.array(variable).reshape(-1, len(expected))[0], expected)
+    y = np.zeros((5, 4, 1), np.float32)
+    p = np.random.default_rng(0).uniform(0.1, 0.9, (5, 4, 1)).astype(np.float32)
+    weights = np.random.default_rng(1).integers(0, 2, (5, 4)).astype(np.float32)
+    metric = HalfLoss("binary_crossentropy", 1)
+    metric.update_state(y, p, weights)
+    each = -np.log(1 - p[:, 2:, 0])
+    expected = np.average(each, weights=weights[:, 2:])
+    np.testing.assert_allclose(float(metric.result()), expected, rtol=1e-5)
