@@ -24,6 +24,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 OURS = "keras-mmil"
+METRICS = {
+    "test_accuracy": "accuracy",
+    "test_accuracy_majority": "majority",
+    "auc": "auc",
+    "processor_seconds": "seconds",
+}
 
 
 DATA = {
@@ -68,7 +74,8 @@ class Ours:
     def fit(self, records, labels):
         """Fit it on the records themselves."""
         self._model.fit(records, self._target)
-        self.classes_ = self._model.classes_
+        # Labels 0 and 1 are booleans to it; in the order of their names as the others.
+        self.classes_ = np.unique(labels)
 
     def predict_proba(self, records):
         """Probabilities of the classes."""
@@ -135,23 +142,24 @@ def figures(model, records, labels, train, test):
 
 
 def summary(rows):
-    """Records of means and standard deviations over folds."""
+    """Records of means and standard deviations over folds, of data with folds of all learners."""
     groups = defaultdict(list)
     for row in rows:
         groups[row["data"], row["learner"]].append(row)
     for (name, learner), some in groups.items():
-        majority = round(float(np.mean([row["majority"] for row in some])), 4)
-        for metric in ("accuracy", "auc", "seconds"):
-            values = [row[metric] for row in some]
-            yield {
+        for metric, key in METRICS.items():
+            values = [row[key] for row in some]
+            record = {
                 "experiment": name,
                 "model": learner,
                 "metric": metric,
                 "mean": round(float(np.mean(values)), 4),
-                "std": round(float(np.std(values, ddof=1)), 4) if len(values) > 1 else None,
                 "runs": len(values),
-                "majority": majority,
+                "chosen_on": "out-of-fold losses of the training parts",
             }
+            if len(values) > 1:
+                record["std"] = round(float(np.std(values, ddof=1)), 4)
+            yield record
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def _logistic(seed):
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import QuantileTransformer
 
-    scaled = QuantileTransformer(100, output_distribution="normal", random_state=seed)
+    scaled = QuantileTransformer(n_quantiles=100, output_distribution="normal", random_state=seed)
     return _filled(scaled, LogisticRegression(C=0.1, max_iter=2000))
 
 
