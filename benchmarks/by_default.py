@@ -142,7 +142,7 @@ def figures(model, records, labels, train, test):
 
 
 def summary(rows):
-    """Records of means and standard deviations over folds, of data with folds of all learners."""
+    """Records of means and standard deviations over folds."""
     groups = defaultdict(list)
     for row in rows:
         groups[row["data"], row["learner"]].append(row)

@@ -288,8 +288,7 @@ class TrainOptions(TrainSettings):
         type=_kind,
         action="append",
         metavar="FIELD=KIND",
-        help="what to take a field for: number, category, boolean, text, time, bag, record, "
-        "vector; may be repeated",
+        help=f"what to take a field for: {', '.join(_KINDS)}; may be repeated",
     )
     max_clusters: int | None = _option(
         None, least=2, type=int, help="to try at each level; 10 by default"

@@ -59,7 +59,7 @@ Data: TypeAlias = tuple[Any, Array, Floats]
 def _for_members(outputs: Labels, n: int, x: Any, y: Array, weights: Floats) -> Data:
     """Data for n members, which have labels and weights of their own."""
     many = np.repeat(y.reshape(len(y), 1, -1), n, axis=1)
-    if outputs.kind == "classes" and outputs.n > 2:
+    if outputs.activation == "softmax":
         many = many[:, :, 0]
     return x, many, np.repeat(weights[:, None], n, axis=1)
 
@@ -340,7 +340,7 @@ class NestedEstimator(BaseEstimator):
             self.trials_ = self._judged(outputs, names, predictions, shares, truth, of_records)
         elif len(parts) > 1:
             shares = (1 / len(parts),) * len(parts)
-        decision = Pool(shares, trials.activation_of(outputs), name="decision")(parts)
+        decision = Pool(shares, outputs.activation, name="decision")(parts)
         self.model_ = Model(inputs, decision, name="records")
         # To be evaluated; this optimizer has no state, which would be saved.
         self.model_.compile(keras.optimizers.SGD(), loss=made.members.loss)

@@ -26,7 +26,6 @@ __all__ = [
     "EFFORTS",
     "Effort",
     "Trial",
-    "activation_of",
     "boosting_of",
     "constant",
     "diagnosis",
@@ -128,7 +127,8 @@ def forest_of(
     Returns:
         The layer, and predictions [records, n] as those of a network.
     """
-    models = []
+    goal, models = targets(labels, y), []
+    goal = goal[:, 0] if goal.shape[1] == 1 else goal
     for kind in (ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor):
         # Of columns of zeros and ones, the variance is Gini's impurity: these are classifiers, too.
         model = kind(
@@ -140,10 +140,7 @@ def forest_of(
             oob_score=True,
             random_state=seed,
         )
-        target = targets(labels, y)
-        models.append(
-            model.fit(features, target[:, 0] if target.shape[1] == 1 else target, weights)
-        )
+        models.append(model.fit(features, goal, weights))
     predictions = [model.oob_prediction_.reshape(len(y), -1) for model in models]
     return Forest.of(*models, name="forest"), np.mean(predictions, axis=0)
 
@@ -180,23 +177,19 @@ def boosting_of(
 
     # Threads take longer for small data, and far longer where others compute, too.
     with threadpool_limits(1 if features.size < _WORTH_THREADS else None, "openmp"):
-        layer, predictions = Forest.of(fitted(weights), name="boosting"), np.zeros([0, 0])
-        folds = folds_of(y, max(n_folds, 1), seed + 1)
-        parts = {}
+        layer = Forest.of(fitted(weights), name="boosting")
+        predictions = np.zeros([len(y) if n_folds else 0, layer.n_outputs], np.float32)
+        folds = folds_of(y, n_folds, seed + 1) if n_folds else None
         for fold in range(n_folds):
             is_held_out = folds == fold
             model = fitted(weights * ~is_held_out)
-            parts[fold] = is_held_out, Forest.of(model)(features[is_held_out]).numpy()
-    if parts:
-        predictions = np.zeros([len(y), layer.n_outputs], np.float32)
-        for is_held_out, found in parts.values():
-            predictions[is_held_out] = found
+            predictions[is_held_out] = Forest.of(model)(features[is_held_out])
     return layer, predictions
 
 
 def targets(labels: Labels, y: Array) -> Array:
     """Labels as a network with these outputs should predict them, float32 [records, n]."""
-    if labels.kind == "classes" and labels.n > 2:
+    if labels.activation == "softmax":
         return np.eye(labels.n, dtype=np.float32)[y]
     return y.reshape(len(y), -1).astype(np.float32)
 
@@ -228,17 +221,10 @@ def pooled(labels: Labels, predictions: Sequence[Array], shares: Sequence[float]
     if labels.kind == "numbers":
         return np.sum([share * x for share, x in pairs], axis=0)
     of_each = [(share, np.clip(x, LEAST, 1 - LEAST)) for share, x in pairs]
-    if activation_of(labels) == "softmax":
+    if labels.activation == "softmax":
         product = np.exp(np.sum([share * np.log(x) for share, x in of_each], axis=0))
         return product / product.sum(axis=1, keepdims=True)
     return expit(np.sum([share * logit(x) for share, x in of_each], axis=0))
-
-
-def activation_of(labels: Labels) -> str:
-    """Of the outputs for these labels."""
-    if labels.kind == "numbers":
-        return "linear"
-    return "softmax" if labels.kind == "classes" and labels.n > 2 else "sigmoid"
 
 
 def losses_of(labels: Labels, predicted: Array, goal: Array) -> Array:
@@ -247,7 +233,7 @@ def losses_of(labels: Labels, predicted: Array, goal: Array) -> Array:
         return np.square(predicted - goal).mean(axis=1)
     likely = np.log(np.clip(predicted, 1e-7, 1.0))
     unlikely = np.log(np.clip(1 - predicted, 1e-7, 1.0))
-    if activation_of(labels) == "softmax":
+    if labels.activation == "softmax":
         return -(goal * likely).sum(axis=1)
     return -(goal * likely + (1 - goal) * unlikely).mean(axis=1)
 
@@ -268,7 +254,7 @@ def trial_of(
     if labels.kind == "numbers":
         r2 = gain / (loss + gain) if loss + gain else None
         return Trial(model, loss, r2, None, share, *evidence)
-    if activation_of(labels) == "softmax":
+    if labels.activation == "softmax":
         right = predicted.argmax(axis=1) == y
     else:
         right = ((predicted > 0.5) == (goal > 0.5)).mean(axis=1)

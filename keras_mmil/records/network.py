@@ -85,6 +85,13 @@ class Labels:
             )
         check_int("n", self.n, least)
 
+    @property
+    def activation(self) -> str:
+        """Of the outputs: "linear", "softmax" or "sigmoid"."""
+        if self.kind == "numbers":
+            return "linear"
+        return "softmax" if self.kind == "classes" and self.n > 2 else "sigmoid"
+
 
 def records_model(
     schema: Schema,
@@ -169,7 +176,7 @@ def records_model(
     """
     labels, without = _labels_of(schema, target)
     network = _Network(
-        units=positive_int("units", units),
+        units=units,
         activation=activation,
         aggregation=aggregation,
         dropout=dropout,
@@ -183,7 +190,7 @@ def records_model(
     with contextlib.nullcontext() if seed is None else seeded(seed):
         outputs, loss, metric = _head(labels, network.top(schema.root))
         model = Model(network.inputs, outputs, name=name)
-    _compile(model, loss, [], learning_rate, weight_decay, metric)
+    _compile(model, loss, learning_rate, weight_decay, metrics=[metric])
     _make_variables(model, labels)
     return model
 
@@ -234,8 +241,8 @@ def ensemble(
     if labels.scale:
         x = _rescaled(labels, x)
     members = Model(network.inputs, x, name="members")
-    metrics = [metric(loss) for metric in metrics]
-    _compile(members, loss, metrics, learning_rate, weight_decay)
+    weighted = [metric(loss) for metric in metrics]
+    _compile(members, loss, learning_rate, weight_decay, weighted=weighted)
     halves = [x] if n_members == 1 else [x[:, : n_members // 2], x[:, n_members // 2 :]]
     means = tuple(keras.ops.mean(half, axis=1) for half in halves)
     return Ensemble(members, means, network.features)
@@ -244,10 +251,10 @@ def ensemble(
 def _compile(
     model: Model,
     loss: str,
-    weighted: Sequence[keras.metrics.Metric],
     learning_rate: LearningRate,
     weight_decay: float,
-    *metrics: str,
+    metrics: Sequence[str] = (),
+    weighted: Sequence[keras.metrics.Metric] = (),
 ) -> None:
     weight_decay = check_number("weight_decay", weight_decay, least=0)
     optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
@@ -268,13 +275,17 @@ def _labels_of(
     return Labels("numbers", len(paths), means, tuple(x**0.5 for x in variances)), paths
 
 
+_LOSSES = {
+    "linear": "mean_squared_error",
+    "softmax": "sparse_categorical_crossentropy",
+    "sigmoid": "binary_crossentropy",
+}
+
+
 def _output_of(labels: Labels) -> tuple[int, str, str]:
     """The number of outputs, their activation and their loss."""
-    if labels.kind == "numbers":
-        return labels.n, "linear", "mean_squared_error"
-    if labels.kind == "classes" and labels.n > 2:
-        return labels.n, "softmax", "sparse_categorical_crossentropy"
-    return 1 if labels.kind == "classes" else labels.n, "sigmoid", "binary_crossentropy"
+    n = 1 if labels.kind == "classes" and labels.n == 2 else labels.n
+    return n, labels.activation, _LOSSES[labels.activation]
 
 
 def _head(labels: Labels, x: keras.KerasTensor) -> tuple[keras.KerasTensor, str, str]:

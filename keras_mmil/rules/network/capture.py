@@ -249,9 +249,12 @@ class Network:
         arrays = iter(raw)
         values = []
         for record in self._tree.records:
-            of_record = []
+            of_record, known = [], {}  # hundreds of statistics have one index
             for read in record.fields:
-                x, bags = rows_of(next(arrays)).numpy(), row_index(read.ids, found)
+                ids = tuple(map(id, read.ids))
+                if ids not in known:
+                    known[ids] = row_index(read.ids, found)
+                x, bags = rows_of(next(arrays)).numpy(), known[ids]
                 x = x.reshape(-1) if read.column is None else x[:, read.column]
                 of_record.append(x if bags is None else x[bags])
             values.append(tuple(of_record))
