@@ -26,7 +26,7 @@ from keras_mmil.layers.pool import Pool
 from keras_mmil.model import Model
 from keras_mmil.model.seeds import alone, seeded
 from keras_mmil.records import Schema
-from keras_mmil.records.network import Ensemble, Labels, ensemble
+from keras_mmil.records.network import Computed, Ensemble, Labels, ensemble
 from keras_mmil.records.paths import place
 from keras_mmil.rules import Explainer
 from keras_mmil.rules.explain.explanation import Explanation
@@ -200,10 +200,10 @@ class NestedEstimator(BaseEstimator):
         data = x, targets[train], weights[train]
         validation = None if valid is None else (x_valid, targets[valid], weights[valid])
         with alone if self.random_state is None else seeded(seed):
-            made = self._trained(
+            made, *found = self._trained(
                 outputs, effort, data, validation, folds, seed, callbacks, folder, resume
             )
-            self._decide_by(outputs, effort, made, data, validation, folds, seed)
+            self._decide_by(outputs, effort, made, *found, data, validation, folds, seed)
         self._cache = TrainingCache(x, x_valid)
         self._explainers = {}
         if self._shows_progress:
@@ -227,21 +227,26 @@ class NestedEstimator(BaseEstimator):
         callbacks: Sequence[keras.callbacks.Callback],
         folder: PathLike | None,
         resume: bool,
-    ) -> Ensemble:
+    ) -> tuple[Ensemble, Computed, Computed | None]:
         """Members of a network, trained until the validation loss no longer falls.
 
         With `folds`, the loss is that of each member on its fold, which it is not trained on.
+
+        Returns:
+            The network, and what it computes of the training data and of separate validation data.
         """
         epochs = positive_int("epochs", self.epochs)
         batch_size = positive_int("batch_size", self.batch_size)
         n = effort.members
         x, y, weights = _for_members(outputs, n, *data)
+        x_valid = None
         if folds is not None:  # of each half of the members
             is_held_out = folds[:, None] == np.arange(n) % (n // 2)
             validation = x, y, weights * is_held_out
             weights = weights * ~is_held_out
         elif validation is not None:
-            validation = _for_members(outputs, n, *validation)
+            x_valid, *labels = _for_members(outputs, n, *validation)
+            validation = x_valid, *labels
         patience = None
         if validation is not None:
             patience = positive_int("patience", self.patience, optional=True)
@@ -249,44 +254,46 @@ class NestedEstimator(BaseEstimator):
             "sample_weight": weights,
             "epochs": epochs,
             "batch_size": batch_size,
-            "validation_data": validation,
             "callbacks": list(callbacks),
             "verbose": 0 if self.verbose == "auto" else self.verbose,
         }
         if self._shows_progress:
             arguments["callbacks"].append(EpochProgress())
         made: list[Ensemble] = []
-
         counting = np.flatnonzero(data[2])  # what has no weight makes no difference
 
         def build() -> keras.Model:
-            known: Any = ragged.take(data[0], counting)
-            made.append(self._build(outputs, n, known))
+            made.append(self._build(outputs, n, ragged.take(x, counting)))
             return made[-1].members
 
         if folder is not None:
             stopping = {"patience": patience, "min_delta": _MIN_DELTA}
             arguments |= {"folder": folder, "seed": seed, "resume": resume, **stopping}
-            trained, rows = fit_resumable(build, x, y, **arguments)
+            trained, rows = fit_resumable(build, x, y, validation_data=validation, **arguments)
             names = [name for name in rows[0] if name not in _NOT_LOGS]
             self.history_ = {name: [row[name] for row in rows] for name in names}
-            found = made[-1]
-            found.members.set_weights(trained.get_weights())
-            return found
-        model = build()
+            made[-1].members.set_weights(trained.get_weights())
+            return made[-1], *map(made[-1].computed, (x, x_valid))
+        build()
+        feed = made[-1].feed(x, x_valid)
+        if validation is not None:
+            validation = feed.x if x_valid is None else feed.x_valid, *validation[1:]
         if patience is not None:
-            by_half = n > 1 and are_separate(model)
+            by_half = n > 1 and are_separate(made[-1].members)
             stopping = (BestHalves if by_half else EarlyStopping)(patience, _MIN_DELTA)
             arguments["callbacks"].append(stopping)
-        history = model.fit(x, y, validation_batch_size=_READ, **arguments).history
+        arguments |= {"validation_data": validation, "validation_batch_size": _READ}
+        history = feed.model.fit(feed.x, y, **arguments).history
         self.history_ = {name: [float(x) for x in values] for name, values in history.items()}
-        return made[-1]
+        return made[-1], *map(feed.computed, (feed.x, feed.x_valid))
 
     def _decide_by(
         self,
         outputs: Labels,
         effort: Effort,
         made: Ensemble,
+        computed: Computed,
+        of_valid: Computed | None,
         data: Data,
         validation: Data | None,
         folds: Ints | None,
@@ -296,26 +303,14 @@ class NestedEstimator(BaseEstimator):
 
         Each is judged, and their weights are chosen, on records that it was not trained on.
         """
-        x, y, weights = data
-        inputs, parts = made.members.input, list(made.means)
+        _, y, weights = data
+        parts, features = list(made.means), computed.features
         names = ["network with statistics", "network"][-len(parts) :]
         judged = None if folds is None and validation is None else validation or data
-        has_features = made.features is not None
-        computed = [made.members.output, made.features] if has_features else made.members.output
-        reader = Model(inputs, computed)  # one trace for both
-
-        def read(x: Any) -> tuple[Array, Array | None]:
-            found = reader.predict(x, batch_size=_READ, verbose=0)
-            return tuple(found) if has_features else (found, None)
-
         predictions: list[Array] = []
-        of_each, features = read(x)
-        of_judged = None
-        if folds is not None:
-            predictions += trials.halves(of_each, folds)
-        elif validation is not None:
-            of_each, of_judged = read(validation[0])
-            predictions += trials.halves(of_each, None)
+        if judged is not None:
+            seen = computed if of_valid is None else of_valid
+            predictions += trials.halves(seen.outputs, folds)
         if effort.trees and features is not None:
             n_folds = 0 if folds is None else _N_FOLDS
             trees = {
@@ -327,8 +322,8 @@ class NestedEstimator(BaseEstimator):
                     layer, unseen = found
                     names.append(name)
                     parts.append(layer(made.features))
-                    if of_judged is not None:
-                        predictions.append(np.asarray(layer(of_judged)))
+                    if of_valid is not None:
+                        predictions.append(np.asarray(layer(of_valid.features)))
                     elif folds is not None:
                         predictions.append(unseen)
         shares = (1.0,) * len(parts)
@@ -341,7 +336,7 @@ class NestedEstimator(BaseEstimator):
         elif len(parts) > 1:
             shares = (1 / len(parts),) * len(parts)
         decision = Pool(shares, outputs.activation, name="decision")(parts)
-        self.model_ = Model(inputs, decision, name="records")
+        self.model_ = Model(made.members.input, decision, name="records")
         # To be evaluated; this optimizer has no state, which would be saved.
         self.model_.compile(keras.optimizers.SGD(), loss=made.members.loss)
 

@@ -29,6 +29,7 @@ __all__ = [
     "boosting_of",
     "constant",
     "diagnosis",
+    "distinct_columns",
     "folds_of",
     "forest_of",
     "halves",
@@ -111,6 +112,16 @@ def halves(outputs: Array, folds: Ints | None) -> list[Array]:
     return [part[np.arange(len(folds)), folds] for part in parts]
 
 
+def distinct_columns(features: Array) -> Ints:
+    """The numbers of the columns that vary, without those that equal an earlier one.
+
+    Of statistics of bags, half are such: whether there are any members makes many of them missing.
+    """
+    is_varying = np.ptp(features, axis=0) > 0
+    first = {column.tobytes(): i for i, column in reversed(list(enumerate(features.T.copy())))}
+    return np.array(sorted(i for i in first.values() if is_varying[i]) or [0])
+
+
 def forest_of(
     labels: Labels, features: Array, y: Array, weights: Floats, n_trees: int, seed: int
 ) -> tuple[Forest, Array]:
@@ -128,6 +139,8 @@ def forest_of(
         The layer, and predictions [records, n] as those of a network.
     """
     goal, models = targets(labels, y), []
+    columns = distinct_columns(features)
+    features = features[:, columns]
     goal = goal[:, 0] if goal.shape[1] == 1 else goal
     for kind in (ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor):
         # Of columns of zeros and ones, the variance is Gini's impurity: these are classifiers, too.
@@ -142,7 +155,7 @@ def forest_of(
         )
         models.append(model.fit(features, goal, weights))
     predictions = [model.oob_prediction_.reshape(len(y), -1) for model in models]
-    return Forest.of(*models, name="forest"), np.mean(predictions, axis=0)
+    return Forest.of(*models, columns=columns, name="forest"), np.mean(predictions, axis=0)
 
 
 def boosting_of(
@@ -156,6 +169,8 @@ def boosting_of(
     if labels.kind == "labels":
         return None
     n_rounds = max(_ROUNDS // max(labels.n // 2, 1), _LEAST_ROUNDS)
+    columns = distinct_columns(features)
+    features = features[:, columns]
     kind = ensemble.HistGradientBoostingClassifier
     if labels.kind == "numbers":
         kind = ensemble.HistGradientBoostingRegressor
@@ -177,7 +192,7 @@ def boosting_of(
 
     # Threads take longer for small data, and far longer where others compute, too.
     with threadpool_limits(1 if features.size < _WORTH_THREADS else None, "openmp"):
-        layer = Forest.of(fitted(weights), name="boosting")
+        layer = Forest.of(fitted(weights), columns=columns, name="boosting")
         predictions = np.zeros([len(y) if n_folds else 0, layer.n_outputs], np.float32)
         folds = folds_of(y, n_folds, seed + 1) if n_folds else None
         for fold in range(n_folds):

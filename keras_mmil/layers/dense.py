@@ -363,13 +363,18 @@ def project(
     In groups, `kernel` is [features / groups, units], and each group of units has its features.
     """
     if groups > 1:
-        of_group, units = kernel.shape[0], kernel.shape[1] // groups
-        x = tf.reshape(rows, [-1, groups, of_group])
-        x = tf.einsum("ngi,igo->ngo", x, tf.reshape(kernel, [of_group, groups, units]))
-        x = tf.reshape(x, [-1, groups * units])
+        # Written out, this takes two thirds of the time of `tf.einsum`.
+        by_group = (_by_group(x, groups) for x in (rows, kernel))
+        x = tf.transpose(tf.matmul(*by_group), [1, 0, 2])
+        x = tf.reshape(x, [-1, kernel.shape[1]])
     else:
         x = tf.gather(kernel, rows) if rows.dtype.is_integer else rows @ kernel
     return x if bias is None else x + bias
+
+
+def _by_group(x: tf.Tensor, groups: int) -> tf.Tensor:
+    """[groups, n, features / groups] of [n, features]."""
+    return tf.transpose(tf.reshape(x, [-1, groups, x.shape[1] // groups]), [1, 0, 2])
 
 
 def project_tuples(

@@ -56,6 +56,7 @@ class FieldEncoder(RawInputs):
     kind: ClassVar[str]
     takes_texts: bool = False
     groups: int = 1
+    n_learned: int = 0  # features, the first ones, that come from learned vectors
 
     def __init__(self, field: str | Sequence[str] = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -90,6 +91,14 @@ class FieldEncoder(RawInputs):
     def are_missing(self, values: tf.Tensor) -> tf.Tensor:
         """Which values are missing, bool, in their shape."""
         return tf.math.is_nan(values)
+
+    def codes(self, values: tf.Tensor) -> Nested:
+        """Which learned vectors values [n, fields] have, int32 [n, …]: what does not change."""
+        raise NotImplementedError
+
+    def learned(self, codes: Nested) -> tf.Tensor:
+        """The learned features [n, n_learned] of codes, for an encoder with groups."""
+        raise NotImplementedError
 
     def build(self, values_shape: Shape | None = None) -> None:
         self.missing = self.add_weight(
@@ -369,6 +378,7 @@ class CategoryEncoder(FieldEncoder):
         super().__init__(field, **kwargs)
         self.units = positive_int("units", units, optional=True)
         self.groups = positive_int("groups", groups)
+        self.n_learned = len(self.fields) * (self.units or 0)
         self._vocabularies = [_checked(x) for x in self._of_each("vocabulary", vocabulary)]
         if len({type(x[0]) for x in self._vocabularies}) > 1:
             shown = [x[:3] for x in self._vocabularies]
@@ -406,15 +416,27 @@ class CategoryEncoder(FieldEncoder):
         return tf.equal(values, missing)
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
-        ids = self.lookup(values)
-        n = len(self._lookup.table)
         if self.units is None:
-            one_hot = tf.equal(self._of_features(ids), tf.range(n))
+            one_hot = tf.equal(
+                self._of_features(self.lookup(values)), tf.range(len(self._lookup.table))
+            )
             return tf.cast(one_hot, self.compute_dtype)
-        vectors = tf.concat([self.vectors, self.unknown], axis=0)
-        unknown = n + tf.range(len(self.fields))
-        vectors = tf.gather(vectors, tf.where(ids < 0, unknown, ids))  # (n, fields, units)
-        return self._in_groups(vectors)
+        return self._in_groups(self._vectors_of(self._known_or_not(values)))
+
+    def _known_or_not(self, values: tf.Tensor) -> tf.Tensor:
+        """The row of each value in the vectors of categories, and of unknown ones of each field."""
+        ids = self.lookup(values)
+        return tf.where(ids < 0, len(self._lookup.table) + tf.range(len(self.fields)), ids)
+
+    def _vectors_of(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.gather(tf.concat([self.vectors, self.unknown], axis=0), ids)
+
+    def codes(self, values: tf.Tensor) -> tf.Tensor:
+        return tf.where(self.are_missing(values), -1, self._known_or_not(values))
+
+    def learned(self, codes: Nested) -> tf.Tensor:
+        vectors = tf.cast(self._vectors_of(tf.maximum(codes, 0)), self.compute_dtype)
+        return self._in_groups(tf.where(codes[:, :, None] < 0, tf.zeros([], vectors.dtype), vectors))
 
     def lookup(self, values: tf.Tensor) -> tf.Tensor:
         """The index of each category in the table of all vocabularies, one after the other.
@@ -542,6 +564,7 @@ class TextEncoder(FieldEncoder):
         super().__init__(field, **kwargs)
         self.n_buckets = positive_int("n_buckets", n_buckets)
         self.units, self.groups = positive_int("units", units), positive_int("groups", groups)
+        self.n_learned = len(self.fields) * self.units
         self._vocabularies = None
         if vocabulary is not None:
             self._vocabularies = [_checked(x) for x in self._of_each("vocabulary", vocabulary)]
@@ -584,24 +607,53 @@ class TextEncoder(FieldEncoder):
         return tf.equal(values, MISSING_TEXT)
 
     def features(self, values: tf.Tensor) -> tf.Tensor:
-        n_fields, n_texts = len(self.fields), tf.size(values)
+        n_texts = tf.size(values)
         words, texts = self.flat_words(tf.reshape(values, [-1]))
         n_words = _counts(texts, n_texts, self.compute_dtype)
+        mean = self._mean(*self._known(words, texts), n_texts)
+        log = tf.reshape(tf.math.log1p(n_words), [-1, len(self.fields)])
+        return tf.concat([mean, log], axis=1)
+
+    def _known(self, words: tf.Tensor, texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The rows of words in the vectors, and their texts, without unknown words.
+
+        The texts of one value after another are those of the fields, in turn.
+        """
+        n_fields = len(self.fields)
         if self._vocabularies is None:
             ids = tf.strings.to_hash_bucket_fast(words, self.n_buckets)
             if n_fields > 1:  # each has its own
                 ids += texts % n_fields * self.n_buckets
-            n_known = n_words
-        else:
-            ids = self._lookup(words, tf.cast(texts % n_fields, tf.int32))
-            known = tf.where(ids >= 0)[:, 0]
-            ids, texts = tf.gather(ids, known), tf.gather(texts, known)
-            n_known = _counts(texts, n_texts, self.compute_dtype)
+            return ids, texts
+        ids = self._lookup(words, tf.cast(texts % n_fields, tf.int32))
+        known = tf.where(ids >= 0)[:, 0]
+        return tf.gather(ids, known), tf.gather(texts, known)
+
+    def _mean(self, ids: tf.Tensor, texts: tf.Tensor, n_texts: tf.Tensor) -> tf.Tensor:
+        """The mean vectors of texts, [n_texts / fields, fields * units]."""
         vectors = tf.gather(tf.cast(self.vectors, self.compute_dtype), ids)
         total = tf.math.unsorted_segment_sum(vectors, texts, n_texts)
-        mean = total / tf.maximum(n_known, 1)[:, None]
-        mean = self._in_groups(tf.reshape(mean, [-1, n_fields, self.units]))
-        return tf.concat([mean, tf.reshape(tf.math.log1p(n_words), [-1, n_fields])], axis=1)
+        n_words = _counts(texts, n_texts, self.compute_dtype)
+        mean = total / tf.maximum(n_words, 1)[:, None]
+        return self._in_groups(tf.reshape(mean, [-1, len(self.fields), self.units]))
+
+    def codes(self, values: tf.Tensor) -> tf.RaggedTensor:
+        words = self.flat_words(tf.reshape(values, [-1]))
+        ids, texts = self._known(*words)
+        return tf.RaggedTensor.from_value_rowids(
+            tf.cast(ids, tf.int32), texts // len(self.fields), tf.shape(values, tf.int64)[0]
+        )
+
+    def learned(self, codes: Nested) -> tf.Tensor:
+        ids, rows, n = codes.flat_values, codes.value_rowids(), codes.nrows()
+        if len(self.fields) > 1:  # each has vectors of its own
+            rows = rows * len(self.fields) + tf.cast(tf.gather(self._field_of_vector, ids), n.dtype)
+        return self._mean(ids, rows, n * len(self.fields))
+
+    @property
+    def _field_of_vector(self) -> Ints:
+        sizes = [len(x) for x in self._vocabularies or ()] or [self.n_buckets] * len(self.fields)
+        return _repeated(sizes)
 
     def get_config(self) -> Config:
         config = {"n_buckets": self.n_buckets, "units": self.units, "groups": self.groups}

@@ -58,12 +58,13 @@ class Forest(RawInputs):
         self.activation = keras.activations.get(activation)
 
     @classmethod
-    def of(cls, *forests: Any, **kwargs: Any) -> Self:
+    def of(cls, *forests: Any, columns: Ints | None = None, **kwargs: Any) -> Self:
         """The layer of fitted models of scikit-learn; the mean of several forests.
 
         Args:
             forests: such as a fitted `ExtraTreesClassifier` or `RandomForestRegressor`; or one
                 `HistGradientBoostingClassifier` or `HistGradientBoostingRegressor`.
+            columns: of the inputs, in the order in which the models read them; None for all.
             kwargs: name and dtype of the layer.
         """
         offset: Array = np.zeros(1)
@@ -93,6 +94,8 @@ class Forest(RawInputs):
         layer = cls(len(order), len(trees), n_outputs, depth, **kwargs)
         layer.build()
         offset = np.broadcast_to(offset, [n_outputs])
+        if columns is not None:
+            features = columns[features]
         layer.set_weights([features, thresholds, children, values, offset])
         return layer
 

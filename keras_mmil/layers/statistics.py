@@ -17,6 +17,7 @@ from keras_mmil.layers.segments import gather_rows, segment_sum
 
 __all__ = ["BagStatistics", "Summarized"]
 
+_ROUNDING = 1e-12  # share of the mean square that, as a variance, can be rounding
 _MOMENTS = ("mean", "minimum", "maximum", "standard deviation", "sum")
 
 
@@ -92,7 +93,7 @@ class BagStatistics(RawInputs):
 
     Output:
         A list: the statistics, float32 [bags, n], NaN where a bag has no such value; and the state
-        of the bags, for the bag around them: one or two tensors [bags, n].
+        of the bags, for the bag around them: one or two tensors, float64 [bags, n].
     """
 
     def __init__(
@@ -142,21 +143,23 @@ class BagStatistics(RawInputs):
             most = tf.math.segment_max(gather_rows(maxima, rows), row_ids)
             most = tf.pad(most, [[0, n_bags - tf.shape(most)[0]], [0, 0]])
             state.append(tf.where(state[0][:, :1] > 0, most, -np.inf))
-        return [self._statistics(*state), *state]
+        return [tf.cast(self._statistics(*state), tf.float32), *state]
 
     def _of_rows(
         self, columns: Sequence[tf.Tensor], states: Sequence[tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
         """What is summed, and what is maximised, of each row."""
-        sums, maxima = [tf.ones([tf.shape([*columns, *states][0])[0], 1])], []
+        # In float32, the deviation of ids or years, far from 0 and close together, would be noise.
+        ones = tf.ones([tf.shape([*columns, *states][0])[0], 1], tf.float64)
+        sums, maxima = [ones], []
         pairs = list(zip(self.fields, columns, strict=False))
         numbers = [(field, x) for field, x in pairs if field.kind == "number"]
         if numbers:
-            x = tf.stack([tf.cast(x, tf.float32) for _, x in numbers], axis=1)
+            x = tf.stack([tf.cast(x, tf.float64) for _, x in numbers], axis=1)
             means, scales = _scaling([field for field, _ in numbers])
             x = (x - means) / scales
             is_there = tf.math.is_finite(x)
-            there = tf.where(is_there, x, 0.0)
+            there = tf.where(is_there, x, tf.zeros_like(x))
             of_sums = tf.stack([tf.cast(is_there, x.dtype), there, there * there], axis=2)
             of_maxima = tf.stack([tf.where(is_there, y, -np.inf) for y in (-x, x)], axis=2)
             sums.append(tf.reshape(of_sums, [-1, 3 * len(numbers)]))
@@ -172,16 +175,16 @@ class BagStatistics(RawInputs):
     def _indicators(self, field: Summarized, x: tf.Tensor) -> tf.Tensor:
         """1 for each value that a row has, else 0: [rows, values]."""
         if field.kind == "boolean":
-            return tf.cast(x > 0.5, tf.float32)[:, None]
+            return tf.cast(x > 0.5, tf.float64)[:, None]
         n = len(field.values)
         if field.kind == "category":
             ids = self._lookups[field.path](x, 0)
-            return tf.cast(tf.equal(ids[:, None], tf.range(n)), tf.float32)
+            return tf.cast(tf.equal(ids[:, None], tf.range(n)), tf.float64)
         words, texts = TextEncoder.flat_words(x)
         cells = tf.cast(self._lookups[field.path](words, 0), tf.int64)
         cells = tf.where(cells < 0, tf.size(x, tf.int64) * n, texts * n + cells)
         counts = tf.math.unsorted_segment_sum(
-            tf.ones_like(cells, tf.float32), cells, tf.size(x, tf.int64) * n + 1
+            tf.ones_like(cells, tf.float64), cells, tf.size(x, tf.int64) * n + 1
         )
         return tf.reshape(tf.minimum(counts[:-1], 1.0), [-1, n])
 
@@ -212,8 +215,13 @@ class BagStatistics(RawInputs):
     ) -> list[keras.KerasTensor]:
         n = len(self.all_names if self.names is None else self.names)
         last = self._parts[-1]
-        sizes = [n, last.sums.stop, last.maxima.stop]
-        return [keras.KerasTensor((None, size), dtype="float32") for size in sizes if size]
+        sizes = {"float32": [n], "float64": [last.sums.stop, last.maxima.stop]}
+        return [
+            keras.KerasTensor((None, size), dtype=dtype)
+            for dtype, of_dtype in sizes.items()
+            for size in of_dtype
+            if size
+        ]
 
     def get_config(self) -> Config:
         fields = [list(field) for field in self.fields]
@@ -248,7 +256,7 @@ def _has_maxima(config: Config) -> bool:
 
 def _scaling(fields: Sequence[Summarized]) -> list[tf.Tensor]:
     means, scales = [each.mean for each in fields], [each.scale or 1.0 for each in fields]
-    return [tf.constant(x, tf.float32) for x in (means, scales)]
+    return [tf.constant(x, tf.float64) for x in (means, scales)]
 
 
 def _moments(fields: Sequence[Summarized], sums: tf.Tensor, maxima: tf.Tensor) -> tf.Tensor:
@@ -257,7 +265,8 @@ def _moments(fields: Sequence[Summarized], sums: tf.Tensor, maxima: tf.Tensor) -
     n, total, squares = tf.unstack(tf.reshape(sums, [-1, len(fields), 3]), axis=2)
     negative, greatest = tf.unstack(tf.reshape(maxima, [-1, len(fields), 2]), axis=2)
     mean = total / n
-    deviation = tf.sqrt(tf.maximum(squares / n - mean * mean, 0.0))
+    variance = squares / n - mean * mean
+    deviation = tf.sqrt(tf.where(variance > _ROUNDING * squares / n, variance, 0.0))
     moments = [
         means + scales * mean,
         means - scales * negative,

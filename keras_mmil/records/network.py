@@ -4,7 +4,8 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import keras
@@ -43,6 +44,7 @@ from keras_mmil.layers.statistics import Summarized
 from keras_mmil.model import Model, output_dtype
 from keras_mmil.model.seeds import seeded
 from keras_mmil.records.fields import Field
+from keras_mmil.records.prepared import Inner, Level, prepared
 from keras_mmil.records.profiling import Bags, Records, Values
 from keras_mmil.records.scalars import DIGITS, DTYPES
 from keras_mmil.records.schema import Schema
@@ -59,6 +61,9 @@ _MOST_WORDS = 5_000  # of a text
 _RECORDS_OF_WORD = 5  # a word in fewer records is left out
 _MEASURED = 20_000  # records, at most, by which statistics of bags are scaled
 _N_EDGES = 24  # quantiles by which they are
+_DECIMALS = 4  # of statistics, in standard deviations: what differs less may be rounding
+_MOST_VALUES = 20_000_000  # in the fields of records of which anything is computed once
+_READ = 1024  # records at once, in predictions
 
 
 @dataclass(frozen=True)
@@ -195,6 +200,13 @@ def records_model(
     return model
 
 
+class Computed(NamedTuple):
+    """What an ensemble computes of records: outputs of its members, and its features."""
+
+    outputs: Array
+    features: Array | None
+
+
 @dataclass(frozen=True)
 class Ensemble:
     """Networks of equal structure side by side in one, and what else may decide.
@@ -206,11 +218,65 @@ class Ensemble:
         means: of the outputs of the members that read statistics, and of the others, [batch, n].
         features: of the records at the top, without learned parameters, [batch, features]: their
             fields, and the statistics of their bags. None if there are none.
+        level: what is computed of the records at the top before anything that is learned.
+        head: layers from the vectors of these to the outputs.
+        compiled: compiles a model of the outputs.
     """
 
     members: Model
     means: tuple[keras.KerasTensor, ...]
     features: keras.KerasTensor | None
+    level: Level
+    head: Sequence[keras.layers.Layer]
+    compiled: Callable[[Model], None]
+
+    def feed(self, x: Mapping[str, Any], x_valid: Mapping[str, Any] | None = None) -> "Feed":
+        """What to train on these records: see `prepared`.
+
+        The members themselves, if they are one, whose encoders are learned, or the records many.
+        """
+        whole = x if x_valid is None else ragged.concat([x, x_valid])
+        n_values = sum(int(tf.size(getattr(part, "flat_values", part))) for part in whole.values())
+        if len(self.means) == 1 or n_values > _MOST_VALUES:
+            return Feed(self.members, x, x_valid, self.computed)
+        model, features = prepared(self.members.input, self.level, self.head, whole)
+        self.compiled(model)
+
+        def computed(numbers: Array | None) -> Computed | None:
+            if numbers is None:
+                return None
+            # Without a graph: tracing one takes longer.
+            parts = np.array_split(numbers, -(-len(numbers) // _READ))
+            outputs = np.concatenate([model(part).numpy() for part in parts])
+            return Computed(outputs, None if features is None else features[numbers])
+
+        numbers, n = np.arange(ragged.n_top_bags(whole)), ragged.n_top_bags(x)
+        return Feed(model, numbers[:n], None if x_valid is None else numbers[n:], computed)
+
+    def computed(self, x: Mapping[str, Any] | None) -> Computed | None:
+        """The outputs of the members, and the features, of records."""
+        if x is None:
+            return None
+        if self.features is None:
+            return Computed(self.members.predict(x, batch_size=_BATCH, verbose=0), None)
+        both = Model(self.members.input, [self.members.output, self.features])
+        return Computed(*both.predict(x, batch_size=_BATCH, verbose=0))
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A model to train, and the records as it reads them.
+
+    Attributes:
+        model: compiled.
+        x, x_valid: training and validation records, the latter None where there are none.
+        computed: gives what is `Computed` of them; None of None.
+    """
+
+    model: Model
+    x: Any
+    x_valid: Any
+    computed: Callable[[Any], Computed | None]
 
 
 def ensemble(
@@ -235,17 +301,27 @@ def ensemble(
     )
     x = network.top(schema.root)
     n, activation, loss = _output_of(labels)
-    x = GroupedDense(n * n_members, n_members, dtype=output_dtype(), name="targets")(x, None)
-    x = keras.layers.Reshape((n_members, n), dtype=output_dtype())(x)
-    x = keras.layers.Activation(activation, dtype=output_dtype(), name="members")(x)
+    head = [
+        GroupedDense(n * n_members, n_members, dtype=output_dtype(), name="targets"),
+        keras.layers.Reshape((n_members, n), dtype=output_dtype()),
+        keras.layers.Activation(activation, dtype=output_dtype(), name="members"),
+    ]
     if labels.scale:
-        x = _rescaled(labels, x)
+        head.append(_rescaling(labels))
+    for layer in head:
+        x = layer(x)
     members = Model(network.inputs, x, name="members")
-    weighted = [metric(loss) for metric in metrics]
-    _compile(members, loss, learning_rate, weight_decay, weighted=weighted)
+    compiled = partial(
+        _compile,
+        loss=loss,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        weighted=metrics,
+    )
+    compiled(members)
     halves = [x] if n_members == 1 else [x[:, : n_members // 2], x[:, n_members // 2 :]]
     means = tuple(keras.ops.mean(half, axis=1) for half in halves)
-    return Ensemble(members, means, network.features)
+    return Ensemble(members, means, network.features, network.level, head, compiled)
 
 
 def _compile(
@@ -254,11 +330,12 @@ def _compile(
     learning_rate: LearningRate,
     weight_decay: float,
     metrics: Sequence[str] = (),
-    weighted: Sequence[keras.metrics.Metric] = (),
+    weighted: Sequence[Callable[[str], keras.metrics.Metric]] = (),
 ) -> None:
     weight_decay = check_number("weight_decay", weight_decay, least=0)
     optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
-    model.compile(optimizer, loss, metrics=list(metrics), weighted_metrics=list(weighted))
+    of_loss = [metric(loss) for metric in weighted]
+    model.compile(optimizer, loss, metrics=list(metrics), weighted_metrics=of_loss)
 
 
 def _labels_of(
@@ -295,14 +372,14 @@ def _head(labels: Labels, x: keras.KerasTensor) -> tuple[keras.KerasTensor, str,
     name = "standardized_target" if labels.kind == "numbers" else "target"
     x = keras.layers.Dense(n, activation=activation, dtype=output_dtype(), name=name)(x)
     if labels.kind == "numbers":
-        return _rescaled(labels, x) if is_scaled else x, loss, "mean_absolute_error"
+        return _rescaling(labels)(x) if is_scaled else x, loss, "mean_absolute_error"
     return x, loss, "accuracy" if labels.kind == "classes" else "binary_accuracy"
 
 
-def _rescaled(labels: Labels, x: keras.KerasTensor) -> keras.KerasTensor:
-    """Standardised numbers in their own scale."""
+def _rescaling(labels: Labels) -> keras.layers.Rescaling:
+    """From standardised numbers to their own scale."""
     scale = [each or 1.0 for each in labels.scale]
-    return keras.layers.Rescaling(scale, list(labels.mean), dtype=output_dtype(), name="target")(x)
+    return keras.layers.Rescaling(scale, list(labels.mean), dtype=output_dtype(), name="target")
 
 
 def _make_variables(model: Model, labels: Labels) -> None:
@@ -335,6 +412,8 @@ class _Branch(NamedTuple):
         n_distinct: how many different values there are at least; infinite if few come again.
         fields: of which statistics are made, one for each column.
         statistics: the config of those of a bag, and their state: see `BagStatistics`.
+        encoder: of the fields.
+        inner: what is in the bag or shared record, for `prepared`.
     """
 
     columns: Sequence[keras.KerasTensor]
@@ -342,6 +421,8 @@ class _Branch(NamedTuple):
     n_distinct: float
     fields: Sequence[Field] = ()
     statistics: "tuple[Config, Sequence[keras.KerasTensor]] | None" = None
+    encoder: FieldEncoder | None = None
+    inner: Inner | None = None
 
 
 class _Features(NamedTuple):
@@ -369,6 +450,7 @@ class _Rows(NamedTuple):
     ids: keras.KerasTensor
     n_distinct: float
     parts: Sequence[_Branch]
+    level: Level
 
 
 @dataclass
@@ -394,6 +476,7 @@ class _Network:
     has_statistics: bool = True
     inputs: dict[str, keras.KerasTensor] = field(default_factory=dict)
     features: keras.KerasTensor | None = None
+    level: Level = field(init=False)
     _names: set[str] = field(default_factory=set)
     _known: dict[str, list[Any]] = field(default_factory=dict)
 
@@ -415,9 +498,9 @@ class _Network:
                 "Expected a schema with something to predict from. Received: nothing that is read"
                 + (f" but {', '.join(map(repr, self.without))}" if self.without else "")
             )
-        found = [part.encode(part.columns) for part in parts]
-        self.features = _joined([x for each in found for x in (each.shared, each.statistics)])
-        return self._dense(found, "top")
+        vectors, self.level = self._dense(parts, "top")
+        self.features = _joined([self.level.shared, self.level.statistics])
+        return vectors
 
     def _parts(
         self, fields: Iterable[Field], path: str, depth: int, n_places: float
@@ -443,7 +526,12 @@ class _Network:
                 yield self._bag(part, depth, n_places)
             elif part.kind == "record" and part.is_shared:
                 rows = self._rows(part.parts, part.path, depth, n_places, is_shared=True)
-                yield _Branch([rows.ids], self._gathered(rows.vectors, None, part), rows.n_distinct)
+                yield _Branch(
+                    [rows.ids],
+                    self._gathered(rows.vectors, None, part),
+                    rows.n_distinct,
+                    inner=Inner(rows.level, rows.ids),
+                )
             elif part.has_fields:
                 yield from self._parts_of(part.parts, depth, n_places)
             else:
@@ -465,16 +553,14 @@ class _Network:
             members=self.members,
             vocabularies=vocabularies,
         )
-        n_learned = 0
-        if isinstance(encoder, TextEncoder | CategoryEncoder) and encoder.units is not None:
-            n_learned = encoder.units * len(fields)
+        n_learned = encoder.n_learned
 
         def encode(values: Sequence[keras.KerasTensor]) -> _Features:
             x = encoder(values)
             learned = x[:, :n_learned] if n_learned else None
             return _Features(learned, x[:, n_learned:] if n_learned else x)
 
-        return _Branch(columns, encode, max(map(n_distinct, fields)), fields)
+        return _Branch(columns, encode, max(map(n_distinct, fields)), fields, encoder=encoder)
 
     def _vocabulary(self, field: Field) -> list[Any]:
         """The categories or words of a field that are told apart; the most frequent come first."""
@@ -503,8 +589,8 @@ class _Network:
         *values, ids = layer([column for part in parts for column in part.columns])
         left = iter(values)
         parts = [part._replace(columns=[next(left) for _ in part.columns]) for part in parts]
-        vectors = self._dense([part.encode(part.columns) for part in parts], path)
-        return _Rows(vectors, ids, n_distinct if compress else math.inf, parts)
+        vectors, level = self._dense(parts, path)
+        return _Rows(vectors, ids, n_distinct if compress else math.inf, parts, level)
 
     def _bag(self, bag: Field, depth: int, n_places: float) -> _Branch:
         size, aggregation = mean_size(bag), self.aggregation
@@ -518,25 +604,33 @@ class _Network:
         compress = self._is_worth(n_places * size >= _WORTH and are_likely)
         layer = DistinctBags(compress, bag.path, name=self._name(bag.path, "distinct_bags"))
         members, weights, bags = layer(rows.ids)
-        bag_of_rows = (members, weights) if compress else (members,)
+        bag_of_rows = whole = (members, weights) if compress else (members,)
+        dropped = None
         if self.member_dropout:
             dropped = MemberDropout(
                 self.member_dropout, name=self._name(bag.path, "member_dropout")
             )
             bag_of_rows = (members, dropped(*bag_of_rows))
-        vectors = BagLayer(
+        bag_layer = BagLayer(
             self.units * len(aggregations.get_all(aggregation)) * self.members,
             activation=self.activation,
             aggregation=aggregation,
             groups=self.members,
             name=self._name(bag.path, "bag"),
-        )(rows.vectors, *bag_of_rows)
+        )
+        after = self._dropout()
+        vectors = bag_layer(rows.vectors, *bag_of_rows)
+        vectors = vectors if after is None else after(vectors)
         numbers, state = None, None
         if self.data is not None and self.has_statistics:
-            numbers, state = self._statistics(bag, rows, bag_of_rows)
-        gathered = self._gathered(self._dropped(vectors), numbers, bag)
-        n_distinct = n_distinct if compress else math.inf
-        return _Branch([bags], gathered, n_distinct, statistics=state)
+            numbers, state = self._statistics(bag, rows, whole)
+        return _Branch(
+            [bags],
+            self._gathered(vectors, numbers, bag),
+            n_distinct if compress else math.inf,
+            statistics=state,
+            inner=Inner(rows.level, bags, whole, dropped, bag_layer, after),
+        )
 
     def _statistics(
         self, bag: Field, rows: _Rows, bag_of_rows: Sequence[keras.KerasTensor]
@@ -569,7 +663,7 @@ class _Network:
         encoder = NumberEncoder(
             [float(x.mean()) for x in values],
             [float(x.var()) for x in values],
-            [np.quantile(x, np.linspace(0, 1, _N_EDGES)).tolist() for x in values],
+            [_edges(x) for x in values],
             list(kept),
             encoding="rank",
             trainable=self.members == 1,
@@ -603,8 +697,9 @@ class _Network:
         layer = DistinctRows(self._is_worth(True), name=self._name(path, "distinct_rows"))
         ones, ids = layer([self._input(path, "float32", depth)])
         vectors = keras.layers.Reshape((1,), name=self._name(path, "reshape"))(ones)
-        dense = self._dense([_Features(None, vectors)], path)
-        return _Rows(dense, ids, 1, [])
+        part = _Branch([], lambda _: _Features(None, vectors), 1)
+        dense, level = self._dense([part], path)
+        return _Rows(dense, ids, 1, [], level)
 
     def _is_worth(self, equals_are_likely: bool) -> bool:
         return equals_are_likely if self.compress == "auto" else self.compress
@@ -621,11 +716,12 @@ class _Network:
     def _gather(self, path: str) -> Gather:
         return Gather(name=self._name(path, "gather"))
 
-    def _dense(self, parts: Sequence[_Features], path: str) -> keras.KerasTensor:
-        """A dense layer on features side by side."""
-        of_members = [part.of_members for part in parts]
-        shared = _joined([part.shared for part in parts])
-        statistics = _joined([part.statistics for part in parts])
+    def _dense(self, parts: Sequence[_Branch], path: str) -> tuple[keras.KerasTensor, Level]:
+        """A dense layer on the features of parts side by side."""
+        found = [part.encode(part.columns) for part in parts]
+        of_members = _joined([each.of_members for each in found], self.members)
+        shared = _joined([each.shared for each in found])
+        statistics = _joined([each.statistics for each in found])
         layer = GroupedDense(
             self.units * self.members,
             self.members,
@@ -633,10 +729,15 @@ class _Network:
             n_blind=self.members // 2,
             name=self._name(path, "dense"),
         )
-        return self._dropped(layer(_joined(of_members, self.members), shared, statistics))
+        learned = [(x.encoder, x.columns) for x in parts if x.encoder and x.encoder.n_learned]
+        inner = [replace(x.inner, ids=x.columns[0]) for x in parts if x.inner]
+        after = self._dropout()
+        x = layer(of_members, shared, statistics)
+        level = Level(shared, statistics, learned, inner, layer, after)
+        return (x if after is None else after(x)), level
 
-    def _dropped(self, x: keras.KerasTensor) -> keras.KerasTensor:
-        return keras.layers.Dropout(self.dropout)(x) if self.dropout else x
+    def _dropout(self) -> keras.layers.Dropout | None:
+        return keras.layers.Dropout(self.dropout) if self.dropout else None
 
     def _input(self, path: str, dtype: str, depth: int) -> keras.KerasTensor:
         shape: Shape = (None,) * depth
@@ -677,12 +778,21 @@ def _varied(names: Sequence[str], matrix: Array) -> dict[str, Array]:
     for name, column in zip(names, matrix.T, strict=True):
         there = column[np.isfinite(column)]
         if len(there) and there.min() < there.max():
-            scaled = (column - there.mean()) / there.std()  # an average of one member is its sum
-            content = np.nan_to_num(scaled, nan=np.inf).round(4).tobytes()
+            scale = there.std()
+            scaled = (column - there.mean()) / scale  # an average of one member is its sum
+            content = np.nan_to_num(scaled, nan=np.inf).round(_DECIMALS).tobytes()
             if content not in seen:
                 seen.add(content)
-                kept[name] = np.unique(there)
+                kept[name] = np.unique((there / scale).round(_DECIMALS)) * scale
     return kept
+
+
+def _edges(values: Array) -> list[float]:
+    """Quantiles; those that are too close to tell apart are equal."""
+    edges = np.quantile(values, np.linspace(0, 1, _N_EDGES))
+    steps = np.diff(edges)
+    steps[steps < values.std() * 10.0**-_DECIMALS] = 0
+    return np.cumsum([edges[0], *steps]).tolist()
 
 
 def _power(n: float, exponent: float) -> float:

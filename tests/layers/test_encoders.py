@@ -240,17 +240,14 @@ def test_parts_are_those_of_python(times):
 
 def features(time, mean, deviation):
     if time is None:
-        return [0.0] * 45 + [1.0]
+        return [0.0] * 8 + [1.0]
     numbers = [
         (seconds_of(time) - mean) / deviation,
         ((time.year - 1970) * YEAR - mean) / deviation,
     ]
-    one_hot = [
-        float(found == i)
-        for found, n in ((time.month - 1, 12), (time.weekday(), 7), (time.hour, 24))
-        for i in range(n)
-    ]
-    return [*numbers, *one_hot, 0.0]
+    cycles = ((time.month - 1, 12), (time.weekday(), 7), (time.hour, 24))
+    angles = [2 * math.pi * found / n for found, n in cycles]
+    return [*numbers, *map(math.sin, angles), *map(math.cos, angles), 0.0]
 
 
 @pytest.mark.slow

@@ -1,0 +1,212 @@
+"""Training on records of which all that is not learned is computed once.
+
+A network for records looks up words, merges equal records and bags, and computes statistics in each
+step, and TensorFlow traces all of it. But nothing of this changes in training. So here it is
+computed once, for all records together; a step gathers rows of the results, from the records at the
+top inwards, each once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_mmil._support.keras_internals import RawInputs
+from keras_mmil._support.types import Array
+from keras_mmil.layers import BagLayer, FieldEncoder, GroupedDense, MemberDropout
+from keras_mmil.layers.segments import gather_rows
+from keras_mmil.model import Model
+
+__all__ = ["Inner", "Level", "joined", "prepared"]
+
+
+@dataclass(frozen=True)
+class Inner:
+    """Bags in records, or records that several of these share.
+
+    Attributes:
+        level: the members of the bags, or the shared records.
+        ids: the bag, or shared record, of each outer record, int [rows].
+        members: the rows of the members of each bag, and if they are merged their weights: the
+            arguments of the bag-layer. Empty for shared records.
+        dropout, bag_layer, after: layers of the members, of the bags, and after the bag-layer.
+    """
+
+    level: "Level"
+    ids: keras.KerasTensor
+    members: Sequence[keras.KerasTensor] = ()
+    dropout: MemberDropout | None = None
+    bag_layer: BagLayer | None = None
+    after: keras.layers.Dropout | None = None
+
+
+@dataclass(frozen=True)
+class Level:
+    """Records in a network: what their vectors are computed from.
+
+    Attributes:
+        shared, statistics: features [rows, n] that are not learned; None for none.
+        learned: encoders with learned vectors, and the columns that they read, [rows] each.
+        inner: what is in the records.
+        dense: the layer of their vectors.
+        after: the layer after it.
+    """
+
+    shared: keras.KerasTensor | None
+    statistics: keras.KerasTensor | None
+    learned: Sequence[tuple[FieldEncoder, Sequence[keras.KerasTensor]]]
+    inner: Sequence[Inner]
+    dense: GroupedDense
+    after: keras.layers.Dropout | None
+
+    def symbols(self) -> Iterator[keras.KerasTensor]:
+        """All that is to be computed once."""
+        yield from (x for x in (self.shared, self.statistics) if x is not None)
+        yield from (x for _, columns in self.learned for x in columns)
+        for each in self.inner:
+            yield from (each.ids, *each.members)
+            yield from each.level.symbols()
+
+    def layers(self) -> Iterator[keras.Layer]:
+        """All layers of the records, and of what is in them."""
+        yield from (encoder for encoder, _ in self.learned)
+        for each in self.inner:
+            yield from each.level.layers()
+            found = each.dropout, each.bag_layer, each.after
+            yield from (layer for layer in found if layer is not None)
+        yield self.dense
+        if self.after is not None:
+            yield self.after
+
+
+@dataclass(frozen=True)
+class _Inner:
+    """What was computed of an `Inner`."""
+
+    level: "_Level"
+    ids: tf.Tensor
+    members: Sequence[tf.RaggedTensor]
+
+    @classmethod
+    def of(cls, part: Inner, found: Mapping[int, Any]) -> Self:
+        """The values by the identity of their symbols."""
+        members = [found[id(x)] for x in part.members]
+        return cls(_Level.of(part.level, found), found[id(part.ids)], members)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """What was computed of a `Level`, with codes in place of columns."""
+
+    shared: tf.Tensor | None
+    statistics: tf.Tensor | None
+    codes: Sequence[Any]
+    inner: Sequence[_Inner]
+
+    @classmethod
+    def of(cls, level: Level, found: Mapping[int, Any]) -> Self:
+        """The values by the identity of their symbols."""
+        fixed = [None if x is None else found[id(x)] for x in (level.shared, level.statistics)]
+        codes = [
+            encoder.codes(tf.stack([found[id(x)] for x in columns], axis=1))
+            for encoder, columns in level.learned
+        ]
+        return cls(*fixed, codes, [_Inner.of(part, found) for part in level.inner])
+
+
+class _Rest(RawInputs):
+    """The learned part of a network, from the numbers of records to its outputs.
+
+    Args:
+        level: the records at the top.
+        tensors: what was computed of all records.
+        head: the layers from their vectors to the outputs.
+        shape: of the outputs of a record.
+    """
+
+    def __init__(
+        self, level: Level, tensors: _Level, head: Sequence[keras.Layer], shape: tuple[int, ...]
+    ) -> None:
+        super().__init__(name="rest")
+        self._level, self._tensors, self._output_shape = level, tensors, shape
+        self._head = list(head)
+        self.parts = [*level.layers(), *head]  # for Keras to find their weights
+
+    def build(self, records_shape: Any = None) -> None:
+        """Nothing to create."""
+
+    def call(self, records: tf.Tensor) -> tf.Tensor:
+        x = _vectors(self._level, self._tensors, records)
+        for layer in self._head:
+            x = layer(x)
+        return x
+
+    def compute_output_spec(self, records: keras.KerasTensor) -> keras.KerasTensor:
+        return keras.KerasTensor((None, *self._output_shape), dtype=self._head[-1].compute_dtype)
+
+
+def _vectors(level: Level, tensors: _Level, rows: tf.Tensor) -> tf.Tensor:
+    """The vectors of some records by their numbers."""
+    of_members = []
+    for (encoder, _), codes in zip(level.learned, tensors.codes, strict=True):
+        of_members.append(encoder.learned(tf.gather(codes, rows)))
+    for part, found in zip(level.inner, tensors.inner, strict=True):
+        ids, places = tf.unique(tf.gather(found.ids, rows))
+        of_members.append(gather_rows(_of_inner(part, found, ids), places))
+    shared, statistics = (
+        None if x is None else tf.gather(x, rows) for x in (tensors.shared, tensors.statistics)
+    )
+    x = level.dense(joined(of_members, level.dense.groups), shared, statistics)
+    return x if level.after is None else level.after(x)
+
+
+def _of_inner(part: Inner, tensors: _Inner, ids: tf.Tensor) -> tf.Tensor:
+    """The vectors of bags, or shared records, by their numbers."""
+    if part.bag_layer is None:
+        return _vectors(part.level, tensors.level, ids)
+    members, *weights = (tf.gather(x, ids) for x in tensors.members)
+    rows, places = tf.unique(members.flat_values)
+    bags = members.with_flat_values(places), *weights
+    if part.dropout is not None:
+        bags = bags[0], part.dropout(*bags)
+    x = part.bag_layer(_vectors(part.level, tensors.level, rows), *bags)
+    return x if part.after is None else part.after(x)
+
+
+def joined(parts: Sequence[tf.Tensor], groups: int) -> tf.Tensor | None:
+    """Features side by side, those of each group together; None if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    split = [tf.reshape(x, [-1, groups, x.shape[-1] // groups]) for x in parts]
+    return tf.reshape(tf.concat(split, axis=2), [-1, sum(x.shape[-1] for x in parts)])
+
+
+def prepared(
+    inputs: Mapping[str, keras.KerasTensor],
+    level: Level,
+    head: Sequence[keras.Layer],
+    data: Mapping[str, Any],
+) -> tuple[Model, Array | None]:
+    """A network with the same weights and outputs as another, that reads records by their numbers.
+
+    Args:
+        inputs: of the other network.
+        level: the records at the top.
+        head: the layers from their vectors to the outputs.
+        data: the records.
+
+    Returns:
+        The network, whose inputs are ints [batch]; and the features of the records that are not
+        learned, [records, n], None if there are none.
+    """
+    symbols = {id(x): x for x in level.symbols()}
+    values = keras.Model(inputs, list(symbols.values()))({path: data[path] for path in inputs})
+    found = _Level.of(level, dict(zip(symbols, values, strict=True)))
+    record = keras.Input((), dtype="int32", name="record")
+    rest = _Rest(level, found, head, head[-1].output.shape[1:])
+    features = [x.numpy() for x in (found.shared, found.statistics) if x is not None]
+    model = Model(record, rest(record), name="prepared")
+    return model, np.concatenate(features, axis=1) if features else None
