@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +33,7 @@ from keras_mmil.training import (
     cross_validate,
     fit_resumable,
 )
+from keras_mmil.training.resumable import Wrap
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, RunWriter, Split, is_labelled
 from keras_mmil.zoo.experiments.registry import registry
 
@@ -218,10 +219,10 @@ class _Run:
         print(f"\nStudent: {self.experiment.key}")
         return Split(own.x, np.where(is_labelled(own.y), own.y, said))
 
-    def _adversarial(self) -> Callable[[Model], VirtualAdversarialModel]:
+    def _adversarial(self) -> Wrap:
         assert self.experiment.adversarial is not None  # of those that may be adversarial
         arguments = {**self.experiment.adversarial, "seed": self.settings.seed}
-        return lambda model: VirtualAdversarialModel(model, **arguments)
+        return lambda model, *x: (VirtualAdversarialModel(model, **arguments), *x)
 
     def extract_rules(self, model: Model, metrics: dict[str, float]) -> Explainer:
         """Extract rules, add their figures to `metrics`, and write the report."""

@@ -19,21 +19,21 @@ from keras_mmil import ragged
 from keras_mmil._support.checks import is_int, positive_int
 from keras_mmil._support.types import Array, Floats, Ints, PathLike, Tensors
 from keras_mmil.estimators import storage, trials
-from keras_mmil.estimators.halves import BestHalves, HalfLoss, are_separate
+from keras_mmil.estimators.halves import HALVES, HalfLoss, are_separate
 from keras_mmil.estimators.targets import Target, labels_of, path_of, split, weights_of
 from keras_mmil.estimators.trials import EFFORTS, Effort, Trial
 from keras_mmil.layers.pool import Pool
 from keras_mmil.model import Model
 from keras_mmil.model.seeds import alone, seeded
 from keras_mmil.records import Schema
-from keras_mmil.records.network import Computed, Ensemble, Labels, ensemble
+from keras_mmil.records.network import Ensemble, Feed, Labels, ensemble
 from keras_mmil.records.paths import place
 from keras_mmil.rules import Explainer
 from keras_mmil.rules.explain.explanation import Explanation
 from keras_mmil.rules.export.rule_book import RuleBook
 from keras_mmil.rules.report.page import Report
 from keras_mmil.training import fit_resumable
-from keras_mmil.training.stopping import EarlyStopping
+from keras_mmil.training.stopping import VALIDATION, EarlyStopping
 
 __all__ = ["NestedEstimator"]
 
@@ -200,10 +200,10 @@ class NestedEstimator(BaseEstimator):
         data = x, targets[train], weights[train]
         validation = None if valid is None else (x_valid, targets[valid], weights[valid])
         with alone if self.random_state is None else seeded(seed):
-            made, *found = self._trained(
+            made, feed = self._trained(
                 outputs, effort, data, validation, folds, seed, callbacks, folder, resume
             )
-            self._decide_by(outputs, effort, made, *found, data, validation, folds, seed)
+            self._decide_by(outputs, effort, made, feed, data, validation, folds, seed)
         self._cache = TrainingCache(x, x_valid)
         self._explainers = {}
         if self._shows_progress:
@@ -227,13 +227,13 @@ class NestedEstimator(BaseEstimator):
         callbacks: Sequence[keras.callbacks.Callback],
         folder: PathLike | None,
         resume: bool,
-    ) -> tuple[Ensemble, Computed, Computed | None]:
+    ) -> tuple[Ensemble, Feed]:
         """Members of a network, trained until the validation loss no longer falls.
 
         With `folds`, the loss is that of each member on its fold, which it is not trained on.
 
         Returns:
-            The network, and what it computes of the training data and of separate validation data.
+            The network, and the records as it was trained on them.
         """
         epochs = positive_int("epochs", self.epochs)
         batch_size = positive_int("batch_size", self.batch_size)
@@ -259,41 +259,47 @@ class NestedEstimator(BaseEstimator):
         }
         if self._shows_progress:
             arguments["callbacks"].append(EpochProgress())
-        made: list[Ensemble] = []
         counting = np.flatnonzero(data[2])  # what has no weight makes no difference
+        made: list[tuple[Ensemble, Feed]] = []
 
         def build() -> keras.Model:
-            made.append(self._build(outputs, n, ragged.take(x, counting)))
-            return made[-1].members
+            network = self._build(outputs, n, ragged.take(x, counting))
+            made.append((network, network.feed(x, x_valid)))
+            return network.members
 
+        def wrap(*_: Any) -> tuple[keras.Model, Any, Any]:
+            feed = made[-1][1]
+            return feed.model, feed.x, feed.x if x_valid is None else feed.x_valid
+
+        losses = HALVES if n > 1 and are_separate(self.aggregation) else VALIDATION
         if folder is not None:
-            stopping = {"patience": patience, "min_delta": _MIN_DELTA}
-            arguments |= {"folder": folder, "seed": seed, "resume": resume, **stopping}
+            arguments |= {"folder": folder, "seed": seed, "resume": resume, "wrap": wrap}
+            arguments |= {"patience": patience, "min_delta": _MIN_DELTA, "losses": losses}
             trained, rows = fit_resumable(build, x, y, validation_data=validation, **arguments)
             names = [name for name in rows[0] if name not in _NOT_LOGS]
             self.history_ = {name: [row[name] for row in rows] for name in names}
-            made[-1].members.set_weights(trained.get_weights())
-            return made[-1], *map(made[-1].computed, (x, x_valid))
-        build()
-        feed = made[-1].feed(x, x_valid)
-        if validation is not None:
-            validation = feed.x if x_valid is None else feed.x_valid, *validation[1:]
-        if patience is not None:
-            by_half = n > 1 and are_separate(made[-1].members)
-            stopping = (BestHalves if by_half else EarlyStopping)(patience, _MIN_DELTA)
-            arguments["callbacks"].append(stopping)
-        arguments |= {"validation_data": validation, "validation_batch_size": _READ}
-        history = feed.model.fit(feed.x, y, **arguments).history
-        self.history_ = {name: [float(x) for x in values] for name, values in history.items()}
-        return made[-1], *map(feed.computed, (feed.x, feed.x_valid))
+            network, feed = made[-1]
+            network.members.set_weights(trained.get_weights())
+        else:
+            build()
+            network, feed = made[-1]
+            model, of_train, of_valid = wrap()
+            if validation is not None:
+                validation = of_valid, *validation[1:]
+            if patience is not None:
+                stop = EarlyStopping(patience, _MIN_DELTA, losses)
+                arguments["callbacks"].append(stop)
+            arguments |= {"validation_data": validation, "validation_batch_size": _READ}
+            history = model.fit(of_train, y, **arguments).history
+            self.history_ = {name: list(map(float, values)) for name, values in history.items()}
+        return network, feed
 
     def _decide_by(
         self,
         outputs: Labels,
         effort: Effort,
         made: Ensemble,
-        computed: Computed,
-        of_valid: Computed | None,
+        feed: Feed,
         data: Data,
         validation: Data | None,
         folds: Ints | None,
@@ -304,6 +310,8 @@ class NestedEstimator(BaseEstimator):
         Each is judged, and their weights are chosen, on records that it was not trained on.
         """
         _, y, weights = data
+        computed = feed.computed(feed.x)
+        of_valid = None if feed.x_valid is None else feed.computed(feed.x_valid)
         parts, features = list(made.means), computed.features
         names = ["network with statistics", "network"][-len(parts) :]
         judged = None if folds is None and validation is None else validation or data

@@ -3,6 +3,7 @@
 Those that read statistics of bags learn something else than the others, and often sooner.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,11 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.types import Array, Config
-from keras_mmil.layers import BagLayer
-from keras_mmil.layers.aggregations import Attention
-from keras_mmil.training.stopping import is_over
+from keras_mmil.layers import aggregations
+from keras_mmil.layers.aggregations import Aggregations, Attention
+from keras_mmil.training.stopping import Keep
 
-__all__ = ["BestHalves", "HalfLoss", "are_separate"]
+__all__ = ["HALVES", "HalfLoss", "are_separate"]
 
 _NAMES = ("first_half", "second_half")
 
@@ -47,42 +48,22 @@ class HalfLoss(keras.metrics.Mean):
         return {**super().get_config(), "loss": self.loss, "half": self.half}
 
 
-def are_separate(model: keras.Model) -> bool:
+def are_separate(aggregation: Aggregations) -> bool:
     """Whether the members share no weights, so that each half can keep its own."""
-    layers = [layer for layer in model.layers if isinstance(layer, BagLayer)]
-    return not any(isinstance(one, Attention) for layer in layers for one in layer.aggregations)
+    return not any(isinstance(each, Attention) for each in aggregations.get_all(aggregation))
 
 
-class BestHalves(keras.callbacks.Callback):
-    """Stop when the losses of both halves no longer fall, and restore the best weights of each.
+def _kept(half: int, variable: keras.Variable, best: Array, now: Array) -> Array:
+    """A variable in which a half of the members is as it is now: see `Best`."""
+    if not variable.trainable:
+        return now
+    # The groups of a layer are next to each other on the last axis.
+    n = now.shape[-1]
+    cut = n if variable.path.endswith("partly_kernel") else n // 2
+    first, second = (now, best) if half == 0 else (best, now)
+    return np.concatenate([first[..., :cut], second[..., cut:]], axis=-1)
 
-    Args:
-        patience, min_delta: as of `EarlyStopping`.
-    """
 
-    def __init__(self, patience: int, min_delta: float) -> None:
-        super().__init__()
-        self._patience, self._min_delta = patience, min_delta
-        self._by_half: tuple[list[float], list[float]] = ([], [])
-        self._best: list[list[Array] | None] = [None, None]
-
-    def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
-        """Keep the weights of a half whose loss is lowest."""
-        for half, losses in enumerate(self._by_half):
-            loss = float((logs or {})[f"val_{_NAMES[half]}"])
-            if np.isfinite(loss) and not any(loss >= earlier for earlier in losses):
-                self._best[half] = [np.array(w) for w in self.model.trainable_variables]
-            losses.append(loss)
-        over = [is_over(losses, self._patience, self._min_delta) for losses in self._by_half]
-        self.model.stop_training = all(over)
-
-    def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
-        """Restore the weights."""
-        first, second = self._best
-        if first is None or second is None:
-            return
-        for variable, one, two in zip(self.model.trainable_variables, first, second, strict=True):
-            # The groups of a layer are next to each other on the last axis.
-            n = one.shape[-1]
-            cut = n if variable.path.endswith("partly_kernel") else n // 2
-            variable.assign(np.concatenate([one[..., :cut], two[..., cut:]], axis=-1))
+HALVES: Mapping[str, Keep] = {
+    f"val_{name}": functools.partial(_kept, half) for half, name in enumerate(_NAMES)
+}

@@ -436,7 +436,9 @@ class CategoryEncoder(FieldEncoder):
 
     def learned(self, codes: Nested) -> tf.Tensor:
         vectors = tf.cast(self._vectors_of(tf.maximum(codes, 0)), self.compute_dtype)
-        return self._in_groups(tf.where(codes[:, :, None] < 0, tf.zeros([], vectors.dtype), vectors))
+        return self._in_groups(
+            tf.where(codes[:, :, None] < 0, tf.zeros([], vectors.dtype), vectors)
+        )
 
     def lookup(self, values: tf.Tensor) -> tf.Tensor:
         """The index of each category in the table of all vocabularies, one after the other.

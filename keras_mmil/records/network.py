@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import keras
@@ -44,7 +43,7 @@ from keras_mmil.layers.statistics import Summarized
 from keras_mmil.model import Model, output_dtype
 from keras_mmil.model.seeds import seeded
 from keras_mmil.records.fields import Field
-from keras_mmil.records.prepared import Inner, Level, prepared
+from keras_mmil.records.prepared import Inner, Level, Prepared
 from keras_mmil.records.profiling import Bags, Records, Values
 from keras_mmil.records.scalars import DIGITS, DTYPES
 from keras_mmil.records.schema import Schema
@@ -220,7 +219,6 @@ class Ensemble:
             fields, and the statistics of their bags. None if there are none.
         level: what is computed of the records at the top before anything that is learned.
         head: layers from the vectors of these to the outputs.
-        compiled: compiles a model of the outputs.
     """
 
     members: Model
@@ -228,35 +226,31 @@ class Ensemble:
     features: keras.KerasTensor | None
     level: Level
     head: Sequence[keras.layers.Layer]
-    compiled: Callable[[Model], None]
 
     def feed(self, x: Mapping[str, Any], x_valid: Mapping[str, Any] | None = None) -> "Feed":
-        """What to train on these records: see `prepared`.
+        """What to train on these records: see `Prepared`.
 
-        The members themselves, if they are one, whose encoders are learned, or the records many.
+        The members themselves if they are one, whose encoders are learned, or the records many, or
+        shared by replicas.
         """
         whole = x if x_valid is None else ragged.concat([x, x_valid])
         n_values = sum(int(tf.size(getattr(part, "flat_values", part))) for part in whole.values())
-        if len(self.means) == 1 or n_values > _MOST_VALUES:
+        n_members, is_shared = self.members.output_shape[1], tf.distribute.has_strategy()
+        if n_members == 1 or n_values > _MOST_VALUES or is_shared:
             return Feed(self.members, x, x_valid, self.computed)
-        model, features = prepared(self.members.input, self.level, self.head, whole)
-        self.compiled(model)
+        model = Prepared(self.members, self.level, self.head, whole)
 
-        def computed(numbers: Array | None) -> Computed | None:
-            if numbers is None:
-                return None
+        def computed(numbers: Array) -> Computed:
             # Without a graph: tracing one takes longer.
             parts = np.array_split(numbers, -(-len(numbers) // _READ))
             outputs = np.concatenate([model(part).numpy() for part in parts])
-            return Computed(outputs, None if features is None else features[numbers])
+            return Computed(outputs, None if model.features is None else model.features[numbers])
 
         numbers, n = np.arange(ragged.n_top_bags(whole)), ragged.n_top_bags(x)
         return Feed(model, numbers[:n], None if x_valid is None else numbers[n:], computed)
 
-    def computed(self, x: Mapping[str, Any] | None) -> Computed | None:
+    def computed(self, x: Mapping[str, Any]) -> Computed:
         """The outputs of the members, and the features, of records."""
-        if x is None:
-            return None
         if self.features is None:
             return Computed(self.members.predict(x, batch_size=_BATCH, verbose=0), None)
         both = Model(self.members.input, [self.members.output, self.features])
@@ -270,13 +264,13 @@ class Feed:
     Attributes:
         model: compiled.
         x, x_valid: training and validation records, the latter None where there are none.
-        computed: gives what is `Computed` of them; None of None.
+        computed: gives what is `Computed` of some of them.
     """
 
     model: Model
     x: Any
     x_valid: Any
-    computed: Callable[[Any], Computed | None]
+    computed: Callable[[Any], Computed]
 
 
 def ensemble(
@@ -311,17 +305,11 @@ def ensemble(
     for layer in head:
         x = layer(x)
     members = Model(network.inputs, x, name="members")
-    compiled = partial(
-        _compile,
-        loss=loss,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        weighted=metrics,
-    )
-    compiled(members)
+    weighted = [metric(loss) for metric in metrics]
+    _compile(members, loss, learning_rate, weight_decay, weighted=weighted)
     halves = [x] if n_members == 1 else [x[:, : n_members // 2], x[:, n_members // 2 :]]
     means = tuple(keras.ops.mean(half, axis=1) for half in halves)
-    return Ensemble(members, means, network.features, network.level, head, compiled)
+    return Ensemble(members, means, network.features, network.level, head)
 
 
 def _compile(
@@ -330,12 +318,11 @@ def _compile(
     learning_rate: LearningRate,
     weight_decay: float,
     metrics: Sequence[str] = (),
-    weighted: Sequence[Callable[[str], keras.metrics.Metric]] = (),
+    weighted: Sequence[keras.metrics.Metric] = (),
 ) -> None:
     weight_decay = check_number("weight_decay", weight_decay, least=0)
     optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
-    of_loss = [metric(loss) for metric in weighted]
-    model.compile(optimizer, loss, metrics=list(metrics), weighted_metrics=of_loss)
+    model.compile(optimizer, loss, metrics=list(metrics), weighted_metrics=list(weighted))
 
 
 def _labels_of(

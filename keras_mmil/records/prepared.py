@@ -6,21 +6,21 @@ computed once, for all records together; a step gathers rows of the results, fro
 top inwards, each once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.keras_internals import RawInputs
-from keras_mmil._support.types import Array
+from keras_mmil._support.types import PathLike
 from keras_mmil.layers import BagLayer, FieldEncoder, GroupedDense, MemberDropout
 from keras_mmil.layers.segments import gather_rows
 from keras_mmil.model import Model
 
-__all__ = ["Inner", "Level", "joined", "prepared"]
+__all__ = ["Inner", "Level", "Prepared"]
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,6 @@ class Level:
             yield from (each.ids, *each.members)
             yield from each.level.symbols()
 
-    def layers(self) -> Iterator[keras.Layer]:
-        """All layers of the records, and of what is in them."""
-        yield from (encoder for encoder, _ in self.learned)
-        for each in self.inner:
-            yield from each.level.layers()
-            found = each.dropout, each.bag_layer, each.after
-            yield from (layer for layer in found if layer is not None)
-        yield self.dense
-        if self.after is not None:
-            yield self.after
-
 
 @dataclass(frozen=True)
 class _Inner:
@@ -109,31 +98,34 @@ class _Level:
     @classmethod
     def of(cls, level: Level, found: Mapping[int, Any]) -> Self:
         """The values by the identity of their symbols."""
-        fixed = [None if x is None else found[id(x)] for x in (level.shared, level.statistics)]
+        shared, statistics = (
+            None if x is None else found[id(x)] for x in (level.shared, level.statistics)
+        )
         codes = [
             encoder.codes(tf.stack([found[id(x)] for x in columns], axis=1))
             for encoder, columns in level.learned
         ]
-        return cls(*fixed, codes, [_Inner.of(part, found) for part in level.inner])
+        return cls(shared, statistics, codes, [_Inner.of(part, found) for part in level.inner])
 
 
 class _Rest(RawInputs):
     """The learned part of a network, from the numbers of records to its outputs.
 
     Args:
-        level: the records at the top.
+        whole: the network.
+        level: its records at the top.
         tensors: what was computed of all records.
         head: the layers from their vectors to the outputs.
-        shape: of the outputs of a record.
     """
 
     def __init__(
-        self, level: Level, tensors: _Level, head: Sequence[keras.Layer], shape: tuple[int, ...]
+        self, whole: Model, level: Level, tensors: _Level, head: Sequence[keras.Layer]
     ) -> None:
         super().__init__(name="rest")
-        self._level, self._tensors, self._output_shape = level, tensors, shape
-        self._head = list(head)
-        self.parts = [*level.layers(), *head]  # for Keras to find their weights
+        # First, for Keras to find the weights of all layers in the same order.
+        self.parts = [layer for layer in whole.layers if layer.variables]
+        self._level, self._tensors, self._head = level, tensors, tuple(head)
+        self._spec = whole.output.shape, whole.output.dtype
 
     def build(self, records_shape: Any = None) -> None:
         """Nothing to create."""
@@ -145,7 +137,7 @@ class _Rest(RawInputs):
         return x
 
     def compute_output_spec(self, records: keras.KerasTensor) -> keras.KerasTensor:
-        return keras.KerasTensor((None, *self._output_shape), dtype=self._head[-1].compute_dtype)
+        return keras.KerasTensor(*self._spec)
 
 
 def _vectors(level: Level, tensors: _Level, rows: tf.Tensor) -> tf.Tensor:
@@ -159,7 +151,7 @@ def _vectors(level: Level, tensors: _Level, rows: tf.Tensor) -> tf.Tensor:
     shared, statistics = (
         None if x is None else tf.gather(x, rows) for x in (tensors.shared, tensors.statistics)
     )
-    x = level.dense(joined(of_members, level.dense.groups), shared, statistics)
+    x = level.dense(_joined(of_members, level.dense.groups), shared, statistics)
     return x if level.after is None else level.after(x)
 
 
@@ -176,7 +168,7 @@ def _of_inner(part: Inner, tensors: _Inner, ids: tf.Tensor) -> tf.Tensor:
     return x if part.after is None else part.after(x)
 
 
-def joined(parts: Sequence[tf.Tensor], groups: int) -> tf.Tensor | None:
+def _joined(parts: Sequence[tf.Tensor], groups: int) -> tf.Tensor | None:
     """Features side by side, those of each group together; None if there are none."""
     if len(parts) < 2:
         return parts[0] if parts else None
@@ -184,29 +176,41 @@ def joined(parts: Sequence[tf.Tensor], groups: int) -> tf.Tensor | None:
     return tf.reshape(tf.concat(split, axis=2), [-1, sum(x.shape[-1] for x in parts)])
 
 
-def prepared(
-    inputs: Mapping[str, keras.KerasTensor],
-    level: Level,
-    head: Sequence[keras.Layer],
-    data: Mapping[str, Any],
-) -> tuple[Model, Array | None]:
-    """A network with the same weights and outputs as another, that reads records by their numbers.
+class Prepared(Model):
+    """A network with the layers, weights and optimizer of another, that reads records by number.
+
+    It trains the other one, and saves that.
 
     Args:
-        inputs: of the other network.
-        level: the records at the top.
+        whole: the compiled network.
+        level: its records at the top.
         head: the layers from their vectors to the outputs.
-        data: the records.
+        data: all records, as the network reads them.
 
-    Returns:
-        The network, whose inputs are ints [batch]; and the features of the records that are not
-        learned, [records, n], None if there are none.
+    Attributes:
+        features: of the records, without what is learned, [records, n]; None if there are none.
     """
-    symbols = {id(x): x for x in level.symbols()}
-    values = keras.Model(inputs, list(symbols.values()))({path: data[path] for path in inputs})
-    found = _Level.of(level, dict(zip(symbols, values, strict=True)))
-    record = keras.Input((), dtype="int32", name="record")
-    rest = _Rest(level, found, head, head[-1].output.shape[1:])
-    features = [x.numpy() for x in (found.shared, found.statistics) if x is not None]
-    model = Model(record, rest(record), name="prepared")
-    return model, np.concatenate(features, axis=1) if features else None
+
+    def __init__(
+        self, whole: Model, level: Level, head: Sequence[keras.Layer], data: Mapping[str, Any]
+    ) -> None:
+        symbols = {id(x): x for x in level.symbols()}
+        compute = keras.Model(whole.input, list(symbols.values()))
+        values = compute({path: data[path] for path in whole.input})
+        found = _Level.of(level, dict(zip(symbols, values, strict=True)))
+        record = keras.Input((), dtype="int32", name="record")
+        super().__init__(record, _Rest(whole, level, found, head)(record), name="prepared")
+        fixed = [x.numpy() for x in (found.shared, found.statistics) if x is not None]
+        self.features = np.concatenate(fixed, axis=1) if fixed else None
+        # Hidden from Keras, which would track its variables twice.
+        self._whole: Callable[[], Model] = lambda: whole
+        self.compile_from_config(whole.get_compile_config())
+        self.optimizer = whole.optimizer
+
+    def save(self, filepath: PathLike, **kwargs: Any) -> None:
+        """Save the other network, with the state of the optimizer."""
+        self._whole().save(filepath, **kwargs)
+
+    def get_config(self) -> NoReturn:
+        """Not supported: it holds records."""
+        raise NotImplementedError("Expected to save the network. Received: one of certain records")

@@ -25,13 +25,15 @@ from keras_mmil.model.checks import InputChecks
 from keras_mmil.model.replicas import feed_replicas, is_chief, of_chief, on_this_worker
 from keras_mmil.model.seeds import seeded
 from keras_mmil.training._networks import check_can_resume, differences, network_digest
-from keras_mmil.training.stopping import is_over
+from keras_mmil.training.stopping import VALIDATION, Best, Keep, now
 
 __all__ = ["Checkpoint", "fit_resumable"]
 
 _SETTINGS = "training.json"
 _NAME = re.compile(r"epoch-(\d+)\.keras")
 
+# From a model, inputs, and inputs for validation to those in their place.
+Wrap: TypeAlias = Callable[[keras.Model, Any, Any], tuple[keras.Model, Any, Any]]
 Logs: TypeAlias = Mapping[str, Any] | None  # of an epoch, as Keras gives them to callbacks
 
 
@@ -47,8 +49,8 @@ class Checkpoint(keras.callbacks.Callback):
 
     Args:
         folder: of the files; made if missing.
-        monitor: the logged quantity that is lowest in the best epoch; with None the last epoch is
-            the best.
+        monitor: the logged quantity that is lowest in the best epoch, or several: see `Best`; with
+            None the last epoch is the best.
         seconds: epochs that end sooner after the last save are saved with a later one, or at the
             end, as saving may take longer than a short epoch.
 
@@ -57,15 +59,17 @@ class Checkpoint(keras.callbacks.Callback):
     """
 
     def __init__(
-        self, folder: PathLike, monitor: str | None = "val_loss", seconds: float = 5.0
+        self,
+        folder: PathLike,
+        monitor: str | Mapping[str, Keep] | None = "val_loss",
+        seconds: float = 5.0,
     ) -> None:
         super().__init__()
         self.folder = Path(folder)
-        self.monitor = monitor
         self.seconds = seconds
         self.history: list[dict[str, float]] = []
-        # Values of the best epoch's variables, while they are not saved.
-        self._best: list[Array] | None = None
+        self.best = Best({monitor: now} if isinstance(monitor, str) else monitor or {})
+        self._is_best_saved = True
         self._n_saved, self._saved_at = 0, -np.inf
 
     @property
@@ -80,8 +84,8 @@ class Checkpoint(keras.callbacks.Callback):
 
     @property
     def has_best(self) -> bool:
-        """Whether `monitor` was a number in some epoch."""
-        return self.monitor is None or any(not np.isnan(e[self.monitor]) for e in self.history)
+        """Whether each `monitor` was a number in some epoch."""
+        return all(np.isfinite(losses).any() for losses in self.best.by_epoch.values())
 
     def restore(self) -> keras.Model | None:
         """The newest model, compiled and with its optimizer's state; None if none was saved."""
@@ -101,6 +105,11 @@ class Checkpoint(keras.callbacks.Callback):
                 f"{self.folder / 'history.csv'} with {len(self.history)}, or others"
             )
         self._n_saved = len(self.history)
+        for name, losses in self.best.by_epoch.items():
+            losses[:] = [row[name] for row in self.history]
+        if len(self.best.losses) > 1:  # the next epoch may be better in a part
+            best = load_network(self.best_path)
+            self.best.values = [x.numpy() for x in _saved_variables(best)]
         if is_chief(tf.distribute.get_strategy()):
             self._remove_others(newest)  # which an interruption may have left
         return load_network(path)
@@ -120,22 +129,18 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         logs = {key: float(value) for key, value in (logs or {}).items()}
-        if self.monitor is not None and self.monitor not in logs:
-            raise ValueError(
-                f"Expected the logs of an epoch to contain what is monitored, one of "
-                f"{sorted(logs)}. Received: monitor={self.monitor!r}"
-            )
-        # NaN is never the best, and no epoch loses against it.
-        is_best = self.monitor is None or (
-            not np.isnan(logs[self.monitor])
-            and all(not logs[self.monitor] >= earlier[self.monitor] for earlier in self.history)
-        )
+        for name in self.best.losses:
+            if name not in logs:
+                raise ValueError(
+                    f"Expected the logs of an epoch to contain what is monitored, one of "
+                    f"{sorted(logs)}. Received: monitor={name!r}"
+                )
         seconds = time.perf_counter() - self._started
         self.history.append({"epoch": epoch, "seconds": seconds, **logs})
+        if self.best.update(logs, _saved_variables(self.model)):
+            self._is_best_saved = False
         if not is_chief(self.model.distribute_strategy):
             return
-        if is_best:
-            self._best = [variable.numpy() for variable in self._saved_variables()]
         if time.perf_counter() - self._saved_at >= self.seconds:
             self._save()
 
@@ -144,13 +149,13 @@ class Checkpoint(keras.callbacks.Callback):
             self._save()
 
     def _save(self) -> None:
-        if self._best is not None:
-            variables = self._saved_variables()
+        if not self._is_best_saved and self.best.values is not None:
+            variables = _saved_variables(self.model)
             latest = [variable.numpy() for variable in variables]
-            _assign(variables, self._best)
+            _assign(variables, self.best.values)
             self._save_model(self.best_path)
             _assign(variables, latest)
-            self._best = None
+            self._is_best_saved = True
         self._save_history()
         # Last, because its presence says that the epoch is finished.
         n_epochs = len(self.history)
@@ -162,10 +167,6 @@ class Checkpoint(keras.callbacks.Callback):
         for number, path in self._saved().items():
             if number != n_epochs:
                 path.unlink(missing_ok=True)
-
-    def _saved_variables(self) -> list[keras.Variable]:
-        """All variables but the states of random number generators, which Keras does not save."""
-        return [*self.model.weights, *self.model.optimizer.variables]
 
     def _saved(self) -> dict[int, Path]:
         """Paths of the saved states, by number of finished epochs."""
@@ -187,8 +188,9 @@ class Checkpoint(keras.callbacks.Callback):
                     {key: int(x) if key == "epoch" else float(x) for key, x in row.items()}
                     for row in csv.DictReader(file, strict=True)
                 ]
-            if any(self.monitor not in row for row in rows if self.monitor is not None):
-                raise ValueError(f"there is no {self.monitor}")
+            for name in self.best.losses:
+                if any(name not in row for row in rows):
+                    raise ValueError(f"there is no {name}")
         except (TypeError, ValueError, csv.Error) as error:
             raise ValueError(
                 f"Expected a history as it was written. Received: {path} ({error})"
@@ -200,6 +202,11 @@ class Checkpoint(keras.callbacks.Callback):
             writer = csv.DictWriter(file, fieldnames=list(self.history[0]))
             writer.writeheader()
             writer.writerows(self.history)
+
+
+def _saved_variables(model: keras.Model) -> list[keras.Variable]:
+    """All variables but the states of random number generators, which Keras does not save."""
+    return [*model.weights, *model.optimizer.variables]
 
 
 def _assign(variables: Sequence[keras.Variable], values: Sequence[Array]) -> None:
@@ -222,7 +229,8 @@ def fit_resumable(
     resume: bool = False,
     patience: int | None = None,
     min_delta: float = 0.0,
-    wrap: Callable[[keras.Model], keras.Model] | None = None,
+    losses: Mapping[str, Keep] = VALIDATION,
+    wrap: Wrap | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     verbose: int = 2,
     **fit_arguments: Any,
@@ -249,8 +257,10 @@ def fit_resumable(
             interruptions, after which the training ends. The best epoch's model is returned. With
             None all epochs are trained, and the last one's model is returned.
         min_delta: by how much the loss has to fall, as a fraction of that of the first epoch.
-        wrap: function from the model to the one that is trained in its place, such as a
-            `VirtualAdversarialModel`; None for the model itself.
+        losses: in the place of the validation loss, those of parts of the model: see `Best`.
+        wrap: function from the model, `x` and the inputs for validation to those that are trained
+            on in their place: a model that shares weights and optimizer with the given one, and
+            saves that, such as a `VirtualAdversarialModel`. None for themselves.
         fit_arguments: further arguments of `keras.Model.fit`.
 
     Returns:
@@ -268,7 +278,7 @@ def fit_resumable(
     epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
     patience = positive_int("patience", patience, optional=True)
     strategy = tf.distribute.get_strategy()
-    checkpoint = Checkpoint(folder, monitor=None if validation_data is None else "val_loss")
+    checkpoint = Checkpoint(folder, monitor=None if validation_data is None else losses)
     with contextlib.ExitStack() as held:
         leads = is_chief(strategy)
         if leads:
@@ -297,18 +307,24 @@ def fit_resumable(
         if restored is not None:
             check_can_resume(model)
             _check_settings(checkpoint.folder, settings)
-            model = restored
+            model.optimizer.build(model.trainable_variables)
+            _assign(_saved_variables(model), _saved_variables(restored))
         elif leads:
             write_json(checkpoint.folder / _SETTINGS, settings)
         finished = len(checkpoint.history)
         stop = _Stop(checkpoint, patience, min_delta)
         if finished < epochs and not stop.is_over():
-            wrapped = model if wrap is None else wrap(model)
+            x_valid = None if validation_data is None else validation_data[0]
+            trained, x_train, x_valid = (
+                (model, x, x_valid) if wrap is None else wrap(model, x, x_valid)
+            )
+            if validation_data is not None:
+                validation_data = x_valid, *validation_data[1:]
             further = [checkpoint, stop]
-            wrapped.fit(
+            trained.fit(
                 **feed_replicas(
                     strategy,
-                    x,
+                    x_train,
                     (y,) if weights is None else (y, weights),
                     batch_size=batch_size,
                     shuffle=shuffle,
@@ -341,11 +357,10 @@ class _Stop(keras.callbacks.Callback):
         self.checkpoint, self.patience, self.min_delta = checkpoint, patience, min_delta
 
     def is_over(self) -> bool:
-        monitor = self.checkpoint.monitor
-        if self.patience is None or monitor is None:
+        best = self.checkpoint.best
+        if self.patience is None or not best.losses:
             return False
-        losses = [epoch[monitor] for epoch in self.checkpoint.history]
-        return is_over(losses, self.patience, self.min_delta)
+        return best.is_over(self.patience, self.min_delta)
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if self.is_over():

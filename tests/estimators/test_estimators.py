@@ -394,13 +394,15 @@ def test_callbacks_are_called():
 
 
 @pytest.mark.slow
-def test_a_training_that_is_resumed_ends_as_a_whole_one(tmp_path):
-    arguments = {"validation_data": (NUMBERS[25:], "y")}
-    whole = NestedClassifier(**THREE | {"epochs": 6})
+@pytest.mark.parametrize("of_effort", [{}, {"effort": "auto", "patience": 1}])
+def test_a_training_that_is_resumed_ends_as_a_whole_one(tmp_path, of_effort):
+    arguments = {"validation_data": (NUMBERS[25:], "y")} if not of_effort else {}
+    settings = THREE | of_effort
+    whole = NestedClassifier(**settings | {"epochs": 6})
     whole.fit(NUMBERS[:25], "y", folder=tmp_path / "whole", **arguments)
-    part = NestedClassifier(**THREE)
+    part = NestedClassifier(**settings)
     part.fit(NUMBERS[:25], "y", folder=tmp_path / "part", **arguments)
-    resumed = NestedClassifier(**THREE | {"epochs": 6})
+    resumed = NestedClassifier(**settings | {"epochs": 6})
     resumed.fit(NUMBERS[:25], "y", folder=tmp_path / "part", resume=True, **arguments)
     assert len(part.history_["loss"]) == 3
     np.testing.assert_allclose(resumed.history_["loss"], whole.history_["loss"], rtol=1e-4)

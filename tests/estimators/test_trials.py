@@ -9,10 +9,11 @@ from sklearn import metrics
 from keras_mmil import NestedClassifier, NestedRegressor, datasets
 from keras_mmil.datasets.synthetic.sensors import TARGET
 from keras_mmil.estimators import trials
-from keras_mmil.estimators.halves import BestHalves, HalfLoss
+from keras_mmil.estimators.halves import HALVES, HalfLoss
 from keras_mmil.layers import GroupedDense
 from keras_mmil.records.network import Labels
 from keras_mmil.rules.fitting.plan import field_names
+from keras_mmil.training.stopping import EarlyStopping
 
 QUICK = {"epochs": 12, "units": 6, "random_state": 0, "verbose": 0}
 RULES = {"max_clusters": 3, "verbose": 0}
@@ -168,8 +169,10 @@ def test_each_half_keeps_the_weights_of_its_best_epoch():
     outputs = keras.layers.Reshape((4, 1))(layer(None, inputs, inputs))
     model = keras.Model(inputs, outputs)
     weights = []
-    callback = BestHalves(patience=2, min_delta=0.0)
+    model.stop_training = False
+    callback = EarlyStopping(patience=2, losses=HALVES)
     callback.set_model(model)
+    callback.on_train_begin()
     losses = [(3.0, 9.0), (1.0, 8.0), (2.0, 7.0), (np.nan, 8.0), (4.0, 9.0), (5.0, 9.0)]
     for epoch, (first, second) in enumerate(losses):
         weights.append([np.full(w.shape, float(epoch)) for w in model.trainable_variables])
