@@ -60,6 +60,12 @@ def make_parser() -> argparse.ArgumentParser:
     )
     predict.add_argument("run", metavar="RUN", help="folder of a finished `keras-mmil train`")
     predict.add_argument("data", metavar="DATA", help=f"{_options.DATA}, like those of the run")
+    predict.add_argument(
+        "--by",
+        choices=["network", "rules"],
+        default="network",
+        help="what predicts; the rules of classes may be right more often than the network",
+    )
     predict.add_argument("--explain", action="store_true", help="say why, by the rules")
     predict.add_argument(
         "--keep",
@@ -166,6 +172,7 @@ def _predict(options: Namespace) -> None:
     n = predict(
         options.run,
         options.data,
+        by=options.by,
         explain=options.explain,
         out=options.out,
         form=options.format,

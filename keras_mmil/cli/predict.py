@@ -34,6 +34,7 @@ def predict(
     run: PathLike,
     data: PathLike,
     *,
+    by: str = "network",
     explain: bool = False,
     out: PathLike | None = None,
     form: str | None = None,
@@ -49,6 +50,8 @@ def predict(
     Args:
         run: folder of a finished `keras-mmil train`, or of a saved estimator.
         data: records like those that it was trained on; they need no target.
+        by: "network", or of a classifier "rules": "prediction" is then their class, and there is no
+            "probability".
         explain: whether to explain the predictions.
         out: file to write to; None for the standard output.
         form: "jsonl" or "csv"; None to choose by the ending of `out`, else "jsonl".
@@ -56,8 +59,13 @@ def predict(
     """
     if out is not None:
         check_not_input(out, data, "--out")
-    estimator = load_estimator(run, with_rules=explain)
-    rows = _rows(run, estimator, data, explain, keep)
+    estimator = load_estimator(run, with_rules=explain or by == "rules")
+    if by == "rules" and not isinstance(estimator, NestedClassifier):
+        raise ValueError(
+            "Expected classes, for --by rules: the rules of numbers give ranges. "
+            f"Received: {run}, which predicts {estimator.target_}"
+        )
+    rows = _rows(run, estimator, data, by, explain, keep)
     as_csv = (form or ("csv" if Path(out or "").suffix == ".csv" else "jsonl")) == "csv"
     write = _write_csv if as_csv else _write_json
     if out is None:
@@ -67,7 +75,12 @@ def predict(
 
 
 def _rows(
-    run: PathLike, estimator: NestedEstimator, data: PathLike, explain: bool, keep: Sequence[str]
+    run: PathLike,
+    estimator: NestedEstimator,
+    data: PathLike,
+    by: str,
+    explain: bool,
+    keep: Sequence[str],
 ) -> Iterator[Row]:
     """A dict for each record."""
     schema, target = estimator.schema_, estimator.target_ or ()
@@ -81,8 +94,11 @@ def _rows(
         kept = [columns[name].to_pylist() for name in keep]
         with users_errors():
             x = next(tensors)
-        outputs = np.asarray(estimator.model_.predict(x, verbose=0))
-        predictions = list(_predictions(estimator, estimator.predictions_of(outputs)))
+        if by == "rules" and isinstance(estimator, NestedClassifier):
+            found = {"prediction": estimator.predicted_by_rules(x)}
+        else:
+            found = estimator.predictions_of(np.asarray(estimator.model_.predict(x, verbose=0)))
+        predictions = list(_predictions(estimator, found))
         reasons: Iterator[Row] = iter([{}] * len(records))
         if explain:
             reasons = _explained(estimator.explainer_, x, first)
@@ -120,12 +136,16 @@ def _predictions(estimator: NestedEstimator, found: Mapping[str, Array]) -> Iter
             yield {"prediction": float(str(number))}  # as few digits as tell float32s apart
         return
     names = [str(name) for name in estimator.classes_.tolist()]
-    for label, probabilities in zip(found["prediction"], found["probability"], strict=True):
+    probabilities = found.get("probability", [None] * len(found["prediction"]))
+    for label, of_label in zip(found["prediction"], probabilities, strict=True):
         chosen: Any = label.tolist() if isinstance(label, np.generic | np.ndarray) else label
         if estimator.is_multilabel_:
             chosen = [name for name, is_there in zip(names, chosen, strict=True) if is_there]
-        numbers = [float(str(p)) for p in np.asarray(probabilities, np.float32)]
-        yield {"prediction": chosen, "probability": dict(zip(names, numbers, strict=True))}
+        row: Row = {"prediction": chosen}
+        if of_label is not None:
+            numbers = [float(str(p)) for p in np.asarray(of_label, np.float32)]
+            row["probability"] = dict(zip(names, numbers, strict=True))
+        yield row
 
 
 def _explained(explainer: Explainer, x: Tensors, first: int) -> Iterator[Row]:

@@ -168,6 +168,11 @@ def _train(
     _print_sentences(estimator.rules_.in_words(), "no finding, see the end" if lost else "")
     print_run(run.explainer, metrics, {}, folder.path, most_lines=_MOST_LINES)
     print(f"To look at: {folder / PAGE}")
+    if metrics.get("rule_accuracy", 0.0) > metrics.get("test_accuracy", 1.0):
+        print(
+            "Here the rules are right more often than the network. To let them predict: "
+            f"keras-mmil predict {shlex.quote(str(folder.path))} NEW_FILE --by rules"
+        )
     if not run.explainer.n_clusters_:
         print(
             "These records hold no lists: for flat tables, gradient boosting is the better choice."

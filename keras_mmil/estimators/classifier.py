@@ -8,8 +8,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
+from keras_mmil import ragged
 from keras_mmil._support.checks import check_number
-from keras_mmil._support.types import Array, Floats
+from keras_mmil._support.types import Array, Floats, Tensors
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.targets import Target
 from keras_mmil.records.network import Labels
@@ -103,9 +104,27 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
     ) -> None:
         self._set(locals())
 
-    def predict(self, X: Any) -> Array:
-        """The class of each record, [records]; of several labels 0 or 1, [records, labels]."""
-        return self._decide(self._network_outputs(self._read(X)))
+    def predict(self, X: Any, by: str = "network") -> Array:
+        """The class of each record, [records]; of several labels 0 or 1, [records, labels].
+
+        Args:
+            X: records.
+            by: "network"; or "rules" for the class that the rules give, which explanations are of.
+        """
+        x = self._read(X)
+        if by == "rules":
+            return self.predicted_by_rules(x)
+        if by != "network":
+            raise ValueError(f"Expected 'network' or 'rules'. Received: by={by!r}")
+        return self._decide(self._network_outputs(x))
+
+    def predicted_by_rules(self, x: Tensors) -> Array:
+        """What `predict` returns by the rules, for records that `schema_` has read."""
+        found = [
+            self.explainer_of(label).predict(x) if ragged.n_top_bags(x) else np.zeros(0, np.int64)
+            for label in self._rule_labels()
+        ]
+        return np.stack(found, axis=1) if self.is_multilabel_ else self.classes_[found[0]]
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class or label, [records, classes]."""

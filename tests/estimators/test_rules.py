@@ -110,8 +110,13 @@ def classifier():
 
 @pytest.mark.slow
 def test_rules_of_classes(classifier, tmp_path):
-    found = classifier.explainer_.predict(classifier._read(ITEMS))
-    assert np.mean(classifier.classes_[found] == column("state", TRAIN)) > 0.8
+    found = classifier.predict(ITEMS, by="rules")
+    assert np.mean(found == column("state", TRAIN)) > 0.8
+    by_sql = executed_rules.by_sql(classifier.explainer_, classifier._read(ITEMS))
+    assert by_sql == found.tolist()
+    assert classifier.predict([], by="rules").dtype == found.dtype
+    with pytest.raises(ValueError, match=r"'network' or 'rules'\. Received: by='rule'"):
+        classifier.predict(ITEMS, by="rule")
     assert str(classifier.rules_) == str(classifier.explainer_.rules_)
     assert "bad" in str(classifier.rules_)
     assert len(classifier.explain(ITEMS[:2])) == 2
