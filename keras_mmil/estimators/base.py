@@ -3,7 +3,7 @@
 import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -319,19 +319,23 @@ class NestedEstimator(BaseEstimator):
         if judged is not None:
             seen = computed if of_valid is None else of_valid
             predictions += trials.halves(seen.outputs, folds)
+        condition = None
         if effort.trees and features is not None:
+            new = None if of_valid is None else of_valid.features
+            at, by_condition = trials.condition_of(outputs, features, y, weights, folds, new)
+            condition = made.feature_names[at], by_condition
             n_folds = 0 if folds is None else _N_FOLDS
             trees = {
                 "forest": trials.forest_of(outputs, features, y, weights, effort.trees, seed),
                 "boosting": trials.boosting_of(outputs, features, y, weights, n_folds, seed),
             }
-            for name, found in trees.items():
-                if found is not None:
-                    layer, unseen = found
+            for name, tree in trees.items():
+                if tree is not None:
+                    layer, unseen = tree
                     names.append(name)
                     parts.append(layer(made.features))
-                    if of_valid is not None:
-                        predictions.append(np.asarray(layer(of_valid.features)))
+                    if new is not None:
+                        predictions.append(np.asarray(layer(new)))
                     elif folds is not None:
                         predictions.append(unseen)
         shares = (1.0,) * len(parts)
@@ -340,7 +344,8 @@ class NestedEstimator(BaseEstimator):
             _, truth, of_records = judged
             if len(parts) > 1:
                 shares = trials.weights_of(outputs, predictions, truth, of_records)
-            self.trials_ = self._judged(outputs, names, predictions, shares, truth, of_records)
+            found = list(zip(names, predictions, shares, strict=True))
+            self.trials_ = self._judged(outputs, condition, found, truth, of_records)
         elif len(parts) > 1:
             shares = (1 / len(parts),) * len(parts)
         decision = Pool(shares, outputs.activation, name="decision")(parts)
@@ -351,23 +356,26 @@ class NestedEstimator(BaseEstimator):
     def _judged(
         self,
         outputs: Labels,
-        names: Sequence[str],
-        predictions: Sequence[Array],
-        shares: Sequence[float],
+        condition: tuple[str, Array] | None,
+        found: Sequence[tuple[str, Array, float]],
         y: Array,
         weights: Floats,
     ) -> tuple[Trial, ...]:
-        """How well each would decide alone, and all together."""
+        """How well each would decide alone, and all together; `found` with names and shares."""
 
-        def trial(name: str, predicted: Array, share: float) -> Trial:
+        def trial(name: str, predicted: Array, share: float = 0.0) -> Trial:
             return trials.trial_of(name, outputs, predicted, y, weights, share)
 
         worst = "mean" if outputs.kind == "numbers" else "majority"
-        found = [trial(worst, trials.constant(outputs, y, weights), 0.0)]
-        found += [trial(*each) for each in zip(names, predictions, shares, strict=True)]
-        if len(predictions) > 1:
-            found.append(trial("all", trials.pooled(outputs, predictions, shares), sum(shares)))
-        return tuple(found)
+        tried = [trial(worst, trials.constant(outputs, y, weights))]
+        if condition is not None:
+            tried.append(replace(trial("one condition", condition[1]), of=condition[0]))
+        tried += [trial(*each) for each in found]
+        if len(found) > 1:
+            _, predictions, shares = zip(*found, strict=True)
+            pooled = trials.pooled(outputs, predictions, shares)
+            tried.append(trial("all", pooled, sum(shares)))
+        return tuple(tried)
 
     @property
     def _shows_progress(self) -> bool:

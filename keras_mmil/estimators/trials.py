@@ -7,13 +7,14 @@ each record is judged by the trees that have not seen it.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn import ensemble, metrics
+from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
 from keras_mmil._support.formatting import percent
@@ -27,6 +28,7 @@ __all__ = [
     "Effort",
     "Trial",
     "boosting_of",
+    "condition_of",
     "constant",
     "diagnosis",
     "distinct_columns",
@@ -44,6 +46,8 @@ _MOST_SAMPLES = 20_000  # records for each tree
 _CERTAIN = 2.0  # standard errors by which what is better than the majority is better
 _ROUNDS, _LEAST_ROUNDS, _LEARNED = 100, 20, 8.0  # of boosting; the last by all rounds
 _WORTH_THREADS = 1_000_000  # numbers in the features
+_LEAK = 0.05  # share of the majority's loss that is left where one condition is suspicious
+_RARE = 0.2  # share of the records
 _CAUTION = 0.003  # weight of the squared distance of the pool's weights from equal ones
 
 
@@ -69,8 +73,8 @@ class Trial:
     """How well something decides on records that it was not trained on.
 
     Attributes:
-        model: "majority" ("mean" for numbers), "network with statistics", "network", "forest",
-            "boosting", or "all" together.
+        model: "majority" ("mean" for numbers), "one condition", "network with statistics",
+            "network", "forest", "boosting", or "all" together.
         loss: log loss, of numbers the mean squared error.
         score: accuracy (of several labels the share of right ones), of numbers R², None where all
             are equal.
@@ -79,6 +83,9 @@ class Trial:
         weight: with which it decides: see `layers.Pool`.
         gain: by how much the loss is lower than that of the majority or mean.
         error: standard error of the gain.
+        of: the field or statistic of the one condition.
+        rarest, recall, precision: of classes, the share of the rarest, of which share is found, and
+            which share of what is taken for it is it; None where there is none.
     """
 
     model: str
@@ -88,6 +95,10 @@ class Trial:
     weight: float
     gain: float = 0.0
     error: float = 0.0
+    of: str = ""
+    rarest: float | None = None
+    recall: float | None = None
+    precision: float | None = None
 
 
 def folds_of(y: Array, n_folds: int, seed: int) -> Ints:
@@ -202,6 +213,45 @@ def boosting_of(
     return layer, predictions
 
 
+def condition_of(
+    labels: Labels,
+    features: Array,
+    y: Array,
+    weights: Floats,
+    folds: Ints | None,
+    new: Array | None,
+) -> tuple[int, Array]:
+    """The one condition, a threshold of a feature, that tells the labels apart best.
+
+    Args:
+        labels, features, y, weights: as in `forest_of`.
+        folds: of the records, each of which is judged by the condition of the others; or None.
+        new: features of the records that are judged, without folds.
+
+    Returns:
+        The column of the feature; and predictions [records, n] for those that are judged.
+    """
+    goal, doubt = targets(labels, y), 0.0 if labels.kind == "numbers" else 1 / (len(y) + 2)
+
+    def fitted(weights: Floats) -> DecisionTreeRegressor:
+        model = DecisionTreeRegressor(max_depth=1, min_samples_leaf=min(5, len(y) // 10 + 1))
+        return model.fit(features, goal, weights)
+
+    def predicted(model: DecisionTreeRegressor, x: Array) -> Array:
+        found = model.predict(x).reshape(len(x), -1)
+        return found * (1 - 2 * doubt) + doubt
+
+    model = fitted(weights)
+    if folds is None:
+        judged = predicted(model, features if new is None else new)
+    else:
+        judged = np.zeros(goal.shape)
+        for fold in np.unique(folds):
+            at = folds == fold
+            judged[at] = predicted(fitted(weights * ~at), features[at])
+    return max(int(model.tree_.feature[0]), 0), judged
+
+
 def targets(labels: Labels, y: Array) -> Array:
     """Labels as a network with these outputs should predict them, float32 [records, n]."""
     if labels.activation == "softmax":
@@ -279,7 +329,25 @@ def trial_of(
         if 0 < goal[weights > 0, i].mean() < 1
     ]
     auc = float(np.mean(columns)) if columns else None
-    return Trial(model, loss, float(np.average(right, weights=weights)), auc, share, *evidence)
+    score = float(np.average(right, weights=weights))
+    found = Trial(model, loss, score, auc, share, *evidence)
+    return found if labels.kind == "labels" else _with_rarest(found, predicted, y, weights)
+
+
+def _with_rarest(trial: Trial, predicted: Array, y: Array, weights: Floats) -> Trial:
+    """A trial with share, recall and precision of the rarest class."""
+    n = max(predicted.shape[1], 2)
+    classes = predicted.argmax(axis=1) if predicted.shape[1] > 1 else predicted[:, 0] > 0.5
+    shares = np.bincount(y, weights, minlength=n) / weights.sum()
+    rarest = int(shares.argmin())
+    is_it, is_taken = y == rarest, classes == rarest
+    both, all_, taken = (float(weights[at].sum()) for at in (is_it & is_taken, is_it, is_taken))
+    return replace(
+        trial,
+        rarest=float(shares[rarest]),
+        recall=both / all_ if all_ else None,
+        precision=both / taken if taken else None,
+    )
 
 
 def constant(labels: Labels, y: Array, weights: Floats) -> Array:
@@ -289,14 +357,21 @@ def constant(labels: Labels, y: Array, weights: Floats) -> Array:
 
 
 def table(trials: Sequence[Trial], is_number: bool) -> str:
-    """What was tried, line by line; and a last line where it is no better than the majority."""
+    """What was tried, line by line; and what a user should know of it.
+
+    Recall and precision are shown where a class is rare.
+    """
+    is_rare = any(each.rarest is not None and each.rarest < _RARE for each in trials)
     heads = ["", "squared error" if is_number else "log loss", "R²" if is_number else "accuracy"]
-    rows = [heads + ([] if is_number else ["AUC"]) + ["weight"]]
+    rarest = ["recall", "precision"] if is_rare else []
+    rows = [heads + ([] if is_number else ["AUC"]) + rarest + ["weight"]]
     for each in trials:
         score = math.nan if each.score is None else each.score
         shown = f"{score:.3f}" if is_number else percent(score)
         auc = [] if is_number else ["" if each.auc is None else f"{each.auc:.3f}"]
-        rows.append([each.model, f"{each.loss:.4g}", shown, *auc, f"{each.weight:.2f}"])
+        of_rarest = ["" if x is None else percent(x) for x in (each.recall, each.precision)]
+        found = [each.model, f"{each.loss:.4g}", shown, *auc, *(of_rarest if is_rare else [])]
+        rows.append([*found, f"{each.weight:.2f}"])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in pairs)
@@ -306,11 +381,25 @@ def table(trials: Sequence[Trial], is_number: bool) -> str:
 
 
 def diagnosis(trials: Sequence[Trial]) -> list[str]:
-    """What to tell a user about the result: nothing if it is better than the majority."""
-    if trials[-1].gain > _CERTAIN * trials[-1].error:
-        return []
-    return [
-        f"No better than the {trials[0].model}: the fields say nothing about the target, there are "
-        "too few records, or what tells them apart was left out. See which fields are used: "
-        "print(schema_)."
-    ]
+    """What a user should know, and can do about it: nothing if the result is as it should be."""
+    worst, found = trials[0], []
+    if trials[-1].gain <= _CERTAIN * trials[-1].error:
+        found.append(
+            f"No better than the {worst.model}: the fields say nothing about the target, there are "
+            "too few records, or what tells them apart was left out. See which fields are used: "
+            "print(schema_)."
+        )
+    for each in trials:
+        if each.of and each.loss < _LEAK * worst.loss:
+            found.append(
+                f"{each.of!r} alone tells nearly all records apart. If it is only known once the "
+                "target is, leave its field out: schema.drop(FIELD), or --drop FIELD."
+            )
+    best = trials[-1]
+    if best.rarest is not None and best.rarest < _RARE and not best.recall and not found:
+        found.append(
+            f"The rarest class, {percent(best.rarest)} of the records, is never predicted. Rank "
+            "records by its probability, or weigh it: class_weight='balanced', or --class-weight "
+            "balanced."
+        )
+    return found

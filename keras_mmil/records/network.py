@@ -217,6 +217,7 @@ class Ensemble:
         means: of the outputs of the members that read statistics, and of the others, [batch, n].
         features: of the records at the top, without learned parameters, [batch, features]: their
             fields, and the statistics of their bags. None if there are none.
+        feature_names: the field or statistic that each feature is of.
         level: what is computed of the records at the top before anything that is learned.
         head: layers from the vectors of these to the outputs.
     """
@@ -224,6 +225,7 @@ class Ensemble:
     members: Model
     means: tuple[keras.KerasTensor, ...]
     features: keras.KerasTensor | None
+    feature_names: Sequence[str]
     level: Level
     head: Sequence[keras.layers.Layer]
 
@@ -309,7 +311,7 @@ def ensemble(
     _compile(members, loss, learning_rate, weight_decay, weighted=weighted)
     halves = [x] if n_members == 1 else [x[:, : n_members // 2], x[:, n_members // 2 :]]
     means = tuple(keras.ops.mean(half, axis=1) for half in halves)
-    return Ensemble(members, means, network.features, network.level, head)
+    return Ensemble(members, means, network.features, network.feature_names, network.level, head)
 
 
 def _compile(
@@ -400,7 +402,8 @@ class _Branch(NamedTuple):
         fields: of which statistics are made, one for each column.
         statistics: the config of those of a bag, and their state: see `BagStatistics`.
         encoder: of the fields.
-        inner: what is in the bag or shared record, for `prepared`.
+        inner: what is in the bag or shared record, for `Prepared`.
+        names: of the columns of statistics.
     """
 
     columns: Sequence[keras.KerasTensor]
@@ -410,6 +413,7 @@ class _Branch(NamedTuple):
     statistics: "tuple[Config, Sequence[keras.KerasTensor]] | None" = None
     encoder: FieldEncoder | None = None
     inner: Inner | None = None
+    names: Sequence[str] = ()
 
 
 class _Features(NamedTuple):
@@ -445,8 +449,8 @@ class _Network:
     """The layers of a network along a schema, from the fields up to the records at the top.
 
     `inputs` are the `keras.Input`s by path, `features` are those of the records at the top without
-    learned parameters; the rest are arguments of `records_model`, the number of members, and
-    whether statistics are made of bags.
+    learned parameters, with `feature_names`; the rest are arguments of `records_model`, the number
+    of members, and whether statistics are made of bags.
     """
 
     units: int
@@ -463,6 +467,7 @@ class _Network:
     has_statistics: bool = True
     inputs: dict[str, keras.KerasTensor] = field(default_factory=dict)
     features: keras.KerasTensor | None = None
+    feature_names: list[str] = field(default_factory=list)
     level: Level = field(init=False)
     _names: set[str] = field(default_factory=set)
     _known: dict[str, list[Any]] = field(default_factory=dict)
@@ -487,6 +492,8 @@ class _Network:
             )
         vectors, self.level = self._dense(parts, "top")
         self.features = _joined([self.level.shared, self.level.statistics])
+        of_fields = [name for x in parts if x.encoder for name in _names_of_fixed(x.encoder)]
+        self.feature_names = of_fields + [name for x in parts for name in x.names]
         return vectors
 
     def _parts(
@@ -608,21 +615,22 @@ class _Network:
         after = self._dropout()
         vectors = bag_layer(rows.vectors, *bag_of_rows)
         vectors = vectors if after is None else after(vectors)
-        numbers, state = None, None
+        numbers, state, names = None, None, list[str]()
         if self.data is not None and self.has_statistics:
-            numbers, state = self._statistics(bag, rows, whole)
+            numbers, state, names = self._statistics(bag, rows, whole)
         return _Branch(
             [bags],
             self._gathered(vectors, numbers, bag),
             n_distinct if compress else math.inf,
             statistics=state,
             inner=Inner(rows.level, bags, whole, dropped, bag_layer, after),
+            names=names,
         )
 
     def _statistics(
         self, bag: Field, rows: _Rows, bag_of_rows: Sequence[keras.KerasTensor]
-    ) -> tuple[keras.KerasTensor | None, tuple[Config, Sequence[keras.KerasTensor]]]:
-        """Features of statistics of a bag, or None if none varies; and what they are made of."""
+    ) -> tuple[keras.KerasTensor | None, tuple[Config, Sequence[keras.KerasTensor]], list[str]]:
+        """Features of statistics of a bag, or None if none varies; what they are made of; names."""
         fields: list[Summarized] = []
         columns: list[keras.KerasTensor] = []
         configs: list[Config] = []
@@ -645,7 +653,7 @@ class _Network:
         numbers, *state = layer(*call, states=states)
         found = layer.get_config(), state
         if not kept:
-            return None, found
+            return None, found, []
         values = list(kept.values())
         encoder = NumberEncoder(
             [float(x.mean()) for x in values],
@@ -656,7 +664,7 @@ class _Network:
             trainable=self.members == 1,
             name=self._name(bag.path, "statistics_encoder"),
         )
-        return encoder(numbers), found
+        return encoder(numbers), found, _names_of_fixed(encoder)
 
     def _summarized(self, field: Field) -> Summarized | None:
         """What statistics are made of a field; None of times, which are learned by heart."""
@@ -753,6 +761,12 @@ def _joined(parts: Sequence[keras.KerasTensor | None], groups: int = 1) -> keras
         return keras.layers.Concatenate()(there)
     x = keras.layers.Concatenate()([keras.layers.Reshape((groups, -1))(x) for x in there])
     return keras.layers.Reshape((groups * x.shape[-1],))(x)
+
+
+def _names_of_fixed(encoder: FieldEncoder) -> list[str]:
+    """The field of each feature of an encoder that is not learned."""
+    fields = [encoder.fields[i] for i in encoder.field_of_each[encoder.n_learned :]]
+    return [*fields, *encoder.fields]
 
 
 def _varied(names: Sequence[str], matrix: Array) -> dict[str, Array]:

@@ -1,5 +1,7 @@
 """Networks and trees that decide together, and what the estimators say of each."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -60,7 +62,7 @@ def test_weights_of_the_pool_are_those_of_the_least_loss():
 @pytest.mark.slow
 def test_all_together_are_at_least_as_good_as_the_best(classifier):
     found = {trial.model: trial for trial in classifier.trials_}
-    assert list(found) == ["majority", *PARTS, "all"]
+    assert list(found) == ["majority", "one condition", *PARTS, "all"]
     y = np.array([each[TARGET] for each in TRAIN])
     assert found["majority"].score == pytest.approx(max(y.mean(), 1 - y.mean()))
     assert found["majority"].auc == 0.5
@@ -71,8 +73,10 @@ def test_all_together_are_at_least_as_good_as_the_best(classifier):
     # What is said of unseen records holds for new ones.
     assert metrics.log_loss(FAILED, p) == pytest.approx(found["all"].loss, abs=0.15)
     table = trials.table(classifier.trials_, is_number=False)
-    assert len(table.splitlines()) == 7
-    assert "No better" not in table
+    assert len(table.splitlines()) == 8
+    assert trials.diagnosis(classifier.trials_) == []
+    assert found["one condition"].of.startswith(("mean of", "maximum of", "number of", "sum of"))
+    assert found["one condition"].loss > found["all"].loss
 
 
 @pytest.mark.slow
@@ -81,7 +85,7 @@ def test_the_model_is_the_pool_of_its_parts(classifier, tmp_path):
     x = classifier.schema_.read(NEW, without=TARGET)
     decision = classifier.model_.get_layer("decision")
     parts = keras.Model(classifier.model_.input, decision.input).predict(x, verbose=0)
-    shares = [trial.weight for trial in classifier.trials_[1:-1]]
+    shares = [trial.weight for trial in classifier.trials_[2:-1]]
     expected = trials.pooled(Labels("classes", 2), parts, shares)
     p = classifier.predict_proba(NEW)[:, 1:]
     np.testing.assert_allclose(p, expected, atol=1e-5)
@@ -104,6 +108,58 @@ def test_the_model_is_the_pool_of_its_parts(classifier, tmp_path):
     assert "mean of sensors.readings.value" in names[2]
 
 
+def test_one_condition_is_the_best_threshold():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3)).round(2)
+    y = (x[:, 1] + 0.3 * rng.normal(size=60) > 0.2).astype(int)
+    equal, labels, folds = np.ones(60), Labels("classes", 2), np.arange(60) % 5
+    column, judged = trials.condition_of(labels, x, y, equal, folds, None)
+    assert column == 1
+
+    def best(x, y):
+        """Of all thresholds with five records on each side, the one of the least variance."""
+        found = []
+        for j in range(3):
+            values = np.unique(x[:, j])
+            for at in (values[1:] + values[:-1]) / 2:
+                low, high = y[x[:, j] <= at], y[x[:, j] > at]
+                if min(len(low), len(high)) >= 5:
+                    parts = low.mean(), high.mean()
+                    cost = sum(((part - part.mean()) ** 2).sum() for part in (low, high))
+                    found.append((cost, j, at, parts))
+        _, j, at, (low, high) = min(found)
+        return lambda x: np.where(x[:, j] > at, high, low)
+
+    for fold in range(5):
+        at = folds == fold
+        expected = best(x[~at], y[~at])(x[at])
+        np.testing.assert_allclose(judged[at, 0], expected * (1 - 2 / 62) + 1 / 62)
+
+
+def test_what_a_user_should_know_is_said():
+    y = np.zeros(1000, int)
+    y[:20] = 1
+    equal, labels = np.ones(1000), Labels("classes", 2)
+
+    def trial(name, p, **arguments):
+        found = trials.trial_of(name, labels, p[:, None], y, equal, 1.0)
+        return dataclasses.replace(found, **arguments)
+
+    worst = trial("majority", np.full(1000, 0.02))
+    some = trial("network", np.where(np.arange(1000) < 40, 0.4, 0.01))
+    assert (some.rarest, some.recall, some.precision) == (0.02, 0, None)
+    assert "rarest class, 2.0 % of the records, is never predicted" in trials.table(
+        [worst, some], is_number=False
+    )
+    half = trial("network", np.where((y == 1) | (np.arange(1000) < 40), 0.9, 0.01))
+    assert (half.recall, half.precision) == (1, 0.5)
+    assert trials.diagnosis([worst, half]) == []
+    leak = trial("one condition", y * 0.999 + 0.0005, of="status")
+    (said,) = trials.diagnosis([worst, leak, half])
+    assert "'status' alone" in said
+    assert "--drop FIELD" in said
+
+
 @pytest.mark.slow
 def test_who_learns_nothing_says_so():
     rng = np.random.default_rng(0)
@@ -119,7 +175,7 @@ def test_numbers_labels_and_several_classes():
     records = [{"bag": [{"x": float(x)} for x in rng.normal(size=5)]} for _ in range(200)]
     means = np.array([np.mean([each["x"] for each in r["bag"]]) for r in records])
     regressor = NestedRegressor(**QUICK).fit(records, means)
-    assert [trial.model for trial in regressor.trials_] == ["mean", *PARTS, "all"]
+    assert [trial.model for trial in regressor.trials_] == ["mean", "one condition", *PARTS, "all"]
     assert regressor.trials_[0].score == pytest.approx(0, abs=1e-6)
     assert regressor.trials_[-1].score > 0.9
     assert "R²" in trials.table(regressor.trials_, is_number=True)
@@ -128,7 +184,12 @@ def test_numbers_labels_and_several_classes():
     assert three.predict_proba(records).shape == (200, 3)
     y = np.stack([means > 0, means > 0.3], axis=1).astype(int)
     both = NestedClassifier(**QUICK).fit(records, y)
-    assert [trial.model for trial in both.trials_] == ["majority", *PARTS[:-1], "all"]
+    assert [trial.model for trial in both.trials_] == [
+        "majority",
+        "one condition",
+        *PARTS[:-1],
+        "all",
+    ]
     assert both.trials_[-1].score > 0.9
     held_out = NestedClassifier(**QUICK, validation_split=0.2).fit(records, y[:, 0])
     assert held_out.trials_[-1].score > 0.8
