@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from keras_mmil._support.formatting import bound_text
 from keras_mmil.rules.export.program import Criterion, Kind, Program, Quantity
-from keras_mmil.rules.trees.columns import alike, is_plural, one_of
+from keras_mmil.rules.trees.columns import ALL, alike, is_plural, one_of
 
 __all__ = ["Sentence", "definitions", "of_rules", "sentences"]
 
@@ -272,6 +272,9 @@ def _amount(criterion: Criterion) -> str:
             return f"exactly {_numeral(least)}"
         most = _numeral(int(high))
         return f"{_numeral(least)} to {most}" if least else f"at most {most}"
+    bound = high if low is None else low
+    if criterion.quantity.measure == "frequency" and bound is not None and ALL <= bound < 1:
+        return "not all" if low is None else "all"
     factor, unit = (100, " %") if criterion.quantity.measure == "frequency" else (1, "")
     above = "" if low is None else f"more than {bound_text(low, factor)}{unit}"
     at_most = "" if high is None else f"at most {bound_text(high, factor)}{unit}"

@@ -82,6 +82,11 @@ class Plan:
         columns = self.space(record, n_clusters).columns
         return np.array([column.feature in measured for column in columns])
 
+    def is_share(self, record: int, n_clusters: Sequence[int]) -> Array:
+        """Which columns are shares of clusters in data with names: see `trees.tree.grow`."""
+        columns = self.space(record, n_clusters).columns
+        return np.array([any(self.paths) and column.feature == "frequency" for column in columns])
+
     def matrix(
         self,
         data: LabelledBags,

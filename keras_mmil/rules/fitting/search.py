@@ -122,7 +122,7 @@ class Climber:
     Attributes:
         plan: which trees there are.
         data: the training and validation data.
-        grow: `tree.grow` with all arguments but the examples and `is_measured`.
+        grow: `tree.grow` with all arguments but the examples and what columns are.
     """
 
     plan: Plan
@@ -183,7 +183,8 @@ class Climber:
         labels = self.data.train.targets(record, ks)
         weights = self.plan.weights[record]
         examples = tally(known.distinct, known.index, labels, weights)
-        tree = self.grow(examples, is_measured=self.plan.is_measured(record, ks))
+        is_measured, is_share = self.plan.is_measured(record, ks), self.plan.is_share(record, ks)
+        tree = self.grow(examples, is_measured=is_measured, is_share=is_share)
         train_labels = tree.predict(known.distinct)[known.index]
         grown = _Grown(tree, train_labels, tree.predict(known.held_out))
         self._last[record] = key, grown

@@ -10,12 +10,13 @@ import numpy as np
 
 from keras_mmil._support.formatting import bound_text, double_bound, time_text
 
-__all__ = ["ABSENT", "DAY", "MISSING", "STEPS", "Column", "alike", "is_plural", "one_of"]
+__all__ = ["ABSENT", "ALL", "DAY", "MISSING", "STEPS", "Column", "alike", "is_plural", "one_of"]
 
 DAY = 86_400.0  # seconds
 STEPS = (DAY, 60.0, 1.0, 1e-6)  # of times, in seconds
 
 MISSING = -3e38  # stands for a missing number, below all others; float32 holds it
+ALL = 1 - 2.0**-20  # above it, a frequency is that of all members, also in float32
 ABSENT = MISSING / 4  # between missing and present, wherever a tree may split
 
 _MOST_VALUES = 8  # that are listed
@@ -101,6 +102,9 @@ def _some(column: Column, low: float, high: float) -> str:
 def _share(column: Column, low: float, high: float) -> str:
     if high == 0 or (low == 0 and high >= 1):
         return _some(column, low, high)
+    if low >= ALL or (low < 0 and ALL <= high < 1):
+        are = "are" if is_plural(column.bag) else "is"
+        return f"{'all' if low >= ALL else 'not all'} {column.bag} {are} {column.name}"
     least, most = (f"{bound_text(bound, 100)} %" for bound in (max(low, 0.0), min(high, 1.0)))
     if high >= 1:
         share = f"more than {least}"

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.rules.trees.columns import ABSENT
+from keras_mmil.rules.trees.columns import ABSENT, ALL
 
 __all__ = ["Boxes", "Examples", "Shortcut", "Tree", "grow"]
 
@@ -190,6 +190,7 @@ def grow(
     examples: Examples,
     *,
     is_measured: Array | None = None,
+    is_share: Array | None = None,
     max_depth: int | None = None,
     ccp_alpha: float = 0.0,
     seed: int = 0,
@@ -201,6 +202,8 @@ def grow(
         is_measured: which features are measured, bool [features]: the thresholds on these are as
             round as the examples allow. Others stay about halfway between two examples, with as few
             digits as that takes. None for no rounding.
+        is_share: which features are shares of clusters in bags with a name, bool [features]: where
+            it splits the examples alike, it is asked whether there are any, or whether all are.
         max_depth: maximal number of splits on a path.
         ccp_alpha: minimal cost-complexity pruning: a split must lower the impurity, weighted by the
             fraction of the examples below it, by this much for each leaf that it adds.
@@ -225,13 +228,23 @@ def grow(
     label = fitted.classes_[tree.value[:, 0].argmax(axis=1)].astype(np.int32)
     children = np.stack([tree.children_left, tree.children_right], axis=1).astype(np.int32)
     is_leaf = _merged(children, children[:, 0] == _LEAF, label)
-    threshold = tree.threshold.copy()
+    feature, threshold = tree.feature.copy(), tree.threshold.copy()
+    is_final = np.zeros(len(label), bool)
+    if is_share is not None and is_share.any():
+        reached = fitted.decision_path(examples.bags).tocsc()
+        splits = np.flatnonzero(~is_leaf)
+        for split in splits[is_share[feature[splits]]]:
+            rows = examples.bags[reached.indices[slice(*reached.indptr[split : split + 2])]]
+            found = _in_words(rows, feature[split], threshold[split], is_share)
+            if found is not None:
+                feature[split], threshold[split], is_swapped = found
+                children[split] = children[split][::-1] if is_swapped else children[split]
+                is_final[split] = True
     if is_measured is not None:
-        for split in np.flatnonzero(~is_leaf):
-            feature = tree.feature[split]
-            values = examples.bags[:, feature].astype(float)
-            threshold[split] = _rounded(threshold[split], values, is_measured[feature])
-    unpruned = Tree(tree.feature, threshold, children, label, examples.bags.shape[1])
+        for split in np.flatnonzero(~is_leaf & ~is_final):
+            values = examples.bags[:, feature[split]].astype(float)
+            threshold[split] = _rounded(threshold[split], values, is_measured[feature[split]])
+    unpruned = Tree(feature, threshold, children, label, examples.bags.shape[1])
     return _pruned(unpruned, is_leaf)
 
 
@@ -242,6 +255,26 @@ def _merged(children: Ints, is_leaf: Array, label: Ints) -> Array:
         if not is_leaf[node] and is_leaf[left] and is_leaf[right] and label[left] == label[right]:
             is_leaf[node], label[node] = True, label[left]
     return is_leaf
+
+
+def _in_words(
+    bags: Array, feature: int, threshold: float, is_share: Array
+) -> tuple[int, float, bool] | None:
+    """A split of the same bags that is said without numbers, of one by the share of a cluster.
+
+    "No orders are v2", or "all orders are v1", and not "more than 90 % of orders are v1".
+
+    Returns:
+        The feature, the threshold, and whether the sides are swapped; None if there is none.
+    """
+    shares = bags[:, feature]
+    is_high = shares > threshold
+    is_there = (bags > 0).T
+    for at in (feature, *np.flatnonzero(is_share)):
+        for is_swapped in (False, True):
+            if np.array_equal(is_there[at], is_high ^ is_swapped):
+                return int(at), 0.0, is_swapped
+    return (feature, ALL, False) if (shares[is_high] == 1).all() else None
 
 
 def _rounded(threshold: float, values: Array, is_measured: bool) -> float:

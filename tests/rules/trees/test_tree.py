@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 
-from keras_mmil.rules.trees.columns import MISSING
+from keras_mmil.rules.trees.columns import ALL, MISSING
 from keras_mmil.rules.trees.tree import Examples, Tree, grow
 
 
@@ -120,3 +120,19 @@ def test_thresholds_between_whole_numbers_are_whole():
         tree = grow(Examples(x, np.array([0, 1]), np.ones(2)), is_measured=np.array([True]))
         assert low <= tree.threshold[0] < low + 1
         assert tree.threshold[0] == int(tree.threshold[0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_presence_is_preferred_to_shares(seed):
+    """Scikit-learn chooses any of features that split alike."""
+    n = np.random.default_rng(seed).integers(0, 4, (60, 2))
+    n = n[n.sum(axis=1) > 0]
+    labels = (n[:, 1] > 0).astype(int)
+    shares = np.float32(n / n.sum(axis=1, keepdims=True))
+    examples = Examples(shares, labels, np.ones(len(n)))
+    tree = grow(examples, is_share=np.ones(2, bool), seed=seed)
+    assert (tree.feature[0], tree.threshold[0]) == (1, 0)
+    np.testing.assert_array_equal(tree.predict(shares), labels)
+    alone = grow(Examples(shares[:, :1], labels, np.ones(len(n))), is_share=np.ones(1, bool))
+    assert alone.threshold[0] == ALL
+    np.testing.assert_array_equal(alone.predict(shares[:, :1]), labels)
