@@ -16,8 +16,7 @@ import tensorflow as tf
 
 from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import PathLike
-from keras_mmil.layers import BagLayer, FieldEncoder, GroupedDense, MemberDropout
-from keras_mmil.layers.segments import gather_rows
+from keras_mmil.layers import BagLayer, FieldEncoder, Gather, GroupedDense, MemberDropout
 from keras_mmil.model import Model
 
 __all__ = ["Inner", "Level", "Prepared"]
@@ -147,7 +146,7 @@ def _vectors(level: Level, tensors: _Level, rows: tf.Tensor) -> tf.Tensor:
         of_members.append(encoder.learned(tf.gather(codes, rows)))
     for part, found in zip(level.inner, tensors.inner, strict=True):
         ids, places = tf.unique(tf.gather(found.ids, rows))
-        of_members.append(gather_rows(_of_inner(part, found, ids), places))
+        of_members.append(Gather()([_of_inner(part, found, ids), places]))
     shared, statistics = (
         None if x is None else tf.gather(x, rows) for x in (tensors.shared, tensors.statistics)
     )
