@@ -20,6 +20,7 @@ from subprocess import DEVNULL
 
 import nested_sets
 import numpy as np
+from competitors.aggregates import LEARNERS, Aggregates
 from records import write
 
 HERE = Path(__file__).resolve().parents[1]
@@ -123,50 +124,14 @@ def seeds(name, n):
 
 def forest(name):
     """A random forest on aggregates of all fields."""
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.feature_extraction import DictVectorizer
-
     train, test, target = DATA[name]()
+    flat, model = Aggregates(target), LEARNERS["random forest"](0)
 
     def learn():
-        vectorizer = DictVectorizer(sparse=False)
-        x = vectorizer.fit_transform([aggregates(each, target) for each in train])
-        model = RandomForestClassifier(random_state=0).fit(x, [each[target] for each in train])
-        learned.extend([vectorizer, model])
+        model.fit(flat.fit(train).transform(train), [each[target] for each in train])
 
-    learned = []
     found = {"fit": timed(learn)}
-    vectorizer, model = learned
-    x = vectorizer.transform([aggregates(each, target) for each in test])
-    return found | {"accuracy": model.score(x, [each[target] for each in test])}
-
-
-def aggregates(record, target=None):
-    """Figures of a record: of each path, the size of bags, moments of numbers, counts of values."""
-    values = defaultdict(list)
-
-    def visit(part, path):
-        if isinstance(part, dict):
-            for key, inner in part.items():
-                if (path, key) != ("", target):
-                    visit(inner, f"{path}.{key}")
-        elif isinstance(part, list | tuple):
-            values[f"{path} size"].append(len(part))
-            for inner in part:
-                visit(inner, path)
-        else:
-            values[path].append(part)
-
-    visit(record, "")
-    found = {}
-    for path, some in values.items():
-        numbers = [float(x) for x in some if isinstance(x, int | float)]
-        if numbers:
-            moments = np.mean(numbers), np.min(numbers), np.max(numbers), np.std(numbers)
-            found |= {f"{path} {i}": x for i, x in enumerate((*moments, np.sum(numbers)))}
-        for text in (x for x in some if isinstance(x, str) and len(x) < 20):
-            found[f"{path}={text}"] = found.get(f"{path}={text}", 0) + 1 / len(some)
-    return found
+    return found | {"accuracy": model.score(flat.transform(test), [each[target] for each in test])}
 
 
 def timed(call):
