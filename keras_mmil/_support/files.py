@@ -24,6 +24,7 @@ _PART = re.compile(r"part-[0-9a-f]{16}-(.+)")
 _ABANDONED = 6 * 60 * 60  # seconds after which what has not been written to is a killed process's
 _CANNOT_SYNC_FOLDERS = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 _LOCK = ".lock"
+_LONG = 10_000  # characters of a value in JSON, from which on it is not indented
 _holders: dict[Path, int] = {}  # the thread that holds a folder, by its absolute path
 UTF_8 = "utf-8-sig"  # also without the byte-order mark
 _LONGEST = 10_000  # characters of a line of ints
@@ -125,9 +126,22 @@ def _sync_folder(folder: PathLike) -> None:
 
 
 def write_json(path: PathLike, content: object) -> None:
-    """Write an indented JSON file, with null for NaN and infinity."""
+    """Write an indented JSON file, with null for NaN and infinity; long values are one line."""
     with atomic_write(path) as part:
-        part.write_text(to_json(content, indent=1) + "\n", encoding="utf-8")
+        part.write_text(_indented(content) + "\n", encoding="utf-8")
+
+
+def _indented(content: object) -> str:
+    """JSON, a line for each part; of a dict, values of over 10,000 characters are one line."""
+    text = to_json(content, indent=1)
+    if not isinstance(content, dict) or len(text) <= _LONG:
+        return text
+    lines = []
+    for key, value in content.items():
+        short = to_json({key: value})[1:-1]
+        is_long = len(short) > _LONG
+        lines.append(f" {short}" if is_long else to_json({key: value}, indent=1)[2:-2])
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def to_json(content: object, *, indent: int | None = None, sort_keys: bool = False) -> str:

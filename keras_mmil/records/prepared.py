@@ -21,6 +21,10 @@ from keras_mmil.model import Model
 
 __all__ = ["Inner", "Level", "Prepared"]
 
+_WHERE = (
+    "CPU:0"  # is what was computed, and gathered: TensorFlow gathers RaggedTensors nowhere else
+)
+
 
 @dataclass(frozen=True)
 class Inner:
@@ -141,15 +145,16 @@ class _Rest(RawInputs):
 
 def _vectors(level: Level, tensors: _Level, rows: tf.Tensor) -> tf.Tensor:
     """The vectors of some records by their numbers."""
-    of_members = []
-    for (encoder, _), codes in zip(level.learned, tensors.codes, strict=True):
-        of_members.append(encoder.learned(tf.gather(codes, rows)))
-    for part, found in zip(level.inner, tensors.inner, strict=True):
-        ids, places = tf.unique(tf.gather(found.ids, rows))
+    with tf.device(_WHERE):
+        codes = [tf.gather(each, rows) for each in tensors.codes]
+        shared, statistics = (
+            None if x is None else tf.gather(x, rows) for x in (tensors.shared, tensors.statistics)
+        )
+        inner = [tf.unique(tf.gather(each.ids, rows)) for each in tensors.inner]
+    encoders = [encoder for encoder, _ in level.learned]
+    of_members = [encoder.learned(x) for encoder, x in zip(encoders, codes, strict=True)]
+    for part, found, (ids, places) in zip(level.inner, tensors.inner, inner, strict=True):
         of_members.append(Gather()([_of_inner(part, found, ids), places]))
-    shared, statistics = (
-        None if x is None else tf.gather(x, rows) for x in (tensors.shared, tensors.statistics)
-    )
     x = level.dense(_joined(of_members, level.dense.groups), shared, statistics)
     return x if level.after is None else level.after(x)
 
@@ -158,8 +163,9 @@ def _of_inner(part: Inner, tensors: _Inner, ids: tf.Tensor) -> tf.Tensor:
     """The vectors of bags, or shared records, by their numbers."""
     if part.bag_layer is None:
         return _vectors(part.level, tensors.level, ids)
-    members, *weights = (tf.gather(x, ids) for x in tensors.members)
-    rows, places = tf.unique(members.flat_values)
+    with tf.device(_WHERE):
+        members, *weights = (tf.gather(x, ids) for x in tensors.members)
+        rows, places = tf.unique(members.flat_values)
     bags = members.with_flat_values(places), *weights
     if part.dropout is not None:
         bags = bags[0], part.dropout(*bags)
@@ -196,7 +202,9 @@ class Prepared(Model):
         symbols = {id(x): x for x in level.symbols()}
         compute = keras.Model(whole.input, list(symbols.values()))
         values = compute({path: data[path] for path in whole.input})
-        found = _Level.of(level, dict(zip(symbols, values, strict=True)))
+        with tf.device(_WHERE):
+            moved = map(tf.identity, values)
+            found = _Level.of(level, dict(zip(symbols, moved, strict=True)))
         record = keras.Input((), dtype="int32", name="record")
         super().__init__(record, _Rest(whole, level, found, head)(record), name="prepared")
         fixed = [x.numpy() for x in (found.shared, found.statistics) if x is not None]

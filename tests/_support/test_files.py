@@ -197,6 +197,15 @@ def test_json_has_no_numbers_that_others_cannot_read(tmp_path):
     assert np.isnan(content["a"][0])  # what was given is as it was
 
 
+def test_long_values_of_json_are_one_line(tmp_path):
+    content = {"choices": {"a": "dropped"}, 'b"': [[i, 1] for i in range(2000)], "c": []}
+    write_json(tmp_path / "a.json", content)
+    lines = (tmp_path / "a.json").read_text().splitlines()
+    assert json.loads("".join(lines)) == content
+    assert lines[1:4] == [' "choices": {', '  "a": "dropped"', " },"]
+    assert len(lines) == 7
+
+
 def test_one_holds_a_folder_until_it_lets_go(tmp_path):
     folder, refused = tmp_path / "new" / "run", []
 

@@ -94,6 +94,7 @@ def test_targets_of_the_explainer(recorder):
     assert labels.explainer_of("paid").arguments == {
         "target": (1, 0.5),
         "class_names": ["not paid", "paid"],
+        "tolerance": "one_standard_error",
         "verbose": 0,
     }
     numbers = NestedRegressor(bins=[5, 10.5], **QUICK).fit(PLAIN, SPENT)

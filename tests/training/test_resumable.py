@@ -86,8 +86,8 @@ def test_a_killed_training_continues_as_if_nothing_had_happened(tmp_path):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-def adversarial(model):
-    return VirtualAdversarialModel(model, "bag_layer", epsilon=0.5, seed=4)
+def adversarial(model, *x):
+    return VirtualAdversarialModel(model, "bag_layer", epsilon=0.5, seed=4), *x
 
 
 @pytest.mark.slow
