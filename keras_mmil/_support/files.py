@@ -133,14 +133,13 @@ def write_json(path: PathLike, content: object) -> None:
 
 def _indented(content: object) -> str:
     """JSON, a line for each part; of a dict, values of over 10,000 characters are one line."""
-    text = to_json(content, indent=1)
-    if not isinstance(content, dict) or len(text) <= _LONG:
-        return text
+    if not isinstance(content, dict) or not content:
+        return to_json(content, indent=1)
     lines = []
     for key, value in content.items():
         short = to_json({key: value})[1:-1]
-        is_long = len(short) > _LONG
-        lines.append(f" {short}" if is_long else to_json({key: value}, indent=1)[2:-2])
+        is_short = len(short) <= _LONG
+        lines.append(to_json({key: value}, indent=1)[2:-2] if is_short else f" {short}")
     return "{\n" + ",\n".join(lines) + "\n}"
 
 

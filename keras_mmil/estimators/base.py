@@ -260,30 +260,20 @@ class NestedEstimator(BaseEstimator):
         if self._shows_progress:
             arguments["callbacks"].append(EpochProgress())
         counting = np.flatnonzero(data[2])  # what has no weight makes no difference
-        made: list[tuple[Ensemble, Feed]] = []
-
-        def build() -> keras.Model:
-            network = self._build(outputs, n, ragged.take(x, counting))
-            made.append((network, network.feed(x, x_valid)))
-            return network.members
-
-        def wrap(*_: Any) -> tuple[keras.Model, Any, Any]:
-            feed = made[-1][1]
-            return feed.model, feed.x, feed.x if x_valid is None else feed.x_valid
-
+        network = self._build(outputs, n, ragged.take(x, counting))
+        feed = network.feed(x, x_valid)
+        fed = feed.model, feed.x, feed.x if x_valid is None else feed.x_valid
         losses = HALVES if n > 1 and are_separate(self.aggregation) else VALIDATION
         if folder is not None:
-            arguments |= {"folder": folder, "seed": seed, "resume": resume, "wrap": wrap}
+            arguments |= {"folder": folder, "seed": seed, "resume": resume}
+            arguments |= {"wrap": lambda *_: fed, "validation_data": validation}
             arguments |= {"patience": patience, "min_delta": _MIN_DELTA, "losses": losses}
-            trained, rows = fit_resumable(build, x, y, validation_data=validation, **arguments)
+            trained, rows = fit_resumable(lambda: network.members, x, y, **arguments)
             names = [name for name in rows[0] if name not in _NOT_LOGS]
             self.history_ = {name: [row[name] for row in rows] for name in names}
-            network, feed = made[-1]
             network.members.set_weights(trained.get_weights())
         else:
-            build()
-            network, feed = made[-1]
-            model, of_train, of_valid = wrap()
+            model, of_train, of_valid = fed
             if validation is not None:
                 validation = of_valid, *validation[1:]
             if patience is not None:
@@ -310,24 +300,27 @@ class NestedEstimator(BaseEstimator):
         Each is judged, and their weights are chosen, on records that it was not trained on.
         """
         _, y, weights = data
-        computed = feed.computed(feed.x)
         of_valid = None if feed.x_valid is None else feed.computed(feed.x_valid)
-        parts, features = list(made.means), computed.features
+        # Where others judge the networks, only trees read these.
+        of_train = feed.computed(feed.x) if effort.trees or of_valid is None else None
+        parts, features = list(made.means), None if of_train is None else of_train.features
         names = ["network with statistics", "network"][-len(parts) :]
         judged = None if folds is None and validation is None else validation or data
         predictions: list[Array] = []
-        if judged is not None:
-            seen = computed if of_valid is None else of_valid
+        seen = of_train if of_valid is None else of_valid
+        if judged is not None and seen is not None:
             predictions += trials.halves(seen.outputs, folds)
         condition = None
         if effort.trees and features is not None:
             new = None if of_valid is None else of_valid.features
-            at, by_condition = trials.condition_of(outputs, features, y, weights, folds, new)
+            at, by_condition = trials.condition_of(outputs, features, y, weights, folds, new, seed)
             condition = made.feature_names[at], by_condition
             n_folds = 0 if folds is None else _N_FOLDS
+            columns = trials.distinct_columns(features)
+            learned = outputs, features[:, columns], columns, y, weights
             trees = {
-                "forest": trials.forest_of(outputs, features, y, weights, effort.trees, seed),
-                "boosting": trials.boosting_of(outputs, features, y, weights, n_folds, seed),
+                "forest": trials.forest_of(*learned, effort.trees, seed),
+                "boosting": trials.boosting_of(*learned, n_folds, seed),
             }
             for name, tree in trees.items():
                 if tree is not None:

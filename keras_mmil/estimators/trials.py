@@ -134,13 +134,20 @@ def distinct_columns(features: Array) -> Ints:
 
 
 def forest_of(
-    labels: Labels, features: Array, y: Array, weights: Floats, n_trees: int, seed: int
+    labels: Labels,
+    features: Array,
+    columns: Ints,
+    y: Array,
+    weights: Floats,
+    n_trees: int,
+    seed: int,
 ) -> tuple[Forest, Array]:
     """A forest, half of random and half of extremely random trees, and its out-of-bag predictions.
 
     Args:
         labels: what is predicted.
-        features: [records, features].
+        features: `distinct_columns` of them, [records, columns].
+        columns: the numbers of these columns, which the layer reads.
         y: labels, [records] or [records, n].
         weights: of the records.
         n_trees: of both halves.
@@ -150,8 +157,6 @@ def forest_of(
         The layer, and predictions [records, n] as those of a network.
     """
     goal, models = targets(labels, y), []
-    columns = distinct_columns(features)
-    features = features[:, columns]
     goal = goal[:, 0] if goal.shape[1] == 1 else goal
     for kind in (ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor):
         # Of columns of zeros and ones, the variance is Gini's impurity: these are classifiers, too.
@@ -170,7 +175,13 @@ def forest_of(
 
 
 def boosting_of(
-    labels: Labels, features: Array, y: Array, weights: Floats, n_folds: int, seed: int
+    labels: Labels,
+    features: Array,
+    columns: Ints,
+    y: Array,
+    weights: Floats,
+    n_folds: int,
+    seed: int,
 ) -> tuple[Forest, Array] | None:
     """Boosted trees, and predictions for each record by trees fitted to the other folds.
 
@@ -180,8 +191,6 @@ def boosting_of(
     if labels.kind == "labels":
         return None
     n_rounds = max(_ROUNDS // max(labels.n // 2, 1), _LEAST_ROUNDS)
-    columns = distinct_columns(features)
-    features = features[:, columns]
     kind = ensemble.HistGradientBoostingClassifier
     if labels.kind == "numbers":
         kind = ensemble.HistGradientBoostingRegressor
@@ -220,11 +229,13 @@ def condition_of(
     weights: Floats,
     folds: Ints | None,
     new: Array | None,
+    seed: int,
 ) -> tuple[int, Array]:
     """The one condition, a threshold of a feature, that tells the labels apart best.
 
     Args:
-        labels, features, y, weights: as in `forest_of`.
+        labels, y, weights, seed: as in `forest_of`.
+        features: [records, features].
         folds: of the records, each of which is judged by the condition of the others; or None.
         new: features of the records that are judged, without folds.
 
@@ -234,7 +245,8 @@ def condition_of(
     goal, doubt = targets(labels, y), 0.0 if labels.kind == "numbers" else 1 / (len(y) + 2)
 
     def fitted(weights: Floats) -> DecisionTreeRegressor:
-        model = DecisionTreeRegressor(max_depth=1, min_samples_leaf=min(5, len(y) // 10 + 1))
+        least = min(5, len(y) // 10 + 1)
+        model = DecisionTreeRegressor(max_depth=1, min_samples_leaf=least, random_state=seed)
         return model.fit(features, goal, weights)
 
     def predicted(model: DecisionTreeRegressor, x: Array) -> Array:

@@ -14,7 +14,13 @@ from keras_mmil.layers import aggregations
 from keras_mmil.layers._checks import ReadsOldConfigs, check_ids
 from keras_mmil.layers._types import Activation, Constraint, Initializer, Nested, Regularizer
 from keras_mmil.layers.aggregations import Aggregation, Identifier
-from keras_mmil.layers.dense import features_of_group, in_groups, project, project_tuples
+from keras_mmil.layers.dense import (
+    features_of_group,
+    in_groups,
+    join_groups,
+    project,
+    project_tuples,
+)
 from keras_mmil.layers.grouping import (
     Grouping,
     Wrap,
@@ -343,7 +349,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         if self.units is None:
             return rows, bags
         parts, members = self._preactivate(rows, bags.members)
-        representations = self.activation(_joined(parts, self.groups))
+        representations = self.activation(join_groups(parts, self.groups))
         n_rows = row_count(representations)  # with window_size the instances have become the rows
         return representations, replace(bags, members=members, n_rows=n_rows)
 
@@ -381,7 +387,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
             return aggregation(activation(x), row_ids=row_ids, **bags)
 
         results = list(map(reduced, parts, self.aggregations))
-        x = _joined(results, self.groups)
+        x = join_groups(results, self.groups)
         is_empty = tf.equal(segment_counts(row_ids, bags["num_segments"]), 0)
         empty = self.empty_vector if self.empty == "learned" else 0
         return tf.where(is_empty[:, None], tf.cast(empty, x.dtype), x)
@@ -404,13 +410,3 @@ def _regrouped(x: tf.Tensor, groups: int, n: int) -> list[tf.Tensor]:
     leading = x.shape[:-1].as_list()
     parts = tf.split(tf.reshape(x, [*leading, groups, -1]), n, axis=-1)
     return [tf.reshape(part, [*leading, x.shape[-1] // n]) for part in parts]
-
-
-def _joined(parts: Sequence[tf.Tensor], groups: int) -> tf.Tensor:
-    """The inverse of `_regrouped`, of [n, units]."""
-    if groups == 1:
-        return tf.concat(parts, axis=1)
-    x = tf.concat(
-        [tf.reshape(part, [-1, groups, part.shape[1] // groups]) for part in parts], axis=2
-    )
-    return tf.reshape(x, [-1, groups * x.shape[2]])

@@ -1,5 +1,6 @@
 """Dense layers on concatenated rows, and on the differences of instances from their bag."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -21,6 +22,7 @@ __all__ = [
     "GroupedDense",
     "features_of_group",
     "in_groups",
+    "join_groups",
     "project",
     "project_tuples",
 ]
@@ -353,6 +355,14 @@ def in_groups(initializer: Any, groups: int) -> Any:
         return tf.concat([one(of_group, dtype=dtype) for one in each], axis=-1)
 
     return initialize
+
+
+def join_groups(parts: Sequence[tf.Tensor], groups: int) -> tf.Tensor:
+    """Features [n, features] of several parts as one, those of each group next to each other."""
+    if groups == 1 or len(parts) == 1:
+        return tf.concat(parts, axis=1)
+    split = [tf.reshape(x, [-1, groups, x.shape[1] // groups]) for x in parts]
+    return tf.reshape(tf.concat(split, axis=2), [-1, sum(x.shape[1] for x in parts)])
 
 
 def project(

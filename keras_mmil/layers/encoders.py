@@ -496,6 +496,7 @@ class Lookup:
 
     Attributes:
         table: the vocabularies, one after the other.
+        fields: the number of the field of each, int32.
 
     Raises:
         ValueError: if the hashes of two categories are equal.
@@ -504,9 +505,9 @@ class Lookup:
     def __init__(self, vocabularies: Sequence[Sequence[Any]]) -> None:
         self.table = [x for each in vocabularies for x in each]
         self._n_fields = len(vocabularies)
-        self._fields = _repeated(list(map(len, vocabularies)))
+        self.fields = _repeated(list(map(len, vocabularies)))
         dtype = tf.string if isinstance(self.table[0], str) else tf.int64
-        known = _keys(tf.constant(self.table, dtype), self._fields).numpy()
+        known = _keys(tf.constant(self.table, dtype), self.fields).numpy()
         order = np.argsort(known)
         self._sorted_keys, self._order = known[order], order.astype(np.int32)
         if (same := self._sorted_keys[1:] == self._sorted_keys[:-1]).any():
@@ -525,7 +526,7 @@ class Lookup:
         ids = tf.reshape(tf.gather(self._order, positions), tf.shape(values))
         is_known = tf.equal(tf.gather(tf.constant(self.table, values.dtype), ids), values)
         if self._n_fields > 1:
-            is_known &= tf.equal(tf.gather(self._fields, ids), fields)
+            is_known &= tf.equal(tf.gather(self.fields, ids), fields)
         return tf.where(is_known, ids, -1)
 
 
@@ -611,8 +612,11 @@ class TextEncoder(FieldEncoder):
     def features(self, values: tf.Tensor) -> tf.Tensor:
         n_texts = tf.size(values)
         words, texts = self.flat_words(tf.reshape(values, [-1]))
-        n_words = _counts(texts, n_texts, self.compute_dtype)
-        mean = self._mean(*self._known(words, texts), n_texts)
+        n_known = n_words = _counts(texts, n_texts, self.compute_dtype)
+        ids, texts = self._known(words, texts)
+        if self._vocabularies is not None:
+            n_known = _counts(texts, n_texts, self.compute_dtype)
+        mean = self._mean(ids, texts, n_known)
         log = tf.reshape(tf.math.log1p(n_words), [-1, len(self.fields)])
         return tf.concat([mean, log], axis=1)
 
@@ -631,12 +635,11 @@ class TextEncoder(FieldEncoder):
         known = tf.where(ids >= 0)[:, 0]
         return tf.gather(ids, known), tf.gather(texts, known)
 
-    def _mean(self, ids: tf.Tensor, texts: tf.Tensor, n_texts: tf.Tensor) -> tf.Tensor:
-        """The mean vectors of texts, [n_texts / fields, fields * units]."""
+    def _mean(self, ids: tf.Tensor, texts: tf.Tensor, n_known: tf.Tensor) -> tf.Tensor:
+        """The mean vectors [n, fields * units] of texts, by the number of words of each."""
         vectors = tf.gather(tf.cast(self.vectors, self.compute_dtype), ids)
-        total = tf.math.unsorted_segment_sum(vectors, texts, n_texts)
-        n_words = _counts(texts, n_texts, self.compute_dtype)
-        mean = total / tf.maximum(n_words, 1)[:, None]
+        total = tf.math.unsorted_segment_sum(vectors, texts, tf.size(n_known))
+        mean = total / tf.maximum(n_known, 1)[:, None]
         return self._in_groups(tf.reshape(mean, [-1, len(self.fields), self.units]))
 
     def codes(self, values: tf.Tensor) -> tf.RaggedTensor:
@@ -648,14 +651,12 @@ class TextEncoder(FieldEncoder):
 
     def learned(self, codes: Nested) -> tf.Tensor:
         ids, rows, n = codes.flat_values, codes.value_rowids(), codes.nrows()
-        if len(self.fields) > 1:  # each has vectors of its own
-            rows = rows * len(self.fields) + tf.cast(tf.gather(self._field_of_vector, ids), n.dtype)
-        return self._mean(ids, rows, n * len(self.fields))
-
-    @property
-    def _field_of_vector(self) -> Ints:
-        sizes = [len(x) for x in self._vocabularies or ()] or [self.n_buckets] * len(self.fields)
-        return _repeated(sizes)
+        n_fields = len(self.fields)
+        if n_fields > 1:  # each has vectors of its own
+            each = [self.n_buckets] * n_fields
+            fields = _repeated(each) if self._vocabularies is None else self._lookup.fields
+            rows = rows * n_fields + tf.cast(tf.gather(fields, ids), n.dtype)
+        return self._mean(ids, rows, _counts(rows, n * n_fields, self.compute_dtype))
 
     def get_config(self) -> Config:
         config = {"n_buckets": self.n_buckets, "units": self.units, "groups": self.groups}

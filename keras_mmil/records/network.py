@@ -235,11 +235,12 @@ class Ensemble:
         The members themselves if they are one, whose encoders are learned, or the records many, or
         shared by replicas.
         """
-        whole = x if x_valid is None else ragged.concat([x, x_valid])
-        n_values = sum(int(tf.size(getattr(part, "flat_values", part))) for part in whole.values())
+        parts = [*x.values(), *(x_valid or {}).values()]
+        n_values = sum(int(tf.size(getattr(part, "flat_values", part))) for part in parts)
         n_members, is_shared = self.members.output_shape[1], tf.distribute.has_strategy()
         if n_members == 1 or n_values > _MOST_VALUES or is_shared:
             return Feed(self.members, x, x_valid, self.computed)
+        whole = x if x_valid is None else ragged.concat([x, x_valid])
         model = Prepared(self.members, self.level, self.head, whole)
 
         def computed(numbers: Array) -> Computed:
@@ -254,9 +255,9 @@ class Ensemble:
     def computed(self, x: Mapping[str, Any]) -> Computed:
         """The outputs of the members, and the features, of records."""
         if self.features is None:
-            return Computed(self.members.predict(x, batch_size=_BATCH, verbose=0), None)
+            return Computed(self.members.predict(x, batch_size=_READ, verbose=0), None)
         both = Model(self.members.input, [self.members.output, self.features])
-        return Computed(*both.predict(x, batch_size=_BATCH, verbose=0))
+        return Computed(*both.predict(x, batch_size=_READ, verbose=0))
 
 
 @dataclass(frozen=True)

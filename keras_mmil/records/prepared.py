@@ -17,6 +17,7 @@ import tensorflow as tf
 from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import PathLike
 from keras_mmil.layers import BagLayer, FieldEncoder, Gather, GroupedDense, MemberDropout
+from keras_mmil.layers.dense import join_groups
 from keras_mmil.model import Model
 
 __all__ = ["Inner", "Level", "Prepared"]
@@ -155,7 +156,8 @@ def _vectors(level: Level, tensors: _Level, rows: tf.Tensor) -> tf.Tensor:
     of_members = [encoder.learned(x) for encoder, x in zip(encoders, codes, strict=True)]
     for part, found, (ids, places) in zip(level.inner, tensors.inner, inner, strict=True):
         of_members.append(Gather()([_of_inner(part, found, ids), places]))
-    x = level.dense(_joined(of_members, level.dense.groups), shared, statistics)
+    joined = join_groups(of_members, level.dense.groups) if of_members else None
+    x = level.dense(joined, shared, statistics)
     return x if level.after is None else level.after(x)
 
 
@@ -171,14 +173,6 @@ def _of_inner(part: Inner, tensors: _Inner, ids: tf.Tensor) -> tf.Tensor:
         bags = bags[0], part.dropout(*bags)
     x = part.bag_layer(_vectors(part.level, tensors.level, rows), *bags)
     return x if part.after is None else part.after(x)
-
-
-def _joined(parts: Sequence[tf.Tensor], groups: int) -> tf.Tensor | None:
-    """Features side by side, those of each group together; None if there are none."""
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    split = [tf.reshape(x, [-1, groups, x.shape[-1] // groups]) for x in parts]
-    return tf.reshape(tf.concat(split, axis=2), [-1, sum(x.shape[-1] for x in parts)])
 
 
 class Prepared(Model):

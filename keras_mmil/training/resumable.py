@@ -107,7 +107,8 @@ class Checkpoint(keras.callbacks.Callback):
         self._n_saved = len(self.history)
         for name, losses in self.best.by_epoch.items():
             losses[:] = [row[name] for row in self.history]
-        if len(self.best.losses) > 1:  # the next epoch may be better in a part
+        # The next epoch may be better in a part; without a number so far, there is no best one.
+        if len(self.best.losses) > 1 and self.best_path.exists():
             best = load_network(self.best_path)
             self.best.values = [x.numpy() for x in _saved_variables(best)]
         if is_chief(tf.distribute.get_strategy()):

@@ -65,11 +65,11 @@ class Best:
             by_epoch.append(float(logs[name]))
         if not better and self.losses:
             return False
-        now = [np.array(variable.numpy()) for variable in variables]
+        new = [variable.numpy() for variable in variables]
         if self.values is None or not self.losses:
-            self.values = now
+            self.values = new
         for name in better:
-            parts = zip(variables, self.values, now, strict=True)
+            parts = zip(variables, self.values, new, strict=True)
             self.values = [self.losses[name](*part) for part in parts]
         return True
 

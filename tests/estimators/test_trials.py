@@ -113,7 +113,7 @@ def test_one_condition_is_the_best_threshold():
     x = rng.normal(size=(60, 3)).round(2)
     y = (x[:, 1] + 0.3 * rng.normal(size=60) > 0.2).astype(int)
     equal, labels, folds = np.ones(60), Labels("classes", 2), np.arange(60) % 5
-    column, judged = trials.condition_of(labels, x, y, equal, folds, None)
+    column, judged = trials.condition_of(labels, x, y, equal, folds, None, 0)
     assert column == 1
 
     def best(x, y):

@@ -72,20 +72,19 @@ class Plan:
         )
         return Space(tuple(bags), self.fields[record])
 
-    def is_measured(self, record: int, n_clusters: Sequence[int]) -> Array | None:
-        """Which columns of that are measured, so that thresholds may be rounded.
+    def masks(self, record: int, n_clusters: Sequence[int]) -> dict[str, Array]:
+        """Which columns of that are of some kinds: arguments of `trees.tree.grow` by name.
 
-        Shares of clusters are, if the data have names; in the paper's syntax, their thresholds stay
-        halfway between the shares that occur.
+        Thresholds may be rounded of what is measured. Shares of clusters are, if the data have
+        names; in the paper's syntax, their thresholds stay halfway between the shares that occur.
         """
-        measured = (*MEASURED, "frequency") if any(self.paths) else MEASURED
-        columns = self.space(record, n_clusters).columns
-        return np.array([column.feature in measured for column in columns])
-
-    def is_share(self, record: int, n_clusters: Sequence[int]) -> Array:
-        """Which columns are shares of clusters in data with names: see `trees.tree.grow`."""
-        columns = self.space(record, n_clusters).columns
-        return np.array([any(self.paths) and column.feature == "frequency" for column in columns])
+        has_names = any(self.paths)
+        measured = (*MEASURED, "frequency") if has_names else MEASURED
+        features = [column.feature for column in self.space(record, n_clusters).columns]
+        return {
+            "is_measured": np.array([each in measured for each in features]),
+            "is_share": np.array([has_names and each == "frequency" for each in features]),
+        }
 
     def matrix(
         self,

@@ -183,8 +183,7 @@ class Climber:
         labels = self.data.train.targets(record, ks)
         weights = self.plan.weights[record]
         examples = tally(known.distinct, known.index, labels, weights)
-        is_measured, is_share = self.plan.is_measured(record, ks), self.plan.is_share(record, ks)
-        tree = self.grow(examples, is_measured=is_measured, is_share=is_share)
+        tree = self.grow(examples, **self.plan.masks(record, ks))
         train_labels = tree.predict(known.distinct)[known.index]
         grown = _Grown(tree, train_labels, tree.predict(known.held_out))
         self._last[record] = key, grown

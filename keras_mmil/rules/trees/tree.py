@@ -269,10 +269,10 @@ def _in_words(
     """
     shares = bags[:, feature]
     is_high = shares > threshold
-    is_there = (bags > 0).T
     for at in (feature, *np.flatnonzero(is_share)):
+        is_there = bags[:, at] > 0
         for is_swapped in (False, True):
-            if np.array_equal(is_there[at], is_high ^ is_swapped):
+            if np.array_equal(is_there, is_high ^ is_swapped):
                 return int(at), 0.0, is_swapped
     return (feature, ALL, False) if (shares[is_high] == 1).all() else None
 
