@@ -48,7 +48,6 @@ _OF_NETWORK = (
     *("weight_decay", "min_count", "n_edges", "compress", "learning_rate"),
 )
 
-_N_FOLDS = 5  # of boosted trees
 _READ = 256  # records at once
 _HELD_OUT = 0.1  # of the records, where no members are cross-fitted
 
@@ -315,16 +314,21 @@ class NestedEstimator(BaseEstimator):
             new = None if of_valid is None else of_valid.features
             at, by_condition = trials.condition_of(outputs, features, y, weights, folds, new, seed)
             condition = made.feature_names[at], by_condition
-            n_folds = 0 if folds is None else _N_FOLDS
+            n_folds = 0 if folds is None else trials.N_FOLDS
+            n_features = features.shape[1]
             columns = trials.distinct_columns(features)
-            learned = outputs, features[:, columns], columns, y, weights
-            trees = {
+            frequent = columns[columns < n_features - made.n_rare]
+            learned, boosted = (
+                (outputs, features[:, at], at, y, weights) for at in (columns, frequent)
+            )
+            models = {
+                "linear": trials.linear_of(*learned, n_features, seed),
                 "forest": trials.forest_of(*learned, effort.trees, seed),
-                "boosting": trials.boosting_of(*learned, n_folds, seed),
+                "boosting": trials.boosting_of(*boosted, n_folds, seed),
             }
-            for name, tree in trees.items():
-                if tree is not None:
-                    layer, unseen = tree
+            for name, model in models.items():
+                if model is not None:
+                    layer, unseen = model
                     names.append(name)
                     parts.append(layer(made.features))
                     if new is not None:

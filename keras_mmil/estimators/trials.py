@@ -1,19 +1,23 @@
-"""What may decide: a network of many members, a forest on statistics, or both; and how each fares.
+"""What may decide: a network of many members, models of statistics, or all; and how each fares.
 
 Members are trained on all records but a part each. So each record is judged by the member that has
 not seen it, and no record is lost to validation. The trees of a forest are fitted to samples, and
-each record is judged by the trees that have not seen it.
+each record is judged by the trees that have not seen it. Boosted trees and a linear model are
+fitted in folds.
 """
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import keras
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, logit
-from sklearn import ensemble, metrics
+from scipy.special import expit, logit, softmax
+from sklearn import ensemble, linear_model, metrics
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
@@ -35,6 +39,7 @@ __all__ = [
     "folds_of",
     "forest_of",
     "halves",
+    "linear_of",
     "pooled",
     "table",
     "targets",
@@ -42,12 +47,18 @@ __all__ = [
     "weights_of",
 ]
 
-_MOST_SAMPLES = 20_000  # records for each tree
+N_FOLDS = 5
+"""Of boosted trees and of a linear model, which are judged by those of other folds."""
+
+_MOST_SAMPLES = 20_000  # records for each tree, and for a linear model
 _CERTAIN = 2.0  # standard errors by which what is better than the majority is better
 _ROUNDS, _LEAST_ROUNDS, _LEARNED = 100, 20, 8.0  # of boosting; the last by all rounds
+_PENALTIES = (1.0, 6.0, 40.0, 250.0)  # of squared weights of a linear model
+_ITERATIONS = 100
 _WORTH_THREADS = 1_000_000  # numbers in the features
 _LEAK = 0.05  # share of the majority's loss that is left where one condition is suspicious
 _RARE = 0.2  # share of the records
+_NEVER = -10.0  # logit of what does not occur
 _CAUTION = 0.003  # weight of the squared distance of the pool's weights from equal ones
 
 
@@ -74,7 +85,7 @@ class Trial:
 
     Attributes:
         model: "majority" ("mean" for numbers), "one condition", "network with statistics",
-            "network", "forest", "boosting", or "all" together.
+            "network", "linear", "forest", "boosting", or "all" together.
         loss: log loss, of numbers the mean squared error.
         score: accuracy (of several labels the share of right ones), of numbers R², None where all
             are equal.
@@ -220,6 +231,99 @@ def boosting_of(
             model = fitted(weights * ~is_held_out)
             predictions[is_held_out] = Forest.of(model)(features[is_held_out])
     return layer, predictions
+
+
+def linear_of(
+    labels: Labels,
+    features: Array,
+    columns: Ints,
+    y: Array,
+    weights: Floats,
+    n_features: int,
+    seed: int,
+) -> tuple[keras.layers.Dense, Array]:
+    """A logistic or linear regression, and predictions for each record by those of other folds.
+
+    Takes and returns the same as `forest_of`, and the number of features before `distinct_columns`
+    were chosen. How strongly weights are penalised is chosen by the loss of such predictions.
+    """
+    mean, scale = features.mean(axis=0), features.std(axis=0)
+    x = (features - mean) / np.where(scale > 0, scale, 1)
+    goal = targets(labels, y)
+    folds = folds_of(y, N_FOLDS, seed + 2)
+
+    def unseen(penalty: float, n_folds: int) -> Array:
+        found = np.tile(goal.mean(axis=0), (len(goal), 1))
+        for fold in range(n_folds):
+            at = folds == fold
+            if at.any() and weights[~at].any():
+                kernel, bias = _regression(labels, x, y, weights * ~at, penalty)
+                found[at] = _activated(labels, x[at] @ kernel + bias)
+        return found
+
+    def loss(penalty: float, n_folds: int) -> float:
+        found = losses_of(labels, unseen(penalty, n_folds), goal)
+        return float(np.sum((found * weights)[folds < n_folds]))
+
+    is_small = features.size < _WORTH_THREADS
+    with threadpool_limits(1 if is_small else None):
+        # Of many numbers, one fold tells enough.
+        best = min(_PENALTIES, key=lambda each: loss(each, N_FOLDS if is_small else 1))
+        predictions = unseen(best, N_FOLDS)
+        kernel, bias = _regression(labels, x, y, weights, best)
+    layer = keras.layers.Dense(
+        goal.shape[1], labels.activation, trainable=False, dtype="float32", name="linear"
+    )
+    layer.build((None, n_features))
+    of_all = np.zeros((n_features, goal.shape[1]), np.float32)
+    of_all[columns] = kernel / np.where(scale > 0, scale, 1)[:, None]
+    layer.set_weights([of_all, bias - (mean @ of_all[columns])])
+    return layer, predictions
+
+
+def _regression(
+    labels: Labels, x: Array, y: Array, weights: Floats, penalty: float
+) -> tuple[Array, Array]:
+    """The kernel and the bias of a regression with a penalty, for a layer."""
+    some = np.flatnonzero(weights)
+    some = some[:: -(-len(some) // _MOST_SAMPLES)]
+    x, weights = x[some], weights[some]
+    if labels.kind == "numbers":
+        model = linear_model.Ridge(penalty, solver="cholesky")
+        model.fit(x, y[some].reshape(len(x), -1), weights)
+        return np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_)
+    columns = [y[some]] if labels.kind == "classes" else list(y[some].reshape(len(x), -1).T)
+    pairs = [_logistic(x, column, weights, penalty, labels) for column in columns]
+    return np.hstack([kernel for kernel, _ in pairs]), np.hstack([bias for _, bias in pairs])
+
+
+def _logistic(
+    x: Array, y: Array, weights: Floats, penalty: float, labels: Labels
+) -> tuple[Array, Array]:
+    """The kernel and the bias for classes, of which some may be missing, or for one label."""
+    classes, y = np.unique(y.astype(int), return_inverse=True)
+    n = labels.n if labels.activation == "softmax" else 1
+    kernel, bias = np.zeros((x.shape[1], n)), np.full(n, _NEVER)
+    if len(classes) == 1:
+        bias[classes[0] if n > 1 else 0] = -_NEVER if n > 1 or classes[0] else _NEVER
+        return kernel, bias
+    model = linear_model.LogisticRegression(C=1 / penalty, max_iter=_ITERATIONS, tol=1e-3)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        model.fit(x, y, weights)  # stopping early is a penalty, too
+    if n == 1:
+        return model.coef_.T, model.intercept_
+    if len(classes) == 2:  # the second against the first
+        kernel[:, classes[1]], bias[classes] = model.coef_[0], [0, model.intercept_[0]]
+    else:
+        kernel[:, classes], bias[classes] = model.coef_.T, model.intercept_
+    return kernel, bias
+
+
+def _activated(labels: Labels, x: Array) -> Array:
+    """The outputs of a layer, in NumPy."""
+    if labels.activation == "linear":
+        return x
+    return expit(x) if labels.activation == "sigmoid" else softmax(x, axis=1)
 
 
 def condition_of(

@@ -27,7 +27,7 @@ from keras_mmil.layers.grouping import (
 )
 from keras_mmil.layers.segments import gather_rows
 
-__all__ = ["Distinct", "DistinctBags", "DistinctRows", "Gather", "bag_inputs"]
+__all__ = ["Distinct", "DistinctBags", "DistinctRows", "Gather", "bag_inputs", "hash_rows", "mix"]
 
 # By name, as in `Bags.inputs`; optional ones may be None.
 Inputs: TypeAlias = Mapping[str, tf.RaggedTensor]
@@ -263,7 +263,7 @@ def _distinct_rows(columns: list[tf.Tensor]) -> list[tf.Tensor]:
         equal = [tf.reduce_all(_are_equal(x, tf.gather(x, firsts, axis=1))) for x in stacked]
         return tf.reduce_all(equal)
 
-    first, ids, _ = _keep_distinct(_hash_rows(stacked), are_right)
+    first, ids, _ = _keep_distinct(hash_rows(stacked), are_right)
     values: dict[int, tf.Tensor] = {}
     for alike, x in zip(indices, stacked, strict=True):
         values |= zip(alike, tf.unstack(tf.gather(x, first, axis=1)), strict=True)
@@ -429,18 +429,18 @@ class Gather(RawInputs):
         return inputs
 
 
-def _mix(x: tf.Tensor) -> tf.Tensor:
+def mix(x: tf.Tensor) -> tf.Tensor:
     """Integers spread over all 64 bits, one to one; the last step of MurmurHash3."""
     for factor in (-0xAE502812AA7333, -0x3B314601E57A13AD):  # 0xff51…, 0xc4ce… as signed
         x = _folded(x) * tf.constant(factor, tf.int64)
     return _folded(x)
 
 
-def _hash_rows(stacked: Sequence[tf.Tensor]) -> tf.Tensor:
+def hash_rows(stacked: Sequence[tf.Tensor]) -> tf.Tensor:
     """Hashes int64 [n] of rows, given as tensors of columns [columns, n] of any dtypes."""
     bits = tf.concat(list(map(_bits, stacked)), axis=0)  # (columns, n)
-    salts = _mix(tf.range(1, sum(x.shape[0] for x in stacked) + 1, dtype=tf.int64))
-    return tf.reduce_sum(_mix(bits + salts[:, None]), axis=0)
+    salts = mix(tf.range(1, sum(x.shape[0] for x in stacked) + 1, dtype=tf.int64))
+    return tf.reduce_sum(mix(bits + salts[:, None]), axis=0)
 
 
 def _by_dtype(columns: Sequence[tf.Tensor]) -> list[list[int]]:
@@ -455,7 +455,7 @@ def _hash_bags(
     members: tf.Tensor, counts: tf.Tensor, bags: tf.Tensor, n_bags: tf.Tensor
 ) -> tf.Tensor:
     """Hashes int64 [n_bags] of bags of distinct int64 `members` with `counts`, in any order."""
-    return tf.math.unsorted_segment_sum(_mix(_mix(members) + counts), bags, n_bags)
+    return tf.math.unsorted_segment_sum(mix(mix(members) + counts), bags, n_bags)
 
 
 def _are_equal(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

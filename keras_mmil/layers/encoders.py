@@ -538,9 +538,12 @@ class TextEncoder(FieldEncoder):
     the vocabulary, and others are left out of the mean. Without a vocabulary, the hash of a word
     selects its vector, and words of equal hash share one.
 
+    Without learned vectors, there is one feature for each word of the vocabulary: whether the text
+    contains it.
+
     Args:
         n_buckets: number of vectors, for each field, without a vocabulary.
-        units: size of the vectors.
+        units: size of the vectors; None for none, which takes a vocabulary.
         field: path of the field, or of several.
         vocabulary: words; of several fields a list for each; or None.
         groups: number of groups of the vectors' features: see `GroupedDense`.
@@ -549,7 +552,10 @@ class TextEncoder(FieldEncoder):
         Strings [n], or in bags; "\\0" where they are missing.
 
     Output shape:
-        The same with a last axis of `units` + 2 for each field.
+        The same with a last axis of `units` + 2, or 1 + number of words, for each field.
+
+    Raises:
+        ValueError: if there are neither vectors nor words.
     """
 
     kind: ClassVar[str] = "text"
@@ -558,7 +564,7 @@ class TextEncoder(FieldEncoder):
     def __init__(
         self,
         n_buckets: int = 4096,
-        units: int = 32,
+        units: int | None = 32,
         field: str | Sequence[str] = "",
         vocabulary: Sequence[str] | Sequence[Sequence[str]] | None = None,
         groups: int = 1,
@@ -566,19 +572,26 @@ class TextEncoder(FieldEncoder):
     ) -> None:
         super().__init__(field, **kwargs)
         self.n_buckets = positive_int("n_buckets", n_buckets)
-        self.units, self.groups = positive_int("units", units), positive_int("groups", groups)
-        self.n_learned = len(self.fields) * self.units
+        self.units = positive_int("units", units, optional=True)
+        self.groups = positive_int("groups", groups)
+        self.n_learned = len(self.fields) * (self.units or 0)
         self._vocabularies = None
+        if units is None and vocabulary is None:
+            raise ValueError("Expected units, a vocabulary, or both. Received: neither")
         if vocabulary is not None:
             self._vocabularies = [_checked(x) for x in self._of_each("vocabulary", vocabulary)]
             self._lookup = Lookup(self._vocabularies)
 
     @property
     def _sizes(self) -> Sequence[int]:
+        if self.units is None:
+            return [len(each) for each in self._vocabularies or ()]
         return [self.units + 1] * len(self.fields)
 
     @property
     def field_of_each(self) -> Ints:
+        if self.units is None:
+            return _repeated(self._sizes)
         fields = np.arange(len(self.fields), dtype=np.int32)
         return np.concatenate([self._learned_fields(self.units), fields])
 
@@ -599,6 +612,8 @@ class TextEncoder(FieldEncoder):
 
     def build(self, values_shape: Shape | None = None) -> None:
         super().build(values_shape)
+        if self.units is None:
+            return
         n = len(self.fields) * self.n_buckets
         self.vectors = self.add_weight(
             shape=(n if self._vocabularies is None else len(self._lookup.table), self.units),
@@ -614,6 +629,9 @@ class TextEncoder(FieldEncoder):
         words, texts = self.flat_words(tf.reshape(values, [-1]))
         n_known = n_words = _counts(texts, n_texts, self.compute_dtype)
         ids, texts = self._known(words, texts)
+        if self.units is None:
+            rows, n = texts // len(self.fields), tf.shape(values, tf.int64)[0]
+            return tf.cast(multi_hot(ids, rows, n, len(self._lookup.table)), self.compute_dtype)
         if self._vocabularies is not None:
             n_known = _counts(texts, n_texts, self.compute_dtype)
         mean = self._mean(ids, texts, n_known)
@@ -663,6 +681,21 @@ class TextEncoder(FieldEncoder):
         if self._vocabularies is not None:
             config |= self._as_given({"vocabulary": self._vocabularies})
         return {**super().get_config(), **config}
+
+
+def multi_hot(ids: tf.Tensor, rows: tf.Tensor, n_rows: tf.Tensor, n: int) -> tf.Tensor:
+    """Which ids there are in each row, 1.0 or 0.0: float32 [rows, n].
+
+    Args:
+        ids: from 0 to n - 1; others count for nothing.
+        rows: the row of each id, int64.
+        n_rows: how many rows there are, int64.
+        n: how many ids.
+    """
+    ids = tf.cast(ids, tf.int64)
+    cells = tf.where(ids < 0, n_rows * n, rows * n + ids)
+    there = tf.math.unsorted_segment_max(tf.ones_like(cells, tf.float32), cells, n_rows * n + 1)
+    return tf.reshape(tf.maximum(there[:-1], 0.0), [-1, n])
 
 
 def _counts(texts: tf.Tensor, n_texts: tf.Tensor, dtype: str) -> tf.Tensor:

@@ -11,13 +11,15 @@ import tensorflow as tf
 from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
 from keras_mmil.layers._types import Nested
-from keras_mmil.layers.encoders import Lookup, TextEncoder
+from keras_mmil.layers.distinct import hash_rows, mix
+from keras_mmil.layers.encoders import Lookup, TextEncoder, multi_hot
 from keras_mmil.layers.grouping import bag_of_each, drop_absent, flat_columns, group
 from keras_mmil.layers.segments import gather_rows, segment_sum
 
 __all__ = ["BagStatistics", "Summarized"]
 
 _ROUNDING = 1e-12  # share of the mean square that, as a variance, can be rounding
+_FEW = 64  # categories of a field, at most, that make a pattern
 _MOMENTS = ("mean", "minimum", "maximum", "standard deviation", "sum")
 
 
@@ -32,6 +34,11 @@ class Summarized(NamedTuple):
         values: categories, or words of texts, that are counted.
     """
 
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it is part of the pattern of a member: not an id, nor a name."""
+        return self.kind == "boolean" or (self.kind == "category" and len(self.values) <= _FEW)
+
     path: str
     kind: str
     mean: float = 0.0
@@ -45,16 +52,20 @@ class _Part(NamedTuple):
     Attributes:
         bag: path of the bag whose members it is about.
         fields: all numbers, one other field, or none for the number of members.
+        patterns: descriptions of patterns of members, if it is about these.
     """
 
     bag: str
     fields: Sequence[Summarized]
     sums: slice
     maxima: slice
+    patterns: Sequence[str] = ()
 
     @property
     def names(self) -> list[str]:
         """Of its statistics."""
+        if self.patterns:
+            return [f"number of {self.bag} ({pattern})" for pattern in self.patterns]
         if not self.fields:
             return [f"number of {self.bag}"]
         if self.fields[0].kind == "number":
@@ -77,13 +88,16 @@ class BagStatistics(RawInputs):
 
     There are the number of members; the mean, minimum, maximum, standard deviation and sum of each
     number; and for each boolean, category and word, how many members have it, and their share.
-    Fields in bags of the members are pooled, as if all were in one bag.
+    Fields in bags of the members are pooled, as if all were in one bag. And members are counted by
+    pattern: those with equal booleans and categories (of fields with up to 64), whose bags have
+    equal numbers of members of each pattern, have the same one.
 
     Args:
         bag: path of the bag.
         fields: `Summarized` fields of a member, in the order of the columns.
         inner: configs of the `BagStatistics` of the bags in a member.
         names: of the statistics in the output; None for all.
+        patterns: pairs of the key of each pattern to count, see `keys`, and its description.
 
     Call arguments:
         columns: values of the fields, [rows] each, as encoders read them; without fields any one
@@ -93,7 +107,8 @@ class BagStatistics(RawInputs):
 
     Output:
         A list: the statistics, float32 [bags, n], NaN where a bag has no such value; and the state
-        of the bags, for the bag around them: one or two tensors, float64 [bags, n].
+        of the bags, for the bag around them: one or two tensors, float64 [bags, n]; and the key of
+        each, int64 [bags, 1], if there are booleans or few categories in it.
     """
 
     def __init__(
@@ -102,6 +117,7 @@ class BagStatistics(RawInputs):
         fields: Sequence[Sequence[Any]] = (),
         inner: Sequence[Config] = (),
         names: Sequence[str] | None = None,
+        patterns: Sequence[tuple[int, str]] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -112,6 +128,8 @@ class BagStatistics(RawInputs):
         self._lookups = {
             field.path: Lookup([field.values]) for field in self.fields if field.values
         }
+        self.patterns = [(int(key), str(text)) for key, text in patterns]
+        self._lookup_patterns = Lookup([[key for key, _ in self.patterns]]) if patterns else None
 
     @property
     def all_names(self) -> list[str]:
@@ -132,7 +150,9 @@ class BagStatistics(RawInputs):
         weights: Nested | None = None,
         states: Sequence[tf.Tensor] = (),
     ) -> list[tf.Tensor]:
-        sums, maxima = self._of_rows(flat_columns(columns), states)
+        columns = flat_columns(columns)
+        keys = self.keys(columns, states)
+        sums, maxima = self._of_rows(columns, states, keys)
         _, bags, _ = group(members, 0, weights, n_rows=tf.shape(sums)[0])
         row_ids, rows, weights = bag_of_each(bags.row_splits), bags.members, bags.weights
         if weights is not None:
@@ -143,10 +163,36 @@ class BagStatistics(RawInputs):
             most = tf.math.segment_max(gather_rows(maxima, rows), row_ids)
             most = tf.pad(most, [[0, n_bags - tf.shape(most)[0]], [0, 0]])
             state.append(tf.where(state[0][:, :1] > 0, most, -np.inf))
-        return [tf.cast(self._statistics(*state), tf.float32), *state]
+        statistics = tf.cast(self._statistics(*state), tf.float32)
+        if keys is not None:
+            keys = gather_rows(mix(keys), rows)
+            if weights is not None:
+                keys *= tf.cast(tf.round(weights), tf.int64)
+            state.append(tf.math.unsorted_segment_sum(keys, row_ids, n_bags)[:, None])
+        return [statistics, *state]
+
+    def keys(self, columns: Sequence[tf.Tensor], states: Sequence[tf.Tensor]) -> tf.Tensor | None:
+        """A hash of the pattern of each row, int64; None if there is none to tell apart."""
+        pairs = zip(self.fields, columns, strict=False)
+        of_fields = [self._category(field, x) for field, x in pairs if field.is_keyed]
+        inner = [of_bag[-1][:, 0] for of_bag in self._states(states) if of_bag[-1].dtype.is_integer]
+        parts = [tf.stack(each) for each in (of_fields, inner) if each]
+        return hash_rows(parts) if parts else None
+
+    def _category(self, field: Summarized, x: tf.Tensor) -> tf.Tensor:
+        """The index of each value of a boolean or category, int32; -1 for others."""
+        if field.kind == "boolean":
+            return tf.cast(tf.where(tf.math.is_nan(x), -1.0, tf.round(x)), tf.int32)
+        return self._lookups[field.path](x, 0)
+
+    def _states(self, states: Sequence[tf.Tensor]) -> list[Sequence[tf.Tensor]]:
+        """The state of each bag in a member."""
+        sizes = [len(_dtypes(config)) for config in self.inner]
+        ends = np.cumsum(sizes, dtype=int)
+        return [states[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
     def _of_rows(
-        self, columns: Sequence[tf.Tensor], states: Sequence[tf.Tensor]
+        self, columns: Sequence[tf.Tensor], states: Sequence[tf.Tensor], keys: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
         """What is summed, and what is maximised, of each row."""
         # In float32, the deviation of ids or years, far from 0 and close together, would be noise.
@@ -165,11 +211,12 @@ class BagStatistics(RawInputs):
             sums.append(tf.reshape(of_sums, [-1, 3 * len(numbers)]))
             maxima.append(tf.reshape(of_maxima, [-1, 2 * len(numbers)]))
         sums += [self._indicators(field, x) for field, x in pairs if field.kind != "number"]
-        inner = iter(states)
-        for config in self.inner:
-            sums.append(next(inner))
-            if _has_maxima(config):
-                maxima.append(next(inner))
+        if self._lookup_patterns is not None:
+            assert keys is not None  # if there are patterns
+            sums.append(_one_hot(self._lookup_patterns(keys, 0), len(self.patterns)))
+        for of_sums, *others in self._states(states):
+            sums.append(of_sums)
+            maxima += [x for x in others if x.dtype.is_floating]
         return tf.concat(sums, axis=1), tf.concat(maxima, axis=1) if maxima else None
 
     def _indicators(self, field: Summarized, x: tf.Tensor) -> tf.Tensor:
@@ -178,21 +225,18 @@ class BagStatistics(RawInputs):
             return tf.cast(x > 0.5, tf.float64)[:, None]
         n = len(field.values)
         if field.kind == "category":
-            ids = self._lookups[field.path](x, 0)
-            return tf.cast(tf.equal(ids[:, None], tf.range(n)), tf.float64)
+            return _one_hot(self._category(field, x), n)
         words, texts = TextEncoder.flat_words(x)
-        cells = tf.cast(self._lookups[field.path](words, 0), tf.int64)
-        cells = tf.where(cells < 0, tf.size(x, tf.int64) * n, texts * n + cells)
-        counts = tf.math.unsorted_segment_sum(
-            tf.ones_like(cells, tf.float64), cells, tf.size(x, tf.int64) * n + 1
-        )
-        return tf.reshape(tf.minimum(counts[:-1], 1.0), [-1, n])
+        ids = self._lookups[field.path](words, 0)
+        return tf.cast(multi_hot(ids, texts, tf.size(x, tf.int64), n), tf.float64)
 
     def _statistics(self, sums: tf.Tensor, maxima: tf.Tensor | None = None) -> tf.Tensor:
         found, size = [], sums[:, :1]
         for part in self._parts:
             of_part = sums[:, part.sums]
-            if not part.fields:
+            if part.patterns:
+                found.append(of_part)
+            elif not part.fields:
                 size = of_part
                 found.append(of_part)
             elif part.fields[0].kind != "number":
@@ -215,43 +259,58 @@ class BagStatistics(RawInputs):
     ) -> list[keras.KerasTensor]:
         n = len(self.all_names if self.names is None else self.names)
         last = self._parts[-1]
-        sizes = {"float32": [n], "float64": [last.sums.stop, last.maxima.stop]}
-        return [
+        sizes = [last.sums.stop, *([last.maxima.stop] if last.maxima.stop else []), 1]
+        state = [
             keras.KerasTensor((None, size), dtype=dtype)
-            for dtype, of_dtype in sizes.items()
-            for size in of_dtype
-            if size
+            for size, dtype in zip(sizes, _dtypes(self.get_config()), strict=False)
         ]
+        return [keras.KerasTensor((None, n), dtype="float32"), *state]
 
     def get_config(self) -> Config:
         fields = [list(field) for field in self.fields]
         config = {"bag": self.bag, "fields": fields, "inner": self.inner, "names": self.names}
+        config["patterns"] = self.patterns
         return {**super().get_config(), **config}
 
 
 def _parts(config: Config, begin: list[int]) -> Iterator[_Part]:
     """The parts of a state, of the members and then of the bags in them; moves `begin`."""
 
-    def part(fields: Sequence[Summarized], n_sums: int, n_maxima: int) -> _Part:
+    def part(
+        fields: Sequence[Summarized], n_sums: int, n_maxima: int = 0, patterns: Sequence[str] = ()
+    ) -> _Part:
         ends = [begin[0] + n_sums, begin[1] + n_maxima]
         slices = [slice(a, b) for a, b in zip(begin, ends, strict=True)]
         begin[:] = ends
-        return _Part(config["bag"], fields, *slices)
+        return _Part(config["bag"], fields, *slices, patterns)
 
     fields = [Summarized(*each) for each in config["fields"]]
     numbers = [field for field in fields if field.kind == "number"]
-    yield part((), 1, 0)
+    yield part((), 1)
     if numbers:
         yield part(numbers, 3 * len(numbers), 2 * len(numbers))
     for field in fields:
         if field.kind != "number":
-            yield part((field,), max(len(field.values), 1), 0)
+            yield part((field,), max(len(field.values), 1))
+    if config["patterns"]:
+        yield part((), len(config["patterns"]), patterns=[text for _, text in config["patterns"]])
     for inner in config["inner"]:
         yield from _parts(inner, begin)
 
 
-def _has_maxima(config: Config) -> bool:
-    return any(part.maxima.stop for part in _parts(config, [0, 0]))
+def _dtypes(config: Config) -> list[str]:
+    """Of the state of a bag: what is summed, what is maximised, and keys."""
+    has_maxima = any(part.maxima.stop for part in _parts(config, [0, 0]))
+    return ["float64"] * (1 + has_maxima) + ["int64"] * _has_keys(config)
+
+
+def _has_keys(config: Config) -> bool:
+    are_keyed = (Summarized(*each).is_keyed for each in config["fields"])
+    return any(are_keyed) or any(map(_has_keys, config["inner"]))
+
+
+def _one_hot(ids: tf.Tensor, n: int) -> tf.Tensor:
+    return tf.cast(tf.equal(ids[:, None], tf.range(n)), tf.float64)
 
 
 def _scaling(fields: Sequence[Summarized]) -> list[tf.Tensor]:

@@ -79,13 +79,16 @@ class Record:
     Attributes:
         name: of its reader in errors.
         tensors: the rows of the bag-layer, or the model's outputs.
+        reads: all bag-layers and encoders among that.
         bags: the bags in the record, one of each of these bag-layers.
-        fields: the values in the record that are encoded, in the order of the model's inputs.
+        fields: the values in the record that are encoded, in the order of the model's inputs; once,
+            if several encoders read the same.
         has_other: whether it is also computed from an input that is no field.
     """
 
     name: str
     tensors: tuple[keras.KerasTensor, ...]
+    reads: tuple[Read, ...]
     bags: tuple[Read, ...]
     fields: tuple[FieldRead, ...]
     has_other: bool
@@ -93,8 +96,7 @@ class Record:
     @property
     def boundary(self) -> list[keras.KerasTensor]:
         """What is read: the outputs of bag-layers and encoders, and the ids that gather them."""
-        reads = (*self.bags, *self.fields)
-        return [x for read in reads for x in (*read.node.outputs, *read.ids)]
+        return [x for read in self.reads for x in (*read.node.outputs, *read.ids)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +224,7 @@ def _record(model: keras.Model, name: str, tensors: Sequence[keras.KerasTensor])
     return Record(
         name,
         tuple(tensors),
+        tuple(reads),
         tuple(read for read in reads if isinstance(read.node.operation, BagLayer)),
         _fields(model, reads),
         has_other,
@@ -247,6 +250,8 @@ def _fields(model: keras.Model, reads: Iterable[Read]) -> tuple[FieldRead, ...]:
                 )
                 for i, path in enumerate(encoder.fields)
             ]
+    # A field may be read twice: by learned vectors, and as categories or words.
+    found = list({(each.path, id(each.values), each.column): each for each in found}.values())
     # Keras sorts `inputs` by their names in a dict, but keeps the order of the dict.
     inputs = model.input.values() if isinstance(model.input, dict) else model.inputs
     places = {id(x): i for i, x in enumerate(inputs)}
@@ -292,7 +297,7 @@ def _check_nothing_beside(model: keras.Model, record: Record) -> None:
 
 def _joins(model: keras.Model, record: Record) -> Iterator[str]:
     """Where something joins the bags of a record on the way to its tensors: descriptions."""
-    known = [x for read in (*record.bags, *record.fields) for x in read.node.outputs]
+    known = [x for read in record.reads for x in read.node.outputs]
     bags = [read.node for read in record.bags]
 
     def is_of_bags(x: keras.KerasTensor) -> bool:

@@ -39,10 +39,12 @@ from keras_mmil.layers import (
 )
 from keras_mmil.layers._types import Nested
 from keras_mmil.layers.aggregations import Aggregations
+from keras_mmil.layers.grouping import flat_columns
 from keras_mmil.layers.statistics import Summarized
 from keras_mmil.model import Model, output_dtype
 from keras_mmil.model.seeds import seeded
 from keras_mmil.records.fields import Field
+from keras_mmil.records.patterns import Contents
 from keras_mmil.records.prepared import Inner, Level, Prepared
 from keras_mmil.records.profiling import Bags, Records, Values
 from keras_mmil.records.scalars import DIGITS, DTYPES
@@ -52,10 +54,13 @@ from keras_mmil.records.targets import Target
 __all__ = ["Ensemble", "Labels", "ensemble", "records_model"]
 
 Compress: TypeAlias = bool | Literal["auto"]
+# The config of statistics of a bag, and their state.
+_State: TypeAlias = tuple[Config, Sequence[keras.KerasTensor]]
 
 _BATCH = 32  # records in a batch: Keras's default
 _WORTH = 500  # places in it from which on looking for equal ones takes less time than computing all
-_ONE_HOT = 64  # categories, at most, of one-hot vectors; and of statistics of bags
+_ONE_HOT = 64  # categories, at most, of one-hot vectors; and, for networks, of statistics of bags
+_MOST_COUNTED, _CELLS = 1_000, 20_000_000  # categories or words that are counted; times values
 _MOST_WORDS = 5_000  # of a text
 _RECORDS_OF_WORD = 5  # a word in fewer records is left out
 _MEASURED = 20_000  # records, at most, by which statistics of bags are scaled
@@ -218,6 +223,7 @@ class Ensemble:
         features: of the records at the top, without learned parameters, [batch, features]: their
             fields, and the statistics of their bags. None if there are none.
         feature_names: the field or statistic that each feature is of.
+        n_rare: how many features, the last ones, are of rarer categories and words.
         level: what is computed of the records at the top before anything that is learned.
         head: layers from the vectors of these to the outputs.
     """
@@ -226,6 +232,7 @@ class Ensemble:
     means: tuple[keras.KerasTensor, ...]
     features: keras.KerasTensor | None
     feature_names: Sequence[str]
+    n_rare: int
     level: Level
     head: Sequence[keras.layers.Layer]
 
@@ -312,7 +319,9 @@ def ensemble(
     _compile(members, loss, learning_rate, weight_decay, weighted=weighted)
     halves = [x] if n_members == 1 else [x[:, : n_members // 2], x[:, n_members // 2 :]]
     means = tuple(keras.ops.mean(half, axis=1) for half in halves)
-    return Ensemble(members, means, network.features, network.feature_names, network.level, head)
+    n_rare = 0 if network.level.rare is None else network.level.rare.shape[-1]
+    features = network.features, network.feature_names, n_rare
+    return Ensemble(members, means, *features, network.level, head)
 
 
 def _compile(
@@ -404,28 +413,32 @@ class _Branch(NamedTuple):
         statistics: the config of those of a bag, and their state: see `BagStatistics`.
         encoder: of the fields.
         inner: what is in the bag or shared record, for `Prepared`.
-        names: of the columns of statistics.
+        names: of the columns of statistics, and of those of rarer categories and words.
+        contents: of a bag in the data, if it has patterns.
     """
 
     columns: Sequence[keras.KerasTensor]
     encode: Callable[[Sequence[keras.KerasTensor]], "_Features"]
     n_distinct: float
     fields: Sequence[Field] = ()
-    statistics: "tuple[Config, Sequence[keras.KerasTensor]] | None" = None
+    statistics: _State | None = None
     encoder: FieldEncoder | None = None
     inner: Inner | None = None
-    names: Sequence[str] = ()
+    names: Sequence[Sequence[str]] = ((), ())
+    contents: Contents | None = None
 
 
 class _Features(NamedTuple):
     """Features of records: those of each member, in groups, those that all share, and statistics.
 
     Some members are blind to statistics: these are many, and can hide what else is to be learned.
+    All are blind to the statistics of rarer categories and words.
     """
 
     of_members: keras.KerasTensor | None
     shared: keras.KerasTensor | None
     statistics: keras.KerasTensor | None = None
+    rare: keras.KerasTensor | None = None
 
 
 class _Value(NamedTuple):
@@ -492,9 +505,10 @@ class _Network:
                 + (f" but {', '.join(map(repr, self.without))}" if self.without else "")
             )
         vectors, self.level = self._dense(parts, "top")
-        self.features = _joined([self.level.shared, self.level.statistics])
+        self.features = _joined(self.level.fixed)
         of_fields = [name for x in parts if x.encoder for name in _names_of_fixed(x.encoder)]
-        self.feature_names = of_fields + [name for x in parts for name in x.names]
+        of_bags = [[name for x in parts for name in x.names[i]] for i in (0, 1)]
+        self.feature_names = [*of_fields, *of_bags[0], *of_bags[1]]
         return vectors
 
     def _parts(
@@ -523,7 +537,7 @@ class _Network:
                 rows = self._rows(part.parts, part.path, depth, n_places, is_shared=True)
                 yield _Branch(
                     [rows.ids],
-                    self._gathered(rows.vectors, None, part),
+                    self._gathered(rows.vectors, (), part),
                     rows.n_distinct,
                     inner=Inner(rows.level, rows.ids),
                 )
@@ -549,13 +563,43 @@ class _Network:
             vocabularies=vocabularies,
         )
         n_learned = encoder.n_learned
+        one_hot, names = None, list[str]()
+        if n_learned and path == "top" and self.data is not None and self.has_statistics:
+            one_hot, names = self._one_hot(fields, path)
 
         def encode(values: Sequence[keras.KerasTensor]) -> _Features:
             x = encoder(values)
-            learned = x[:, :n_learned] if n_learned else None
-            return _Features(learned, x[:, n_learned:] if n_learned else x)
+            rare = None if one_hot is None else one_hot(values)
+            if not n_learned:
+                return _Features(None, x)
+            return _Features(x[:, :n_learned], x[:, n_learned:], rare=rare)
 
-        return _Branch(columns, encode, max(map(n_distinct, fields)), fields, encoder=encoder)
+        n = max(map(n_distinct, fields))
+        return _Branch(columns, encode, n, fields, encoder=encoder, names=([], names))
+
+    def _one_hot(self, fields: Sequence[Field], path: str) -> tuple[FieldEncoder, list[str]]:
+        """Of fields with learned vectors: categories, or words, as features that trees can read."""
+        are_texts = fields[0].kind == "text"
+        values = [self._counted(field) for field in fields]
+        kind, sign = (TextEncoder, "containing") if are_texts else (CategoryEncoder, "=")
+        encoder = kind(
+            vocabulary=values,
+            units=None,
+            field=[field.path for field in fields],
+            trainable=self.members == 1,
+            name=self._name(path, f"{fields[0].kind}_one_hot"),
+        )
+        pairs = zip(fields, values, strict=True)
+        names = [f"{field.path} {sign} {value!r}" for field, each in pairs for value in each]
+        return encoder, [*names, *(f"{field.path} missing" for field in fields)]
+
+    def _counted(self, field: Field) -> list[Any]:
+        """The categories or words of a field that are counted, the most frequent first."""
+        assert self.data is not None
+        x = self.data[field.path]
+        n_values = int(tf.size(getattr(x, "flat_values", x)))
+        most = max(_CELLS // max(n_values, 1), _ONE_HOT)
+        return self._vocabulary(field)[: min(most, _MOST_COUNTED)]
 
     def _vocabulary(self, field: Field) -> list[Any]:
         """The categories or words of a field that are told apart; the most frequent come first."""
@@ -616,9 +660,11 @@ class _Network:
         after = self._dropout()
         vectors = bag_layer(rows.vectors, *bag_of_rows)
         vectors = vectors if after is None else after(vectors)
-        numbers, state, names = None, None, list[str]()
+        state, contents = None, None
+        encoded: list[tuple[keras.KerasTensor | None, list[str]]] = [(None, []), (None, [])]
         if self.data is not None and self.has_statistics:
-            numbers, state, names = self._statistics(bag, rows, whole)
+            encoded, state, contents = self._statistics(bag, rows, whole, is_top=depth == 0)
+        numbers, names = zip(*encoded, strict=True)
         return _Branch(
             [bags],
             self._gathered(vectors, numbers, bag),
@@ -626,16 +672,24 @@ class _Network:
             statistics=state,
             inner=Inner(rows.level, bags, whole, dropped, bag_layer, after),
             names=names,
+            contents=contents,
         )
 
     def _statistics(
-        self, bag: Field, rows: _Rows, bag_of_rows: Sequence[keras.KerasTensor]
-    ) -> tuple[keras.KerasTensor | None, tuple[Config, Sequence[keras.KerasTensor]], list[str]]:
-        """Features of statistics of a bag, or None if none varies; what they are made of; names."""
+        self, bag: Field, rows: _Rows, bag_of_rows: Sequence[keras.KerasTensor], is_top: bool
+    ) -> tuple[list[tuple[keras.KerasTensor | None, list[str]]], _State, Contents | None]:
+        """Statistics of a bag.
+
+        Returns:
+            Features with names, without those that do not vary, and those of rarer categories and
+            words where bags are in records at the top; what the statistics are made of; and what is
+            in the bags of the data.
+        """
         fields: list[Summarized] = []
         columns: list[keras.KerasTensor] = []
         configs: list[Config] = []
         states: list[keras.KerasTensor] = []
+        inner = [part for part in rows.parts if part.contents is not None]
         for part in rows.parts:
             if part.statistics is not None:
                 config, state = part.statistics
@@ -647,25 +701,48 @@ class _Network:
                     columns.append(column)
         arguments: Config = {"bag": bag.path, "fields": fields, "inner": configs}
         call = [columns or ([] if states else [rows.ids]), *bag_of_rows]
+        of_data, of_states, ids = self._computed([call, states, [x.columns[0] for x in inner]])
+        keys = BagStatistics(**arguments).keys(flat_columns(of_data[0]), of_states)
+        contents = None
+        if keys is not None:
+            bags = [x.contents for x in inner if x.contents]
+            pairs = list(zip(bags, ids, strict=True))
+            contents = Contents(bag.path, fields, of_data[0], keys, of_data[1:], pairs)
+            arguments["patterns"] = contents.frequent()
         whole = BagStatistics(**arguments)
-        kept = _varied(whole.all_names, self._measured(whole(*call, states=states)[0]))
+        frequent = set(BagStatistics(**_frequent(arguments)).all_names)
+        kept = _varied(whole.all_names, whole(*of_data, states=of_states)[0].numpy())
+        parts = [{name: kept[name] for name in kept if name in frequent}]
+        # Whether there are any tells of rare ones what their share does.
+        rare = {name for name in kept.keys() - frequent if name.startswith("number ")}
+        parts.append({name: kept[name] for name in kept if name in rare and is_top})
         name = self._name(bag.path, "statistics")
-        layer = BagStatistics(**arguments, names=list(kept), name=name)
+        layer = BagStatistics(**arguments, names=[*parts[0], *parts[1]], name=name)
         numbers, *state = layer(*call, states=states)
-        found = layer.get_config(), state
-        if not kept:
-            return None, found, []
-        values = list(kept.values())
+        ends = np.cumsum([len(part) for part in parts])
+        encoded = [
+            self._ranked(bag, part, numbers[:, end - len(part) : end])
+            for part, end in zip(parts, ends, strict=True)
+        ]
+        return encoded, (layer.get_config(), state), contents
+
+    def _ranked(
+        self, bag: Field, values: Mapping[str, Array], numbers: keras.KerasTensor
+    ) -> tuple[keras.KerasTensor | None, list[str]]:
+        """Features of statistics by their ranks, and names; of their values in the data."""
+        if not values:
+            return None, []
+        each = list(values.values())
         encoder = NumberEncoder(
-            [float(x.mean()) for x in values],
-            [float(x.var()) for x in values],
-            [_edges(x) for x in values],
-            list(kept),
+            [float(x.mean()) for x in each],
+            [float(x.var()) for x in each],
+            [_edges(x) for x in each],
+            list(values),
             encoding="rank",
             trainable=self.members == 1,
             name=self._name(bag.path, "statistics_encoder"),
         )
-        return encoder(numbers), found, _names_of_fixed(encoder)
+        return encoder(numbers), _names_of_fixed(encoder)
 
     def _summarized(self, field: Field) -> Summarized | None:
         """What statistics are made of a field; None of times, which are learned by heart."""
@@ -675,18 +752,17 @@ class _Network:
         if field.kind == "boolean":
             return Summarized(field.path, field.kind)
         if field.kind in ("category", "text"):
-            frequent = self._vocabulary(field)[:_ONE_HOT]
-            return Summarized(field.path, field.kind, values=sorted(frequent))
+            return Summarized(field.path, field.kind, values=self._counted(field))
         return None
 
-    def _measured(self, statistics: keras.KerasTensor) -> Array:
-        """Statistics of the bags of the data, or of a sample of it."""
+    def _computed(self, symbols: Any) -> Any:
+        """The values of nested symbols for the data, or a sample of it."""
         assert self.data is not None
         x = {path: self.data[path] for path in self.inputs}
         n = ragged.n_top_bags(x)
         if n > _MEASURED:
             x = ragged.take(x, np.linspace(0, n - 1, _MEASURED).astype(int))
-        return np.asarray(keras.Model(self.inputs, statistics)(x))
+        return keras.Model(self.inputs, symbols)(x)
 
     def _alike_rows(self, path: str, depth: int) -> _Rows:
         """The rows of a bag of which only the size is read: they are all equal."""
@@ -701,13 +777,19 @@ class _Network:
         return equals_are_likely if self.compress == "auto" else self.compress
 
     def _gathered(
-        self, vectors: keras.KerasTensor, numbers: keras.KerasTensor | None, part: Field
+        self,
+        vectors: keras.KerasTensor,
+        numbers: Sequence[keras.KerasTensor | None],
+        part: Field,
     ) -> Callable[[Sequence[keras.KerasTensor]], _Features]:
         of_vectors = self._gather(part.path)
-        of_numbers = None if numbers is None else self._gather(part.path)
-        return lambda ids: _Features(
-            of_vectors([vectors, *ids]), None, of_numbers and of_numbers([numbers, *ids])
-        )
+        pairs = [None if x is None else (x, self._gather(part.path)) for x in numbers]
+
+        def gathered(ids: Sequence[keras.KerasTensor]) -> _Features:
+            found = [None if pair is None else pair[1]([pair[0], *ids]) for pair in pairs]
+            return _Features(of_vectors([vectors, *ids]), None, *found)
+
+        return gathered
 
     def _gather(self, path: str) -> Gather:
         return Gather(name=self._name(path, "gather"))
@@ -718,6 +800,7 @@ class _Network:
         of_members = _joined([each.of_members for each in found], self.members)
         shared = _joined([each.shared for each in found])
         statistics = _joined([each.statistics for each in found])
+        rare = _joined([each.rare for each in found])
         layer = GroupedDense(
             self.units * self.members,
             self.members,
@@ -729,7 +812,7 @@ class _Network:
         inner = [replace(x.inner, ids=x.columns[0]) for x in parts if x.inner]
         after = self._dropout()
         x = layer(of_members, shared, statistics)
-        level = Level(shared, statistics, learned, inner, layer, after)
+        level = Level(shared, statistics, rare, learned, inner, layer, after)
         return (x if after is None else after(x)), level
 
     def _dropout(self) -> keras.layers.Dropout | None:
@@ -762,6 +845,13 @@ def _joined(parts: Sequence[keras.KerasTensor | None], groups: int = 1) -> keras
         return keras.layers.Concatenate()(there)
     x = keras.layers.Concatenate()([keras.layers.Reshape((groups, -1))(x) for x in there])
     return keras.layers.Reshape((groups * x.shape[-1],))(x)
+
+
+def _frequent(config: Config) -> Config:
+    """The arguments of `BagStatistics` of the most frequent categories and words only."""
+    fields = [Summarized(*each) for each in config["fields"]]
+    few = [field._replace(values=field.values[:_ONE_HOT]) for field in fields]
+    return {**config, "fields": few, "inner": [_frequent(inner) for inner in config["inner"]]}
 
 
 def _names_of_fixed(encoder: FieldEncoder) -> list[str]:

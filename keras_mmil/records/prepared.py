@@ -52,7 +52,8 @@ class Level:
     """Records in a network: what their vectors are computed from.
 
     Attributes:
-        shared, statistics: features [rows, n] that are not learned; None for none.
+        shared, statistics, rare: features [rows, n] that are not learned; None for none. Networks
+            do not read the last.
         learned: encoders with learned vectors, and the columns that they read, [rows] each.
         inner: what is in the records.
         dense: the layer of their vectors.
@@ -61,14 +62,20 @@ class Level:
 
     shared: keras.KerasTensor | None
     statistics: keras.KerasTensor | None
+    rare: keras.KerasTensor | None
     learned: Sequence[tuple[FieldEncoder, Sequence[keras.KerasTensor]]]
     inner: Sequence[Inner]
     dense: GroupedDense
     after: keras.layers.Dropout | None
 
+    @property
+    def fixed(self) -> list[keras.KerasTensor | None]:
+        """The features that are not learned."""
+        return [self.shared, self.statistics, self.rare]
+
     def symbols(self) -> Iterator[keras.KerasTensor]:
         """All that is to be computed once."""
-        yield from (x for x in (self.shared, self.statistics) if x is not None)
+        yield from (x for x in self.fixed if x is not None)
         yield from (x for _, columns in self.learned for x in columns)
         for each in self.inner:
             yield from (each.ids, *each.members)
@@ -198,10 +205,11 @@ class Prepared(Model):
         values = compute({path: data[path] for path in whole.input})
         with tf.device(_WHERE):
             moved = map(tf.identity, values)
-            found = _Level.of(level, dict(zip(symbols, moved, strict=True)))
+            by_symbol = dict(zip(symbols, moved, strict=True))
+            found = _Level.of(level, by_symbol)
         record = keras.Input((), dtype="int32", name="record")
         super().__init__(record, _Rest(whole, level, found, head)(record), name="prepared")
-        fixed = [x.numpy() for x in (found.shared, found.statistics) if x is not None]
+        fixed = [by_symbol[id(x)].numpy() for x in level.fixed if x is not None]
         self.features = np.concatenate(fixed, axis=1) if fixed else None
         # Hidden from Keras, which would track its variables twice.
         self._whole: Callable[[], Model] = lambda: whole

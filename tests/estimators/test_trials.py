@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 from sklearn import metrics
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
 from keras_mmil import NestedClassifier, NestedRegressor, datasets
 from keras_mmil.datasets.synthetic.sensors import TARGET
@@ -21,7 +23,7 @@ QUICK = {"epochs": 12, "units": 6, "random_state": 0, "verbose": 0}
 RULES = {"max_clusters": 3, "verbose": 0}
 MACHINES = datasets.synthetic.load_sensors(400, share_flipped=0.0)
 TRAIN, NEW = MACHINES[:300], MACHINES[300:]
-PARTS = ["network with statistics", "network", "forest", "boosting"]
+PARTS = ["network with statistics", "network", "linear", "forest", "boosting"]
 FAILED = np.array([each[TARGET] for each in NEW])
 
 
@@ -59,6 +61,41 @@ def test_weights_of_the_pool_are_those_of_the_least_loss():
     np.testing.assert_allclose(shares, [0.8, 0.2], atol=0.03)  # by the inverse of the variance
 
 
+X = np.random.default_rng(0).normal(size=(300, 5)).astype("float32")
+NOISE = np.random.default_rng(1).normal(size=300)
+
+
+@pytest.mark.parametrize(
+    ("labels", "y"),
+    [
+        (Labels("classes", 2), (X[:, 0] + NOISE > 0).astype(int)),
+        (Labels("classes", 4), np.digitize(X[:, 1] + NOISE, [-0.5, 0.5])),  # the last is never seen
+        (Labels("labels", 2), np.stack([X[:, 2] + NOISE > 0, np.zeros(300)], 1).astype("float32")),
+        (Labels("numbers", 1, (5.0,), (3.0,)), 5 + 3 * X[:, 4] + NOISE),
+    ],
+    ids=lambda each: each.kind if isinstance(each, Labels) else "y",
+)
+def test_linear_models_of_statistics(labels, y):
+    weights = np.ones(300)
+    weights[:50] = 0
+    columns = np.array([0, 1, 2, 4])
+    layer, predictions = trials.linear_of(labels, X[:, columns], columns, y, weights, 5, seed=0)
+    x = np.where(np.arange(5) == 3, 7.0, X)  # the fourth is not read
+    known, goal = layer(x).numpy(), trials.targets(labels, y)
+    np.testing.assert_allclose(known, layer(X), atol=1e-6)
+    losses = [trials.losses_of(labels, each, goal)[50:].mean() for each in (predictions, known)]
+    of_mean = trials.losses_of(labels, trials.constant(labels, y, weights), goal)[50:].mean()
+    assert losses[1] < losses[0] < 0.9 * of_mean
+    if labels.n == 2 and labels.kind == "classes":
+        penalties = [1.0, 6.0, 40.0, 250.0]
+        x = StandardScaler().fit(X[:, columns]).transform(X[:, columns])[50:]
+        expected = [
+            LogisticRegression(C=1 / each).fit(x, y[50:]).predict_proba(x)[:, 1]
+            for each in penalties
+        ]
+        assert min(np.abs(known[50:, 0] - each).max() for each in expected) < 0.01
+
+
 @pytest.mark.slow
 def test_all_together_are_at_least_as_good_as_the_best(classifier):
     found = {trial.model: trial for trial in classifier.trials_}
@@ -73,7 +110,7 @@ def test_all_together_are_at_least_as_good_as_the_best(classifier):
     # What is said of unseen records holds for new ones.
     assert metrics.log_loss(FAILED, p) == pytest.approx(found["all"].loss, abs=0.15)
     table = trials.table(classifier.trials_, is_number=False)
-    assert len(table.splitlines()) == 8
+    assert len(table.splitlines()) == 9
     assert trials.diagnosis(classifier.trials_) == []
     assert found["one condition"].of.startswith(("mean of", "maximum of", "number of", "sum of"))
     assert found["one condition"].loss > found["all"].loss

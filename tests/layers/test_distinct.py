@@ -342,7 +342,7 @@ def poor(x):
 
 @pytest.mark.parametrize("mix", [poor, tf.zeros_like])
 def test_rows_of_equal_hashes_are_told_apart(mix, monkeypatch):
-    monkeypatch.setattr(distinct, "_mix", mix)
+    monkeypatch.setattr(distinct, "mix", mix)
     columns = [tf.constant([1, 3, 1, 2]), tf.constant(["a", "a", "a", "a"])]
     *values, ids = DistinctRows()(columns)
     assert ids.numpy().tolist() == [0, 1, 2, 3]
@@ -358,12 +358,12 @@ def test_hashes_of_many_rows_do_not_collide():
     grid = np.stack(np.meshgrid(*[np.arange(20)] * 4, indexing="ij")).reshape(4, -1)
     for dtype in ("int32", "int64", "float32", "float64"):
         columns = [tf.constant(x.astype(dtype)) for x in grid]
-        hashes = distinct._hash_rows([tf.stack(columns)]).numpy()
+        hashes = distinct.hash_rows([tf.stack(columns)]).numpy()
         assert len(np.unique(hashes)) == grid.shape[1]
         for shift in (0, 20, 48):  # no part of the bits is poor
             n = len(np.unique(hashes >> shift & 0xFFFF))
             assert n > 0.99 * 2**16 * (1 - np.exp(-(grid.shape[1] / 2**16)))
-    assert len(np.unique(distinct._mix(tf.range(-(2**16), 2**16, dtype=tf.int64)))) == 2**17
+    assert len(np.unique(distinct.mix(tf.range(-(2**16), 2**16, dtype=tf.int64)))) == 2**17
 
 
 @pytest.mark.parametrize("compress", [True, False])
@@ -440,10 +440,10 @@ def test_bags_are_those_of_a_loop(bags):
 @given(st.lists(st.lists(st.integers(0, 2), max_size=4), max_size=8))
 def test_bags_of_equal_hashes_are_told_apart(bags):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distinct, "_mix", tf.zeros_like)
+        patch.setattr(distinct, "mix", tf.zeros_like)
         differ = len({frozenset(Counter(bag).items()) for bag in bags}) > 1
         assert_distinct(bags, is_compressed=not differ)
-        patch.setattr(distinct, "_mix", lambda x: x)  # {0, 3}, {1, 2}: the same sum
+        patch.setattr(distinct, "mix", lambda x: x)  # {0, 3}, {1, 2}: the same sum
         assert_distinct([[0, 3], [1, 2], [3, 0]], is_compressed=False)
 
 
@@ -458,7 +458,7 @@ def test_bags_of_equal_hashes_are_told_apart(bags):
     ],
 )
 def test_equal_hashes_of_bags_that_are_nearly_equal(bags, monkeypatch):
-    monkeypatch.setattr(distinct, "_mix", tf.zeros_like)
+    monkeypatch.setattr(distinct, "mix", tf.zeros_like)
     assert_distinct(bags, is_compressed=False)
 
 

@@ -131,3 +131,31 @@ def test_some_statistics_in_a_saved_network(tmp_path):
     model.save(tmp_path / "m.keras")
     again = keras.models.load_model(tmp_path / "m.keras", custom_objects={"Rows": Rows})
     np.testing.assert_array_equal(again(x), model(x))
+
+
+def pattern_of(order):
+    """Booleans and categories of an order, and of its items."""
+    kinds = (item["kind"] for item in order["items"])
+    return order["paid"], tuple(sorted(x if x in ("book", "toy") else "other" for x in kinds))
+
+
+def test_keys_tell_patterns_apart(orders):
+    flat = [order for customer in orders for order in customer]
+    items = [item for order in flat for item in order["items"]]
+    inner = BagStatistics(**ITEMS)
+    columns = [tf.constant([item[name] for item in items]) for name in ("price", "kind")]
+    _, *state = inner(columns, bags([order["items"] for order in flat]))
+    outer = BagStatistics("orders", ORDERS[:1], inner=[inner.get_config()])
+    keys = outer.keys([tf.constant([order["paid"] for order in flat])], state).numpy().tolist()
+    found = dict(zip(map(pattern_of, flat), keys, strict=True))
+    assert len(set(found.values())) == len(found) > 5
+    assert keys == [found[pattern_of(order)] for order in flat]
+
+
+def test_merged_members_have_the_same_key():
+    layer = BagStatistics("bag", [("kind", "category", 0.0, 1.0, ("book", "toy"))])
+    kinds = tf.constant(["toy", "book"])
+    *_, merged = layer([kinds], tf.ragged.constant([[0, 1]]), tf.ragged.constant([[2.0, 1.0]]))
+    *_, keys = layer([kinds], tf.ragged.constant([[0, 1, 0], [1, 0, 0], [0, 1], []]))
+    assert keys[0] == keys[1] == merged[0]
+    assert len(set(keys[1:, 0].numpy().tolist())) == 3
