@@ -53,15 +53,15 @@ def churn(seed=0):
     return link(tables, top, keys).to_pylist(), TARGET
 
 
-def tickets():
-    """1,200 tickets, 5 % of the labels flipped."""
+def tickets(seed=0, share_flipped=0.05):
+    """1,200 tickets."""
     from keras_mmil.datasets.synthetic.tickets import TARGET, load_tickets
 
-    return load_tickets(), TARGET
+    return load_tickets(seed=seed, share_flipped=share_flipped), TARGET
 
 
-def sensors():
-    """1,000 machines, 5 % of the labels flipped."""
+def sensors(seed=0, share_flipped=0.05):
+    """1,000 machines."""
     from keras_mmil.datasets.synthetic.sensors import TARGET, load_sensors
 
-    return load_sensors(), TARGET
+    return load_sensors(seed=seed, share_flipped=share_flipped), TARGET

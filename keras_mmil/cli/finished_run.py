@@ -155,7 +155,8 @@ class TrainedRun:
     @cached_property
     def trained_on(self) -> npt.NDArray[np.uint64]:
         """`Explainer.hashes` of the records for training and model selection."""
-        return np.concatenate([self.explainer.hashes(self.read(x)) for x in self.data.split[:2]])
+        parts = [part for part in self.data.split[:2] if len(part)]
+        return np.concatenate([self.explainer.hashes(self.read(part)) for part in parts])
 
     def read(self, chosen: Ints) -> Any:
         """Some of the records as inputs of the network."""

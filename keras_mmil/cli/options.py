@@ -223,8 +223,8 @@ class TrainSettings(_Options):
         None,
         group=_ONE_OF,
         metavar="FIELD",
-        help="no value of it is in two of the parts for training, validation and test, which are "
-        "random by default",
+        help="no value of it is in two of the parts for training, validation and test; by default "
+        "a random fifth is for test",
     )
     time: str | None = _option(
         None, group=_ONE_OF, metavar="FIELD", help="the latest records are for test"
@@ -247,7 +247,7 @@ class TrainSettings(_Options):
         10,
         least=1,
         type=int,
-        help="epochs without a lower loss on the records for validation after which training "
+        help="epochs without a lower loss on records that are held out after which training "
         "stops; %(default)s by default",
     )
     seed: int = _option(0, least=0, type=int, help="of the parts, the weights and the clusters")

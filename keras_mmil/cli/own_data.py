@@ -31,7 +31,11 @@ _LEAST_GROUPS = 3
 
 
 class Split(NamedTuple):
-    """Numbers of the records of each part, increasing."""
+    """Numbers of the records of each part, increasing.
+
+    Random parts have none for validation: members of a network are judged by what each has not
+    seen, see `NestedClassifier`.
+    """
 
     train: Ints
     valid: Ints
@@ -131,7 +135,8 @@ class _Reader:
         split, how = self._split(chosen, classes, is_number)
         if not is_number:
             self._check_classes(names, classes, split)
-        sizes = ", ".join(f"{len(x):,} for {n}" for n, x in zip(_PARTS, split, strict=True))
+        pairs = zip(_PARTS, split, strict=True)
+        sizes = ", ".join(f"{len(part):,} for {name}" for name, part in pairs if len(part))
         about.append(f"Parts: {sizes}; {how}")
         return {
             "name": Path(settings.data).name,
@@ -271,7 +276,10 @@ class _Reader:
                 raise
             flag = _flag("split_by" if settings.split_by else "time")
             raise ValueError(f"{error}, for {flag} {path}") from error
-        if empty := [n for n, part in zip(_PARTS, split, strict=True) if not len(part)]:
+        needed = dict(zip(_PARTS, split, strict=True))
+        if path is None:
+            del needed["validation"]
+        if empty := [name for name, part in needed.items() if not len(part)]:
             raise ValueError(
                 f"Expected records for each part. Received: none for {' and '.join(empty)}"
             )
@@ -325,12 +333,9 @@ def _time_text(time: float, kind: str) -> str:
 
 
 def at_random(classes: Ints, seed: int) -> Split:
-    """Random parts, stratified by class; at least one record of each class is for training."""
-    random = np.random.default_rng(seed)
-    test = _sample(classes, random)
-    others = np.setdiff1d(np.arange(len(classes)), test)
-    valid = others[_sample(classes[others], random)]
-    return Split(np.setdiff1d(others, valid), valid, test)
+    """A random fifth for test, stratified by class, the rest for training, some of each class."""
+    test = _sample(classes, np.random.default_rng(seed))
+    return Split(np.setdiff1d(np.arange(len(classes)), test), test[:0], test)
 
 
 def by_group(groups: Ints, classes: Ints | None, seed: int) -> Split:

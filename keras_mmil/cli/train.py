@@ -139,10 +139,10 @@ def _train(
         history = [{name: float(x) for name, x in row.items()} for row in csv.DictReader(file)]
     best = min(history, key=lambda epoch: np.nan_to_num(epoch["val_loss"], nan=np.inf))
     print(
-        f"Training: {len(history)} epochs; the loss on the records for validation was lowest in "
+        f"Training: {len(history)} epochs; the loss on records that were held out was lowest in "
         f"epoch {best['epoch'] + 1:.0f}, {best['val_loss']:.4g}"
     )
-    print("On the records for validation:")
+    print("On records that were held out:")
     print(table(estimator.trials_, data.is_number))
     estimator.save(folder.path, overwrite=True)  # the network is safe now, whatever comes
     metrics = {**run.figures, "train_minutes": sum(epoch["seconds"] for epoch in history) / 60}
@@ -160,9 +160,10 @@ def _train(
             "command with --resume; if memory was short, on a machine with more."
         ) from error
     estimator.save(folder.path, overwrite=True)
-    x_train, x_valid = map(run.read, data.split[:2])
-    report = RunWriter(folder.path, estimator.model_, run.explainer, x_train)
-    write_shown(report, metrics, run.explainer.describe(x_valid))
+    train, valid, _ = data.split
+    report = RunWriter(folder.path, estimator.model_, run.explainer, run.read(train))
+    described = run.read(valid if len(valid) else train)
+    write_shown(report, metrics, run.explainer.describe(described))
     write_page(folder / PAGE, run)
     lost = run.doubt is not None and run.doubt.is_lost
     _print_sentences(estimator.rules_.in_words(), "no finding, see the end" if lost else "")
@@ -222,7 +223,7 @@ def _fit(
     estimator.fit(
         train,
         data.target,
-        validation_data=(valid, data.target),
+        validation_data=(valid, data.target) if len(valid) else None,
         callbacks=[_Progress(estimator.epochs)] if options.verbose == 1 else [],
         folder=folder.path,
         resume=options.resume,

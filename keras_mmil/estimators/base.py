@@ -317,9 +317,10 @@ class NestedEstimator(BaseEstimator):
             n_folds = 0 if folds is None else trials.N_FOLDS
             n_features = features.shape[1]
             columns = trials.distinct_columns(features)
-            frequent = columns[columns < n_features - made.n_rare]
+            fewer = columns[columns < n_features - made.n_details]
+            of_boosting = trials.columns_of_boosting(outputs, columns, fewer)
             learned, boosted = (
-                (outputs, features[:, at], at, y, weights) for at in (columns, frequent)
+                (outputs, features[:, at], at, y, weights) for at in (columns, of_boosting)
             )
             models = {
                 "linear": trials.linear_of(*learned, n_features, seed),

@@ -32,6 +32,7 @@ __all__ = [
     "Effort",
     "Trial",
     "boosting_of",
+    "columns_of_boosting",
     "condition_of",
     "constant",
     "diagnosis",
@@ -52,6 +53,7 @@ N_FOLDS = 5
 
 _MOST_SAMPLES = 20_000  # records for each tree, and for a linear model
 _CERTAIN = 2.0  # standard errors by which what is better than the majority is better
+_MOST_COLUMNS = 1_000  # of boosting, times trees in a round
 _ROUNDS, _LEAST_ROUNDS, _LEARNED = 100, 20, 8.0  # of boosting; the last by all rounds
 _PENALTIES = (1.0, 6.0, 40.0, 250.0)  # of squared weights of a linear model
 _ITERATIONS = 100
@@ -183,6 +185,12 @@ def forest_of(
         models.append(model.fit(features, goal, weights))
     predictions = [model.oob_prediction_.reshape(len(y), -1) for model in models]
     return Forest.of(*models, columns=columns, name="forest"), np.mean(predictions, axis=0)
+
+
+def columns_of_boosting(labels: Labels, columns: Ints, fewer: Ints) -> Ints:
+    """All columns, or fewer where these would take long."""
+    n_trees = labels.n if labels.activation == "softmax" else 1  # a round
+    return columns if len(columns) * n_trees <= _MOST_COLUMNS else fewer
 
 
 def boosting_of(

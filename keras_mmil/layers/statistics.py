@@ -19,7 +19,10 @@ from keras_mmil.layers.segments import gather_rows, segment_sum
 __all__ = ["BagStatistics", "Summarized"]
 
 _ROUNDING = 1e-12  # share of the mean square that, as a variance, can be rounding
-_FEW = 64  # categories of a field, at most, that make a pattern
+FEW = 64
+"""Categories of a field, at most, that are part of a pattern; and categories and words in pairs."""
+
+_SIGNS = {"number": " > {:g}", "category": " = {!r}", "text": " containing {!r}", "boolean": ""}
 _MOMENTS = ("mean", "minimum", "maximum", "standard deviation", "sum")
 
 
@@ -32,18 +35,25 @@ class Summarized(NamedTuple):
         mean, scale: of numbers, which are standardised while they are summed, so that sums are
             exact.
         values: categories, or words of texts, that are counted.
+        edges: of numbers, thresholds.
     """
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether it is part of the pattern of a member: not an id, nor a name."""
-        return self.kind == "boolean" or (self.kind == "category" and len(self.values) <= _FEW)
 
     path: str
     kind: str
     mean: float = 0.0
     scale: float = 1.0
     values: Sequence[Any] = ()
+    edges: Sequence[float] = ()
+
+    @property
+    def cases(self) -> Sequence[Any]:
+        """What members are counted by."""
+        return [True] if self.kind == "boolean" else self.edges or self.values
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it is part of the pattern of a member: not an id, nor a name."""
+        return self.kind == "boolean" or (self.kind == "category" and len(self.values) <= FEW)
 
 
 class _Part(NamedTuple):
@@ -52,29 +62,33 @@ class _Part(NamedTuple):
     Attributes:
         bag: path of the bag whose members it is about.
         fields: all numbers, one other field, or none for the number of members.
-        patterns: descriptions of patterns of members, if it is about these.
+        texts: which members are counted: descriptions of patterns, or pairs.
     """
 
     bag: str
     fields: Sequence[Summarized]
     sums: slice
     maxima: slice
-    patterns: Sequence[str] = ()
+    texts: Sequence[str] = ()
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether it is about moments of numbers."""
+        return self.maxima.start < self.maxima.stop
 
     @property
     def names(self) -> list[str]:
         """Of its statistics."""
-        if self.patterns:
-            return [f"number of {self.bag} ({pattern})" for pattern in self.patterns]
+        if self.texts:
+            return [f"number of {self.bag} ({text})" for text in self.texts]
         if not self.fields:
             return [f"number of {self.bag}"]
-        if self.fields[0].kind == "number":
+        if self.has_moments:
             return [f"{of} of {_plain(each.path)}" for each in self.fields for of in _MOMENTS]
         (field,) = self.fields
         name = _plain(field.path.removeprefix(self.bag).removeprefix("."))
         members = f"{self.bag} with {name}" if name else self.bag
-        sign = {"category": " = {!r}", "text": " containing {!r}", "boolean": ""}[field.kind]
-        cases = [members + sign.format(value) for value in field.values or [True]]
+        cases = [members + _SIGNS[field.kind].format(each) for each in field.cases]
         return [f"{what} of {case}" for what in ("number", "share") for case in cases]
 
 
@@ -87,17 +101,21 @@ class BagStatistics(RawInputs):
     """Describe bags of records by statistics of what is in them, at any depth.
 
     There are the number of members; the mean, minimum, maximum, standard deviation and sum of each
-    number; and for each boolean, category and word, how many members have it, and their share.
+    number; and for each boolean, category and word, and each edge that a number is greater than,
+    how many members have it, and their share.
     Fields in bags of the members are pooled, as if all were in one bag. And members are counted by
     pattern: those with equal booleans and categories (of fields with up to 64), whose bags have
-    equal numbers of members of each pattern, have the same one.
+    equal numbers of members of each pattern, have the same one. And by pairs of facts: that a
+    boolean is true, a category equal to one of the values, a word in a text, or a number greater
+    than an edge.
 
     Args:
         bag: path of the bag.
         fields: `Summarized` fields of a member, in the order of the columns.
         inner: configs of the `BagStatistics` of the bags in a member.
         names: of the statistics in the output; None for all.
-        patterns: pairs of the key of each pattern to count, see `keys`, and its description.
+        patterns: the key of each pattern to count, see `keys`, and its description.
+        pairs: the numbers of two `facts`, and a description, of each pair to count.
 
     Call arguments:
         columns: values of the fields, [rows] each, as encoders read them; without fields any one
@@ -118,6 +136,7 @@ class BagStatistics(RawInputs):
         inner: Sequence[Config] = (),
         names: Sequence[str] | None = None,
         patterns: Sequence[tuple[int, str]] = (),
+        pairs: Sequence[tuple[int, int, str]] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -129,6 +148,7 @@ class BagStatistics(RawInputs):
             field.path: Lookup([field.values]) for field in self.fields if field.values
         }
         self.patterns = [(int(key), str(text)) for key, text in patterns]
+        self.pairs = [(int(i), int(j), str(text)) for i, j, text in pairs]
         self._lookup_patterns = Lookup([[key for key, _ in self.patterns]]) if patterns else None
 
     @property
@@ -210,17 +230,37 @@ class BagStatistics(RawInputs):
             of_maxima = tf.stack([tf.where(is_there, y, -np.inf) for y in (-x, x)], axis=2)
             sums.append(tf.reshape(of_sums, [-1, 3 * len(numbers)]))
             maxima.append(tf.reshape(of_maxima, [-1, 2 * len(numbers)]))
-        sums += [self._indicators(field, x) for field, x in pairs if field.kind != "number"]
+        indicators = [self._indicators(field, x) for field, x in pairs]
+        sums += indicators
         if self._lookup_patterns is not None:
             assert keys is not None  # if there are patterns
             sums.append(_one_hot(self._lookup_patterns(keys, 0), len(self.patterns)))
+        if self.pairs:
+            facts = self._facts(indicators)
+            both = [tf.gather(facts, [pair[k] for pair in self.pairs], axis=1) for k in (0, 1)]
+            sums.append(both[0] * both[1])
         for of_sums, *others in self._states(states):
             sums.append(of_sums)
             maxima += [x for x in others if x.dtype.is_floating]
         return tf.concat(sums, axis=1), tf.concat(maxima, axis=1) if maxima else None
 
+    def facts(self, columns: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Which facts are true of each row, 1.0 or 0.0: [rows, n].
+
+        Those of each field in turn: the number greater than each edge; the boolean; or each of the
+        first 64 values.
+        """
+        pairs = zip(self.fields, columns, strict=False)
+        return self._facts([self._indicators(field, x) for field, x in pairs])
+
+    def _facts(self, indicators: Sequence[tf.Tensor]) -> tf.Tensor:
+        return tf.concat([each[:, :FEW] for each in indicators], axis=1)
+
     def _indicators(self, field: Summarized, x: tf.Tensor) -> tf.Tensor:
-        """1 for each value that a row has, else 0: [rows, values]."""
+        """1 for each edge that a row is above, or value that it has, else 0: [rows, n]."""
+        if field.kind == "number":
+            edges = tf.constant(field.edges, tf.float64, [len(field.edges)])
+            return tf.cast(tf.cast(x, tf.float64)[:, None] > edges, tf.float64)
         if field.kind == "boolean":
             return tf.cast(x > 0.5, tf.float64)[:, None]
         n = len(field.values)
@@ -234,12 +274,12 @@ class BagStatistics(RawInputs):
         found, size = [], sums[:, :1]
         for part in self._parts:
             of_part = sums[:, part.sums]
-            if part.patterns:
+            if part.texts:
                 found.append(of_part)
             elif not part.fields:
                 size = of_part
                 found.append(of_part)
-            elif part.fields[0].kind != "number":
+            elif not part.has_moments:
                 found += [of_part, tf.where(size > 0, of_part / size, np.nan)]
             else:
                 assert maxima is not None  # there are numbers
@@ -268,21 +308,21 @@ class BagStatistics(RawInputs):
 
     def get_config(self) -> Config:
         fields = [list(field) for field in self.fields]
-        config = {"bag": self.bag, "fields": fields, "inner": self.inner, "names": self.names}
-        config["patterns"] = self.patterns
-        return {**super().get_config(), **config}
+        config: Config = {"bag": self.bag, "fields": fields, "inner": self.inner}
+        counted = {"names": self.names, "patterns": self.patterns, "pairs": self.pairs}
+        return {**super().get_config(), **config, **counted}
 
 
 def _parts(config: Config, begin: list[int]) -> Iterator[_Part]:
     """The parts of a state, of the members and then of the bags in them; moves `begin`."""
 
     def part(
-        fields: Sequence[Summarized], n_sums: int, n_maxima: int = 0, patterns: Sequence[str] = ()
+        fields: Sequence[Summarized], n_sums: int, n_maxima: int = 0, texts: Sequence[str] = ()
     ) -> _Part:
         ends = [begin[0] + n_sums, begin[1] + n_maxima]
-        slices = [slice(a, b) for a, b in zip(begin, ends, strict=True)]
+        sums, maxima = (slice(a, b) for a, b in zip(begin, ends, strict=True))
         begin[:] = ends
-        return _Part(config["bag"], fields, *slices, patterns)
+        return _Part(config["bag"], fields, sums, maxima, texts)
 
     fields = [Summarized(*each) for each in config["fields"]]
     numbers = [field for field in fields if field.kind == "number"]
@@ -290,10 +330,11 @@ def _parts(config: Config, begin: list[int]) -> Iterator[_Part]:
     if numbers:
         yield part(numbers, 3 * len(numbers), 2 * len(numbers))
     for field in fields:
-        if field.kind != "number":
-            yield part((field,), max(len(field.values), 1))
-    if config["patterns"]:
-        yield part((), len(config["patterns"]), patterns=[text for _, text in config["patterns"]])
+        if field.cases:
+            yield part((field,), len(field.cases))
+    for counted in (config["patterns"], config["pairs"]):
+        if counted:
+            yield part((), len(counted), texts=[text for *_, text in counted])
     for inner in config["inner"]:
         yield from _parts(inner, begin)
 

@@ -223,7 +223,7 @@ class Ensemble:
         features: of the records at the top, without learned parameters, [batch, features]: their
             fields, and the statistics of their bags. None if there are none.
         feature_names: the field or statistic that each feature is of.
-        n_rare: how many features, the last ones, are of rarer categories and words.
+        n_details: how many features, the last ones, networks do not read.
         level: what is computed of the records at the top before anything that is learned.
         head: layers from the vectors of these to the outputs.
     """
@@ -232,7 +232,7 @@ class Ensemble:
     means: tuple[keras.KerasTensor, ...]
     features: keras.KerasTensor | None
     feature_names: Sequence[str]
-    n_rare: int
+    n_details: int
     level: Level
     head: Sequence[keras.layers.Layer]
 
@@ -319,8 +319,9 @@ def ensemble(
     _compile(members, loss, learning_rate, weight_decay, weighted=weighted)
     halves = [x] if n_members == 1 else [x[:, : n_members // 2], x[:, n_members // 2 :]]
     means = tuple(keras.ops.mean(half, axis=1) for half in halves)
-    n_rare = 0 if network.level.rare is None else network.level.rare.shape[-1]
-    features = network.features, network.feature_names, n_rare
+    details = network.level.details
+    n_details = 0 if details is None else details.shape[-1]
+    features = network.features, network.feature_names, n_details
     return Ensemble(members, means, *features, network.level, head)
 
 
@@ -413,7 +414,7 @@ class _Branch(NamedTuple):
         statistics: the config of those of a bag, and their state: see `BagStatistics`.
         encoder: of the fields.
         inner: what is in the bag or shared record, for `Prepared`.
-        names: of the columns of statistics, and of those of rarer categories and words.
+        names: of the columns of statistics and of details.
         contents: of a bag in the data, if it has patterns.
     """
 
@@ -432,13 +433,14 @@ class _Features(NamedTuple):
     """Features of records: those of each member, in groups, those that all share, and statistics.
 
     Some members are blind to statistics: these are many, and can hide what else is to be learned.
-    All are blind to the statistics of rarer categories and words.
+    All are blind to details, which trees and linear models read: rarer categories and words, and
+    numbers above edges.
     """
 
     of_members: keras.KerasTensor | None
     shared: keras.KerasTensor | None
     statistics: keras.KerasTensor | None = None
-    rare: keras.KerasTensor | None = None
+    details: keras.KerasTensor | None = None
 
 
 class _Value(NamedTuple):
@@ -569,10 +571,10 @@ class _Network:
 
         def encode(values: Sequence[keras.KerasTensor]) -> _Features:
             x = encoder(values)
-            rare = None if one_hot is None else one_hot(values)
+            details = None if one_hot is None else one_hot(values)
             if not n_learned:
                 return _Features(None, x)
-            return _Features(x[:, :n_learned], x[:, n_learned:], rare=rare)
+            return _Features(x[:, :n_learned], x[:, n_learned:], details=details)
 
         n = max(map(n_distinct, fields))
         return _Branch(columns, encode, n, fields, encoder=encoder, names=([], names))
@@ -681,9 +683,9 @@ class _Network:
         """Statistics of a bag.
 
         Returns:
-            Features with names, without those that do not vary, and those of rarer categories and
-            words where bags are in records at the top; what the statistics are made of; and what is
-            in the bags of the data.
+            Features with names, without those that do not vary, and details where bags are in
+            records at the top; what the statistics are made of; and what is in the bags of the
+            data.
         """
         fields: list[Summarized] = []
         columns: list[keras.KerasTensor] = []
@@ -702,20 +704,22 @@ class _Network:
         arguments: Config = {"bag": bag.path, "fields": fields, "inner": configs}
         call = [columns or ([] if states else [rows.ids]), *bag_of_rows]
         of_data, of_states, ids = self._computed([call, states, [x.columns[0] for x in inner]])
-        keys = BagStatistics(**arguments).keys(flat_columns(of_data[0]), of_states)
-        contents = None
+        plain, flat = BagStatistics(**arguments), flat_columns(of_data[0])
+        contents, keys = None, plain.keys(flat, of_states)
         if keys is not None:
             bags = [x.contents for x in inner if x.contents]
-            pairs = list(zip(bags, ids, strict=True))
-            contents = Contents(bag.path, fields, of_data[0], keys, of_data[1:], pairs)
-            arguments["patterns"] = contents.frequent()
+            held = list(zip(bags, ids, strict=True))
+            contents = Contents(bag.path, fields, flat, of_data[1:], held)
+            arguments["patterns"] = contents.patterns(keys)
+            if fields:
+                arguments["pairs"] = contents.pairs(plain.facts(flat))
         whole = BagStatistics(**arguments)
         frequent = set(BagStatistics(**_frequent(arguments)).all_names)
         kept = _varied(whole.all_names, whole(*of_data, states=of_states)[0].numpy())
         parts = [{name: kept[name] for name in kept if name in frequent}]
-        # Whether there are any tells of rare ones what their share does.
-        rare = {name for name in kept.keys() - frequent if name.startswith("number ")}
-        parts.append({name: kept[name] for name in kept if name in rare and is_top})
+        # The number of rare categories and words tells what their share does.
+        more = {x for x in kept.keys() - frequent if x.startswith("number ") or " > " in x}
+        parts.append({name: kept[name] for name in kept if name in more and is_top})
         name = self._name(bag.path, "statistics")
         layer = BagStatistics(**arguments, names=[*parts[0], *parts[1]], name=name)
         numbers, *state = layer(*call, states=states)
@@ -746,9 +750,11 @@ class _Network:
 
     def _summarized(self, field: Field) -> Summarized | None:
         """What statistics are made of a field; None of times, which are learned by heart."""
+        assert self.data is not None
         if field.kind == "number":
             mean, variance = moments(field)
-            return Summarized(field.path, field.kind, mean, variance**0.5)
+            edges = _quartiles(self.data[field.path])
+            return Summarized(field.path, field.kind, mean, variance**0.5, edges=edges)
         if field.kind == "boolean":
             return Summarized(field.path, field.kind)
         if field.kind in ("category", "text"):
@@ -800,7 +806,7 @@ class _Network:
         of_members = _joined([each.of_members for each in found], self.members)
         shared = _joined([each.shared for each in found])
         statistics = _joined([each.statistics for each in found])
-        rare = _joined([each.rare for each in found])
+        details = _joined([each.details for each in found])
         layer = GroupedDense(
             self.units * self.members,
             self.members,
@@ -812,7 +818,7 @@ class _Network:
         inner = [replace(x.inner, ids=x.columns[0]) for x in parts if x.inner]
         after = self._dropout()
         x = layer(of_members, shared, statistics)
-        level = Level(shared, statistics, rare, learned, inner, layer, after)
+        level = Level(shared, statistics, details, learned, inner, layer, after)
         return (x if after is None else after(x)), level
 
     def _dropout(self) -> keras.layers.Dropout | None:
@@ -848,9 +854,9 @@ def _joined(parts: Sequence[keras.KerasTensor | None], groups: int = 1) -> keras
 
 
 def _frequent(config: Config) -> Config:
-    """The arguments of `BagStatistics` of the most frequent categories and words only."""
+    """The arguments of `BagStatistics` for networks: of the most frequent categories and words."""
     fields = [Summarized(*each) for each in config["fields"]]
-    few = [field._replace(values=field.values[:_ONE_HOT]) for field in fields]
+    few = [field._replace(values=field.values[:_ONE_HOT], edges=()) for field in fields]
     return {**config, "fields": few, "inner": [_frequent(inner) for inner in config["inner"]]}
 
 
@@ -877,6 +883,16 @@ def _varied(names: Sequence[str], matrix: Array) -> dict[str, Array]:
                 seen.add(content)
                 kept[name] = np.unique((there / scale).round(_DECIMALS)) * scale
     return kept
+
+
+def _quartiles(values: Any) -> list[float]:
+    """Up to three of these; values themselves, of up to six digits."""
+    x = np.asarray(getattr(values, "flat_values", values), float)
+    x = x[np.isfinite(x)]
+    if not len(x):
+        return []
+    edges = {float(f"{each:.6g}") for each in np.quantile(x, [0.25, 0.5, 0.75], method="lower")}
+    return sorted(each for each in edges if each < x.max())
 
 
 def _edges(values: Array) -> list[float]:

@@ -1,22 +1,25 @@
-"""What the members of bags look like: frequent patterns, in words.
+"""What the members of bags look like, in words: frequent patterns, and frequent pairs of facts.
 
 Substructures tell more than the fields they consist of: that two of an atom's bonds are double ones
 to an oxygen, not that there are two oxygens and two double bonds. The number of members with each
-pattern is what the Weisfeiler-Lehman kernel compares graphs by (Shervashidze et al., 2011).
+pattern is what the Weisfeiler-Lehman kernel compares graphs by (Shervashidze et al., 2011). A pair
+is a fact about the members of which another is true: that agents, and not customers, wait for long.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil.layers.statistics import Summarized
+from keras_mmil.layers.statistics import FEW, Summarized
 
 __all__ = ["Contents"]
 
-_LEAST, _MOST = 5, 256  # different bags with a pattern, and patterns that are counted
+_LEAST, _MOST = 5, 256  # different bags with a pattern, or members with a pair; and how many
+_CONDITIONS = 8  # categories of a field, at most, one of which is in each pair
 
 
 class Contents:
@@ -26,7 +29,6 @@ class Contents:
         bag: the path.
         fields: of a member.
         columns: values of each field, [rows].
-        keys: of the pattern of each row, int64: see `BagStatistics.keys`.
         members: rows of the members of each bag; and, if equal ones are merged, their weights.
         inner: the bags in the rows: their contents, and the bag of each row.
     """
@@ -36,14 +38,13 @@ class Contents:
         bag: str,
         fields: Sequence[Summarized],
         columns: Sequence[tf.Tensor],
-        keys: tf.Tensor,
         members: Sequence[tf.RaggedTensor],
         inner: "Sequence[tuple[Contents, tf.Tensor]]",
     ) -> None:
         self.bag = bag
+        self._fields = fields
         pairs = zip(fields, columns, strict=False)
         self._columns = [(field, x.numpy()) for field, x in pairs if field.is_keyed]
-        self._keys = keys.numpy()
         rows = members[0]
         self._splits, self._rows = rows.row_splits.numpy(), rows.flat_values.numpy()
         self._weights = np.ones(len(self._rows), int)
@@ -51,24 +52,62 @@ class Contents:
             self._weights = members[1].flat_values.numpy().astype(int)
         self._inner = [(contents, ids.numpy()) for contents, ids in inner]
 
-    def frequent(self) -> list[tuple[int, str]]:
-        """Keys and descriptions of patterns of several fields, the most frequent first."""
+    def patterns(self, keys: tf.Tensor) -> list[tuple[int, str]]:
+        """Keys and descriptions of patterns of several fields, the most frequent first.
+
+        Args:
+            keys: of the pattern of each row: see `BagStatistics.keys`.
+        """
         if len(self._columns) + len(self._inner) < 2:
             return []  # counted by category
         bags = np.repeat(np.arange(len(self._splits) - 1), np.diff(self._splits))
         there = self._weights > 0
-        keys, first, ids = np.unique(self._keys, return_index=True, return_inverse=True)
-        pairs = np.unique(ids[self._rows[there]].astype(np.int64) * len(bags) + bags[there])
-        counts = np.bincount(pairs // max(len(bags), 1), minlength=len(keys))
+        distinct, first, ids = np.unique(keys.numpy(), return_index=True, return_inverse=True)
+        found = np.unique(ids[self._rows[there]].astype(np.int64) * len(bags) + bags[there])
+        counts = np.bincount(found // max(len(bags), 1), minlength=len(distinct))
         order = np.argsort(-counts, kind="stable")[:_MOST]
-        return [(int(keys[i]), self._of_row(int(first[i]))) for i in order if counts[i] >= _LEAST]
+        order = order[counts[order] >= _LEAST]
+        return [(int(distinct[i]), self._of_row(int(first[i]))) for i in order]
+
+    def pairs(self, facts: tf.Tensor) -> list[tuple[int, int, str]]:
+        """Numbers and descriptions of pairs of facts about different fields, frequent ones first.
+
+        One is about a boolean or a field of few categories. Pairs of which one implies the other
+        are left out.
+
+        Args:
+            facts: which are true of each row: see `BagStatistics.facts`.
+        """
+        texts = [list(_facts(field, self._named(field))) for field in self._fields]
+        field_of_each = np.repeat(np.arange(len(texts)), list(map(len, texts)))
+        conditions = [
+            field.kind == "boolean"
+            or (field.kind == "category" and len(field.values) <= _CONDITIONS)
+            for field in self._fields
+        ]
+        is_condition = np.array(conditions, bool)[field_of_each]
+        weights = np.bincount(self._rows, self._weights, minlength=len(facts))
+        matrix = facts.numpy()
+        both = (matrix * weights[:, None]).T @ matrix
+        single = np.diag(both)
+        is_new = (both < single) & (both < single[:, None]) & (both >= _LEAST)
+        is_new &= field_of_each[:, None] != field_of_each
+        # Of two conditions, the first one comes first.
+        order = np.arange(len(field_of_each))
+        is_new &= is_condition[:, None] & (~is_condition | (order[:, None] < order))
+        i, j = np.nonzero(is_new)
+        best = np.argsort(-both[i, j], kind="stable")[:_MOST]
+        names = [text for each in texts for text in each]
+        return [(int(i[k]), int(j[k]), f"{names[i[k]]}, {names[j[k]]}") for k in best]
+
+    def _named(self, field: Summarized) -> str:
+        return field.path.removeprefix(self.bag).lstrip(".").removesuffix("[]")
 
     def _of_row(self, row: int) -> str:
         """A row in words: "element C, bonds: 2 × double O, single C"."""
-        named = [field.path.removeprefix(self.bag).lstrip(".") for field, _ in self._columns]
         parts = [
-            shown if field.kind == "boolean" else f"{name} {shown}"
-            for (field, _), name, shown in zip(self._columns, named, self._values(row), strict=True)
+            shown if field.kind == "boolean" else f"{self._named(field)} {shown}"
+            for (field, _), shown in zip(self._columns, self._values(row), strict=True)
         ]
         for contents, bags in self._inner:
             name = contents.bag.removeprefix(self.bag).lstrip(".")
@@ -94,11 +133,23 @@ class Contents:
         for field, x in self._columns:
             value = x[row]
             if field.kind == "boolean":
-                name = field.path.removeprefix(self.bag).lstrip(".")
                 sign = "missing " if np.isnan(value) else "" if value > 0.5 else "not "
-                yield f"{sign}{name}"
+                yield f"{sign}{self._named(field)}"
                 continue
             value = value.decode(errors="replace") if isinstance(value, bytes) else int(value)
-            is_plain = re.fullmatch(r"\w+", str(value))
-            shown = str(value) if is_plain else repr(value)
-            yield shown if value in field.values else "other"
+            yield _shown(value) if value in field.values else "other"
+
+
+def _facts(field: Summarized, name: str) -> Iterator[str]:
+    """Facts about a field in words, in the order of `BagStatistics.facts`."""
+    if field.kind == "boolean":
+        yield name
+    for edge in field.edges:
+        yield f"{name} > {edge:g}"
+    for value in field.values[:FEW]:
+        yield f"{name} {_shown(value)}" if field.kind == "category" else f"{name} with {value!r}"
+
+
+def _shown(value: Any) -> str:
+    """A category; in quotation marks, if it is more than a word."""
+    return str(value) if re.fullmatch(r"\w+", str(value)) else repr(value)

@@ -52,8 +52,8 @@ class Level:
     """Records in a network: what their vectors are computed from.
 
     Attributes:
-        shared, statistics, rare: features [rows, n] that are not learned; None for none. Networks
-            do not read the last.
+        shared, statistics, details: features [rows, n] that are not learned; None for none.
+            Networks do not read details.
         learned: encoders with learned vectors, and the columns that they read, [rows] each.
         inner: what is in the records.
         dense: the layer of their vectors.
@@ -62,7 +62,7 @@ class Level:
 
     shared: keras.KerasTensor | None
     statistics: keras.KerasTensor | None
-    rare: keras.KerasTensor | None
+    details: keras.KerasTensor | None
     learned: Sequence[tuple[FieldEncoder, Sequence[keras.KerasTensor]]]
     inner: Sequence[Inner]
     dense: GroupedDense
@@ -71,7 +71,7 @@ class Level:
     @property
     def fixed(self) -> list[keras.KerasTensor | None]:
         """The features that are not learned."""
-        return [self.shared, self.statistics, self.rare]
+        return [self.shared, self.statistics, self.details]
 
     def symbols(self) -> Iterator[keras.KerasTensor]:
         """All that is to be computed once."""

@@ -76,8 +76,7 @@ def test_figures_are_those_of_what_is_predicted(run, data, tmp_path):
     assert [row["id"] for row in found] == [record["id"] for record in RECORDS]
     parts = parts_of(run)
     assert {name: len(numbers) for name, numbers in parts.items()} == {
-        "training": 57,
-        "validation": 13,
+        "training": 70,
         "test": 17,
         "": 3,
     }
@@ -116,10 +115,10 @@ def test_the_folder_is_that_of_an_estimator(run, data, tmp_path):
         np.array([list(row["probability"].values()) for row in found], np.float32),
     )
     assert (run / "rules.txt").read_text().startswith(estimator.rules_.text(all=True))
-    # The schema knows nothing of the records for validation and test.
+    # The schema knows nothing of the records for test.
     train = [RECORDS[i] for i in parts_of(run)["training"]]
     assert Schema.load(run / "schema.json") == Schema.infer(train)
-    assert estimator.schema_.n_records == 57
+    assert estimator.schema_.n_records == 70
     assert estimator.target_ == "left"
 
 
@@ -129,7 +128,7 @@ def test_what_is_printed(trained):
     estimator = NestedClassifier.load(out)
     assert str(Schema.load(out / "schema.json")) in printed
     assert "Records: 90 in shop.jsonl; left out are 3 without left\n" in printed
-    assert "57 for training, 13 for validation, 17 for test; random, stratified by class" in printed
+    assert "70 for training, 17 for test; random, stratified by class" in printed
     assert str(estimator.rules_) in printed
     assert all(f"  {sentence}\n" in printed for sentence in estimator.rules_.in_words()[:12])
     for name in ("test_accuracy", "rule_accuracy", "fidelity"):

@@ -200,6 +200,20 @@ def test_means_of_words():
         assert x[6] == (text == MISSING_TEXT)
 
 
+def test_which_words_there_are():
+    words = ["late", "fine"], ["x"]
+    layer = TextEncoder(units=None, vocabulary=words, field=["note", "other"])
+    notes = ["Late, late!", "", MISSING_TEXT, "fine or late"]
+    others = ["late x", "fine", "x", MISSING_TEXT]
+    found = layer([tf.constant(notes), tf.constant(others)])
+    expected = [[1, 0, 1, 0, 0], [0, 0, 0, 0, 0], [0, 0, 1, 1, 0], [1, 1, 0, 0, 1]]
+    np.testing.assert_array_equal(found, expected)
+    assert [layer.fields[i] for i in layer.field_of_each] == ["note", "note", "other"]
+    assert TextEncoder.from_config(layer.get_config()).get_config() == layer.get_config()
+    with pytest.raises(ValueError, match="Received: neither"):
+        TextEncoder(units=None)
+
+
 def test_bytes_that_are_no_text():
     found = TextEncoder(units=3)(tf.constant([b"good\xff\xfebad \xc3", b"\0\0", b"\xed\xa0\x80"]))
     assert np.isfinite(found).all()

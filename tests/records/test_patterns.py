@@ -1,4 +1,4 @@
-"""Frequent patterns of members of bags, against a Python loop over the records."""
+"""Patterns of members of bags and pairs of facts, against a Python loop over the records."""
 
 from collections import Counter
 
@@ -57,6 +57,47 @@ def test_members_are_counted_by_pattern(compress):
     assert any("2 × 'board game'" in text for text in shown)
     inner = [x for x in model.layers if isinstance(x, BagStatistics) and x.bag == "orders.items"]
     assert inner[0].patterns == []  # one category: its values are counted
+
+
+def test_members_are_counted_by_pairs_of_facts():
+    """Of items: their kind, and that their price is above a quartile."""
+    schema = Schema.infer(RECORDS)
+    x, _ = schema.read(RECORDS, target="y")
+    model = records_model(schema, "y", data=x)
+    layers = [x for x in model.layers if isinstance(x, BagStatistics)]
+    (inner,) = (x for x in layers if x.bag == "orders.items")
+    prices = [item["price"] for record in RECORDS for o in record["orders"] for item in o["items"]]
+    edges = np.quantile(np.float32(prices), [0.25, 0.5, 0.75], method="lower")
+    (price,) = (field for field in inner.fields if field.kind == "number")
+    np.testing.assert_allclose(price.edges, edges, rtol=1e-5)
+    texts = {text for *_, text in inner.pairs}
+    assert f"kind 'board game', price > {price.edges[1]:g}" in texts
+    assert len(texts) == 9  # of two kinds no item is
+
+    (outer,) = (x for x in layers if x.bag == "orders")
+    symbols, bags = outer.output[0], model.get_layer("orders.distinct_bags").output[-1]
+    found, ids = keras.Model(model.input, [symbols, bags])(x)
+    found = found.numpy()[ids.numpy()]
+    for kind in KINDS:
+        shown = "'board game'" if " " in kind else kind
+        for edge in price.edges:
+            expected = [
+                sum(
+                    item["kind"] == kind and np.float32(item["price"]) > edge
+                    for o in record["orders"]
+                    for item in o["items"]
+                )
+                for record in RECORDS
+            ]
+            name = f"number of orders.items (kind {shown}, price > {edge:g})"
+            np.testing.assert_array_equal(found[:, outer.names.index(name)], expected)
+            if kind == "toy":
+                name = f"number of orders.items with price > {edge:g}"
+                expected = [
+                    sum(np.float32(i["price"]) > edge for o in record["orders"] for i in o["items"])
+                    for record in RECORDS
+                ]
+                np.testing.assert_array_equal(found[:, outer.names.index(name)], expected)
 
 
 def test_saved_patterns(tmp_path):
