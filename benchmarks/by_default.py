@@ -94,6 +94,11 @@ class Ours:
         """Probabilities of the classes."""
         return self._model.predict_proba(records)
 
+    @property
+    def trials(self):
+        """How each part fares on records that it was not fitted to."""
+        return self._model.trials_
+
     def agreement(self, records):
         """The share of records on which the rules agree with the labels."""
         truth = [record[self._target] for record in records]

@@ -60,13 +60,15 @@ _State: TypeAlias = tuple[Config, Sequence[keras.KerasTensor]]
 _BATCH = 32  # records in a batch: Keras's default
 _WORTH = 500  # places in it from which on looking for equal ones takes less time than computing all
 _ONE_HOT = 64  # categories, at most, of one-hot vectors; and, for networks, of statistics of bags
-_MOST_COUNTED, _CELLS = 1_000, 20_000_000  # categories or words that are counted; times values
+_MOST_COUNTED = 1_000  # categories or words of a field
+_CELLS = 20_000_000  # values of all fields, times categories or words
 _MOST_WORDS = 5_000  # of a text
 _RECORDS_OF_WORD = 5  # a word in fewer records is left out
-_MEASURED = 20_000  # records, at most, by which statistics of bags are scaled
+_MEASURED, _ROWS = 20_000, 300_000  # records, or members, by which statistics of bags are scaled
+_PARTS, _FEW_NUMBERS = 8, 20  # parts of the values of numbers; half as many of more fields
 _N_EDGES = 24  # quantiles by which they are
 _DECIMALS = 4  # of statistics, in standard deviations: what differs less may be rounding
-_MOST_VALUES = 20_000_000  # in the fields of records of which anything is computed once
+_MOST_VALUES = 5_000_000  # in the fields of records of which anything is computed once
 _READ = 1024  # records at once, in predictions
 
 
@@ -243,7 +245,7 @@ class Ensemble:
         shared by replicas.
         """
         parts = [*x.values(), *(x_valid or {}).values()]
-        n_values = sum(int(tf.size(getattr(part, "flat_values", part))) for part in parts)
+        n_values = sum(map(_n_values, parts))
         n_members, is_shared = self.members.output_shape[1], tf.distribute.has_strategy()
         if n_members == 1 or n_values > _MOST_VALUES or is_shared:
             return Feed(self.members, x, x_valid, self.computed)
@@ -598,8 +600,8 @@ class _Network:
     def _counted(self, field: Field) -> list[Any]:
         """The categories or words of a field that are counted, the most frequent first."""
         assert self.data is not None
-        x = self.data[field.path]
-        n_values = int(tf.size(getattr(x, "flat_values", x)))
+        parts = [x for x in self.data.values() if x.dtype in (tf.string, tf.int64)]
+        n_values = sum(map(_n_values, parts))
         most = max(_CELLS // max(n_values, 1), _ONE_HOT)
         return self._vocabulary(field)[: min(most, _MOST_COUNTED)]
 
@@ -753,7 +755,9 @@ class _Network:
         assert self.data is not None
         if field.kind == "number":
             mean, variance = moments(field)
-            edges = _quartiles(self.data[field.path])
+            n_numbers = sum(x.dtype == tf.float32 for x in self.data.values())
+            n_parts = _PARTS if n_numbers <= _FEW_NUMBERS else _PARTS // 2
+            edges = _between(self.data[field.path], n_parts)
             return Summarized(field.path, field.kind, mean, variance**0.5, edges=edges)
         if field.kind == "boolean":
             return Summarized(field.path, field.kind)
@@ -766,8 +770,10 @@ class _Network:
         assert self.data is not None
         x = {path: self.data[path] for path in self.inputs}
         n = ragged.n_top_bags(x)
-        if n > _MEASURED:
-            x = ragged.take(x, np.linspace(0, n - 1, _MEASURED).astype(int))
+        n_rows = max(map(_n_values, x.values()))
+        most = min(_MEASURED, max(n * _ROWS // max(n_rows, 1), _READ))
+        if n > most:
+            x = ragged.take(x, np.linspace(0, n - 1, most).astype(int))
         return keras.Model(self.inputs, symbols)(x)
 
     def _alike_rows(self, path: str, depth: int) -> _Rows:
@@ -853,6 +859,10 @@ def _joined(parts: Sequence[keras.KerasTensor | None], groups: int = 1) -> keras
     return keras.layers.Reshape((groups * x.shape[-1],))(x)
 
 
+def _n_values(x: Nested) -> int:
+    return int(tf.size(getattr(x, "flat_values", x)))
+
+
 def _frequent(config: Config) -> Config:
     """The arguments of `BagStatistics` for networks: of the most frequent categories and words."""
     fields = [Summarized(*each) for each in config["fields"]]
@@ -885,13 +895,14 @@ def _varied(names: Sequence[str], matrix: Array) -> dict[str, Array]:
     return kept
 
 
-def _quartiles(values: Any) -> list[float]:
-    """Up to three of these; values themselves, of up to six digits."""
+def _between(values: Any, n_parts: int) -> list[float]:
+    """The quantiles between equal parts of values: some of these, of up to six digits."""
     x = np.asarray(getattr(values, "flat_values", values), float)
     x = x[np.isfinite(x)]
     if not len(x):
         return []
-    edges = {float(f"{each:.6g}") for each in np.quantile(x, [0.25, 0.5, 0.75], method="lower")}
+    inner = np.arange(1, n_parts) / n_parts
+    edges = {float(f"{each:.6g}") for each in np.quantile(x, inner, method="lower")}
     return sorted(each for each in edges if each < x.max())
 
 

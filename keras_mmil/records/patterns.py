@@ -19,6 +19,7 @@ from keras_mmil.layers.statistics import FEW, Summarized
 __all__ = ["Contents"]
 
 _LEAST, _MOST = 5, 256  # different bags with a pattern, or members with a pair; and how many
+_CELLS = 1_000_000  # pairs, at most, among which frequent ones are sought
 _CONDITIONS = 8  # categories of a field, at most, one of which is in each pair
 
 
@@ -88,17 +89,21 @@ class Contents:
         is_condition = np.array(conditions, bool)[field_of_each]
         weights = np.bincount(self._rows, self._weights, minlength=len(facts))
         matrix = facts.numpy()
-        both = (matrix * weights[:, None]).T @ matrix
-        single = np.diag(both)
-        is_new = (both < single) & (both < single[:, None]) & (both >= _LEAST)
-        is_new &= field_of_each[:, None] != field_of_each
+        single = weights @ matrix
+        most = max(_CELLS // max(len(single), 1), 1)  # conditions, the frequent ones
+        first = np.flatnonzero(is_condition)
+        first = np.sort(first[np.argsort(-single[first], kind="stable")[:most]])
+        both = (matrix[:, first] * weights[:, None]).T @ matrix
+        is_new = (both < single) & (both < single[first, None]) & (both >= _LEAST)
+        is_new &= field_of_each[first, None] != field_of_each
         # Of two conditions, the first one comes first.
-        order = np.arange(len(field_of_each))
-        is_new &= is_condition[:, None] & (~is_condition | (order[:, None] < order))
+        places = np.arange(len(single))
+        is_new &= ~np.isin(places, first) | (first[:, None] < places)
         i, j = np.nonzero(is_new)
         best = np.argsort(-both[i, j], kind="stable")[:_MOST]
         names = [text for each in texts for text in each]
-        return [(int(i[k]), int(j[k]), f"{names[i[k]]}, {names[j[k]]}") for k in best]
+        pairs = zip(first[i[best]].tolist(), j[best].tolist(), strict=True)
+        return [(a, b, f"{names[a]}, {names[b]}") for a, b in pairs]
 
     def _named(self, field: Summarized) -> str:
         return field.path.removeprefix(self.bag).lstrip(".").removesuffix("[]")
