@@ -271,15 +271,17 @@ def linear_of(
                 found[at] = _activated(labels, x[at] @ kernel + bias)
         return found
 
-    def loss(penalty: float, n_folds: int) -> float:
-        found = losses_of(labels, unseen(penalty, n_folds), goal)
-        return float(np.sum((found * weights)[folds < n_folds]))
-
     is_small = features.size < _WORTH_THREADS
+    n_tried = N_FOLDS if is_small else 1  # of many numbers, one fold tells enough
+    is_tried = folds < n_tried
     with threadpool_limits(1 if is_small else None):
-        # Of many numbers, one fold tells enough.
-        best = min(_PENALTIES, key=lambda each: loss(each, N_FOLDS if is_small else 1))
-        predictions = unseen(best, N_FOLDS)
+        tried = {penalty: unseen(penalty, n_tried) for penalty in _PENALTIES}
+        losses = {
+            penalty: np.sum((losses_of(labels, found, goal) * weights)[is_tried])
+            for penalty, found in tried.items()
+        }
+        best = min(losses, key=losses.__getitem__)
+        predictions = tried[best] if n_tried == N_FOLDS else unseen(best, N_FOLDS)
         kernel, bias = _regression(labels, x, y, weights, best)
     layer = keras.layers.Dense(
         goal.shape[1], labels.activation, trainable=False, dtype="float32", name="linear"

@@ -16,13 +16,15 @@ from keras_mmil.layers.encoders import Lookup, TextEncoder, multi_hot
 from keras_mmil.layers.grouping import bag_of_each, drop_absent, flat_columns, group
 from keras_mmil.layers.segments import gather_rows, segment_sum
 
-__all__ = ["BagStatistics", "Summarized"]
+__all__ = ["FEW", "SIGNS", "BagStatistics", "Summarized"]
 
 _ROUNDING = 1e-12  # share of the mean square that, as a variance, can be rounding
 FEW = 64
 """Categories of a field, at most, that are part of a pattern; and categories and words in pairs."""
 
-_SIGNS = {"number": " > {:g}", "category": " = {!r}", "text": " containing {!r}", "boolean": ""}
+SIGNS = {"number": " > {:g}", "category": " = {!r}", "text": " containing {!r}", "boolean": ""}
+"""What is said of a field, after its path, by its kind."""
+
 _MOMENTS = ("mean", "minimum", "maximum", "standard deviation", "sum")
 
 
@@ -88,7 +90,7 @@ class _Part(NamedTuple):
         (field,) = self.fields
         name = _plain(field.path.removeprefix(self.bag).removeprefix("."))
         members = f"{self.bag} with {name}" if name else self.bag
-        cases = [members + _SIGNS[field.kind].format(each) for each in field.cases]
+        cases = [members + SIGNS[field.kind].format(each) for each in field.cases]
         return [f"{what} of {case}" for what in ("number", "share") for case in cases]
 
 

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import keras
@@ -40,7 +41,7 @@ from keras_mmil.layers import (
 from keras_mmil.layers._types import Nested
 from keras_mmil.layers.aggregations import Aggregations
 from keras_mmil.layers.grouping import flat_columns
-from keras_mmil.layers.statistics import Summarized
+from keras_mmil.layers.statistics import SIGNS, Summarized
 from keras_mmil.model import Model, output_dtype
 from keras_mmil.model.seeds import seeded
 from keras_mmil.records.fields import Field
@@ -583,10 +584,8 @@ class _Network:
 
     def _one_hot(self, fields: Sequence[Field], path: str) -> tuple[FieldEncoder, list[str]]:
         """Of fields with learned vectors: categories, or words, as features that trees can read."""
-        are_texts = fields[0].kind == "text"
         values = [self._counted(field) for field in fields]
-        kind, sign = (TextEncoder, "containing") if are_texts else (CategoryEncoder, "=")
-        encoder = kind(
+        encoder = (TextEncoder if fields[0].kind == "text" else CategoryEncoder)(
             vocabulary=values,
             units=None,
             field=[field.path for field in fields],
@@ -594,16 +593,29 @@ class _Network:
             name=self._name(path, f"{fields[0].kind}_one_hot"),
         )
         pairs = zip(fields, values, strict=True)
-        names = [f"{field.path} {sign} {value!r}" for field, each in pairs for value in each]
+        names = [
+            field.path + SIGNS[field.kind].format(value) for field, each in pairs for value in each
+        ]
         return encoder, [*names, *(f"{field.path} missing" for field in fields)]
 
     def _counted(self, field: Field) -> list[Any]:
         """The categories or words of a field that are counted, the most frequent first."""
+        return self._vocabulary(field)[: self._most_counted]
+
+    @cached_property
+    def _most_counted(self) -> int:
+        """How many categories or words of a field are counted, at most."""
         assert self.data is not None
         parts = [x for x in self.data.values() if x.dtype in (tf.string, tf.int64)]
         n_values = sum(map(_n_values, parts))
-        most = max(_CELLS // max(n_values, 1), _ONE_HOT)
-        return self._vocabulary(field)[: min(most, _MOST_COUNTED)]
+        return min(max(_CELLS // max(n_values, 1), _ONE_HOT), _MOST_COUNTED)
+
+    @cached_property
+    def _n_parts(self) -> int:
+        """Into how many parts the edges divide the values of a number."""
+        assert self.data is not None
+        n_numbers = sum(x.dtype == tf.float32 for x in self.data.values())
+        return _PARTS if n_numbers <= _FEW_NUMBERS else _PARTS // 2
 
     def _vocabulary(self, field: Field) -> list[Any]:
         """The categories or words of a field that are told apart; the most frequent come first."""
@@ -755,9 +767,7 @@ class _Network:
         assert self.data is not None
         if field.kind == "number":
             mean, variance = moments(field)
-            n_numbers = sum(x.dtype == tf.float32 for x in self.data.values())
-            n_parts = _PARTS if n_numbers <= _FEW_NUMBERS else _PARTS // 2
-            edges = _between(self.data[field.path], n_parts)
+            edges = _between(self.data[field.path], self._n_parts)
             return Summarized(field.path, field.kind, mean, variance**0.5, edges=edges)
         if field.kind == "boolean":
             return Summarized(field.path, field.kind)
