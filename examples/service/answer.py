@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from keras_mmil.rules.explain.explanation import IDLE, Explanation, Part
+from keras_mmil.rules.explain.explanation import COUNTED, IDLE, Explanation, Part
 
 __all__ = ["Answer", "Answers", "Fired"]
 
@@ -74,5 +74,5 @@ def _fired(part: Part) -> Iterator[Fired]:
         name = part.path or part.word
         yield Fired(name, list(part.position[1:]), part.role, part.name, part.clause)
     for child in part.children:
-        if child.role != IDLE:
+        if child.role not in (COUNTED, IDLE):
             yield from _fired(child)

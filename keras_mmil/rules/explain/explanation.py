@@ -18,6 +18,7 @@ from keras_mmil.rules.trees.rule_set import Condition, Rule
 
 __all__ = [
     "CHECKED",
+    "COUNTED",
     "DECIDES",
     "IDLE",
     "LIMITED",
@@ -37,6 +38,7 @@ Shows: TypeAlias = Show | Mapping[str, Show]
 # What a member does for the rule that fired on its bag.
 DECIDES = "decides"  # the rule requires its cluster
 LIMITED = "limited"  # the rule limits its cluster
+COUNTED = "counted"  # the rule is about a statistic of the members
 CHECKED = "checked"  # the rule requires nothing, so every member had to be something else
 IDLE = "does not matter"
 
@@ -57,8 +59,8 @@ class Part:
         label, name: index and name of its label by the rules.
         nearest: name of the cluster of its nearest centroid; None for a top-bag.
         weight: multiplicity in its bag.
-        role: "decides", "limited", "checked" or "does not matter": what it does for the rule that
-            fired on its bag; None for a top-bag.
+        role: "decides", "limited", "counted", "checked" or "does not matter": what it does for the
+            rule that fired on its bag; None for a top-bag.
         contribution: how much it speaks, by all rules, for the network's class: positive for it,
             negative against it; None for a top-bag, and where it was not computed.
         rule, clause: the rule that fired on it, and its text; None where the nearest centroid
@@ -104,7 +106,7 @@ class Part:
     @property
     def is_brief(self) -> bool:
         """Whether text about it names only its label: no rule, or a record that decides nothing."""
-        return self.rule is None or (bool(self.path) and self.role == CHECKED)
+        return self.rule is None or (bool(self.path) and self.role in (COUNTED, CHECKED))
 
     def to_dict(self) -> Config:
         """For JSON."""
@@ -119,7 +121,7 @@ class Part:
         """Lines of text about its fields and members."""
         if self.fields:
             yield ", ".join(f"{name} = {value}" for name, value in self.fields.items())
-        for role in (DECIDES, LIMITED, CHECKED):
+        for role in (DECIDES, LIMITED, COUNTED, CHECKED):
             members = [child for child in self.children if child.role == role]
             yield from _listings(role, [child for child in members if child.is_brief])
             for member in members:
@@ -345,7 +347,11 @@ class _Builder:
                 for c in matched[0].conditions
                 if at.start <= c.column < at.stop
             }
-            members = self._members(bag, index, part.position, conditions)
+            is_counted = any(
+                level.space.columns[c.column].summarizes(bag.members)
+                for c in matched[0].conditions
+            )
+            members = self._members(bag, index, part.position, conditions, is_counted)
             children += members
             present = {member.label for member in members}
             absent += [
@@ -378,24 +384,30 @@ class _Builder:
         index: int,
         parent: tuple[int, ...],
         conditions: Mapping[int, Condition],
+        is_counted: bool,
     ) -> list[Part]:
         """The members of a bag in the `index`-th occurrence of a record at position `parent`.
 
-        `conditions` are those of the rule that fired on it that are about the bag, by cluster.
+        `conditions` are those of the rule that fired on it that are about clusters of the bag, by
+        cluster; `is_counted` says whether others are about statistics of it.
         """
         occurrences = self._occurrences[clusters.level]
         start, stop = occurrences.row_splits[index : index + 2]
         labels = self._reading.labels[clusters.level][occurrences.rows[start:stop]]
         return [
-            self._member(clusters, start + i, (*parent, i), _role(conditions, int(labels[i])))
+            self._member(
+                clusters, start + i, (*parent, i), _role(conditions, int(labels[i]), is_counted)
+            )
             for i in range(stop - start)
             if occurrences.weights[start + i] > 0
         ]
 
 
-def _role(conditions: Mapping[int, Condition], label: int) -> str:
-    """What a member with this label does for the conditions on its bag, by cluster."""
+def _role(conditions: Mapping[int, Condition], label: int, is_counted: bool) -> str:
+    """What a member with this label does for the conditions on its bag; see `_Builder._members`."""
     if label in conditions:
         return DECIDES if conditions[label].requires else LIMITED
+    if is_counted:
+        return COUNTED
     requires = any(condition.requires for condition in conditions.values())
     return IDLE if requires or not conditions else CHECKED

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil._support.types import PathLike
-from keras_mmil.rules.explain.explanation import CHECKED, DECIDES, LIMITED, Part
+from keras_mmil.rules.explain.explanation import CHECKED, COUNTED, DECIDES, LIMITED, Part
 from keras_mmil.rules.plots.figures import (
     BLUE,
     GREEN,
@@ -214,7 +214,7 @@ def _shown(top_bag: Part) -> list[Part]:
     while path[-1].level > 1 and path[-1].children:
         children = path[-1].children
         first = {child.role: child for child in reversed(children)}
-        roles = (role for role in (DECIDES, LIMITED, CHECKED) if role in first)
+        roles = (role for role in (DECIDES, LIMITED, COUNTED, CHECKED) if role in first)
         path.append(first[next(roles, children[0].role)])
     return path
 

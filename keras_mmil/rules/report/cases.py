@@ -9,6 +9,7 @@ from markupsafe import Markup
 from keras_mmil._support.types import Bools, Config, Ints
 from keras_mmil.rules.explain.explanation import (
     CHECKED,
+    COUNTED,
     DECIDES,
     IDLE,
     LIMITED,
@@ -23,6 +24,7 @@ _MOST, _MOST_OTHERS = 24, 12  # members of a bag that decide, and that do not
 _TITLES = {
     DECIDES: "decides",
     LIMITED: "is limited by the rule",
+    COUNTED: "is counted by the rule",
     CHECKED: "had to be something else",
     IDLE: "does not matter",
 }

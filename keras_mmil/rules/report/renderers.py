@@ -13,7 +13,7 @@ from keras_mmil import ragged
 from keras_mmil._support.types import Array, Tensors
 from keras_mmil.bags import instances_of
 from keras_mmil.layers import TextBags
-from keras_mmil.rules.explain.explanation import CHECKED, IDLE, Part, Show
+from keras_mmil.rules.explain.explanation import CHECKED, COUNTED, IDLE, Part, Show
 from keras_mmil.rules.explain.texts import (
     as_str,
     sentence_spans,
@@ -339,7 +339,7 @@ class Tokens(_Instances):
         pieces = []
         for i, word in enumerate(self._words(position)):
             child = roles.get(i)
-            if child is None or child.role in (None, IDLE, CHECKED):
+            if child is None or child.role in (None, IDLE, COUNTED, CHECKED):
                 pieces.append(Markup.escape(word))
             else:
                 form = '<mark class="{}" title="{}">{}</mark>'

@@ -1,6 +1,7 @@
 """What a tree compares with thresholds: one number of a record, and the wording of conditions."""
 
 import math
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -59,6 +60,13 @@ class Column:
     def is_value(self) -> bool:
         """Whether it is about one value of a categorical field."""
         return self.feature == "category" and self.value is not None
+
+    def summarizes(self, bag: str) -> bool:
+        """Whether it is a statistic of a bag, or of bags in its members."""
+        if self.feature != "statistic" or not bag:
+            return False
+        _, _, of = self.name.partition(" of ")
+        return re.match(rf"{re.escape(bag)}(?!\w)", of) is not None
 
     def text(self, low: float, high: float) -> str:
         """The condition that it is above `low`, and at most `high`.
