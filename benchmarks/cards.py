@@ -35,7 +35,7 @@ def render(facts):
     Args:
         facts: the content of `card.json`.
     """
-    said, name, sizes = about()[facts["name"]], facts["name"], facts["top_bags"]
+    said, name = about()[facts["name"]], facts["name"]
     numbers = f"{facts['parameters']:,}"
     seen = f" ({said['test']})" if "test" in said else ""
     several = {metric: runs for metric, runs in facts["over_runs"].items() if runs["runs"] > 1}
@@ -53,9 +53,8 @@ def render(facts):
         f"**Licence of the data.** {said['licence']} The files of the network hold "
         f"{said['inside']}, and nothing else of the data.",
         "## Training",
-        f"`{facts['command']}`, at commit {facts['commit']}: {sizes['train']:,} top-bags for "
-        f"training, {sizes['valid']:,} for validation, {sizes['test']:,} for test. Packed on "
-        f"{facts['date']} by keras-mmil {facts['library']}. {_packing(facts)} The rules were "
+        f"`{facts['command']}`, at commit {facts['commit']}: {_sizes(facts['top_bags'])}. Packed "
+        f"on {facts['date']} by keras-mmil {facts['library']}. {_packing(facts)} The rules were "
         "fitted to the packed network.",
         "## Figures",
         f"On test data that neither network nor rules were trained on{seen}.",
@@ -70,6 +69,12 @@ def render(facts):
         said["not_for"],
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _sizes(sizes):
+    names = {"train": "training", "valid": "validation", "test": "test"}
+    (first, n), *others = ((names[part], sizes[part]) for part in names if sizes[part])
+    return ", ".join([f"{n:,} top-bags for {first}", *(f"{n:,} for {name}" for name, n in others)])
 
 
 def _packing(facts):

@@ -1,9 +1,9 @@
 """Evidence about rules: coverage of intervals, stability, tolerance, deletion, counterfactuals.
 
 `python benchmarks/evidence.py coverage` draws 1,000 test sets for rules of known fidelity.
-`python benchmarks/evidence.py runs FOLDER...` reads finished runs of one experiment, which
-`keras-mmil run` has written, and averages over their networks. Results go to
-`benchmarks/results/evidence.json`.
+`python benchmarks/evidence.py runs FOLDER...` reads finished runs of one experiment, or on the same
+records, which `keras-mmil run` or `train` has written, and averages over their networks. Results go
+to `benchmarks/results/evidence.json`.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import tensorflow as tf
 from records import write
 
 from keras_mmil import Explainer, ragged
-from keras_mmil.cli.finished_run import finished_run
+from keras_mmil.cli.finished_run import any_run
 from keras_mmil.rules.evidence.certificate import interval
 
 _DRAWS = 1000
@@ -55,8 +55,8 @@ def coverage():
 
 def of_runs(folders):
     """Figures of finished runs of one experiment, as records."""
-    runs = [finished_run(folder) for folder in folders]
-    (experiment,) = {run.experiment.key for run in runs}
+    runs = [any_run(folder) for folder in folders]
+    (experiment,) = {run.key for run in runs}
     found = [measured(run) for run in runs]
     return [
         entry(experiment, "rules", name, np.mean(values), np.std(values), len(values))
@@ -66,8 +66,8 @@ def of_runs(folders):
 
 def measured(run):
     """Figures of one network, by name."""
-    x, x_valid = run.data.for_rules()
-    x_test, y_test, _ = run.data.for_testing_rules()
+    x, x_valid = run.for_rules()
+    x_test, y_test, _ = run.for_testing_rules()
     arguments = run.explainer.get_params() | {"verbose": 0}
     if arguments["n_clusters"] is not None:
         arguments |= {"n_clusters": None, "max_clusters": _MAX_CLUSTERS}

@@ -1,8 +1,8 @@
 """Rules executed elsewhere: on how many top-bags, and on how many they differ from the explainer.
 
-`python benchmarks/exports.py RUN...` reads folders that `keras-mmil run` has written, and writes to
-`benchmarks/results/exports.json`. Each export is executed on all test top-bags and on so many
-others that there are 1,000.
+`python benchmarks/exports.py RUN...` reads folders that `keras-mmil run` or `train` has written, and
+writes to `benchmarks/results/exports.json`. Each export is executed on all test top-bags and on so
+many others that there are 1,000.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import tensorflow as tf
 from records import write
 
 from keras_mmil import ragged
-from keras_mmil.cli.finished_run import finished_run
+from keras_mmil.cli.finished_run import any_run
 
 _LEAST = 1000  # top-bags
 _SECONDS = 600  # for a program to run
@@ -33,18 +33,18 @@ def main():
     parser.add_argument("--dry", action="store_true", help="do not record the results")
     options = parser.parse_args()
     for path in options.runs:
-        run = finished_run(path)
-        found = measured(run.explainer, top_bags(run.data), run.experiment.key)
+        run = any_run(path)
+        found = measured(run.explainer, top_bags(run), run.key)
         if not options.dry:
             write("exports", found, key=("experiment", "model", "metric"))
 
 
-def top_bags(data):
+def top_bags(run):
     """The test set of the rules, and others, so that there are at least so many if data allow."""
-    x_test = data.for_testing_rules().x
+    x_test = run.for_testing_rules().x
     parts, n = [x_test], ragged.n_top_bags(x_test)
-    for x in data.for_rules():
-        if n < _LEAST:
+    for x in run.for_rules():
+        if x is not None and n < _LEAST:
             parts.append(ragged.take(x, slice(_LEAST - n)))
             n += ragged.n_top_bags(parts[-1])
     return parts

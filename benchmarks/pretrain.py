@@ -22,10 +22,10 @@ import pruning
 from keras_mmil._support.files import atomic_folder, atomic_write
 from keras_mmil._version import __version__
 from keras_mmil.cli import results
-from keras_mmil.cli.finished_run import finished_run
+from keras_mmil.cli.finished_run import FinishedRun, TrainedRun, any_run
 from keras_mmil.cli.options import Settings
-from keras_mmil.cli.output import figures_of_network, figures_of_rules
-from keras_mmil.cli.run_folder import read_settings
+from keras_mmil.cli.output import figures_of_rules
+from keras_mmil.cli.run_folder import read_settings, train_settings
 from keras_mmil.rules import Explainer
 from keras_mmil.zoo import _weights
 from keras_mmil.zoo.pretrained import write
@@ -39,7 +39,9 @@ LARGE = 10_000  # numbers of a matrix, from which on it is worth rounding to 8 b
 def main(arguments=None):
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", nargs="?", type=Path, help="folder that `keras-mmil run` wrote")
+    parser.add_argument(
+        "run", nargs="?", type=Path, help="folder that `keras-mmil run` or `train` wrote"
+    )
     parser.add_argument("--name", choices=cards.about(), help="of the network")
     parser.add_argument("--out", type=Path, help="folder to write to, instead of zoo/pretrained")
     parser.add_argument("--commit", help="at which it was trained; that of the checkout")
@@ -53,69 +55,90 @@ def main(arguments=None):
         return
     if not (options.run and options.name):
         parser.error("a run and --name are needed, or --cards")
-    settings = Settings(**read_settings(options.run))
-    run = finished_run(options.run)
+    run = any_run(options.run)
     commit = options.commit or results.commit()
-    pack(run, settings, folder / options.name, commit, options.bits)
+    of_run = of_experiment if isinstance(run, FinishedRun) else of_records
+    about = of_run(run, options.run)
+    pack(run, folder / options.name, {**about, "commit": commit}, options.bits)
 
 
-def pack(run, settings, folder, commit, bits=16):
+def of_experiment(run, folder):
+    """What a card says of the run of an experiment."""
+    settings = Settings(**read_settings(folder))
+    return {
+        "experiment": run.experiment.key,
+        "settings": dataclasses.asdict(settings),
+        "command": command(run.experiment, settings),
+        "over_runs": over_runs(run.experiment, settings),
+    }
+
+
+def of_records(run, folder):
+    """What a card says of a training on records, with the defaults."""
+    target, seed = run.data.target, train_settings(folder).seed
+    return {
+        "experiment": run.key,
+        "settings": {"target": target, "seed": seed},
+        "command": f"keras-mmil train {run.data.name} --target {target} --seed {seed}",
+        "over_runs": {},
+    }
+
+
+def pack(run, folder, about, bits=16):
     """Write a pretrained network.
 
     Args:
-        run: a `FinishedRun`.
-        settings: its `Settings`.
+        run: a `FinishedRun`, or a `TrainedRun`.
         folder: that of the network, which is replaced; its name is that of the network.
-        commit: at which the run was made.
+        about: facts for its card, by name.
         bits: to which weights are rounded; 32 for as they are, and 8 for large matrices only.
 
     Raises:
         ValueError: if the network has become worse.
     """
-    experiment, model, data = run.experiment, run.model, run.data
-    before = figures_of_network(experiment, model, data.test)
-    before |= figures_of_rules(run.explainer, data.for_testing_rules())
-    tokens = {}
-    if data.words is not None:
-        tokens["tokens_before"] = len(data.words.vocabulary)
-        model, data = pruning.prune(experiment, model, data, ON_VALIDATION)
-        tokens["tokens"] = len(data.words.vocabulary)
-    model.set_weights([rounded(values, bits) for values in model.get_weights()])
-    after = figures_of_network(experiment, model, data.test)
-    check(experiment, before, after, BY_PRUNING if tokens else BY_ROUNDING)
-    rule_test = data.for_testing_rules()
-    explainer = Explainer(**run.explainer.get_params())
-    explainer.fit(model, *data.for_rules())
+    before = run.figures | figures_of_rules(run.explainer, run.for_testing_rules())
+    words, tokens = None, {}
+    if isinstance(run, FinishedRun) and (words := run.data.words) is not None:
+        tokens["tokens_before"] = len(words.vocabulary)
+        model, data = pruning.prune(run.experiment, run.model, run.data, ON_VALIDATION)
+        run, words = dataclasses.replace(run, model=model, data=data), data.words
+        tokens["tokens"] = len(words.vocabulary)
+    run.model.set_weights([rounded(values, bits) for values in run.model.get_weights()])
+    run = dataclasses.replace(run)  # with figures that are not computed yet
+    after = run.figures
+    check(before, after, BY_PRUNING if tokens else BY_ROUNDING)
+    explainer = Explainer(**run.explainer.get_params()).fit(run.model, *run.for_rules())
+    rule_test = run.for_testing_rules()
     after |= figures_of_rules(explainer, rule_test)
     show(before, after)
-    schema = data.build_arguments.get("schema")
-    if schema is not None:
-        schema.drop(data.build_arguments["target"])
+    of_parts = run.data.split if isinstance(run, TrainedRun) else labels_of(run.data)
     facts = {
         "name": folder.name,
-        "experiment": experiment.key,
-        "title": experiment.title,
-        "settings": dataclasses.asdict(settings),
-        "command": command(experiment, settings),
-        "commit": commit,
+        **about,
+        "title": run.title,
         "date": datetime.date.today().isoformat(),
         "library": __version__,
-        "parameters": model.count_params(),
+        "parameters": run.model.count_params(),
         "bits": bits,
         "figures": after,
         "before": before,
-        "over_runs": over_runs(experiment, settings),
         "top_bags": {
-            **{part: len(getattr(data, part).y) for part in ("train", "valid", "test")},
+            **dict(zip(("train", "valid", "test"), map(len, of_parts), strict=True)),
             "rules_test": len(rule_test.y),
         },
         **tokens,
         "rules": about_rules(explainer),
     }
+    schema = run.estimator.schema_ if isinstance(run, TrainedRun) else None
     with atomic_folder(folder) as part:
-        texts = data.words._asdict() if data.words else {}
-        write(part, explainer, model, facts, schema=schema, **texts)
+        texts = words._asdict() if words else {}
+        write(part, explainer, run.model, facts, schema=schema, **texts)
         write_card(part)
+
+
+def labels_of(data):
+    """Those of the parts of an experiment's data."""
+    return data.train.y, data.valid.y, data.test.y
 
 
 def about_rules(explainer):
@@ -152,9 +175,9 @@ def rounded(values, bits=16):
     return half
 
 
-def check(experiment, before, after, allowed):
+def check(before, after, allowed):
     """Raise ValueError where the network's figure has fallen by more than is allowed."""
-    metric = results.METRICS[experiment.metric]
+    metric = next(iter(before))
     if after[metric] < before[metric] - allowed - 1e-9:
         raise ValueError(
             f"Expected {metric} to fall by at most {allowed}. Received: {before[metric]:.4f} "

@@ -63,7 +63,9 @@ def render():
         commands = dict.fromkeys(record["command"] for record in records)
         parts += [f"## {path.stem}"]
         parts += [f"![{file}](plots/{file})" for file in PICTURES.get(path.stem, ())]
-        parts += [table([*records, *quoted(path.stem)]), "\n".join(f"- `{c}`" for c in commands)]
+        names = dict.fromkeys(record.get("experiment", path.stem) for record in records)
+        others = [record for name in names for record in quoted(name)]
+        parts += [table([*records, *others]), "\n".join(f"- `{c}`" for c in commands)]
     return "\n\n".join(parts) + "\n"
 
 

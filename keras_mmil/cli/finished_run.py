@@ -16,6 +16,7 @@ from keras_mmil._support.formatting import majority
 from keras_mmil._support.types import Array, Ints, PathLike
 from keras_mmil.bags import inputs_of
 from keras_mmil.cli.doubts import Doubt, doubt_of_classes, doubt_of_numbers
+from keras_mmil.cli.output import figures_of_network
 from keras_mmil.cli.own_data import OwnData
 from keras_mmil.cli.own_files import checksums
 from keras_mmil.cli.run_folder import SETTINGS, holds_own_data, read_settings, train_settings
@@ -24,13 +25,15 @@ from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.storage import is_saved
 from keras_mmil.model import Model
 from keras_mmil.rules import Explainer
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, Page
+from keras_mmil.zoo.experiments.experiment import Data, Experiment, Page, RuleData, Split
 from keras_mmil.zoo.experiments.registry import registry
 
 __all__ = [
     "PAGE",
+    "AnyRun",
     "FinishedRun",
     "TrainedRun",
+    "any_run",
     "check_has_rules",
     "finished_run",
     "load_estimator",
@@ -64,6 +67,11 @@ class FinishedRun:
     trained_on: npt.NDArray[np.uint64]
 
     @property
+    def key(self) -> str:
+        """What its figures are recorded by."""
+        return self.experiment.key
+
+    @property
     def title(self) -> str:
         """Title of the report."""
         return f"{self.experiment.title} ({self.experiment.name})"
@@ -73,11 +81,24 @@ class FinishedRun:
         """Sentences at the top of the report."""
         return []
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """Those of the network on the data for test, by metric: see `print_figures`."""
+        return figures_of_network(self.experiment, self.model, self.data.test)
+
+    def for_rules(self) -> RuleData:
+        """The data that rules are fitted to and chosen on."""
+        return self.data.for_rules()
+
+    def for_testing_rules(self) -> Split:
+        """The data for test of the rules."""
+        return self.data.for_testing_rules()
+
     def page(self) -> Page:
         """What the report shows."""
         if self.data.page:
             return self.data.page()
-        x, y, _ = self.data.for_testing_rules()
+        x, y, _ = self.for_testing_rules()
         return Page(x, y)
 
     def write_trained_on(self, folder: PathLike) -> None:
@@ -92,6 +113,16 @@ class TrainedRun:
 
     estimator: NestedEstimator
     data: OwnData
+
+    @property
+    def key(self) -> str:
+        """What its figures are recorded by."""
+        return Path(self.data.name).stem
+
+    @property
+    def model(self) -> Model:
+        """The network, and what else decides."""
+        return self.estimator.model_
 
     @property
     def explainer(self) -> Explainer:
@@ -163,10 +194,20 @@ class TrainedRun:
         records = self.data.take(chosen)
         return self.estimator.schema_.read(records, without=self.data.target)
 
+    def for_rules(self) -> RuleData:
+        """The records that rules are fitted to and chosen on."""
+        train, valid = map(self.read, self.data.split[:2])
+        return RuleData(train, valid if len(self.data.split.valid) else None)
+
+    def for_testing_rules(self) -> Split:
+        """The records for test."""
+        x, y = self._test
+        return Split(x, self.estimator.rule_classes(y))
+
     def page(self) -> Page:
         """What the report shows: the records for test."""
-        x, y = self._test
-        return Page(x, self.estimator.rule_classes(y))
+        x, y, _ = self.for_testing_rules()
+        return Page(x, y)
 
     @cached_property
     def _test(self) -> tuple[Any, Array]:
@@ -270,8 +311,12 @@ def write_page(path: PathLike, run: AnyRun, *, include_data: bool = True) -> Pat
     return report.save(path)
 
 
+def any_run(folder: PathLike) -> AnyRun:
+    """The run in a folder, of an experiment or on own data; errors as `finished_run`."""
+    return trained_run(folder) if holds_own_data(folder) else finished_run(folder)
+
+
 def page_of_run(run: PathLike, out: PathLike | None = None, *, include_data: bool = True) -> Path:
     """Write the report of a finished run again, to `report.html` in its folder by default."""
     path = Path(run) / PAGE if out is None else out
-    finished: AnyRun = trained_run(run) if holds_own_data(run) else finished_run(run)
-    return write_page(path, finished, include_data=include_data)
+    return write_page(path, any_run(run), include_data=include_data)

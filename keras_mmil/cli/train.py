@@ -28,7 +28,7 @@ from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.trials import table
 from keras_mmil.records import Schema
 from keras_mmil.records.linking import Links
-from keras_mmil.zoo.experiments.experiment import RunWriter, Split
+from keras_mmil.zoo.experiments.experiment import RunWriter
 
 __all__ = ["Trained", "UnfinishedError", "settings_of", "train"]
 
@@ -236,9 +236,8 @@ def _figures_of_rules(run: TrainedRun) -> dict[str, float]:
     with warnings.catch_warnings():  # as many clusters as there are points are all right
         warnings.filterwarnings("ignore", message="Level .* distinct points")
         run.estimator.fit_rules()
-    page = run.page()
     return {
-        **figures_of_rules(run.explainer, Split(page.x, page.y)),
+        **figures_of_rules(run.explainer, run.for_testing_rules()),
         "extract_seconds": time.perf_counter() - started,
     }
 

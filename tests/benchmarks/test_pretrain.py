@@ -46,13 +46,13 @@ def test_a_run_is_packed(pretrain, finished, tmp_path, monkeypatch, capsys):
     assert facts["command"] == expected
 
     # The network that was trained gives the same outputs where other tokens are unknown.
-    data = pretrain.finished_run(finished).data
+    data = pretrain.any_run(finished).data
     kept = found.model.get_layer("to_bags").vocabulary
     before = data.words.vocabulary
     assert set(kept) < set(before)
     as_unknown = np.array([i if token in kept else 1 for i, token in enumerate(before)])
     x = data.test.x
-    trained = pretrain.finished_run(finished).model
+    trained = pretrain.any_run(finished).model
     wanted = trained.predict(x.with_flat_values(as_unknown[x.flat_values]), verbose=0)
     new_ids = np.array([kept.index(token) if token in kept else 1 for token in before])
     built = zoo.imdb_mmil(weights="pretrained")
@@ -72,14 +72,14 @@ def test_a_run_is_packed(pretrain, finished, tmp_path, monkeypatch, capsys):
 
 def test_a_network_that_became_worse_is_not_written(pretrain, finished, tmp_path, monkeypatch):
     figures = iter([{"test_accuracy": 0.9}, {"test_accuracy": 0.8969}])
-    monkeypatch.setattr(pretrain, "figures_of_network", lambda *_: next(figures))
+    monkeypatch.setattr(pretrain.FinishedRun, "figures", property(lambda _: next(figures)))
     with pytest.raises(ValueError, match=r"at most 0\.003\. Received: 0\.9000 before, 0\.8969"):
         pretrain.main([str(finished), "--name", "imdb", "--out", str(tmp_path)])
     assert not list(tmp_path.iterdir())
 
 
 def test_tokens_that_change_nothing_have_no_effect(pretrain, finished):
-    found = pretrain.finished_run(finished)
+    found = pretrain.any_run(finished)
     x = found.data.train.x
     effects = pretrain.pruning.effects(found.model, x, batch_size=7)
     occur = np.isin(np.arange(len(effects)), x.flat_values)

@@ -172,10 +172,13 @@ class Words(NamedTuple):
 
 
 class RuleData(NamedTuple):
-    """Top-bags to fit rules to, and others to choose the numbers of clusters on."""
+    """Top-bags to fit rules to, and others to choose the numbers of clusters on.
+
+    Without others, some of the former are held out for that.
+    """
 
     x: Bags | Tensors
-    x_valid: Bags | Tensors
+    x_valid: Bags | Tensors | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,15 +1,14 @@
-"""All experiments by name: the paper's, and those on nested records."""
+"""All experiments by name."""
 
 from collections.abc import Callable, Mapping
 
-from keras_mmil.datasets import citations, molecules, social
+from keras_mmil.datasets import citations, social
 from keras_mmil.zoo.experiments.catalogue import Entry, catalogue
 from keras_mmil.zoo.experiments.clouds import cloud_experiment
 from keras_mmil.zoo.experiments.digits import digit_experiment
 from keras_mmil.zoo.experiments.experiment import Experiment
 from keras_mmil.zoo.experiments.graphs import citation_experiment, social_experiment
 from keras_mmil.zoo.experiments.plants import plant_experiment
-from keras_mmil.zoo.experiments.records import records_experiment
 from keras_mmil.zoo.experiments.texts import review_experiment
 
 __all__ = ["registry"]
@@ -22,10 +21,6 @@ _EXPERIMENT_OF: Mapping[str, Callable[[Entry], Experiment]] = {
     **dict.fromkeys(map(str.lower, social.NAMES), social_experiment),
     "modelnet": cloud_experiment,
     "plants": plant_experiment,
-    **dict.fromkeys(
-        ("mutagenesis", "recipes", "trains", *map(str.lower, molecules.NAMES), "churn"),
-        records_experiment,
-    ),
 }
 
 registry: dict[str, Experiment] = {

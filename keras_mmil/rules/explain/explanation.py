@@ -348,8 +348,7 @@ class _Builder:
                 if at.start <= c.column < at.stop
             }
             is_counted = any(
-                level.space.columns[c.column].summarizes(bag.members)
-                for c in matched[0].conditions
+                level.space.columns[c.column].summarizes(bag.members) for c in matched[0].conditions
             )
             members = self._members(bag, index, part.position, conditions, is_counted)
             children += members

@@ -21,6 +21,15 @@ ALL = 1 - 2.0**-20  # above it, a frequency is that of all members, also in floa
 ABSENT = MISSING / 4  # between missing and present, wherever a tree may split
 
 _MOST_VALUES = 8  # that are listed
+# What the names of statistics say of members, and how one member and several are said to be so.
+_SAID = {
+    " with ": ("has ", "have "),
+    " (": ("is (", "are ("),
+    " containing ": ("contains ", "contain "),
+    " = ": ("is ", "are "),
+    " > ": ("is above ", "are above "),
+}
+_SIGN = re.compile(rf"(.*?)({'|'.join(map(re.escape, _SAID))})(.*)")
 _PLURALS = ("people", "children", "men", "women", "data", "media", "criteria")
 _SINGULARS = ("ss", "us", "is", "news", "series")
 
@@ -110,19 +119,23 @@ def _some(column: Column, low: float, high: float) -> str:
 def _share(column: Column, low: float, high: float) -> str:
     if high == 0 or (low == 0 and high >= 1):
         return _some(column, low, high)
+    share = _percentage(low, high)
+    are = "are" if share.endswith(" of") or is_plural(column.bag) else "is"
+    return f"{share} {column.bag} {are} {column.name}"
+
+
+def _percentage(low: float, high: float) -> str:
+    """Shares above `low` and at most `high`, such as "more than 40 % of"."""
     if low >= ALL or (low < 0 and ALL <= high < 1):
-        are = "are" if is_plural(column.bag) else "is"
-        return f"{'all' if low >= ALL else 'not all'} {column.bag} {are} {column.name}"
+        return "all" if low >= ALL else "not all"
     least, most = (f"{bound_text(bound, 100)} %" for bound in (max(low, 0.0), min(high, 1.0)))
     if high >= 1:
-        share = f"more than {least}"
-    elif low < 0:
-        share = f"at most {most}"
-    elif low == 0:
-        share = f"some but at most {most}"
-    else:
-        share = f"more than {least} and at most {most}"
-    return f"{share} of {column.bag} are {column.name}"
+        return f"more than {least} of"
+    if low < 0:
+        return f"at most {most} of"
+    if low == 0:
+        return f"some but at most {most} of"
+    return f"more than {least} and at most {most} of"
 
 
 def _how_many(column: Column, low: float, high: float) -> str:
@@ -154,13 +167,35 @@ def _statistic(column: Column, low: float, high: float) -> str:
         return f"no {of}"
     if high == np.inf and (low == 0 or (what == "number" and least == 1)):
         return f"some {of}"
+    bag, one, several = _members(of)
     if what == "share":
-        return _ordered(column, column.name, low, high, bound_text)
+        if high < ABSENT:
+            return f"no {bag}"
+        if high == np.inf and -np.inf < low < ABSENT:
+            return f"some {bag}"
+        none = " or there are none" if low == -np.inf and column.is_optional else ""
+        return f"{_percentage(low, high)} {bag} {several}{none}"
+    if one and most == 1:
+        number = "exactly" if least == 1 else "at most"
+        return f"{number} one of {'the ' if is_plural(bag) else ''}{bag} {one}"
     if least == most:
         return f"exactly {least:.0f} {of}"
     if most == np.inf:
         return f"at least {least:.0f} {of}"
     return f"at most {most:.0f} {of}" if least == 0 else f"{least:.0f} to {most:.0f} {of}"
+
+
+def _members(of: str) -> tuple[str, str, str]:
+    """Members that have something, as in the name of a statistic: of what bag, and what.
+
+    The latter is said of one of them, and of several; empty if it is about all members.
+    """
+    found = _SIGN.match(of)
+    if found is None:
+        return of, "", ""
+    bag, sign, what = found.groups()
+    one, several = _SAID[sign]
+    return bag, one + what, several + what
 
 
 def _numeral(n: float) -> str:
