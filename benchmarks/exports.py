@@ -1,6 +1,6 @@
 """Rules executed elsewhere: on how many top-bags, and on how many they differ from the explainer.
 
-`python benchmarks/exports.py RUN...` reads folders that `keras-mmil run` or `train` has written, and
+`python benchmarks/exports.py RUN...` reads folders that `keras-mmil run` or `train` wrote, and
 writes to `benchmarks/results/exports.json`. Each export is executed on all test top-bags and on so
 many others that there are 1,000.
 """
