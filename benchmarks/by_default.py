@@ -4,7 +4,8 @@
 the same folds. Each fold is kept in `--folds`, so that a run can be continued. Accuracy, AUC and
 processor seconds go to `benchmarks/results/by_default.json`, with accuracy, fidelity, number of
 conditions and processor seconds of the rules; and where the labels follow a hidden rule, the share
-of new records, without noise, on which our rules say the same.
+of new records, without noise, on which our rules say the same. Where numbers are to be predicted,
+R² of `NestedRegressor()` and of flat learners.
 """
 
 import argparse
@@ -20,13 +21,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import nested_sets
 import numpy as np
-from competitors.aggregates import LEARNERS, Aggregates
+from competitors.aggregates import LEARNERS, REGRESSORS, Aggregates
 from records import write
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
 OURS = "keras-mmil"
 METRICS = {
+    "test_r2": "r2",
     "test_accuracy": "accuracy",
     "test_accuracy_majority": "majority",
     "auc": "auc",
@@ -52,6 +54,11 @@ DATA = {
     "Mutagenicity": partial(nested_sets.molecules, "Mutagenicity"),
     "NCI1": partial(nested_sets.molecules, "NCI1"),
 }
+NUMBERS = {
+    "mutagenesis: logp": partial(nested_sets.mutagenesis, "logp"),
+    "mutagenesis: lumo": partial(nested_sets.mutagenesis, "lumo"),
+    "spending": nested_sets.spending,
+}
 # New records whose labels are as the hidden rule says.
 BY_HIDDEN_RULE = {
     "tickets": partial(nested_sets.tickets, seed=1, share_flipped=0.0),
@@ -63,17 +70,25 @@ BY_HIDDEN_RULE = {
 class Flat:
     """A flat learner on aggregates."""
 
-    def __init__(self, name, target, seed):
-        self._aggregates, self._model = Aggregates(target), LEARNERS[name](seed)
+    def __init__(self, model, target):
+        self._aggregates, self._model = Aggregates(target), model
 
     def fit(self, records, labels):
         """Choose the aggregates and fit the learner."""
         self._model.fit(self._aggregates.fit(records).transform(records), labels)
-        self.classes_ = self._model.classes_
+
+    @property
+    def classes_(self):
+        """Of the labels."""
+        return self._model.classes_
 
     def predict_proba(self, records):
         """Probabilities of the classes."""
         return self._model.predict_proba(self._aggregates.transform(records))
+
+    def predict(self, records):
+        """Classes, or numbers."""
+        return self._model.predict(self._aggregates.transform(records))
 
 
 class Ours:
@@ -124,8 +139,10 @@ class Ours:
 def main():
     """Run the folds that are missing, print and record the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA), metavar="NAME")
-    parser.add_argument("--learners", nargs="+", default=[*LEARNERS, OURS], metavar="NAME")
+    names = [*DATA, *NUMBERS]
+    learners = [*LEARNERS, "ridge", OURS]
+    parser.add_argument("--data", nargs="+", choices=names, default=names, metavar="NAME")
+    parser.add_argument("--learners", nargs="+", choices=learners, default=learners, metavar="NAME")
     parser.add_argument("--folds", default="by_default.jsonl", metavar="FILE", help="of all folds")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--dry", action="store_true", help="do not record the results")
@@ -134,7 +151,8 @@ def main():
     path = Path(options.folds)
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     for name in options.data:
-        done += run(name, options, {(r["data"], r["learner"], r["fold"]) for r in done}, path)
+        known = {(r["data"], r["learner"], r["fold"]) for r in done}
+        done += (run if name in DATA else run_on_numbers)(name, options, known, path)
     records = list(summary(done))
     for record in records:
         print(json.dumps(record), flush=True)
@@ -147,19 +165,54 @@ def run(name, options, known, path):
     records, target = DATA[name]()
     labels = np.array([str(each[target]) for each in records])
     splits = RepeatedStratifiedKFold(n_splits=5, n_repeats=options.repeats, random_state=0)
-    for fold, (train, test) in enumerate(splits.split(labels, labels)):
+    for learner, fold, (train, test) in missing(name, splits.split(labels, labels), options, known):
+        if learner == OURS:
+            model = Ours(learner, target, fold)
+        elif learner in LEARNERS:
+            model = Flat(LEARNERS[learner](fold), target)
+        else:
+            continue
+        found = figures(model, records, labels, train, test)
+        if learner == OURS and name in BY_HIDDEN_RULE:
+            found["agreement"] = model.agreement(BY_HIDDEN_RULE[name]()[0])
+        yield kept(path, {"data": name, "learner": learner, "fold": fold, **found})
+
+
+def run_on_numbers(name, options, known, path):
+    """The same where numbers are to be predicted."""
+    from keras_mmil import NestedRegressor
+
+    records, target = NUMBERS[name]()
+    y = np.array([record[target] for record in records])
+    splits = RepeatedKFold(n_splits=5, n_repeats=options.repeats, random_state=0)
+    for learner, fold, (train, test) in missing(name, splits.split(y), options, known):
+        if learner == OURS:
+            model = NestedRegressor(random_state=fold, verbose=0)
+        elif learner in REGRESSORS:
+            model = Flat(REGRESSORS[learner](fold), target)
+        else:
+            continue
+        some, others = ([records[i] for i in part] for part in (train, test))
+        started = time.process_time()
+        model.fit(some, target if learner == OURS else y[train])
+        seconds = time.process_time() - started
+        found = {"r2": float(r2_score(y[test], model.predict(others))), "seconds": seconds}
+        yield kept(path, {"data": name, "learner": learner, "fold": fold, **found})
+
+
+def missing(name, splits, options, known):
+    """The learners, folds and parts that are not known."""
+    for fold, parts in enumerate(splits):
         for learner in options.learners:
-            if (name, learner, fold) in known:
-                continue
-            kind = Ours if learner == OURS else Flat
-            row = {"data": name, "learner": learner, "fold": fold}
-            model = kind(learner, target, fold)
-            row |= figures(model, records, labels, train, test)
-            if kind is Ours and name in BY_HIDDEN_RULE:
-                row["agreement"] = model.agreement(BY_HIDDEN_RULE[name]()[0])
-            with path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            yield row
+            if (name, learner, fold) not in known:
+                yield learner, fold, parts
+
+
+def kept(path, row):
+    """The row, which is added to a file."""
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    return row
 
 
 def figures(model, records, labels, train, test):

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["churn", "instances", "molecules", "mutagenesis", "recipes", "sensors", "tickets"]
+__all__ = [
+    "churn",
+    "instances",
+    "molecules",
+    "mutagenesis",
+    "recipes",
+    "sensors",
+    "spending",
+    "tickets",
+]
 
 
 def instances(name):
@@ -30,11 +39,11 @@ def molecules(name):
     return molecules.load(name), "label"
 
 
-def mutagenesis():
-    """188 molecules."""
+def mutagenesis(target="mutagenic"):
+    """188 molecules; targets may also be the numbers "logp" and "lumo"."""
     from keras_mmil.datasets import mutagenesis
 
-    return mutagenesis.load(), "mutagenic"
+    return mutagenesis.load(), target
 
 
 def recipes():
@@ -51,6 +60,21 @@ def churn(seed=0):
 
     tables, top, keys = load_churn(1500, seed)
     return link(tables, top, keys).to_pylist(), TARGET
+
+
+def spending(seed=0):
+    """1,500 customers: what they spent on electronics that they kept, its noisy logarithm."""
+    records, _ = churn(seed)
+    noise = np.random.default_rng(seed).normal(0, 0.1, len(records))
+    for record, error in zip(records, noise, strict=True):
+        kept = sum(
+            (item["price"] or 0.0) * (item["quantity"] or 0)
+            for order in record["orders"]
+            for item in order["items"]
+            if item["category"] == "electronics" and not item["returned"]
+        )
+        record["spending"] = float(np.log1p(kept) + error)
+    return records, "spending"
 
 
 def tickets(seed=0, share_flipped=0.05):

@@ -83,3 +83,7 @@ def fitted(target, data):
         return trials.trial_of("", labels, pooled, y, weights, 1.0).loss
 
     return model.trials, without
+
+
+if __name__ == "__main__":
+    main()

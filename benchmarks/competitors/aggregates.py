@@ -1,4 +1,4 @@
-"""Flat learners: aggregates of all paths of nested records, and classifiers on these.
+"""Flat learners: aggregates of all paths of nested records, and classifiers or regressors on these.
 
 Of each path there are the number of members and of values, the share missing, the number of
 different values, moments of numbers and times, counts of frequent categories, and of words in
@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-__all__ = ["LEARNERS", "Aggregates"]
+__all__ = ["LEARNERS", "REGRESSORS", "Aggregates"]
 
 _MOST = 50  # categories or words of a path
 _LONG = 20  # letters, from which a text is one of words
@@ -142,6 +142,32 @@ def _majority(seed):
     return DummyClassifier()
 
 
+def _forest_of_numbers(seed):
+    from sklearn.ensemble import RandomForestRegressor
+
+    return _filled(RandomForestRegressor(500, random_state=seed, n_jobs=1))
+
+
+def _extra_trees_of_numbers(seed):
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    return _filled(ExtraTreesRegressor(500, random_state=seed, n_jobs=1))
+
+
+def _ridge(seed):
+    from sklearn.linear_model import RidgeCV
+    from sklearn.preprocessing import QuantileTransformer
+
+    scaled = QuantileTransformer(n_quantiles=100, output_distribution="normal", random_state=seed)
+    return _filled(scaled, RidgeCV(np.logspace(-1, 4, 11)))
+
+
+def _boosting_of_numbers(seed):
+    import lightgbm
+
+    return lightgbm.LGBMRegressor(random_state=seed, n_jobs=1, verbose=-1)
+
+
 def _filled(*steps):
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -156,4 +182,10 @@ LEARNERS = {
     "logistic regression": _logistic,
     "tree": _tree,
     "LightGBM": _boosting,
+}
+REGRESSORS = {
+    "random forest": _forest_of_numbers,
+    "extra trees": _extra_trees_of_numbers,
+    "ridge": _ridge,
+    "LightGBM": _boosting_of_numbers,
 }
