@@ -16,7 +16,7 @@ from keras_mmil.records.scalars import FORMS
 
 __all__ = ["Saved", "read", "write"]
 
-_FORMAT = 4
+_FORMAT = 5
 _PYTHON = {"number": (int, float), "time": (int, float), "text": (str,), "boolean": (bool,)}
 
 

@@ -239,6 +239,8 @@ def _place(
         kind, why, form = decision
         if profile.key:
             kind, why, form = "identifier", f"key {profile.key}", ""
+        elif profile.copied and isinstance(seen, Values) and kinds.are_many(seen):
+            kind, why, form = "identifier", f"always that of {profile.copied}", ""
         elif not is_only:
             why += f"; {seen.count / profile.n_present * 100:.0f} % of what is there are {type_}s"
         chosen = choices.get(here, "dropped" if choices.get(path) == "dropped" else None)

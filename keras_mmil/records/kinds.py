@@ -13,6 +13,7 @@ __all__ = [
     "OF_TEXTS",
     "SCALARS",
     "Decision",
+    "are_many",
     "decide",
     "form_chosen",
     "of_lists",
@@ -82,6 +83,11 @@ def decide(name: str, type_: str, seen: Values, is_always: bool) -> Decision:
     if type_ == "text":
         return _text(name, seen, is_always)
     return Decision(type_, "true and false" if type_ == "boolean" else "dates and times")
+
+
+def are_many(seen: Values) -> bool:
+    """Whether there are so many distinct values that what is true of all is no accident."""
+    return seen.n_distinct is None or seen.n_distinct >= _SOME_IDS
 
 
 def with_texts(name: str, type_: str, seen: Values, texts: Values) -> Decision | None:

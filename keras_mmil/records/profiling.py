@@ -338,11 +338,14 @@ class FieldProfile:
         by_type: what was there, by its type, in the order of `TYPES`. The rest is missing: null,
             NaN, infinite (as float32), or absent.
         key: of keys of linked tables "to customers.id" or "of customers"; else empty.
+        copied: of a member of a bag, the path of the field of the record around the bag that all
+            values repeat; empty if there is none.
     """
 
     count: int = 0
     by_type: dict[str, "Seen"] = field(default_factory=dict)
     key: str = ""
+    copied: str = ""
 
     @property
     def n_present(self) -> int:
@@ -376,8 +379,12 @@ class FieldProfile:
             parts: list[Any] = [x.by_type[type_] for x in (self, other) if type_ in x.by_type]
             if parts:
                 by_type[type_] = parts[0].merged(parts[1]) if len(parts) == 2 else parts[0]
-        return type(self)(self.count + other.count, by_type, self.key or other.key)
+        copied = {x.copied for x in (self, other) if x.n_present}
+        of = copied.pop() if len(copied) == 1 else ""
+        return type(self)(self.count + other.count, by_type, self.key or other.key, of)
 
+
+_FIRST = 64  # members, by which most fields are told from copies
 
 Seen: TypeAlias = Records | Bags | Values
 
@@ -409,7 +416,51 @@ def _records(values: pa.Array, path: str) -> Records:
     for field_, column in zip(values.type, values.flatten(), strict=True):
         fields[field_.name] = profile(column, child(path, field_.name))
         fields[field_.name].key = (field_.metadata or {}).get(arrow.KEY, b"").decode()
+    _mark_copies(values, fields, path)
     return Records(len(values), fields)
+
+
+def _mark_copies(values: pa.Array, fields: dict[str, FieldProfile], path: str) -> None:
+    """Mark the fields of members of bags that repeat what identifies the record around the bag.
+
+    Records that come out of databases have such keys, which say nothing and can be learnt by heart.
+    """
+    columns = dict(zip((field_.name for field_ in values.type), values.flatten(), strict=True))
+    for name, bags in columns.items():
+        is_bag = pa.types.is_list(bags.type) or pa.types.is_large_list(bags.type)
+        if not (is_bag and pa.types.is_struct(bags.type.value_type)):
+            continue
+        members, around = pc.list_flatten(bags), pc.list_parent_indices(bags)
+        for field_, x in zip(members.type, members.flatten(), strict=True):
+            for of, ids in columns.items():
+                if ids.type == x.type and _is_scalar(x.type) and _is_copy(x, ids, around):
+                    _member(fields[name], field_.name).copied = child(path, of)
+
+
+def _member(bags: FieldProfile, name: str) -> FieldProfile:
+    """What was seen of a field of the members of bags; one of its own if they are no records."""
+    seen = bags.by_type["bag"]
+    assert isinstance(seen, Bags)
+    inside = seen.members.by_type.get("record")
+    return (
+        inside.fields.get(name, FieldProfile()) if isinstance(inside, Records) else FieldProfile()
+    )
+
+
+def _is_scalar(type_: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(type_) or pa.types.is_string(type_) or pa.types.is_large_string(type_)
+    )
+
+
+def _is_copy(x: pa.Array, ids: pa.Array, around: pa.Array) -> bool:
+    """Whether all values of members are those of the records around them, which are distinct."""
+    if ids.null_count or x.null_count == len(x):
+        return False
+    for n in (_FIRST, len(x)):
+        if not pc.all(pc.equal(x[:n], ids.take(around[:n])), min_count=0).as_py():
+            return False
+    return bool(pc.count_distinct(ids).as_py() == len(ids))
 
 
 def _bags(values: pa.Array, path: str) -> Bags:

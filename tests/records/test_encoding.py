@@ -62,7 +62,7 @@ AT = (*FIELDS, "at", "by_type", "bag")
 @pytest.mark.parametrize(
     ("path", "to", "place"),
     [
-        (("format",), 1, "format=1, not 4: infer the schema again"),
+        (("format",), 1, "format=1, not 5: infer the schema again"),
         (("choices",), {"word": 5}, "choices.word=5"),
         (("choices",), {"no": "text"}, "Expected text at 'no', as chosen. Received: nothing"),
         (("choices",), {"word": "number"}, "for 'word': text, category, dropped"),

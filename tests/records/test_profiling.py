@@ -1,5 +1,6 @@
 """Statistics of Arrow arrays, compared with Python's loops, and merged; more in test_schema.py."""
 
+import functools
 import math
 from collections import Counter
 
@@ -7,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from keras_mmil.records import arrow, profiling
+from keras_mmil.records import Schema, arrow, profiling
 from keras_mmil.records.profiling import (
     LONGEST,
     MAX_FIELDS,
@@ -91,6 +92,42 @@ def test_records_bags_and_keys():
     linked = pa.StructArray.from_arrays([pa.array([7, 8])], fields=[key])
     assert only(linked, "record").fields["id"].key == "to customers.id"
     assert profile(pa.nulls(3)) == FieldProfile(3)
+
+
+def orders(*numbers, customer=None):
+    return [
+        {"no": n, "of": customer, "items": [{"order": n, "line": i, "n": n} for i in range(n % 3)]}
+        for n in numbers
+    ]
+
+
+def test_copies_of_what_identifies_the_record_around():
+    customers = [
+        {"id": f"c{i}", "orders": orders(*range(20 * i, 20 * i + i % 4), customer=f"c{i}")}
+        for i in range(20)
+    ]
+    customers[3]["orders"][0]["items"] = [{"order": None, "line": 7, "n": None}]
+    customers[5]["orders"] = None
+
+    def copied(*parts):
+        seen = functools.reduce(FieldProfile.merged, (profile(pa.array(part)) for part in parts))
+        of_orders = seen.by_type["record"].fields["orders"].by_type["bag"]
+        fields = of_orders.members.by_type["record"].fields
+        inner = fields["items"].by_type["bag"].members.by_type["record"].fields
+        return {name: x.copied for name, x in {**fields, **inner}.items() if x.copied}
+
+    expected = {"of": "id", "order": "orders.no", "n": "orders.no"}
+    assert copied(customers) == expected
+    assert copied(*(customers[i : i + 4] for i in range(0, 20, 4))) == expected
+    twice = [*customers, {"id": "c3", "orders": orders(7, customer="c3")}]
+    assert "of" not in copied(twice)  # what comes twice identifies nothing
+    other = [{"id": "d", "orders": [{"no": 999, "of": "d", "items": [{"order": 998, "n": 999}]}]}]
+    for parts in ([[*customers, *other]], [customers, other], [other, customers]):
+        assert copied(*parts) == {"of": "id", "n": "orders.no"}
+    schema = Schema.infer(customers)
+    assert schema["orders.of"].why == "always that of id"
+    assert schema["orders.items.order"].kind == "identifier"
+    assert schema["orders.items.line"].kind == "number"
 
 
 def test_what_is_refused_has_its_path():
