@@ -28,6 +28,7 @@ from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.trials import table
 from keras_mmil.records import Schema
 from keras_mmil.records.linking import Links
+from keras_mmil.rules import UsedTopBagsError
 from keras_mmil.zoo.experiments.experiment import RunWriter
 
 __all__ = ["Trained", "UnfinishedError", "settings_of", "train"]
@@ -167,6 +168,7 @@ def _train(
     write_page(folder / PAGE, run)
     lost = run.doubt is not None and run.doubt.is_lost
     _print_sentences(estimator.rules_.in_words(), "no finding, see the end" if lost else "")
+    _print_rare(run)
     print_run(run.explainer, metrics, {}, folder.path, most_lines=_MOST_LINES)
     print(f"To look at: {folder / PAGE}")
     if metrics.get("rule_accuracy", 0.0) > metrics.get("test_accuracy", 1.0):
@@ -248,6 +250,28 @@ def _print_sentences(sentences: Sequence[str], note: str) -> None:
         print(f"  {sentence}")
     if len(sentences) > _MOST_SENTENCES:
         print(f"  … and {len(sentences) - _MOST_SENTENCES} more")
+
+
+def _print_rare(run: TrainedRun) -> None:
+    """Of rules about where a rare class is likelier, how often it is there on records for test."""
+    estimator = run.estimator
+    if not isinstance(estimator, NestedClassifier) or (rare := estimator.rare_class_) is None:
+        return
+    x, y, _ = run.for_testing_rules()
+    name = str(estimator.classes_[rare])
+    print(f"Of {len(y):,} records for test, {(y == rare).sum():,} are {name}:")
+    try:
+        found = run.explainer.certify(x, y).rules
+    except UsedTopBagsError as error:
+        print(f"  Of each rule, that is not known. {error}")
+        return
+    rules = zip(run.explainer.levels_[-1].rules, found, strict=True)
+    for each in (each for rule, each in rules if rule.conclusion == rare):
+        if each.right is not None and each.lift is not None:
+            print(
+                f"  rule {each.number}: {each.right.k:,} of {each.right.n:,} that match, "
+                f"{each.lift:.2g} times the average"
+            )
 
 
 class _Progress(keras.callbacks.Callback):

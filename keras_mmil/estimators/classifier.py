@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import check_number
+from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Array, Floats, Tensors
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.targets import Target
@@ -252,11 +253,30 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
     def _rule_labels(self) -> Sequence[Any]:
         return self.classes_.tolist() if self.is_multilabel_ else (None,)
 
+    @property
+    def rare_class_(self) -> int | None:
+        """Index of one of two classes that is rare, and hardly ever predicted; None otherwise.
+
+        Rules then say where it is likelier than its share of the records; others would be constant.
+        """
+        best = self.trials_[-1] if self.trials_ else None
+        is_missed = best is not None and best.misses_rare_class and len(self.classes_) == 2
+        return best.rare_class if best is not None and is_missed else None
+
+    def _rare_target(self, index: int) -> dict[str, Any]:
+        share, name = float(self.trials_[-1].rarest or 0.0), f"P({self.classes_[index]})"
+        above, below = f"{name} > {percent(share)}", f"{name} ≤ {percent(share)}"
+        # The output is the probability of the second class.
+        threshold, names = (share, [below, above]) if index else (1 - share, [above, below])
+        return {"target": (0, threshold), "class_names": names}
+
     def _rule_target(self, label: Any) -> dict[str, Any]:
         names = self.classes_.tolist()
         if not self.is_multilabel_:
             if label is not None:
                 raise ValueError(f"Expected no label, as there is only one. Received: {label=}")
+            if self.rare_class_ is not None:
+                return self._rare_target(self.rare_class_)
             return {"class_names": [str(name) for name in names]}
         if label not in names:
             raise ValueError(f"Expected one of the labels {names}. Received: {label=}")

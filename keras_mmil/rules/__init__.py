@@ -1,5 +1,6 @@
 """Reading trained networks of bag-layers as symbolic rules."""
 
+from keras_mmil.rules.evidence.certificate import UsedTopBagsError
 from keras_mmil.rules.explainer import Explainer
 from keras_mmil.rules.plots import (
     Maps,
@@ -15,6 +16,7 @@ __all__ = [
     "Explainer",
     "Maps",
     "RuleExtractor",
+    "UsedTopBagsError",
     "plot_clouds",
     "plot_correspondence",
     "plot_grid",

@@ -89,11 +89,33 @@ class RulePrecision:
         clause: the rule as text.
         precision: of the top-bags that the rule matches, the share that the network puts into the
             rule's class. The intervals of all rules hold jointly with the probability `level`.
+        right: of these, the share whose true class it is, likewise; None without labels.
+        share: of all top-bags, the share whose true class it is; None without labels.
     """
 
     number: int
     clause: str
     precision: Interval
+    right: Interval | None = None
+    share: float | None = None
+
+    @property
+    def lift(self) -> float | None:
+        """How many times as often as on average the rule's class is the true one, if known."""
+        return (
+            self.right.estimate / self.share if self.right and self.right.n and self.share else None
+        )
+
+    def __str__(self) -> str:
+        text = f"{self.number:3}  {self.clause}  # {self.precision} of {self.precision.n}"
+        if self.right is None or self.lift is None:
+            return text
+        return f"{text}; {self.right.k} rightly so, {self.lift:.2g} times the average"
+
+    def to_dict(self) -> Config:
+        """For JSON."""
+        right = self.right and self.right.to_dict()
+        return {**vars(self), "precision": self.precision.to_dict(), "right": right}
 
 
 @dataclass(frozen=True)
@@ -131,9 +153,7 @@ class Certificate:
         if self.accuracy is not None:
             lines.append(f"accuracy: {self.accuracy}")
         lines.append("precision of each rule; the intervals hold all at once:")
-        lines += [
-            f"{r.number:3}  {r.clause}  # {r.precision} of {r.precision.n}" for r in self.rules
-        ]
+        lines += map(str, self.rules)
         if self.without is not None:
             lines += [
                 f"{self.n_used} of these top-bags equal some that rules or network were fitted, "
@@ -151,7 +171,7 @@ class Certificate:
             **vars(self),
             "fidelity": self.fidelity.to_dict(),
             "accuracy": self.accuracy and self.accuracy.to_dict(),
-            "rules": [vars(r) | {"precision": r.precision.to_dict()} for r in self.rules],
+            "rules": [rule.to_dict() for rule in self.rules],
             "without": self.without and self.without.to_dict(),
         }
 
@@ -262,9 +282,17 @@ def _certificate(top: Level, outcomes: Outcomes, level: float) -> Certificate:
     of_each = 1 - (1 - level) / len(top.rules)  # the Bonferroni bound
     rules = []
     for number, (rule, matched) in enumerate(zip(top.rules, outcomes.matched.T, strict=True), 1):
-        right = matched & (by_network == rule.conclusion)
-        precision = interval(int(right.sum()), int(matched.sum()), of_each)
-        rules.append(RulePrecision(number, top.rules.clause(rule), precision))
+        n_matched = int(matched.sum())
+        found = RulePrecision(
+            number,
+            top.rules.clause(rule),
+            interval(int((by_network[matched] == rule.conclusion).sum()), n_matched, of_each),
+        )
+        if outcomes.truth is not None:
+            is_so = outcomes.truth == rule.conclusion
+            right = interval(int(is_so[matched].sum()), n_matched, of_each)
+            found = replace(found, right=right, share=float(is_so.mean()))
+        rules.append(found)
     accuracy = None
     if outcomes.truth is not None:
         accuracy = interval(int((outcomes.by_rules == outcomes.truth).sum()), n, level)

@@ -75,8 +75,17 @@ def test_figures_counted_top_bag_by_top_bag(poor, digit_model):
         k = sum(label == rule.conclusion for label in matched)
         assert_interval(certified.precision, k, len(matched), 1 - 0.1 / len(top))
         assert certified.clause == top.clause(rule)
+        true = [
+            label for label, e in zip(y, explanations, strict=True) if rule in e.top_bag.matched
+        ]
+        k, share = sum(x == rule.conclusion for x in true), np.mean(y == rule.conclusion)
+        assert_interval(certified.right, k, len(matched), 1 - 0.1 / len(top))
+        assert certified.lift == pytest.approx(k / len(true) / share)
+        assert f"{k} rightly so, {certified.lift:.2g} times the average" in str(found)
     assert (found.n, found.n_used, found.without) == (90, 0, None)
-    assert poor.certify(x).accuracy is None
+    unlabelled = poor.certify(x)
+    assert unlabelled.accuracy is None
+    assert all(rule.right is rule.lift is None for rule in unlabelled.rules)
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["fidelity"]["n"] == 90
     assert str(found.fidelity) in str(found)
 
