@@ -2,8 +2,8 @@
 
 Fits, rules, a report, the command on own data, the demo and an explanation, each in a fresh
 process: seconds and processor seconds, now and at an earlier commit, in turn. Beside the fits
-stands a random forest on aggregates, with the making of these. Results go to
-`benchmarks/results/first_results.json`.
+stand those of one network, with `effort="low"`, and a random forest on aggregates, with the making
+of these. Results go to `benchmarks/results/first_results.json`.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -79,7 +80,7 @@ def few(records, target, n=1500):
 # Measured in a process of their own -------------------------------------------------------------
 
 
-def fit(name):
+def fit(name, **arguments):
     """Fit the default classifier; on churn also learn rules and write a report."""
     import keras
 
@@ -91,7 +92,8 @@ def fit(name):
                 found["first_epoch_seconds"] = time.perf_counter() - started
 
     train, test, target = DATA[name]()
-    classifier, found, started = NestedClassifier(random_state=0), {}, time.perf_counter()
+    classifier = NestedClassifier(random_state=0, **arguments)
+    found, started = {}, time.perf_counter()
     found["fit"] = timed(lambda: classifier.fit(train, target, callbacks=[FirstEpoch()]))
     found["accuracy"] = classifier.score(test, target)
     found["epochs"] = len(classifier.history_["loss"])
@@ -186,7 +188,8 @@ def main():
         if kind == "seeds":
             print(json.dumps(seeds(arguments[0], int(arguments[1]))))
         else:
-            print(json.dumps({"fit": fit, "forest": forest}[kind](*arguments)))
+            kinds = {"fit": fit, "low": partial(fit, effort="low"), "forest": forest}
+            print(json.dumps(kinds[kind](*arguments)))
         return
     with tempfile.TemporaryDirectory() as folder:
         trees = {"now": HERE}
@@ -214,7 +217,8 @@ def git(*arguments):
 def measured_fits(trees, options):
     """Records of fits, and of random forests."""
     for name in DATA:
-        for part, version in [(f"fit {name}", v) for v in trees] + [(f"forest {name}", "now")]:
+        others = [(f"low {name}", "now"), (f"forest {name}", "now")]
+        for part, version in [(f"fit {name}", v) for v in trees] + others:
             if wanted(part, options):
                 command = [sys.executable, str(_SCRIPT), "--part", part]
                 found = json.loads(run(command, trees[version])[1].splitlines()[-1])
