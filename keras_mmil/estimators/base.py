@@ -322,8 +322,12 @@ class NestedEstimator(BaseEstimator):
             learned, boosted = (
                 (outputs, features[:, at], at, y, weights) for at in (columns, of_boosting)
             )
+            near = np.intersect1d(columns, made.distances)
             models = {
                 "linear": trials.linear_of(*learned, n_features, seed),
+                "kernel": trials.kernel_of(
+                    outputs, features[:, near], near, y, weights, n_features, seed
+                ),
                 "forest": trials.forest_of(*learned, effort.trees, seed),
                 "boosting": trials.boosting_of(*boosted, n_folds, seed),
             }

@@ -26,7 +26,8 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
     side by side, five of which also read statistics of bags, such as the mean price of the orders.
     Each is trained without a fifth of the records, until the loss on these no longer falls. Beside
     the networks, a linear model, a forest and boosted trees read the fields of the records and the
-    statistics of their bags. Each is judged on records that it has not seen, which gives the
+    statistics of their bags; and of few records whose members have many numbers, a regression with
+    a kernel how near these come to others. Each is judged on records that it has not seen, which gives the
     weights with which they decide together: `trials_`. All of it is one model, `model_`, which
     predicts, is explained, and is saved. `fit_rules`, or the first access to `rules_`, learns its
     rules.

@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Array, Floats, Ints
 from keras_mmil.layers.forest import Forest
+from keras_mmil.layers.kernel import KernelRegression
 from keras_mmil.layers.pool import LEAST
 from keras_mmil.records.network import Labels
 
@@ -40,6 +41,7 @@ __all__ = [
     "folds_of",
     "forest_of",
     "halves",
+    "kernel_of",
     "linear_of",
     "pooled",
     "table",
@@ -56,9 +58,11 @@ _CERTAIN = 2.0  # standard errors by which what is better than the majority is b
 _MOST_COLUMNS = 1_000  # of boosting, times trees in a round
 _ROUNDS, _LEAST_ROUNDS, _LEARNED = 100, 20, 8.0  # of boosting; the last by all rounds
 _PENALTIES = (1.0, 6.0, 40.0, 250.0)  # of squared weights of a linear model
+_OF_KERNEL = (0.02, 0.1, 0.5, 2.5)  # of a regression with a kernel
 _ITERATIONS = 100
 _WORTH_THREADS = 1_000_000  # numbers in the features
 _LEAK = 0.05  # share of the majority's loss that is left where one condition is suspicious
+_MOST_IN_KERNEL, _JITTER = 500, 1e-5  # records; and what is added for numerical reasons
 _RARE = 0.2  # share of the records
 _SELDOM = 0.1  # recall of a rare class, below which nearly all are taken for others
 _NEVER = -10.0  # logit of what does not occur
@@ -265,8 +269,59 @@ def linear_of(
     Takes and returns the same as `forest_of`, and the number of features before `distinct_columns`
     were chosen. How strongly weights are penalised is chosen by the loss of such predictions.
     """
-    mean, scale = features.mean(axis=0), features.std(axis=0)
-    x = (features - mean) / np.where(scale > 0, scale, 1)
+    mean, scale = _moments(features)
+    x = (features - mean) / scale
+    kernel, bias, predictions = _penalized(labels, x, y, weights, _PENALTIES, seed)
+    layer = keras.layers.Dense(
+        kernel.shape[1], labels.activation, trainable=False, dtype="float32", name="linear"
+    )
+    layer.build((None, n_features))
+    of_all = np.zeros((n_features, kernel.shape[1]), np.float32)
+    of_all[columns] = kernel / scale[:, None]
+    layer.set_weights([of_all, bias - (mean @ of_all[columns])])
+    return layer, predictions
+
+
+def kernel_of(
+    labels: Labels,
+    features: Array,
+    columns: Ints,
+    y: Array,
+    weights: Floats,
+    n_features: int,
+    seed: int,
+) -> tuple[keras.layers.Layer, Array] | None:
+    """A regression with a Gaussian kernel; takes and returns the same as `linear_of`.
+
+    None where there are no columns, or many records.
+    """
+    if not len(columns) or len(features) > _MOST_IN_KERNEL:
+        return None
+    mean, scale = _moments(features)
+    width = float(np.sqrt(features.shape[1]))
+    layer = KernelRegression(
+        len(features), len(columns), targets(labels, y).shape[1], labels.activation, name="kernel"
+    )
+    layer.build((None, n_features))
+    centers = ((features - mean) / (scale * width)).astype(np.float32)
+    similar = layer.similarities(centers, centers).numpy().astype(float)
+    # Regression on these rows, penalised, is that with the kernel.
+    root = np.linalg.cholesky(similar + _JITTER * np.eye(len(similar)))
+    kernel, bias, predictions = _penalized(labels, root, y, weights, _OF_KERNEL, seed)
+    of_records = np.linalg.solve(root.T, kernel)
+    layer.set_weights([columns, mean, scale * width, centers, of_records, bias])
+    return layer, predictions
+
+
+def _moments(features: Array) -> tuple[Array, Array]:
+    scale = features.std(axis=0)
+    return features.mean(axis=0), np.where(scale > 0, scale, 1)
+
+
+def _penalized(
+    labels: Labels, x: Array, y: Array, weights: Floats, penalties: Sequence[float], seed: int
+) -> tuple[Array, Array, Array]:
+    """The kernel and the bias of a regression, and predictions for each record by other folds."""
     goal = targets(labels, y)
     folds = folds_of(y, N_FOLDS, seed + 2)
 
@@ -279,26 +334,18 @@ def linear_of(
                 found[at] = _activated(labels, x[at] @ kernel + bias)
         return found
 
-    is_small = features.size < _WORTH_THREADS
+    is_small = x.size < _WORTH_THREADS
     n_tried = N_FOLDS if is_small else 1  # of many numbers, one fold tells enough
     is_tried = folds < n_tried
     with threadpool_limits(1 if is_small else None):
-        tried = {penalty: unseen(penalty, n_tried) for penalty in _PENALTIES}
+        tried = {penalty: unseen(penalty, n_tried) for penalty in penalties}
         losses = {
             penalty: np.sum((losses_of(labels, found, goal) * weights)[is_tried])
             for penalty, found in tried.items()
         }
         best = min(losses, key=losses.__getitem__)
         predictions = tried[best] if n_tried == N_FOLDS else unseen(best, N_FOLDS)
-        kernel, bias = _regression(labels, x, y, weights, best)
-    layer = keras.layers.Dense(
-        goal.shape[1], labels.activation, trainable=False, dtype="float32", name="linear"
-    )
-    layer.build((None, n_features))
-    of_all = np.zeros((n_features, goal.shape[1]), np.float32)
-    of_all[columns] = kernel / np.where(scale > 0, scale, 1)[:, None]
-    layer.set_weights([of_all, bias - (mean @ of_all[columns])])
-    return layer, predictions
+        return *_regression(labels, x, y, weights, best), predictions
 
 
 def _regression(

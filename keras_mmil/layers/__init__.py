@@ -20,6 +20,8 @@ from keras_mmil.layers.encoders import (
 )
 from keras_mmil.layers.forest import Forest
 from keras_mmil.layers.instance_wise import InstanceWise
+from keras_mmil.layers.kernel import KernelRegression
+from keras_mmil.layers.nearest import NearestMembers
 from keras_mmil.layers.pool import Pool
 from keras_mmil.layers.regularization import (
     MaskKnownLabels,
@@ -45,8 +47,10 @@ __all__ = [
     "Gather",
     "GroupedDense",
     "InstanceWise",
+    "KernelRegression",
     "MaskKnownLabels",
     "MemberDropout",
+    "NearestMembers",
     "NumberEncoder",
     "Pool",
     "RandomPoints",

@@ -19,6 +19,7 @@ from keras_mmil._support.types import (
     MISSING_TEXT,
     Array,
     Config,
+    Ints,
     LearningRate,
     Shape,
 )
@@ -33,6 +34,7 @@ from keras_mmil.layers import (
     Gather,
     GroupedDense,
     MemberDropout,
+    NearestMembers,
     NumberEncoder,
     TextEncoder,
     TimeEncoder,
@@ -41,6 +43,7 @@ from keras_mmil.layers import (
 from keras_mmil.layers._types import Nested
 from keras_mmil.layers.aggregations import Aggregations
 from keras_mmil.layers.grouping import flat_columns
+from keras_mmil.layers.nearest import spread
 from keras_mmil.layers.statistics import SIGNS, Summarized
 from keras_mmil.model import Model, output_dtype
 from keras_mmil.model.seeds import seeded
@@ -67,6 +70,8 @@ _MOST_WORDS = 5_000  # of a text
 _RECORDS_OF_WORD = 5  # a word in fewer records is left out
 _MEASURED, _ROWS = 20_000, 300_000  # records, or members, by which statistics of bags are scaled
 _PARTS, _FEW_NUMBERS = 8, 20  # parts of the values of numbers; half as many of more fields
+_MANY_NUMBERS, _PROTOTYPES = 10, 500  # numbers of members that are compared with so many others
+_DISTANCE = "least distance of"  # the beginning of their names
 _N_EDGES = 24  # quantiles by which they are
 _DECIMALS = 4  # of statistics, in standard deviations: what differs less may be rounding
 _MOST_VALUES = 5_000_000  # in the fields of records of which anything is computed once
@@ -227,6 +232,7 @@ class Ensemble:
             fields, and the statistics of their bags. None if there are none.
         feature_names: the field or statistic that each feature is of.
         n_details: how many features, the last ones, networks do not read.
+        distances: the numbers of the features that are distances of members to prototypes.
         level: what is computed of the records at the top before anything that is learned.
         head: layers from the vectors of these to the outputs.
     """
@@ -236,6 +242,7 @@ class Ensemble:
     features: keras.KerasTensor | None
     feature_names: Sequence[str]
     n_details: int
+    distances: Ints
     level: Level
     head: Sequence[keras.layers.Layer]
 
@@ -324,7 +331,8 @@ def ensemble(
     means = tuple(keras.ops.mean(half, axis=1) for half in halves)
     details = network.level.details
     n_details = 0 if details is None else details.shape[-1]
-    features = network.features, network.feature_names, n_details
+    is_distance = [name.startswith(_DISTANCE) for name in network.feature_names]
+    features = network.features, network.feature_names, n_details, np.flatnonzero(is_distance)
     return Ensemble(members, means, *features, network.level, head)
 
 
@@ -737,12 +745,45 @@ class _Network:
         name = self._name(bag.path, "statistics")
         layer = BagStatistics(**arguments, names=[*parts[0], *parts[1]], name=name)
         numbers, *state = layer(*call, states=states)
+        distances = self._distances(bag, fields, columns, bag_of_rows) if is_top else None
+        if distances is not None:
+            parts[1] |= distances[0]
+            numbers = keras.layers.Concatenate()([numbers, distances[1]])
         ends = np.cumsum([len(part) for part in parts])
         encoded = [
             self._ranked(bag, part, numbers[:, end - len(part) : end])
             for part, end in zip(parts, ends, strict=True)
         ]
         return encoded, (layer.get_config(), state), contents
+
+    def _distances(
+        self,
+        bag: Field,
+        fields: Sequence[Summarized],
+        columns: Sequence[keras.KerasTensor],
+        bag_of_rows: Sequence[keras.KerasTensor],
+    ) -> tuple[dict[str, Array], keras.KerasTensor] | None:
+        """Distances of the members of a bag of many numbers to members in the data, by name."""
+        pairs = zip(fields, columns, strict=True)
+        numbers = [(field, x) for field, x in pairs if field.kind == "number"]
+        if len(numbers) < _MANY_NUMBERS:
+            return None
+        of_numbers = [x for _, x in numbers]
+        of_data, *of_bags = self._computed([of_numbers, *bag_of_rows])
+        members = of_bags[0]
+        chosen = spread(members.row_splits.numpy(), _PROTOTYPES)
+        layer = NearestMembers(
+            len(chosen),
+            [field.mean for field, _ in numbers],
+            [field.scale for field, _ in numbers],
+            name=self._name(bag.path, "nearest_members"),
+        )
+        found = layer(of_numbers, *bag_of_rows)
+        rows = layer.standardized(flat_columns(of_data)).numpy()
+        layer.set_weights([rows[members.flat_values.numpy()[chosen]]])
+        names = [f"{_DISTANCE} {bag.path} to prototype {i}" for i in range(len(chosen))]
+        values = layer(of_data, *of_bags).numpy()
+        return dict(zip(names, values.T, strict=True)), found
 
     def _ranked(
         self, bag: Field, values: Mapping[str, Array], numbers: keras.KerasTensor

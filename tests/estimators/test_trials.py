@@ -289,3 +289,40 @@ def test_each_half_keeps_the_weights_of_its_best_epoch():
     each = -np.log(1 - p[:, 2:, 0])
     expected = np.average(each, weights=weights[:, 2:])
     np.testing.assert_allclose(float(metric.result()), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_regression_with_a_kernel_is_the_best_one(kind):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 5)) * [1, 2, 3, 4, 0] + 1
+    columns = np.array([3, 4, 6, 7, 8])
+    score = np.sin(features[:, 0]) + features[:, 1] / 4 + rng.normal(0, 0.1, 60)
+    labels = Labels(kind, 1) if kind == "numbers" else Labels(kind, 2)
+    y = score if kind == "numbers" else (score > 0.2).astype(int)
+    layer, unseen = trials.kernel_of(labels, features, columns, y, np.ones(60), 10, seed=0)
+    loss = trials.losses_of(labels, unseen, trials.targets(labels, y)).mean()
+    of_constant = trials.constant(labels, y, np.ones(60))
+    worst = trials.losses_of(labels, of_constant, trials.targets(labels, y)).mean()
+    assert loss < 0.6 * worst
+
+    # Where the loss with its penalty is least, each weight is the error of its record over the
+    # penalty, and errors sum to 0.
+    whole = np.full((60, 10), np.nan)
+    whole[:, columns] = features
+    error = y - np.asarray(layer(whole))[:, 0]
+    weights = layer.get_weights()[4][:, 0]
+    penalty = np.median(error / weights)
+    assert min(abs(penalty - each) for each in trials._OF_KERNEL) < 0.15 * penalty
+    np.testing.assert_allclose(error, penalty * weights, atol=0.05)
+    assert abs(error.sum()) < 0.05
+
+    z = (features - features.mean(axis=0)) / (features.std(axis=0) + (features.std(axis=0) == 0))
+    similar = np.exp(-((z[:, None] - z) ** 2).mean(axis=2))
+    inner = similar @ weights + layer.get_weights()[5]
+    expected = inner if kind == "numbers" else 1 / (1 + np.exp(-inner))
+    np.testing.assert_allclose(layer(whole)[:, 0], expected, atol=1e-4)
+    copy = type(layer).from_config(layer.get_config())
+    copy.build()
+    copy.set_weights(layer.get_weights())
+    np.testing.assert_array_equal(copy(whole), layer(whole))
+    assert trials.kernel_of(labels, features, columns[:0], y, np.ones(60), 10, 0) is None
