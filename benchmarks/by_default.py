@@ -179,6 +179,8 @@ def run(name, options, known, path):
         else:
             continue
         found = figures(model, records, labels, train, test)
+        if learner == "getML":  # whose engine is no process of ours
+            del found["seconds"]
         if learner == OURS and name in BY_HIDDEN_RULE:
             found["agreement"] = model.agreement(BY_HIDDEN_RULE[name]()[0])
         yield kept(path, {"data": name, "learner": learner, "fold": fold, **found})

@@ -181,7 +181,8 @@ class FastProp:
         """Train: a target for each class."""
         import getml
 
-        getml.engine.launch(launch_browser=False)
+        if not getml.engine.is_engine_alive():
+            getml.engine.launch(launch_browser=False)
         getml.engine.set_project("by_default")
         self.classes_ = np.unique(labels)
         self._known = tables(records, self._target)

@@ -27,10 +27,10 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
     Each is trained without a fifth of the records, until the loss on these no longer falls. Beside
     the networks, a linear model, a forest and boosted trees read the fields of the records and the
     statistics of their bags; and of few records whose members have many numbers, a regression with
-    a kernel how near these come to others. Each is judged on records that it has not seen, which gives the
-    weights with which they decide together: `trials_`. All of it is one model, `model_`, which
-    predicts, is explained, and is saved. `fit_rules`, or the first access to `rules_`, learns its
-    rules.
+    a kernel how near these come to others. Each is judged on records that it has not seen, which
+    gives the weights with which they decide together: `trials_`. All of it is one model, `model_`,
+    which predicts, is explained, and is saved. `fit_rules`, or the first access to `rules_`, learns
+    its rules.
 
     Args:
         class_weight: weight of the records of each class, multiplied by their `sample_weight`: a
