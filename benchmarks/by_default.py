@@ -138,7 +138,7 @@ class Ours:
         }
 
 
-def main():
+def main(arguments=None):
     """Run the folds that are missing, print and record the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = [*DATA, *NUMBERS]
@@ -150,7 +150,7 @@ def main():
     parser.add_argument("--folds", default="by_default.jsonl", metavar="FILE", help="of all folds")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--dry", action="store_true", help="do not record the results")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     path = Path(options.folds)
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

@@ -104,24 +104,32 @@ def _words(text):
     return set(text.lower().split()) if len(text) > _LONG else {text}
 
 
-def _forest(seed):
-    from sklearn.ensemble import RandomForestClassifier
+def _trees(name):
+    def made(seed):
+        from sklearn import ensemble
 
-    return _filled(RandomForestClassifier(500, random_state=seed, n_jobs=1))
+        return _filled(getattr(ensemble, name)(500, random_state=seed, n_jobs=1))
+
+    return made
 
 
-def _extra_trees(seed):
-    from sklearn.ensemble import ExtraTreesClassifier
+def _scaled(seed, model):
+    from sklearn.preprocessing import QuantileTransformer
 
-    return _filled(ExtraTreesClassifier(500, random_state=seed, n_jobs=1))
+    scaled = QuantileTransformer(n_quantiles=100, output_distribution="normal", random_state=seed)
+    return _filled(scaled, model)
 
 
 def _logistic(seed):
     from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import QuantileTransformer
 
-    scaled = QuantileTransformer(n_quantiles=100, output_distribution="normal", random_state=seed)
-    return _filled(scaled, LogisticRegression(C=0.1, max_iter=2000))
+    return _scaled(seed, LogisticRegression(C=0.1, max_iter=2000))
+
+
+def _ridge(seed):
+    from sklearn.linear_model import RidgeCV
+
+    return _scaled(seed, RidgeCV(np.logspace(-1, 4, 11)))
 
 
 def _tree(seed):
@@ -142,26 +150,6 @@ def _majority(seed):
     return DummyClassifier()
 
 
-def _forest_of_numbers(seed):
-    from sklearn.ensemble import RandomForestRegressor
-
-    return _filled(RandomForestRegressor(500, random_state=seed, n_jobs=1))
-
-
-def _extra_trees_of_numbers(seed):
-    from sklearn.ensemble import ExtraTreesRegressor
-
-    return _filled(ExtraTreesRegressor(500, random_state=seed, n_jobs=1))
-
-
-def _ridge(seed):
-    from sklearn.linear_model import RidgeCV
-    from sklearn.preprocessing import QuantileTransformer
-
-    scaled = QuantileTransformer(n_quantiles=100, output_distribution="normal", random_state=seed)
-    return _filled(scaled, RidgeCV(np.logspace(-1, 4, 11)))
-
-
 def _boosting_of_numbers(seed):
     import lightgbm
 
@@ -177,15 +165,15 @@ def _filled(*steps):
 
 LEARNERS = {
     "majority": _majority,
-    "random forest": _forest,
-    "extra trees": _extra_trees,
+    "random forest": _trees("RandomForestClassifier"),
+    "extra trees": _trees("ExtraTreesClassifier"),
     "logistic regression": _logistic,
     "tree": _tree,
     "LightGBM": _boosting,
 }
 REGRESSORS = {
-    "random forest": _forest_of_numbers,
-    "extra trees": _extra_trees_of_numbers,
+    "random forest": _trees("RandomForestRegressor"),
+    "extra trees": _trees("ExtraTreesRegressor"),
     "ridge": _ridge,
     "LightGBM": _boosting_of_numbers,
 }

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from keras_mmil.datasets import synthetic
@@ -42,3 +43,51 @@ def test_steps_are_timed(load_benchmark, monkeypatch):
     record = step.compare("churn", options)
     assert record["mean"] > 0
     assert record["reference"] == "plain"
+
+
+def some_records(n):
+    """Records with a label that the sum over two levels of bags tells."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(n):
+        orders = [
+            {"paid": bool(rng.integers(2)), "items": rng.integers(9, size=rng.integers(4)).tolist()}
+            for _ in range(rng.integers(1, 4))
+        ]
+        total = sum(x for order in orders for x in order["items"])
+        found.append({"city": "AB"[rng.integers(2)], "orders": orders, "big": total > 12})
+    return found
+
+
+def test_flat_learners_in_the_same_folds(load_benchmark, tmp_path, monkeypatch, capsys):
+    bench = load_benchmark("by_default")
+    monkeypatch.setattr(bench, "DATA", {"some": lambda: (some_records(80), "big")})
+    monkeypatch.setattr(bench, "NUMBERS", {"number": lambda: (some_records(60), "big")})
+    learners = ["majority", "tree", "ridge"]
+    folds = tmp_path / "folds.jsonl"
+    arguments = ["--repeats", "1", "--dry", "--folds", str(folds), "--learners", *learners]
+    bench.main(arguments)
+    rows = [json.loads(line) for line in folds.read_text().splitlines()]
+    assert len(rows) == 5 * 3
+    summary = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = {(r["experiment"], r["model"], r["metric"]): r["mean"] for r in summary}
+    assert found["some", "tree", "test_accuracy"] > 0.9  # it reads the sum
+    majority = found["some", "majority", "test_accuracy"]
+    assert majority == found["some", "tree", "test_accuracy_majority"] < 0.8
+    assert found["number", "ridge", "test_r2"] > 0.3
+    bench.main(arguments)  # nothing is left to run
+    assert len(folds.read_text().splitlines()) == len(rows)
+
+
+def test_records_as_linked_tables(load_benchmark):
+    relational = load_benchmark("competitors.relational")
+    records = some_records(7)
+    found = relational.tables(records, "big")
+    assert set(found) == {"", "orders", "orders.items"}
+    assert found[""].columns.tolist() == ["key0", "city"]
+    orders, items = found["orders"], found["orders.items"]
+    assert len(orders) == sum(len(record["orders"]) for record in records)
+    for _, row in items.iterrows():
+        order = records[row["key0"]]["orders"][row["key1"]]
+        assert order["items"][row["key2"]] == row["orders.items.value"]
+    assert len(items) == sum(len(order["items"]) for r in records for order in r["orders"])
