@@ -68,6 +68,8 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
             progress. Empty where no records are held out.
         target_: the path or paths of the labels; None where `fit` got the labels themselves.
         rules_, explainer_: the rules, and the `Explainer`: see `fit_rules`.
+        rare_class_: index of one of two classes, if it is rare and hardly ever predicted: rules
+            then say where it is likelier than its share of the records.
 
     Example:
 
