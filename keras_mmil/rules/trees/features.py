@@ -1,5 +1,6 @@
 """What a tree knows of a record: the clusters in each of its bags, and its fields, side by side."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -30,6 +31,8 @@ __all__ = [
 
 # Frequencies are rounded to float32 one by one, so that their sum is 1 up to this.
 _ROUNDING = 1e-6
+# The name of the number of members above an edge, such as "number of orders with price > 5".
+_ABOVE = re.compile(r"(number of .*) > (-?[0-9.]+(?:e[-+]?[0-9]+)?)(\)?)")
 
 
 class Feature(Enum):
@@ -206,7 +209,27 @@ class Space(Generic[SomeBag]):
             part.feasible(low[..., at], high[..., at])
             for part, at in zip(self._parts, self._slices, strict=True)
         ]
+        for chain in self._falling:
+            least = np.maximum.accumulate(low[..., chain[::-1]], axis=-1)[..., ::-1]
+            holds.append(np.all(least < high[..., chain], axis=-1))
         return holds[0] if len(holds) == 1 else np.logical_and.reduce(holds)
+
+    @cached_property
+    def _falling(self) -> list[Ints]:
+        """Columns each of which is at most the one before: members above higher and higher edges.
+
+        So that a rule need not say "no orders with price > 5, no orders with price > 9".
+        """
+        chains: dict[tuple[str, str], list[tuple[float, int]]] = {}
+        for field, at in self.of_fields:
+            if field.kind == "statistic" and (found := _ABOVE.fullmatch(field.name)):
+                before, edge, after = found.groups()
+                chains.setdefault((before, after), []).append((float(edge), at.start))
+        return [
+            np.array([column for _, column in sorted(chain)])
+            for chain in chains.values()
+            if len(chain) > 1
+        ]
 
     @property
     def _parts(self) -> tuple[Bag | Field, ...]:

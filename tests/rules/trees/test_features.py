@@ -130,6 +130,32 @@ def test_feasible_boxes_are_those_that_hold_a_record(names, seed):
     np.testing.assert_array_equal(space.feasible(low, high), holds)
 
 
+ABOVE = [
+    "number of orders with price > 9",
+    "number of orders (paid, price > 2.5)",
+    "number of orders with price > -1e+06",
+    "mean of price",
+    "number of orders (paid, price > 12)",
+    "number of orders with price > 2.5",
+    "number of items with price > 2.5",
+]
+
+
+@given(st.integers(0, 10**6))
+def test_fewer_members_are_above_higher_edges(seed):
+    rng = np.random.default_rng(seed)
+    space = Space((), tuple(Field(name, "statistic") for name in ABOVE))
+    grid = np.array(list(itertools.product(range(3), repeat=len(ABOVE))))
+    with_price = grid[:, 2] >= grid[:, 5]
+    records = grid[with_price & (grid[:, 5] >= grid[:, 0]) & (grid[:, 1] >= grid[:, 4])]
+    picked = rng.choice([-np.inf, 0.5, 1.5, np.inf], (len(ABOVE), 30, 2))
+    low, high = picked.min(axis=2).T, picked.max(axis=2).T
+    holds = [
+        ((records > a) & (records <= b)).all(axis=1).any() for a, b in zip(low, high, strict=True)
+    ]
+    np.testing.assert_array_equal(space.feasible(low, high), holds)
+
+
 @pytest.mark.slow
 @given(NAMES, st.integers(0, 10**6))
 def test_rules_are_the_tree_on_all_records(names, seed):
