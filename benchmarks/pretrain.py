@@ -7,6 +7,7 @@ test data before and after, and nothing is written if the network has become wor
 """
 
 import argparse
+import copy
 import dataclasses
 import datetime
 import json
@@ -129,7 +130,10 @@ def pack(run, folder, about, bits=16):
         **tokens,
         "rules": about_rules(explainer),
     }
-    schema = run.estimator.schema_ if isinstance(run, TrainedRun) else None
+    schema = None
+    if isinstance(run, TrainedRun):
+        schema = copy.deepcopy(run.estimator.schema_)
+        schema.drop(run.data.target)
     with atomic_folder(folder) as part:
         texts = words._asdict() if words else {}
         write(part, explainer, run.model, facts, schema=schema, **texts)
