@@ -319,15 +319,13 @@ class NestedEstimator(BaseEstimator):
             columns = trials.distinct_columns(features)
             fewer = columns[columns < n_features - made.n_details]
             of_boosting = trials.columns_of_boosting(outputs, columns, fewer)
-            learned, boosted = (
-                (outputs, features[:, at], at, y, weights) for at in (columns, of_boosting)
-            )
             near = np.intersect1d(columns, made.distances)
+            learned, boosted, of_near = (
+                (outputs, features[:, at], at, y, weights) for at in (columns, of_boosting, near)
+            )
             models = {
                 "linear": trials.linear_of(*learned, n_features, seed),
-                "kernel": trials.kernel_of(
-                    outputs, features[:, near], near, y, weights, n_features, seed
-                ),
+                "kernel": trials.kernel_of(*of_near, n_features, seed),
                 "forest": trials.forest_of(*learned, effort.trees, seed),
                 "boosting": trials.boosting_of(*boosted, n_folds, seed),
             }

@@ -262,9 +262,9 @@ class NestedClassifier(ClassifierMixin, NestedEstimator):
 
         Rules then say where it is likelier than its share of the records; others would be constant.
         """
-        best = self.trials_[-1] if self.trials_ else None
-        is_missed = best is not None and best.misses_rare_class and len(self.classes_) == 2
-        return best.rare_class if best is not None and is_missed else None
+        if len(self.classes_) != 2 or not self.trials_ or not self.trials_[-1].misses_rare_class:
+            return None
+        return self.trials_[-1].rare_class
 
     def _rare_target(self, index: int) -> dict[str, Any]:
         share, name = float(self.trials_[-1].rarest or 0.0), f"P({self.classes_[index]})"

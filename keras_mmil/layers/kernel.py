@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_mmil._support.checks import positive_int
 from keras_mmil._support.keras_internals import RawInputs
 from keras_mmil._support.types import Config, Shape
+from keras_mmil.layers.nearest import squared_distances
 
 __all__ = ["KernelRegression"]
 
@@ -63,9 +64,7 @@ class KernelRegression(RawInputs):
     @staticmethod
     def similarities(x: tf.Tensor, centers: tf.Tensor) -> tf.Tensor:
         """Of standardised features [n, columns] and [records, columns]: [n, records]."""
-        squares = [tf.reduce_sum(each * each, axis=1) for each in (x, centers)]
-        product = tf.matmul(x, centers, transpose_b=True)
-        return tf.exp(-tf.nn.relu(squares[0][:, None] + squares[1] - 2 * product))
+        return tf.exp(-squared_distances(x, centers))
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         columns, means, scales, centers, kernel, bias = (

@@ -14,7 +14,7 @@ from keras_mmil.layers._types import Nested
 from keras_mmil.layers.grouping import bag_of_each, drop_absent, flat_columns, group
 from keras_mmil.layers.segments import gather_rows
 
-__all__ = ["NearestMembers", "spread"]
+__all__ = ["NearestMembers", "spread", "squared_distances"]
 
 _STEP = 1e-4  # distances are rounded to it, as their last digits depend on the batch
 
@@ -67,10 +67,7 @@ class NearestMembers(RawInputs):
         self, columns: Sequence[Nested], members: Nested, weights: Nested | None = None
     ) -> tf.Tensor:
         x = self.standardized(flat_columns(columns))
-        prototypes = tf.convert_to_tensor(self.prototypes)
-        squares = [tf.reduce_sum(each * each, axis=1) for each in (x, prototypes)]
-        product = tf.matmul(x, prototypes, transpose_b=True)
-        distances = tf.nn.relu(squares[0][:, None] + squares[1] - 2 * product)
+        distances = squared_distances(x, tf.convert_to_tensor(self.prototypes))
         distances = tf.sqrt(distances / len(self.means))
         _, bags, _ = group(members, 0, weights, n_rows=tf.shape(x)[0])
         row_ids, rows, weights = bag_of_each(bags.row_splits), bags.members, bags.weights
@@ -92,6 +89,13 @@ class NearestMembers(RawInputs):
     def get_config(self) -> Config:
         config = {"n_prototypes": self.n_prototypes, "means": self.means, "scales": self.scales}
         return {**super().get_config(), **config}
+
+
+def squared_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Of each row of x, [n, columns], from each row of y, [m, columns]: [n, m]."""
+    squares = [tf.reduce_sum(each * each, axis=1) for each in (x, y)]
+    product = tf.matmul(x, y, transpose_b=True)
+    return tf.nn.relu(squares[0][:, None] + squares[1] - 2 * product)
 
 
 def spread(row_splits: Array, n: int) -> Array:

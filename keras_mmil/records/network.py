@@ -745,8 +745,7 @@ class _Network:
         name = self._name(bag.path, "statistics")
         layer = BagStatistics(**arguments, names=[*parts[0], *parts[1]], name=name)
         numbers, *state = layer(*call, states=states)
-        distances = self._distances(bag, fields, columns, bag_of_rows) if is_top else None
-        if distances is not None:
+        if is_top and (distances := self._distances(bag, fields, call, of_data)):
             parts[1] |= distances[0]
             numbers = keras.layers.Concatenate()([numbers, distances[1]])
         ends = np.cumsum([len(part) for part in parts])
@@ -760,30 +759,30 @@ class _Network:
         self,
         bag: Field,
         fields: Sequence[Summarized],
-        columns: Sequence[keras.KerasTensor],
-        bag_of_rows: Sequence[keras.KerasTensor],
+        call: Sequence[Any],
+        of_data: Sequence[Any],
     ) -> tuple[dict[str, Array], keras.KerasTensor] | None:
-        """Distances of the members of a bag of many numbers to members in the data, by name."""
-        pairs = zip(fields, columns, strict=True)
-        numbers = [(field, x) for field, x in pairs if field.kind == "number"]
-        if len(numbers) < _MANY_NUMBERS:
+        """Distances of the members of a bag of many numbers to members in the data, by name.
+
+        `call` are the columns of the fields, the members and their weights; `of_data` their values.
+        """
+        at = [i for i, field in enumerate(fields) if field.kind == "number"]
+        if len(at) < _MANY_NUMBERS:
             return None
-        of_numbers = [x for _, x in numbers]
-        of_data, *of_bags = self._computed([of_numbers, *bag_of_rows])
-        members = of_bags[0]
-        chosen = spread(members.row_splits.numpy(), _PROTOTYPES)
+        numbers = [fields[i] for i in at]
+        symbols, values = ([[columns[i] for i in at], *bags] for columns, *bags in (call, of_data))
+        chosen = spread(values[1].row_splits.numpy(), _PROTOTYPES)
         layer = NearestMembers(
             len(chosen),
-            [field.mean for field, _ in numbers],
-            [field.scale for field, _ in numbers],
+            [field.mean for field in numbers],
+            [field.scale for field in numbers],
             name=self._name(bag.path, "nearest_members"),
         )
-        found = layer(of_numbers, *bag_of_rows)
-        rows = layer.standardized(flat_columns(of_data)).numpy()
-        layer.set_weights([rows[members.flat_values.numpy()[chosen]]])
+        found = layer(*symbols)
+        rows = layer.standardized(flat_columns(values[0])).numpy()
+        layer.set_weights([rows[values[1].flat_values.numpy()[chosen]]])
         names = [f"{_DISTANCE} {bag.path} to prototype {i}" for i in range(len(chosen))]
-        values = layer(of_data, *of_bags).numpy()
-        return dict(zip(names, values.T, strict=True)), found
+        return dict(zip(names, layer(*values).numpy().T, strict=True)), found
 
     def _ranked(
         self, bag: Field, values: Mapping[str, Array], numbers: keras.KerasTensor
