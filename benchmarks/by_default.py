@@ -201,9 +201,7 @@ def run_on_numbers(name, options, known, path):
         else:
             continue
         some, others = ([records[i] for i in part] for part in (train, test))
-        started = time.process_time()
-        model.fit(some, target if learner == OURS else y[train])
-        seconds = time.process_time() - started
+        seconds = seconds_of_fit(model, some, target if learner == OURS else y[train])
         found = {"r2": float(r2_score(y[test], model.predict(others))), "seconds": seconds}
         yield kept(path, {"data": name, "learner": learner, "fold": fold, **found})
 
@@ -223,11 +221,16 @@ def kept(path, row):
     return row
 
 
+def seconds_of_fit(model, records, labels):
+    """Fit a model: processor seconds, with those of processes that it has started."""
+    started = sum(os.times()[:4])
+    model.fit(records, labels)
+    return sum(os.times()[:4]) - started
+
+
 def figures(model, records, labels, train, test):
     """Accuracy, AUC, majority share and processor seconds of one fold."""
-    started = sum(os.times()[:4])
-    model.fit([records[i] for i in train], labels[train])
-    seconds = sum(os.times()[:4]) - started  # with processes that it has started
+    seconds = seconds_of_fit(model, [records[i] for i in train], labels[train])
     proba = model.predict_proba([records[i] for i in test])
     classes = np.array(list(map(str, model.classes_)))
     truth = labels[test]

@@ -94,10 +94,13 @@ class Sequences:
         return data
 
 
+def _keys(table):
+    """The names of the columns of keys."""
+    return [name for name in table.columns if name[:3] == "key" and name[3:].isdigit()]
+
+
 def _columns(table):
-    for name in table.columns:
-        if name.startswith("key") and name[3:].isdigit():
-            continue
+    for name in table.columns.drop(_keys(table)):
         if pd.api.types.is_numeric_dtype(table[name]):
             yield name, None
         else:
@@ -146,13 +149,8 @@ class Khiops:
             path: table.reindex(columns=self._known[path].columns) for path, table in parts.items()
         }
 
-        def keys(path):
-            return [
-                name for name in parts[path].columns if name[:3] == "key" and name[3:].isdigit()
-            ]
-
         inner = {
-            _place(path, parts): (_named(table), keys(path))
+            _place(path, parts): (_named(table), _keys(table))
             for path, table in parts.items()
             if path
         }
@@ -216,7 +214,7 @@ class FastProp:
         some = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         for path, known in self._known.items():
             table = found.get(path, known[:0]).reindex(columns=known.columns)
-            keys = [name for name in table.columns if name[:3] == "key" and name[3:].isdigit()]
+            keys = _keys(table)
             own = table[keys].astype("int64").astype(str)
             frame = table.drop(columns=keys).rename(columns=_flat)
             is_number = [pd.api.types.is_numeric_dtype(x) for x in known.drop(columns=keys).dtypes]
