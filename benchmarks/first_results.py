@@ -7,6 +7,7 @@ of these. Results go to `benchmarks/results/first_results.json`.
 """
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -44,6 +45,11 @@ def musk1():
     return apart(*nested_sets.instances("musk1"), 10)
 
 
+def mutagenicity():
+    """1,500 molecules, and 400 others."""
+    return apart(*few(*nested_sets.molecules("Mutagenicity"), 1900), 400)
+
+
 def apart(records, target, n):
     """All but n random records, and these."""
     records = shuffled(records)
@@ -55,7 +61,8 @@ def shuffled(records):
     return [records[i] for i in np.random.default_rng(0).permutation(len(records))]
 
 
-DATA = {"churn": churn, "mutag": mutag, "musk1": musk1}
+DATA = {"churn": churn, "mutag": mutag, "musk1": musk1, "mutagenicity": mutagenicity}
+WITH_RULES = "churn", "mutagenicity"
 
 
 def joined(train, test, target):
@@ -81,7 +88,7 @@ def few(records, target, n=1500):
 
 
 def fit(name, **arguments):
-    """Fit the default classifier; on churn also learn rules and write a report."""
+    """Fit the default classifier; of some data also learn rules, and write a report."""
     import keras
 
     from keras_mmil import NestedClassifier
@@ -98,11 +105,26 @@ def fit(name, **arguments):
     found["accuracy"] = classifier.score(test, target)
     found["epochs"] = len(classifier.history_["loss"])
     found["val_loss"] = min(classifier.history_["val_loss"])
-    if name == "churn":
+    if name in WITH_RULES:
         found["rules"] = timed(lambda: classifier.explainer_)
         found["fidelity"] = classifier.explainer_.fidelity_
         found["report"] = timed(lambda: classifier.report(test[:500], target))
     return found
+
+
+def rules(n=3000):
+    """Learn rules of the pretrained network for reviews, from half of n reviews."""
+    from keras_mmil import Explainer, zoo
+    from keras_mmil.datasets import imdb
+
+    labelled = (each for each in imdb.read_archive(imdb.find_archive(), n) if each[1] != "unsup")
+    texts = defaultdict(list)
+    for part, _, _, text in labelled:
+        texts[part].append(text.decode())
+    train, test = (np.array(texts[part]) for part in ("train", "test"))
+    model, explainer = zoo.load("imdb").model, Explainer(random_state=0, verbose=0)
+    found = {"rules": timed(lambda: explainer.fit(model, train))}
+    return found | {"fidelity": explainer.fidelity_, "test_fidelity": explainer.fidelity(test)}
 
 
 def seeds(name, n):
@@ -188,7 +210,8 @@ def main():
         if kind == "seeds":
             print(json.dumps(seeds(arguments[0], int(arguments[1]))))
         else:
-            kinds = {"fit": fit, "low": partial(fit, effort="low"), "forest": forest}
+            low = partial(fit, effort="low")
+            kinds = {"fit": fit, "low": low, "forest": forest, "imdb": rules}
             print(json.dumps(kinds[kind](*arguments)))
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -216,13 +239,13 @@ def git(*arguments):
 
 def measured_fits(trees, options):
     """Records of fits, and of random forests."""
-    for name in DATA:
-        others = [(f"low {name}", "now"), (f"forest {name}", "now")]
-        for part, version in [(f"fit {name}", v) for v in trees] + others:
-            if wanted(part, options):
-                command = [sys.executable, str(_SCRIPT), "--part", part]
-                found = json.loads(run(command, trees[version])[1].splitlines()[-1])
-                yield from entries(part, version, found)
+    alone = [f"{kind} {name}" for name in DATA for kind in ("low", "forest")]
+    both = [*(f"fit {name}" for name in DATA), "imdb"]
+    for part, version in [*itertools.product(both, trees), *itertools.product(alone, ["now"])]:
+        if wanted(part, options):
+            command = [sys.executable, str(_SCRIPT), "--part", part]
+            found = json.loads(run(command, trees[version])[1].splitlines()[-1])
+            yield from entries(part, version, found)
 
 
 def measured_seeds(trees, options):

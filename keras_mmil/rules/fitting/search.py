@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.ensemble import ExtraTreesClassifier
 
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.rules.fitting import parallel
@@ -39,6 +40,9 @@ __all__ = [
 _MANY = 400  # combinations: more are not all tried
 _COARSE = 8  # numbers of clusters a level to begin with
 _N_PRUNED = 8  # combinations
+_MOST_OF_FIELDS = 64  # columns of the fields of a kind of records that trees may test
+_WORTH = 200_000  # numbers that are known of the records, from which on that saves time
+_SCREENING = 20, 4_000  # random trees which choose these, and the most examples for them
 
 # The number of clusters of each bag-layer, from the instances upwards.
 Combination: TypeAlias = tuple[int, ...]
@@ -123,17 +127,20 @@ class Climber:
         plan: which trees there are.
         data: the training and validation data.
         grow: `tree.grow` with all arguments but the examples and what columns are.
+        seed: of the trees that screen columns.
     """
 
     plan: Plan
     data: Labelled
     grow: Callable[..., Tree]
+    seed: int = 0
     # Of each kind of records the last tree, with the numbers of clusters that it depends on; all
     # trees of records that hold no bags, which depend on one number only, shared by all branches;
     # and what is known of records, merged, which does not depend on their own number of clusters.
     _last: dict[int, tuple[tuple[int, ...], _Grown]] = field(default_factory=dict)
     _inmost: dict[tuple[int, ...], _Grown] = field(default_factory=dict)
     _known: dict[int, tuple[tuple[int, ...], "_Known"]] = field(default_factory=dict)
+    _screened: dict[int, Ints] = field(default_factory=dict)
 
     def rate(self, n_clusters: Combination) -> tuple[GridPoint, Trees]:
         """One combination, with its trees."""
@@ -183,13 +190,44 @@ class Climber:
         labels = self.data.train.targets(record, ks)
         weights = self.plan.weights[record]
         examples = tally(known.distinct, known.index, labels, weights)
-        tree = self.grow(examples, **self.plan.masks(record, ks))
+        columns = self._columns(record, known, ks)
+        tree = self.grow(examples, columns=columns, **self.plan.masks(record, ks))
         train_labels = tree.predict(known.distinct)[known.index]
         grown = _Grown(tree, train_labels, tree.predict(known.held_out))
         self._last[record] = key, grown
         if inside == [record]:
             self._inmost[record, *key] = grown
         return grown
+
+    def _columns(self, record: int, known: "_Known", ks: Combination) -> Ints | None:
+        """The columns that trees may test: of very many about fields, those that tell most.
+
+        Records may have a thousand statistics, and the search grows a hundred trees. So a few
+        random trees screen the columns, once for each kind of records: for top-bags by their
+        classes, for others by most clusters.
+
+        Returns:
+            Indices of all columns about clusters and of some about fields; None for all.
+        """
+        n_columns = known.distinct.shape[1]
+        n_of_fields = sum(len(each.columns) for each in self.plan.fields[record])
+        if n_of_fields <= _MOST_OF_FIELDS or known.distinct.size < _WORTH:
+            return None
+        first = n_columns - n_of_fields
+        if record not in self._screened:
+            most = tuple(map(max, self.data.train.labels))
+            labels = self.data.train.targets(record, most)
+            examples = tally(known.distinct, known.index, labels, self.plan.weights[record])
+            n_trees, n_examples = _SCREENING
+            order = np.random.default_rng(self.seed).permutation(len(examples.labels))
+            some = order[:n_examples]
+            forest = ExtraTreesClassifier(
+                n_trees, max_features=None, min_weight_fraction_leaf=2e-3, random_state=self.seed
+            ).fit(examples.bags[some], examples.labels[some], examples.weights[some])
+            gains = forest.feature_importances_[first:]
+            best = np.argsort(-gains, kind="stable")[:_MOST_OF_FIELDS]
+            self._screened[record] = np.sort(best)
+        return np.concatenate([np.arange(first), first + self._screened[record]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +260,7 @@ class Search:
         own_grow = partial(
             grow, max_depth=options.max_depth, ccp_alpha=options.ccp_alpha, seed=seed
         )
-        self._climber = Climber(plan, data, own_grow)
+        self._climber = Climber(plan, data, own_grow, seed)
 
     def relabel(self, data: Labelled) -> None:
         """Go on with the same data, which have further labels."""
@@ -284,7 +322,7 @@ class Search:
         other = self.plan.by_centroids()
         if other.has_tree == self.plan.has_tree:
             return {"centroids": best.fidelity}
-        climber = Climber(other, self._climber.data, self._climber.grow)
+        climber = replace(self._climber, plan=other, _last={}, _inmost={}, _known={})
         return {"fields": best.fidelity, "centroids": climber.rate(best.n_clusters)[0].fidelity}
 
     @property

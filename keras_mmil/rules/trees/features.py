@@ -205,14 +205,18 @@ class Space(Generic[SomeBag]):
 
         True where it is doubtful.
         """
-        holds = [
-            part.feasible(low[..., at], high[..., at])
-            for part, at in zip(self._parts, self._slices, strict=True)
-        ]
+        is_bounded = np.isfinite(low) | np.isfinite(high)
+        bounded = np.flatnonzero(is_bounded.reshape(-1, len(self.columns)).any(axis=0))
+        holds: list[Array] = [np.ones(low.shape[:-1], bool)]
+        for part in np.unique(self._part_of[bounded]).tolist():  # few of a thousand
+            at = self._slices[part]
+            holds.append(self._parts[part].feasible(low[..., at], high[..., at]))
         for chain in self._falling:
+            if np.isin(chain, bounded).sum() < 2:
+                continue
             least = np.maximum.accumulate(low[..., chain[::-1]], axis=-1)[..., ::-1]
             holds.append(np.all(least < high[..., chain], axis=-1))
-        return holds[0] if len(holds) == 1 else np.logical_and.reduce(holds)
+        return np.logical_and.reduce(holds)
 
     @cached_property
     def _falling(self) -> list[Ints]:
@@ -231,9 +235,14 @@ class Space(Generic[SomeBag]):
             if len(chain) > 1
         ]
 
-    @property
+    @cached_property
     def _parts(self) -> tuple[Bag | Field, ...]:
         return (*self.bags, *self.fields)
+
+    @cached_property
+    def _part_of(self) -> Ints:
+        """The index of the part that each column belongs to."""
+        return np.repeat(np.arange(len(self._parts)), [len(part.columns) for part in self._parts])
 
     @cached_property
     def _slices(self) -> list[slice]:

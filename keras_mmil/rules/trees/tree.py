@@ -191,6 +191,7 @@ def grow(
     *,
     is_measured: Array | None = None,
     is_share: Array | None = None,
+    columns: Ints | None = None,
     max_depth: int | None = None,
     ccp_alpha: float = 0.0,
     seed: int = 0,
@@ -204,6 +205,7 @@ def grow(
             digits as that takes. None for no rounding.
         is_share: which features are shares of clusters in bags with a name, bool [features]: where
             it splits the examples alike, it is asked whether there are any, or whether all are.
+        columns: the features that may be tested; None for all.
         max_depth: maximal number of splits on a path.
         ccp_alpha: minimal cost-complexity pruning: a split must lower the impurity, weighted by the
             fraction of the examples below it, by this much for each leaf that it adds.
@@ -216,6 +218,7 @@ def grow(
         leaf = np.full((1, 3), _LEAF, np.int32)
         n_features = examples.bags.shape[1]
         return Tree(leaf[:, 0], np.zeros(1), leaf[:, 1:], np.zeros(1, np.int32), n_features)
+    bags = examples.bags if columns is None else examples.bags[:, columns]
     fitted = DecisionTreeClassifier(
         max_depth=max_depth,
         ccp_alpha=ccp_alpha,
@@ -223,15 +226,17 @@ def grow(
         # bags, if leaves are grown that are far too small to survive it.
         min_weight_fraction_leaf=min(ccp_alpha / 4, 0.5),
         random_state=seed,
-    ).fit(examples.bags, examples.labels, sample_weight=examples.weights)
+    ).fit(bags, examples.labels, sample_weight=examples.weights)
     tree = fitted.tree_
     label = fitted.classes_[tree.value[:, 0].argmax(axis=1)].astype(np.int32)
     children = np.stack([tree.children_left, tree.children_right], axis=1).astype(np.int32)
     is_leaf = _merged(children, children[:, 0] == _LEAF, label)
     feature, threshold = tree.feature.copy(), tree.threshold.copy()
+    if columns is not None:
+        feature = np.where(feature < 0, _LEAF, columns[feature])
     is_final = np.zeros(len(label), bool)
     if is_share is not None and is_share.any():
-        reached = fitted.decision_path(examples.bags).tocsc()
+        reached = fitted.decision_path(bags).tocsc()
         splits = np.flatnonzero(~is_leaf)
         for split in splits[is_share[feature[splits]]]:
             rows = examples.bags[reached.indices[slice(*reached.indptr[split : split + 2])]]

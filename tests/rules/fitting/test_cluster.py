@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
+from sklearn.cluster import KMeans
 
 from keras_mmil.rules.fitting import cluster
-from keras_mmil.rules.fitting.cluster import RowSample, nearest
+from keras_mmil.rules.fitting.cluster import RowSample, WeightedRows, fit_centroids, nearest
 
 
 def test_nearest_as_in_a_loop():
@@ -23,6 +25,30 @@ def test_distances_are_of_some_rows_at_a_time(monkeypatch):
         centroids = {"few": few, 9: many}[key]
         expected = [np.argmin([np.linalg.norm(row - c) for c in centroids]) for row in rows]
         np.testing.assert_array_equal(labels, expected)
+
+
+def test_wide_rows_are_clustered_along_their_principal_axes():
+    rng = np.random.default_rng(0)
+    group, axes = rng.integers(0, 4, 300), rng.normal(size=(6, 200))
+    factors = 5 * np.eye(6)[group] + rng.normal(size=(300, 6))
+    rows = (factors @ axes + 0.05 * rng.normal(size=(300, 200)) + 7).astype(np.float32)
+    sample = WeightedRows(rows, rng.integers(1, 4, 300))
+    assert sample.compact.shape == (300, 6)
+    np.testing.assert_allclose(pdist(sample.compact), pdist(rows), rtol=0.02)
+    np.testing.assert_array_equal(WeightedRows(rows[:, :6], sample.weights).compact, rows[:, :6])
+
+    found = fit_centroids(sample, 4, seed=0)
+    expected = KMeans(4, n_init=3, random_state=0).fit(rows, sample_weight=sample.weights)
+    order = np.argsort(-np.bincount(expected.labels_, sample.weights), kind="stable")
+    np.testing.assert_allclose(found, expected.cluster_centers_[order], atol=1e-3)
+
+
+def test_rows_that_differ_little_have_clusters_of_their_own():
+    rows = np.zeros((30, 100), np.float32)
+    rows[:, 0] = np.arange(30) % 2
+    rows[:, 1] = 1e-3 * (np.arange(30) % 3)  # a millionth of the variance
+    found = fit_centroids(WeightedRows(rows, np.ones(30)), 6, seed=0)
+    np.testing.assert_allclose(np.unique(found, axis=0), np.unique(rows, axis=0), atol=1e-6)
 
 
 def test_row_sample_is_uniform_and_keeps_weights():

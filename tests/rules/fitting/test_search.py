@@ -27,7 +27,7 @@ from keras_mmil.rules.fitting.search import (
     refine,
     tally,
 )
-from keras_mmil.rules.network.nesting import multiplicities
+from keras_mmil.rules.network.nesting import Nesting, multiplicities
 from keras_mmil.rules.trees.features import COUNT, FREQUENCY, OCCURRENCE
 from keras_mmil.rules.trees.fields import Field
 from keras_mmil.rules.trees.tree import Examples, grow
@@ -226,6 +226,33 @@ def test_pruned_trees_agree_as_much_but_for_what_each_leaf_may_cost(alpha):
                 assert rated.point(ks, trees).fidelity < after.fidelity - cost
     for tree, names in zip(shorter, (3, 2, 3, 2), strict=True):
         tree.check(names)
+
+
+def test_of_many_fields_those_that_tell_most_are_tested():
+    """One of 300 numbers decides, together with the members; the others are noise."""
+    rng, n = np.random.default_rng(0), 700
+    numbers, cluster = rng.random((300, 2 * n)).astype(np.float32), rng.integers(0, 2, 2 * n)
+    classes = (numbers[123] > 0.5) | (cluster == 1)
+    fields = tuple(Field(f"n{i}", "number") for i in range(300))
+    parts = []
+    for at in (slice(n), slice(n, None)):
+        nesting = Nesting(np.arange(n), np.arange(n + 1), np.ones(n), n)
+        values = ((), tuple(each[at] for each in numbers))
+        parts.append(LabelledBags((nesting,), ({2: cluster[at]},), classes[at].astype(int), values))
+    plan = Plan((1,), (OCCURRENCE,), ((), fields), ("",), ("",), (False, True), (np.ones(n),) * 2)
+    tested = []
+
+    def watched(examples, columns, **arguments):
+        tested.append(columns)
+        return pruned(examples, columns=columns, **arguments)
+
+    point, (tree,) = Climber(plan, Labelled(*parts), watched).rate((2,))
+    assert point.fidelity > 0.98
+    assert set(tree.feature) == {-1, 2 + 123, *tree.feature[tree.feature < 2]}
+    (columns,) = tested
+    assert columns[:2].tolist() == [0, 1]
+    assert 2 + 123 in columns
+    assert len(columns) == 2 + 64
 
 
 @pytest.mark.slow

@@ -29,6 +29,16 @@ def test_tree_predicts_as_sklearn_does(seed, n_features, max_depth):
     np.testing.assert_array_equal(boxes.labels[inside.argmax(axis=1)], tree.predict(new))
 
 
+def test_a_tree_may_only_test_some_features():
+    rng = np.random.default_rng(0)
+    x, y = rng.random((200, 9)).astype(np.float32), rng.integers(0, 3, 200)
+    columns = np.array([1, 4, 8])
+    tree = grow(Examples(x, y, np.ones(200)), columns=columns, max_depth=4)
+    assert set(tree.feature) <= {-1, *columns}
+    reference = DecisionTreeClassifier(max_depth=4, random_state=0).fit(x[:, columns], y)
+    np.testing.assert_array_equal(tree.predict(x), reference.predict(x[:, columns]))
+
+
 def test_tree_of_one_class_is_one_leaf():
     tree = grow(Examples(np.eye(3, dtype=np.float32), np.array([2, 2, 2]), np.ones(3)))
     assert tree.n_leaves == 1
