@@ -51,11 +51,12 @@ def seed_generators(model: keras.Model) -> list[keras.random.SeedGenerator]:
 
 
 def call_arguments(node: Node) -> dict[str, Any]:
-    """The arguments that are not None of the call at a node, by name."""
+    """The arguments of the call at a node that are not None, but `training`, by name."""
     arguments = inspect.signature(node.operation.call).bind(
         *node.arguments.args, **node.arguments.kwargs
     )
-    return {name: x for name, x in arguments.arguments.items() if x is not None}
+    pairs = arguments.arguments.items()
+    return {name: x for name, x in pairs if x is not None and name != "training"}
 
 
 def nodes_under(

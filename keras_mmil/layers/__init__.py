@@ -30,6 +30,7 @@ from keras_mmil.layers.regularization import (
     RandomPose,
 )
 from keras_mmil.layers.statistics import BagStatistics
+from keras_mmil.layers.symbols import Symbols
 from keras_mmil.layers.text_bags import TextBags
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Pool",
     "RandomPoints",
     "RandomPose",
+    "Symbols",
     "TextBags",
     "TextEncoder",
     "TimeEncoder",

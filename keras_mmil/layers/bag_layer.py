@@ -31,6 +31,7 @@ from keras_mmil.layers.grouping import (
     with_rows,
 )
 from keras_mmil.layers.segments import segment_counts
+from keras_mmil.layers.symbols import Symbols
 
 __all__ = ["BagLayer"]
 
@@ -67,6 +68,9 @@ class BagLayer(ReadsOldConfigs, RawInputs):
             the part of w for each position. None where each row is an instance.
         groups: number of groups of features and of units, as in `keras.layers.Conv1D`: each group
             of units reads its own features. Several aggregations share the units of each group.
+        symbols: number of symbols that stand for the instances, or a `Symbols` layer. Each ρ is
+            then replaced by the nearest of k vectors, so that rules can tell exactly what a bag
+            holds; see `rules.symbolize`. None for none.
         kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
         kernel_constraint, bias_constraint, activity_regularizer, name, dtype, trainable:
             as in `keras.layers.Dense`.
@@ -76,6 +80,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         members: optional ragged ids of rows of `inputs`; ρ is then computed once for each row.
         weights: optional multiplicities or importance of the instances, ≥ 0, nested like them. An
             instance of weight 0 is not in the bag.
+        training: whether this is training, which only makes a difference to symbols.
 
     Input shape:
         RaggedTensor or tensor [batch, (n₁), …, (n_K), features] (with `vocabulary_size`: without
@@ -111,6 +116,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         vocabulary_size: int | None = None,
         window_size: int | None = None,
         groups: int = 1,
+        symbols: int | Symbols | Config | None = None,
         kernel_initializer: Initializer = "glorot_uniform",
         bias_initializer: Initializer = "zeros",
         kernel_regularizer: Regularizer = None,
@@ -126,6 +132,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         self.window_size = positive_int("window_size", window_size, optional=True)
         self.groups = positive_int("groups", groups)
         self.empty = empty
+        self.symbols = Symbols.get(symbols)
         self.aggregations = aggregations.get_all(aggregation)
         self._check_arguments()
         for each in self.aggregations:
@@ -189,13 +196,20 @@ class BagLayer(ReadsOldConfigs, RawInputs):
             self.empty_vector = self.add_weight(
                 shape=(self._output_units(features),), initializer="zeros", name="empty_vector"
             )
+        if self.symbols is not None and not self.symbols.built:
+            self.symbols.dtype_policy = self.dtype_policy
+            self.symbols.build((None, self.units or features))
         width = features if self.units is None else self.units // len(self.aggregations)
         for each in self.aggregations:
             if not each.built:
                 each.build((None, width))
 
     def call(
-        self, inputs: Nested, members: Nested | None = None, weights: Nested | None = None
+        self,
+        inputs: Nested,
+        members: Nested | None = None,
+        weights: Nested | None = None,
+        training: bool = False,
     ) -> Nested:
         rows, bags, wrap = self._read(inputs, members, weights)
         row_ids = bag_of_each(bags.row_splits)
@@ -205,6 +219,8 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         elif weights is not None:
             members, row_ids, weights = drop_absent(members, row_ids, weights)
         parts, members = self._preactivate(rows, members)
+        if self.symbols is not None:
+            parts = self._symbolized(parts, training)
         outputs = wrap(
             self._activate_and_aggregate(
                 parts,
@@ -241,6 +257,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
         inputs: keras.KerasTensor,
         members: keras.KerasTensor | None = None,
         weights: keras.KerasTensor | None = None,
+        training: bool = False,
     ) -> keras.KerasTensor:
         self._check(inputs, members)
         if members is None:
@@ -266,6 +283,7 @@ class BagLayer(ReadsOldConfigs, RawInputs):
             "vocabulary_size": self.vocabulary_size,
             "window_size": self.window_size,
             "groups": self.groups,
+            "symbols": keras.saving.serialize_keras_object(self.symbols),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
@@ -286,6 +304,11 @@ class BagLayer(ReadsOldConfigs, RawInputs):
             raise ValueError(
                 "Expected groups of units that read vectors, one row for each instance. "
                 f"Received: groups={self.groups}, {units=}, {vocabulary_size=}, {window_size=}"
+            )
+        if self.groups > 1 and self.symbols is not None:
+            raise ValueError(
+                "Expected one group of units, for symbols. "
+                f"Received: groups={self.groups}, symbols={self.symbols.k}"
             )
         if self.empty not in ("learned", "zeros"):
             raise ValueError(f"Expected 'learned' or 'zeros'. Received: empty={self.empty!r}")
@@ -344,12 +367,14 @@ class BagLayer(ReadsOldConfigs, RawInputs):
     def _represent(
         self, inputs: Nested, members: Nested | None, weights: Nested | None
     ) -> tuple[tf.Tensor, Grouping[tf.Tensor | None]]:
-        """ρ = α(w φ + b) [rows, units], and the `Grouping` of its rows."""
+        """ρ = α(w φ + b) [rows, units], or its symbol, and the `Grouping` of its rows."""
         rows, bags, _ = self._read(inputs, members, weights)
         if self.units is None:
-            return rows, bags
+            return (rows if self.symbols is None else self.symbols(rows)), bags
         parts, members = self._preactivate(rows, bags.members)
         representations = self.activation(join_groups(parts, self.groups))
+        if self.symbols is not None:
+            representations = self.symbols(representations)
         n_rows = row_count(representations)  # with window_size the instances have become the rows
         return representations, replace(bags, members=members, n_rows=n_rows)
 
@@ -368,6 +393,15 @@ class BagLayer(ReadsOldConfigs, RawInputs):
             return [project(rows, *pair, groups=self.groups) for pair in pairs], members
         return [project_tuples(rows, *pair, members) for pair in pairs], None
 
+    def _symbolized(self, parts: Sequence[tf.Tensor], training: bool) -> list[tf.Tensor]:
+        """The symbols of ρ for each aggregation, [rows, units / aggregations]."""
+        assert self.symbols is not None
+        n = len(self.aggregations)
+        if self.units is None:
+            return [self.symbols(parts[0], training=training)] * n
+        representations = self.activation(join_groups(parts, self.groups))
+        return _regrouped(self.symbols(representations, training=training), self.groups, n)
+
     def _of_aggregations(self, weights: tf.Tensor) -> list[tf.Tensor]:
         """The weights [..., units] of the units of each aggregation, in groups."""
         return _regrouped(tf.cast(weights, self.compute_dtype), self.groups, len(self.aggregations))
@@ -377,9 +411,10 @@ class BagLayer(ReadsOldConfigs, RawInputs):
     ) -> tf.Tensor:
         """Ξ α(x) of each bag for each aggregation Ξ, side by side: [num_segments, output units].
 
-        `parts` holds x of each aggregation, [rows, units].
+        `parts` holds x of each aggregation, [rows, units]; or its symbol, which is activated.
         """
-        activation = keras.activations.linear if self.units is None else self.activation
+        is_plain = self.units is None or self.symbols is not None
+        activation = keras.activations.linear if is_plain else self.activation
 
         def reduced(x: tf.Tensor, aggregation: Aggregation) -> tf.Tensor:
             if aggregation.keeps_order and activation in _INCREASING:

@@ -11,6 +11,7 @@ from keras_mmil.rules.plots import (
     plot_top_bag,
 )
 from keras_mmil.rules.rule_extractor import RuleExtractor
+from keras_mmil.rules.symbols import symbolize
 
 __all__ = [
     "Explainer",
@@ -22,4 +23,5 @@ __all__ = [
     "plot_grid",
     "plot_maps",
     "plot_top_bag",
+    "symbolize",
 ]

@@ -67,6 +67,8 @@ class Explainer(Options, BaseEstimator):
     are those of the highest fidelity, the agreement of F̂ with the network, on validation
     data; of equally good ones the fewest clusters in all, then the fewest leaves, are chosen.
 
+    Where a bag-layer has symbols, these are the clusters, and there is no search.
+
     Args:
         max_clusters: greatest number of clusters to try, at least 2: an int, or a tuple with one
             for each level, instances first. Of more than 400 combinations some are tried, then

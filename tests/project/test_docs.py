@@ -64,6 +64,7 @@ SMALLER = {
         "94": "20",
         "n_clusters=(8, 6)": "n_clusters=(3, 2)",
     },
+    "readable.md": {"n_train=500": "n_train=60, n_valid=40, n_test=40"},
     "records.md": {
         "max_clusters=4": "max_clusters=2",
         '"--out", "toys",': '"--out", "toys", "--max-clusters", "2",',

@@ -305,7 +305,9 @@ class Refitter:
     def _cluster(self, samples: Sequence[Sequence[WeightedRows]]) -> tuple[Centroids, ...]:
         """The centroids of each level, by the number of the refit."""
         options = self._task.options
-        keys = [(i, r) for r in range(len(samples)) for i in range(len(self._clusters))]
+        books = self._task.network.codebooks
+        layers = [i for i, book in enumerate(books) if book is None]
+        keys = [(i, r) for r in range(len(samples)) for i in layers]
         tasks = [
             partial(
                 fit_centroids,
@@ -320,6 +322,8 @@ class Refitter:
         results = parallel.run(tasks, options.n_jobs, self._progress.step)
         for (i, r), of_refit in zip(keys, results, strict=True):
             centroids[i][r] = of_refit
+        for i in set(range(len(books))).difference(layers):  # symbols are the network's own
+            centroids[i].update(dict.fromkeys(range(len(samples)), self._clusters[i].centroids))
         return centroids
 
     def _train_observations(self) -> Iterator[Observation]:

@@ -23,6 +23,7 @@ __all__ = [
     "cluster",
     "count_distinct",
     "fit_centroids",
+    "in_use",
     "nearest",
     "nearest_of_each",
 ]
@@ -241,6 +242,13 @@ def fit_centroids(sample: WeightedRows, n_clusters: int, *, seed: int, n_init: i
         return model.cluster_centers_[order].astype(np.float32)
     members = csr_array((weights, (model.labels_, np.arange(len(rows)))), (n_clusters, len(rows)))
     return (members @ rows / sizes[:, None])[order].astype(np.float32)
+
+
+def in_use(symbols: Array, sample: WeightedRows) -> Array:
+    """The symbols that rows take, the most frequent first; the first one if there are no rows."""
+    sizes = np.bincount(nearest(sample.rows, symbols), sample.weights, minlength=len(symbols))
+    order = np.argsort(-sizes, kind="stable")
+    return symbols[order[: max(np.count_nonzero(sizes), 1)]]
 
 
 def cluster(

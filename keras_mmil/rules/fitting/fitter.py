@@ -19,6 +19,7 @@ from keras_mmil.rules.fitting.cluster import (
     WeightedRows,
     cluster,
     count_distinct,
+    in_use,
 )
 from keras_mmil.rules.fitting.label import LabelledBags, Labelling, label
 from keras_mmil.rules.fitting.levels import definable, make_levels, with_definitions
@@ -95,6 +96,7 @@ class Fitter:
         self._hashes: dict[Source, npt.NDArray[np.uint64]] = {}
         self._projections: Sequence[Array | None] = [None] * len(self._network.layers)
         self._centroids: list[Centroids] = [{} for _ in self._network.layers]
+        self._symbols: dict[int, Array] = {}  # in use, by the index of their bag-layer
 
     def fit(self) -> Fitted:
         """Sample and cluster rows, label them, and search the best numbers of clusters."""
@@ -163,7 +165,14 @@ class Fitter:
         """The numbers of clusters of each level to try that the data allow."""
         check_rows(self._network, [len(sample.rows) for sample in samples])
         possible: list[Sequence[int]] = []
-        for level, (sample, wanted) in enumerate(zip(samples, self.task.numbers, strict=True)):
+        parts = zip(samples, self.task.numbers, self._network.codebooks, strict=True)
+        for level, (sample, wanted, codebook) in enumerate(parts):
+            if codebook is not None:  # the network's own clusters
+                projection = self._projections[level]
+                symbols = codebook if projection is None else codebook @ projection
+                self._symbols[level] = in_use(symbols, sample)
+                possible.append((len(self._symbols[level]),))
+                continue
             # One cluster, which no rule tests, stands for the rows of a level that has none.
             distinct = count_distinct(sample.rows, wanted[-1]) or 1
             if len(sample.rows) and distinct < wanted[-1]:
@@ -179,18 +188,21 @@ class Fitter:
     def _cluster(
         self, samples: Sequence[WeightedRows], combinations: Sequence[Combination]
     ) -> tuple[Centroids, ...]:
-        """The centroids for further numbers of clusters, which are kept, too."""
+        """The centroids for further numbers of clusters, or the symbols; they are kept, too."""
         wanted = zip(zip(*combinations, strict=True), self._centroids, strict=False)
         new = [sorted(set(numbers) - known.keys()) for numbers, known in wanted]
-        self._progress.expect(sum(map(len, new)))
+        to_fit = [() if i in self._symbols else ks for i, ks in enumerate(new)]
+        self._progress.expect(sum(map(len, to_fit)))
         centroids = cluster(
             samples,
-            new,
+            to_fit,
             seed=self.task.seed,
             n_init=self._options.n_init,
             n_jobs=self._options.n_jobs,
             on_done=self._progress.step,
         )
+        for i, symbols in self._symbols.items():
+            centroids[i].update(dict.fromkeys(new[i], symbols))
         for known, more in zip(self._centroids, centroids, strict=True):
             known.update(more)
         return centroids

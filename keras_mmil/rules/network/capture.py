@@ -170,6 +170,14 @@ class Network:
         """Names of the aggregations of each bag-layer."""
         return tuple({a.identifier for a in layer.aggregations} for layer in self.layers)
 
+    @property
+    def codebooks(self) -> tuple[Array | None, ...]:
+        """The symbols of each bag-layer, float32 [k, units]; None where it has none."""
+        return tuple(
+            None if layer.symbols is None else layer.symbols.codebook.numpy()
+            for layer in self.layers
+        )
+
     def observe(
         self, batches: Iterable[Tensors], projections: Sequence[Array | None]
     ) -> Iterator[Observation]:
