@@ -62,9 +62,11 @@ class WeightedRows:
         if rows.shape[1] <= _NARROW:
             return rows
         centered = rows - np.average(rows, axis=0, weights=self.weights).astype(rows.dtype)
-        some = centered[:_FEW]
+        some = centered[:: -(-len(rows) // _FEW) or 1]
         variances, axes = np.linalg.eigh((some.T @ some).astype(float))  # ascending
         is_kept = np.cumsum(variances) > _LEFT_OUT * variances.sum()
+        if not is_kept.any():  # all rows are equal
+            return rows
         return centered @ axes[:, is_kept].astype(rows.dtype)
 
 

@@ -49,6 +49,8 @@ def test_rows_that_differ_little_have_clusters_of_their_own():
     rows[:, 1] = 1e-3 * (np.arange(30) % 3)  # a millionth of the variance
     found = fit_centroids(WeightedRows(rows, np.ones(30)), 6, seed=0)
     np.testing.assert_allclose(np.unique(found, axis=0), np.unique(rows, axis=0), atol=1e-6)
+    equal = WeightedRows(np.ones((30, 100), np.float32), np.ones(30))
+    np.testing.assert_array_equal(fit_centroids(equal, 1, seed=0), equal.rows[:1])
 
 
 def test_row_sample_is_uniform_and_keeps_weights():
