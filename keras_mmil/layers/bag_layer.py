@@ -369,14 +369,12 @@ class BagLayer(ReadsOldConfigs, RawInputs):
     ) -> tuple[tf.Tensor, Grouping[tf.Tensor | None]]:
         """ρ = α(w φ + b) [rows, units], or its symbol, and the `Grouping` of its rows."""
         rows, bags, _ = self._read(inputs, members, weights)
-        if self.units is None:
-            return (rows if self.symbols is None else self.symbols(rows)), bags
-        parts, members = self._preactivate(rows, bags.members)
-        representations = self.activation(join_groups(parts, self.groups))
-        if self.symbols is not None:
-            representations = self.symbols(representations)
-        n_rows = row_count(representations)  # with window_size the instances have become the rows
-        return representations, replace(bags, members=members, n_rows=n_rows)
+        if self.units is not None:
+            parts, members = self._preactivate(rows, bags.members)
+            rows = self.activation(join_groups(parts, self.groups))
+            # With window_size the instances have become the rows.
+            bags = replace(bags, members=members, n_rows=row_count(rows))
+        return (rows if self.symbols is None else self.symbols(rows)), bags
 
     def _preactivate(
         self, rows: tf.Tensor, members: tf.Tensor | None

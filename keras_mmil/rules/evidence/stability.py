@@ -322,8 +322,9 @@ class Refitter:
         results = parallel.run(tasks, options.n_jobs, self._progress.step)
         for (i, r), of_refit in zip(keys, results, strict=True):
             centroids[i][r] = of_refit
-        for i in set(range(len(books))).difference(layers):  # symbols are the network's own
-            centroids[i].update(dict.fromkeys(range(len(samples)), self._clusters[i].centroids))
+        for book, known, clusters in zip(books, centroids, self._clusters, strict=True):
+            if book is not None:  # symbols are the network's own
+                known.update(dict.fromkeys(range(len(samples)), clusters.centroids))
         return centroids
 
     def _train_observations(self) -> Iterator[Observation]:

@@ -26,6 +26,7 @@ __all__ = [
     "in_use",
     "nearest",
     "nearest_of_each",
+    "sizes_of",
 ]
 
 # For each number of clusters k the centroids, float32 [k, units].
@@ -246,9 +247,14 @@ def fit_centroids(sample: WeightedRows, n_clusters: int, *, seed: int, n_init: i
     return (members @ rows / sizes[:, None])[order].astype(np.float32)
 
 
+def sizes_of(sample: WeightedRows, centroids: Array) -> Array:
+    """The weight of the rows that are nearest to each centroid, [k]."""
+    return np.bincount(nearest(sample.rows, centroids), sample.weights, minlength=len(centroids))
+
+
 def in_use(symbols: Array, sample: WeightedRows) -> Array:
     """The symbols that rows take, the most frequent first; the first one if there are no rows."""
-    sizes = np.bincount(nearest(sample.rows, symbols), sample.weights, minlength=len(symbols))
+    sizes = sizes_of(sample, symbols)
     order = np.argsort(-sizes, kind="stable")
     return symbols[order[: max(np.count_nonzero(sizes), 1)]]
 
