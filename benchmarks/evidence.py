@@ -96,18 +96,24 @@ def measured(run):
     found["stability: ratio of time to one fit"] = (time.perf_counter() - start) / fit_seconds
     print(stability, flush=True)
     found |= {"stability: Dice": stability.dice, "stability: agreement": stability.agreement}
-    some = ragged.take(x_test, slice(_DELETIONS))
+    return found | faithfulness(default, x_test)
+
+
+def faithfulness(explainer, x):
+    """Whether what rules say of new top-bags holds of the network, by name."""
+    found = {}
+    some = ragged.take(x, slice(_DELETIONS))
     for innermost in (False, True):
-        test = default.deletion(some, innermost)
+        test = explainer.deletion(some, innermost)
         found[f"deletion{': innermost' if innermost else ''}"] = test.share
         print(test, flush=True)
     changes = []
     for i in range(_COUNTERFACTUALS):
-        one, donors = (ragged.take(x_test, slice(*ends)) for ends in ((i, i + 1), (200, 220)))
-        changes.append(default.counterfactual(one, donors))
+        one, donors = (ragged.take(x, slice(*ends)) for ends in ((i, i + 1), (200, 220)))
+        changes.append(explainer.counterfactual(one, donors))
     print(changes[0], flush=True)
     sizes = [change.size for change in changes if change.found]
-    found |= {
+    return found | {
         "counterfactuals: found": float(np.mean([change.found for change in changes])),
         "counterfactuals: exact": float(np.mean([change.exact for change in changes])),
         "counterfactuals: members": float(np.mean(sizes)),
@@ -115,7 +121,6 @@ def measured(run):
             np.mean([change.network_agrees for change in changes if change.found])
         ),
     }
-    return found
 
 
 def entry(experiment, model, metric, mean, std, runs):

@@ -19,6 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import nested_sets
 import numpy as np
+from evidence import faithfulness
 from records import write
 from sklearn.model_selection import train_test_split
 
@@ -40,6 +41,7 @@ SETS = {
     "recipes": lambda _: nested_sets.recipes(),
 }
 MNIST = "MNIST"
+_REFITS = 20
 _MANY = 1000  # records, from which on batches are larger
 
 
@@ -49,13 +51,14 @@ def main():
     names = [*SETS, MNIST]
     parser.add_argument("--sets", nargs="+", choices=names, default=names)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--symbols", type=int, nargs="+", default=[8, 16])
+    parser.add_argument("--symbols", nargs="+", default=["8", "16", "auto"], metavar="K")
     parser.add_argument("--dry", action="store_true", help="do not record the results")
+    parser.add_argument("--evidence", action="store_true", help="stability, deletion and others")
     options = parser.parse_args()
     records = []
     for name in options.sets:
         seeds = range(1 if name == MNIST else options.seeds)
-        found = [dict(measured(name, seed, options.symbols)) for seed in seeds]
+        found = [dict(measured(name, seed, options.symbols, options.evidence)) for seed in seeds]
         for model in found[0]:
             for metric in found[0][model]:
                 values = [each[model][metric] for each in found]
@@ -73,7 +76,7 @@ def main():
         write("symbols", records, ("experiment", "model", "metric"))
 
 
-def measured(name, seed, numbers):
+def measured(name, seed, numbers, with_evidence):
     """Figures of the network and of those with so many symbols, and of the rules of all."""
     keras.utils.set_random_seed(seed)
     makers, parts = digits() if name == MNIST else of_records(*SETS[name](seed), seed, numbers)
@@ -81,7 +84,7 @@ def measured(name, seed, numbers):
         started = time.perf_counter()
         model = make()
         seconds = time.perf_counter() - started
-        found = figures(model, *parts) | {"fit_seconds": seconds}
+        found = figures(model, *parts, with_evidence) | {"fit_seconds": seconds}
         shown = ", ".join(f"{metric} {value:.3f}" for metric, value in found.items())
         print(f"{name}, seed {seed}, {kind}: {shown}", flush=True)
         yield kind, found
@@ -105,6 +108,7 @@ def of_records(records, target, seed, numbers):
         return model
 
     def with_symbols(k):
+        k = k if k == "auto" else int(k)
         return symbolize(model, *parts[0], k=k, random_state=seed, verbose=0, **fitting)
 
     return {"network": fit} | {f"{k} symbols": partial(with_symbols, k) for k in numbers}, parts
@@ -114,7 +118,7 @@ def digits():
     """The same for bags of bags of digits."""
     parts = datasets.mnist.load_mmil()
     model = load("mnist").model
-    of_digits, of_sub_bags = (x.name for x in model.layers if isinstance(x, BagLayer))
+    of_digits, of_sub_bags = (layer.name for layer in bag_layers(model))
     k = {of_digits: 4, of_sub_bags: 2}
     fitting = {"validation_data": parts[1], "batch_size": 20, "verbose": 0}
     return {
@@ -123,20 +127,30 @@ def digits():
     }, parts
 
 
-def figures(model, train, valid, test):
+def bag_layers(model):
+    """Of a network, from the instances upwards."""
+    return [layer for layer in model.layers if isinstance(layer, BagLayer)]
+
+
+def figures(model, train, valid, test, with_evidence):
     """Of a network and its rules, on test records."""
     started = time.perf_counter()
     explainer = Explainer(verbose=0).fit(model, train[0], valid[0])
     seconds = time.perf_counter() - started
     rules = explainer.evaluate(*test)
-    return {
+    found = {
         "accuracy": model.evaluate(*test, verbose=0)[1],
         "rules_accuracy": rules["accuracy"],
         "majority": rules["accuracy_majority"],
         "fidelity": rules["fidelity"],
         "conditions": sum(level.rules.n_conditions for level in explainer.levels_),
+        "symbols": max(x.symbols.k if x.symbols else 0 for x in bag_layers(model)),
         "rules_seconds": seconds,
     }
+    if with_evidence:
+        found["stability: Dice"] = explainer.stability(n=_REFITS).dice
+        found |= faithfulness(explainer, test[0])
+    return found
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def records_model(
     *,
     units: int = 32,
     activation: str = "relu",
-    aggregation: Aggregations = ("max", "mean"),
+    aggregation: Aggregations = ("max", "mean", "sum"),
     dropout: float = 0.0,
     member_dropout: float = 0.0,
     weight_decay: float = 0.0,

@@ -92,7 +92,8 @@ def test_symbols_of_equal_rows_are_these_rows():
     [
         ("sparse_categorical_crossentropy", np.arange(40) % 3),
         ("categorical_crossentropy", np.eye(3)[np.arange(40) % 3]),
-        (keras.losses.SparseCategoricalCrossentropy(), np.arange(40) % 3),  # labels alone
+        (keras.losses.SparseCategoricalCrossentropy(), np.arange(40) % 3),
+        (keras.losses.CategoricalCrossentropy(label_smoothing=0.1), np.eye(3)[np.arange(40) % 3]),
     ],
 )
 def test_classes_in_any_form(loss, y):
@@ -108,6 +109,32 @@ def test_classes_in_any_form(loss, y):
     loss, accuracy = readable.evaluate(x[:30], y[:30], verbose=0)
     expected = model.evaluate(x[:30], y[:30], verbose=0)
     assert [loss, accuracy] == pytest.approx(expected, rel=1e-3)  # nothing was lost nor learned
+
+
+def test_the_fewest_symbols_that_cost_no_loss(capsys):
+    """Top-bags whose label depends on which of six kinds of instances occurs twice."""
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(6, size=(400, 3))
+    weights = np.array([1.0, -1.0, 2.0, -2.0, 0.5, -0.5])
+    y = weights[kinds].sum(axis=1) + 0.01 * rng.normal(size=400)
+    x = tf.RaggedTensor.from_row_lengths(np.eye(6, dtype=np.float32)[kinds.ravel()], [3] * 400)
+    inputs = keras.Input((None, 6), ragged=True)
+    bag = BagLayer(1, activation="linear", aggregation="sum", name="bag")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(1)(bag))
+    model.compile(keras.optimizers.Adam(0.003), "mse")
+    bag_layer, dense = model.layers[1:]
+    bag_layer.set_weights([weights[:, None], np.zeros(1), np.zeros(1)])
+    dense.set_weights([np.ones((1, 1)), np.zeros(1)])
+    arguments = {"epochs": 3, "batch_size": 50, "validation_split": 0.25, "verbose": 2}
+    readable = symbolize(model, x, y.astype(np.float32), **arguments)
+    assert readable.get_layer("bag").symbols.k == 6  # of 4 and 8, which are no more than there are
+    said = [line for line in capsys.readouterr().out.splitlines() if " symbols: " in line]
+    assert [line.split()[0] for line in said] == ["4", "8"]
+    model.compile("adam", "hinge")
+    with pytest.raises(ValueError, match="hinge"):
+        symbolize(model, x, y)
+    with pytest.raises(ValueError, match="'few'"):
+        symbolize(model, x, y, k="few")
 
 
 def test_compressed_bags():
