@@ -122,7 +122,7 @@ def export(options: Namespace) -> None:
 
 def exists(path: str, what: str) -> None:
     """Raise FileNotFoundError if there is nothing at a path."""
-    if not os.path.exists(path):
+    if "://" not in path and not os.path.exists(path):  # URLs of databases
         raise FileNotFoundError(f"Expected {what}. Received: no {path}")
 
 

@@ -72,9 +72,12 @@ def make_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FIELD",
-        help="a field to write beside the prediction, such as an id; may be repeated",
+        help="a field to write beside the prediction, such as an id; may be repeated; by default "
+        "of linked tables the ids that others refer to",
     )
-    predict.add_argument("--out", help="file to write to; the standard output by default")
+    to = predict.add_mutually_exclusive_group()
+    to.add_argument("--out", help="file to write to; the standard output by default")
+    to.add_argument("--table", metavar="NAME", help="new table to write to, in a database")
     predict.add_argument(
         "--format", choices=("jsonl", "csv"), help="by default that of --out, else jsonl"
     )
@@ -165,7 +168,7 @@ def _train(options: Namespace) -> None:
 
 def _predict(options: Namespace) -> None:
     checks.exists(options.run, "the folder of a run")
-    checks.exists(options.data, "a file or a folder with data")
+    checks.exists(options.data, "a file, a folder or a database with data")
     checks.trained(options.run)
     with quiet(options):
         from keras_mmil.cli.predict import predict
@@ -177,9 +180,10 @@ def _predict(options: Namespace) -> None:
         out=options.out,
         form=options.format,
         keep=options.keep,
+        table=options.table,
     )
-    if options.out is not None:
-        print(f"{n:,} predictions in {options.out}")
+    if options.out or options.table:
+        print(f"{n:,} predictions in {options.out or f'the table {options.table}'}")
 
 
 def _export(options: Namespace) -> None:

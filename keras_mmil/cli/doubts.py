@@ -15,7 +15,7 @@ from keras_mmil.cli.options import TrainSettings
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.records import Schema
 from keras_mmil.records.fields import Field
-from keras_mmil.records.linking import columns_in
+from keras_mmil.records.keys import columns_in
 from keras_mmil.records.profiling import Values
 
 __all__ = ["Doubt", "advice", "doubt_of_classes", "doubt_of_numbers", "hardly_repeated"]

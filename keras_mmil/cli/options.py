@@ -21,6 +21,7 @@ Columns: TypeAlias = str | tuple[str, ...]
 _COLUMN = re.compile(r"[^=]*[^=.][.][^=]+")
 _SEEDS = 2**32  # as many as NumPy has
 DATA = "file that ends in .jsonl, .ndjson, .json, .parquet, .csv or .tsv, or folder"
+DATABASE = "or URL of a database, such as sqlite:///shop.db"
 _TABLES = "linked tables in a folder, one a file"
 _ONE_OF = "one of"
 
@@ -166,15 +167,15 @@ class TrainSettings(_Options):
     """What decides the outcome of a training on own data. A run keeps it in `settings.json`.
 
     Attributes:
-        data: path of the records, which is absolute in the settings of a run.
+        data: path of the records, which is absolute in the settings of a run, or URL.
         keys: pairs of a column that refers and the column that it refers to, or of tuples of
             columns.
-        files: SHA-256 of the files of the data, by their names.
+        files: SHA-256 of the files or tables of the data, by their names.
         choices: kinds by path, from the schema that was passed.
         others: see their help.
     """
 
-    data: str = _option(flag="data", metavar="DATA", help=f"{DATA} of tables")
+    data: str = _option(flag="data", metavar="DATA", help=f"{DATA} of tables, {DATABASE}")
     target: str = _option(required=True, metavar="FIELD", help="what to predict")
     task: str | None = _option(
         None,
@@ -188,7 +189,8 @@ class TrainSettings(_Options):
         type=_key,
         action="append",
         metavar="orders.customer=customers.id",
-        help="a column that refers to another; may be repeated. For a key of several columns, "
+        help="a column that refers to another; may be repeated; by default those that a database "
+        "declares, and those that names and values suggest. For a key of several columns, "
         "separate these by commas: items.shop,items.number=orders.shop,orders.number",
     )
     tables: list[str] | None = _option(  # noqa: RUF009 - it calls `field`
@@ -196,7 +198,7 @@ class TrainSettings(_Options):
         group=_TABLES,
         nargs="+",
         metavar="NAME",
-        help="to read; by default those that keys name",
+        help="to read; by default those that keys link",
     )
     top: str | None = _option(
         None,
@@ -209,6 +211,14 @@ class TrainSettings(_Options):
         group=_TABLES,
         choices=("raise", "drop"),
         help="rows that refer to nothing are an error, or are left out",
+    )
+    hops: int = _option(
+        0,
+        group=_TABLES,
+        least=0,
+        type=int,
+        metavar="N",
+        help="how many times keys may lead back to a table, as from a user to others; 0 by default",
     )
     records: str | None = _option(
         None,
@@ -260,7 +270,7 @@ class TrainSettings(_Options):
     @property
     def default_out(self) -> str:
         """The folder to write to, unless another is named."""
-        stem = re.split(r"[\\/]", self.data.rstrip("\\/"))[-1].partition(".")[0]
+        stem = re.split(r"[\\/]", self.data.partition("?")[0].rstrip("\\/"))[-1].partition(".")[0]
         name = re.sub(r"[^\w.-]+", "-", f"{stem}-{self.target}-seed{self.seed}")
         return f"runs/{name}"
 

@@ -16,6 +16,8 @@ from keras_mmil._support.types import Array, Bools, Floats, Ints
 from keras_mmil.cli.options import TrainSettings
 from keras_mmil.cli.own_files import did_you_mean, read, users_errors
 from keras_mmil.records import Schema, arrow
+from keras_mmil.records.database import is_url
+from keras_mmil.records.keys import columns_in
 from keras_mmil.records.paths import alternative, child, place
 from keras_mmil.records.reading import numbers_at, values_at
 
@@ -139,7 +141,7 @@ class _Reader:
         sizes = ", ".join(f"{len(part):,} for {name}" for name, part in pairs if len(part))
         about.append(f"Parts: {sizes}; {how}")
         return {
-            "name": Path(settings.data).name,
+            "name": _name(settings.data),
             "records": self.records,
             "schema": schema,
             # Values of the other types are left out, so that the path needs no type.
@@ -201,7 +203,7 @@ class _Reader:
 
     def _usable(self) -> tuple[Bools, list[str]]:
         """Which records can be used, and a line about the others."""
-        n, source = len(self.records), Path(self.settings.data).name
+        n, source = len(self.records), _name(self.settings.data)
         is_left, without = np.ones(n, bool), []
         for option in _FIELDS:
             path = getattr(self.settings, option)
@@ -225,7 +227,11 @@ class _Reader:
                 f"Received: {is_left.sum()} of {n} in {source}"
                 f"{''.join(f', {each}' for each in without)}"
             )
-        return is_left, [about]
+        lines = [about]
+        if links is not None and not self.settings.keys:
+            keys = (" = ".join(", ".join(columns_in(side)) for side in key) for key in links.keys)
+            lines.append(f"Keys: {'; '.join(keys)}")
+        return is_left, lines
 
     def _about_number(self, values: Array) -> str:
         target, y = self.settings.target, values.astype(np.float64)
@@ -302,6 +308,11 @@ class _Reader:
 
 
 _CLASSES = ("boolean", "category")
+
+
+def _name(data: str) -> str:
+    """Of a file, a folder, or a database."""
+    return Path(data.partition("?")[0] if is_url(data) else data).name
 
 
 def _paths(schema: Schema) -> Iterator[str]:

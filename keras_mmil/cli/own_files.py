@@ -2,10 +2,12 @@
 
 import contextlib
 import difflib
+import hashlib
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -14,9 +16,11 @@ from keras_mmil._support.digests import checksum_of_file
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.options import TrainSettings
 from keras_mmil.records import Schema, csv_files
+from keras_mmil.records.database import Database, is_url
 from keras_mmil.records.fields import scalar_types
 from keras_mmil.records.files import ENDINGS, Files, ending, list_files, unpacked
-from keras_mmil.records.linking import Columns, Links, columns_in, columns_of_table
+from keras_mmil.records.keys import Columns, columns_in, columns_of_table, find
+from keras_mmil.records.linking import Links
 from keras_mmil.records.sources import batches, read_all
 
 __all__ = ["check_not_input", "checksums", "did_you_mean", "new_records", "read", "users_errors"]
@@ -40,6 +44,8 @@ def users_errors() -> Iterator[None]:
 
 def check_not_input(path: PathLike, data: PathLike, flag: str) -> None:
     """Raise ValueError if a file to write to is one that the data are read from."""
+    if is_url(data):
+        return
     out, source = Path(path).resolve(), Path(data).resolve()
     is_input = out == source or (out.exists() and (source in out.parents or out.samefile(source)))
     if is_input:
@@ -61,7 +67,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def checksums(settings: TrainSettings) -> dict[str, str]:
-    """SHA-256 of the files that `read` would read, by their paths in the folder."""
+    """SHA-256 of what `read` would read: of files by their paths in the folder, or of tables."""
+    if is_url(settings.data):
+        with users_errors():
+            tables = Database.read(settings.data, settings.tables).tables
+        return {name: _checksum(columns) for name, columns in tables.items()}
     path = Path(settings.data)
     where = _located(path, settings.tables, settings.keys, settings.top)
     files = list(where.values()) if isinstance(where, dict) else [where]
@@ -71,15 +81,22 @@ def checksums(settings: TrainSettings) -> dict[str, str]:
     return {file.relative_to(folder).as_posix(): checksum_of_file(file) for file in files}
 
 
+def _checksum(columns: Mapping[str, pa.Array]) -> str:
+    batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
+    content = batch.schema.serialize().to_pybytes() + batch.serialize().to_pybytes()
+    return hashlib.sha256(content).hexdigest()
+
+
 def read(settings: TrainSettings) -> tuple[pa.Array, Links | None, list[str]]:
-    """All records of a file or folder.
+    """All records of a file, a folder, or a database.
 
     Returns:
-        The records; how the tables are linked, None without tables; and the tables of the folder
-        that are not read.
+        The records; how the tables are linked, None without tables; and the tables that are not
+        read.
     """
-    path, keys, top = Path(settings.data), settings.keys, settings.top
-    where = _located(path, settings.tables, keys, top)
+    where: Path | dict[str, Path] = {}
+    if not is_url(settings.data):
+        where = _located(Path(settings.data), settings.tables, settings.keys, settings.top)
     with users_errors():
         if isinstance(where, Path):
             return read_all(Files(where, settings.records, settings.decimal)), None, []
@@ -88,27 +105,47 @@ def read(settings: TrainSettings) -> tuple[pa.Array, Links | None, list[str]]:
                 raise ValueError(
                     f"Expected records in files, for {flag}. Received: {flag} {value}, and tables"
                 )
-        columns = {name: columns_of_table(name, file) for name, file in where.items()}
-        top = _top(columns, keys, settings.target) if top is None else top
-        links = Links.of(top, keys, settings.orphans)
-        return links.link(columns), links, sorted(_tables_in(path).keys() - where.keys())
+        keys: Sequence[tuple[Columns, Columns]] = settings.keys
+        if where:
+            columns = {name: columns_of_table(name, file) for name, file in where.items()}
+            keys = keys or find(columns)
+            if not keys:
+                raise ValueError(
+                    "Expected --key, such as --key orders.customer=customers.id, for a folder of "
+                    "several tables whose names and values suggest none. "
+                    f"Received: {settings.data} with {_shown(where)}"
+                )
+            known = [*_tables_in(Path(settings.data))]
+        else:
+            database = Database.read(settings.data, settings.tables)
+            columns, known = database.tables, database.names
+            keys = keys or database.keys
+        top = settings.top or _top(columns, keys, settings.target)
+        links, linked = Links.of(top, keys, settings.orphans, settings.hops).within(columns)
+        return links.link(linked), links, sorted({*known} - linked.keys())
 
 
 def new_records(
-    schema: Schema, path: PathLike, records: str | None = None, decimal: str | None = None
+    schema: Schema, data: PathLike, records: str | None = None, decimal: str | None = None
 ) -> Iterator[pa.Array]:
     """Records to predict, like those of a schema, some at a time; linked tables at once."""
-    links, path = schema.links, Path(path)
-    if links is not None and path.is_file():
+    links, path = schema.links, Path(data)
+    if links is None and is_url(data):
         raise ValueError(
-            "Expected a folder of tables, as those that the run was trained on. "
-            f"Received: {path}, a file"
+            "Expected a file or a folder, as that which the run was trained on. "
+            f"Received: {data}, a database"
+        )
+    if links is not None and not is_url(data) and path.is_file():
+        raise ValueError(
+            "Expected a folder of tables or a database, as that which the run was trained on. "
+            f"Received: {data}, a file"
         )
     keys, top = (None, None) if links is None else (links.keys, links.top)
-    where = _located(path, None, keys, top)
+    where: Any = None if is_url(data) else _located(path, None, keys, top)
     with users_errors():
-        if links is not None and isinstance(where, dict):
-            pieces: Iterator[pa.Array] = iter([links.link(where, schema.root)])
+        if links is not None and (where is None or isinstance(where, dict)):
+            tables = Database.read(str(data), links.names).tables if where is None else where
+            pieces: Iterator[pa.Array] = iter([links.link(tables, schema.root)])
         else:
             types = scalar_types(schema.root.parts)
             source = Files(where, records, decimal) if isinstance(where, Path) else where
@@ -147,12 +184,17 @@ def _located(
     if not found or _are_alike([*found.values()]):
         list_files(path)  # raises if there are none
         return path
-    wanted = "--key, such as --key orders.customer=customers.id, for a folder of several tables"
-    if keys is None:
-        wanted = "one file of records, as those that the run was trained on"
-    more = f", … ({len(found)} in all)" if len(found) > _N_SHOWN else ""
-    shown = ", ".join([*found][:_N_SHOWN]) + more
-    raise ValueError(f"Expected {wanted}. Received: {path} with {shown}")
+    if keys is not None:
+        return found
+    raise ValueError(
+        "Expected one file of records, as those that the run was trained on. "
+        f"Received: {path} with {_shown(found)}"
+    )
+
+
+def _shown(names: Collection[str]) -> str:
+    more = f", … ({len(names)} in all)" if len(names) > _N_SHOWN else ""
+    return ", ".join([*names][:_N_SHOWN]) + more
 
 
 def _are_alike(files: Sequence[Path]) -> bool:
@@ -219,6 +261,8 @@ def _chosen(
             )
     if tables:
         return {name: found[name] for name in tables}
+    if not keys:  # which are found in the tables
+        return dict(found)
     linked = {top, *tables_of.values()}
     return {name: file for name, file in found.items() if name in linked}
 

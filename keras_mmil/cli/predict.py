@@ -19,6 +19,7 @@ from keras_mmil.cli.own_files import check_not_input, did_you_mean, new_records,
 from keras_mmil.cli.run_folder import how_read
 from keras_mmil.estimators import NestedClassifier
 from keras_mmil.estimators.base import NestedEstimator
+from keras_mmil.records.database import is_url, write_table
 from keras_mmil.records.reading import columns_of
 from keras_mmil.rules import Explainer
 
@@ -39,6 +40,7 @@ def predict(
     out: PathLike | None = None,
     form: str | None = None,
     keep: Sequence[str] = (),
+    table: str | None = None,
 ) -> int:
     """Predict records, and write a line for each, as JSON or CSV; their number is returned.
 
@@ -49,14 +51,18 @@ def predict(
 
     Args:
         run: folder of a finished `keras-mmil train`, or of a saved estimator.
-        data: records like those that it was trained on; they need no target.
+        data: records like those that it was trained on; they need no target. File, folder or URL.
         by: "network", or of a classifier "rules": "prediction" is then their class, and there is no
             "probability".
         explain: whether to explain the predictions.
         out: file to write to; None for the standard output.
         form: "jsonl" or "csv"; None to choose by the ending of `out`, else "jsonl".
-        keep: fields at the top of the records to write beside the predictions.
+        keep: fields at the top of the records to write beside the predictions; by default of linked
+            tables the columns that others refer to.
+        table: name of a new table to write to, in the database of the data; None for a file.
     """
+    if table is not None and not is_url(data):
+        raise ValueError(f"Expected the URL of a database, for --table. Received: {data}")
     if out is not None:
         check_not_input(out, data, "--out")
     estimator = load_estimator(run, with_rules=explain or by == "rules")
@@ -65,7 +71,11 @@ def predict(
             "Expected classes, for --by rules: the rules of numbers give ranges. "
             f"Received: {run}, which predicts {estimator.target_}"
         )
+    links = estimator.schema_.links
+    keep = keep or [name for name in (links.ids if links else ()) if name not in _OWN]
     rows = _rows(run, estimator, data, by, explain, keep)
+    if table is not None:
+        return write_table(str(data), table, (dict(_flat(row)) for row in rows))
     as_csv = (form or ("csv" if Path(out or "").suffix == ".csv" else "jsonl")) == "csv"
     write = _write_csv if as_csv else _write_json
     if out is None:
@@ -184,7 +194,7 @@ def _write_csv(file: TextIO, rows: Iterator[Row]) -> int:
 
 
 def _flat(row: Row) -> Iterator[tuple[str, Any]]:
-    """Cells: a column for each probability; several labels as JSON."""
+    """Cells of CSV, or columns: one for each probability; several labels as JSON."""
     for name, value in _to_json(row).items():
         if name == "probability":
             yield from ((f"probability.{each}", p) for each, p in value.items())

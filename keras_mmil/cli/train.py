@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 import sys
 import time
@@ -27,6 +28,7 @@ from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.trials import table
 from keras_mmil.records import Schema
+from keras_mmil.records.database import is_url
 from keras_mmil.records.linking import Links
 from keras_mmil.rules import UsedTopBagsError
 from keras_mmil.zoo.experiments.experiment import RunWriter
@@ -98,7 +100,14 @@ def settings_of(options: TrainOptions) -> TrainSettings:
             )
         keys, top = known, links.top
     settings = TrainSettings(**values | {"keys": keys, "top": top})
-    data = str(Path(options.data).absolute())
+    data = options.data
+    if not is_url(data):
+        data = str(Path(data).absolute())
+    elif re.match(r"[^/]*//[^/@]*:[^/@]+@", data):
+        raise ValueError(
+            "Expected a URL without a password, which the settings of the run would keep: put it "
+            "where the driver looks for it, such as PGPASSWORD. Received: one"
+        )
     return replace(settings, data=data, files=checksums(settings))
 
 

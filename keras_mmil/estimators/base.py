@@ -382,7 +382,8 @@ class NestedEstimator(BaseEstimator):
         schema = self.schema_
         if self.target_ is not None:
             schema = copy.deepcopy(schema)
-            for path in self._target_paths():
+            targets = self._target_paths()
+            for path in [*targets, *schema.copies_of(targets)]:
                 schema.drop(path)
         options = {name: getattr(self, name) for name in _OF_NETWORK}
         metrics = [partial(HalfLoss, half=half) for half in (0, 1)] if n_members > 1 else []

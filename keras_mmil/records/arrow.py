@@ -12,6 +12,7 @@ from keras_mmil._support.arrow_lists import as_numpy
 from keras_mmil._support.types import Array, Bools, Floats
 
 __all__ = [
+    "AGAIN",
     "KEY",
     "LARGEST",
     "MAX_DEPTH",
@@ -38,6 +39,7 @@ WHOLE = 2.0**53  # below it, floats tell integers apart
 WIDE = pa.decimal256(76, 0)  # the widest integers
 MAX_DEPTH = 64  # levels of records and bags
 KEY = b"keras_mmil key"  # metadata of a key's field: "to customers.id", or "of customers"
+AGAIN = "again "  # before the name of a column there: of rows at the top that come again in records
 # Marks the fields of a struct that stands for values of several types: one field for each type,
 # at most one of them not null.
 _MIXED = {b"keras_mmil": b"values of one type"}

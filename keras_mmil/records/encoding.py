@@ -50,7 +50,7 @@ def read(path: PathLike) -> Saved:
         saved = decode(Saved, content)
         _check(saved.records, "records")
         links = saved.tables
-        return replace(saved, tables=links and Links.of(links.top, links.keys, links.orphans))
+        return replace(saved, tables=links and Links.of(**vars(links)))
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
         raise ValueError(f"Expected a schema in {path}. Received: {error}") from error
 

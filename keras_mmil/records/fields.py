@@ -237,7 +237,7 @@ def _place(
         else:
             decision, parts, is_map = _records(seen, here, choices, inner)
         kind, why, form = decision
-        if profile.key:
+        if profile.is_key:
             kind, why, form = "identifier", f"key {profile.key}", ""
         elif profile.copied and isinstance(seen, Values) and kinds.are_many(seen):
             kind, why, form = "identifier", f"always that of {profile.copied}", ""
@@ -258,7 +258,7 @@ def _together(
     """Values of a type with texts that are read as such; None where they are parts of their own."""
     texts = profile.by_type.get("text")
     types = [type_ for type_ in profile.by_type if type_ != "text"]
-    if not isinstance(texts, Values) or len(types) != 1 or profile.key:
+    if not isinstance(texts, Values) or len(types) != 1 or profile.is_key:
         return None
     (type_,) = types
     seen, chosen = profile.by_type[type_], choices.get(path)

@@ -357,10 +357,11 @@ def _labels_of(
         return target, ()
     parsed = Target.of(target, schema.__getitem__)
     paths = tuple(part.path for part in parsed.parts)
+    paths = (*paths, *schema.copies_of(paths))
     if parsed.kind != "numbers":
         return Labels(parsed.kind, len(parsed.classes)), paths
     means, variances = zip(*map(moments, parsed.parts), strict=True)
-    return Labels("numbers", len(paths), means, tuple(x**0.5 for x in variances)), paths
+    return Labels("numbers", len(parsed.parts), means, tuple(x**0.5 for x in variances)), paths
 
 
 _LOSSES = {

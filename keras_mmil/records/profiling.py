@@ -337,7 +337,8 @@ class FieldProfile:
         count: how often something could have been there.
         by_type: what was there, by its type, in the order of `TYPES`. The rest is missing: null,
             NaN, infinite (as float32), or absent.
-        key: of keys of linked tables "to customers.id" or "of customers"; else empty.
+        key: of keys of linked tables "to customers.id" or "of customers"; of columns of rows at the
+            top that come again in records "again churned"; else empty.
         copied: of a member of a bag, the path of the field of the record around the bag that all
             values repeat; empty if there is none.
     """
@@ -371,6 +372,11 @@ class FieldProfile:
             for type_, seen in self.by_type.items()
         }
         return replace(self, by_type=by_type)
+
+    @property
+    def is_key(self) -> bool:
+        """Whether it is a key of linked tables."""
+        return bool(self.key) and not self.key.startswith(arrow.AGAIN)
 
     def merged(self, other: Self) -> Self:
         """The statistics of both."""

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_mmil import ragged
 from keras_mmil._support.formatting import table
 from keras_mmil._support.types import Array, Bools, PathLike
-from keras_mmil.records import encoding, kinds
+from keras_mmil.records import arrow, encoding, kinds
 from keras_mmil.records.fields import (
     Field,
     applicable,
@@ -23,9 +23,10 @@ from keras_mmil.records.fields import (
     tree,
     walk,
 )
-from keras_mmil.records.linking import Columns, Links
+from keras_mmil.records.keys import Columns
+from keras_mmil.records.linking import Links
 from keras_mmil.records.paths import alternative, item, place
-from keras_mmil.records.profiling import TYPES, FieldProfile, Values, profile
+from keras_mmil.records.profiling import TYPES, FieldProfile, Records, Values, profile
 from keras_mmil.records.reading import UNSEEN, Mismatches, Reader, stream, wanted
 from keras_mmil.records.sources import batches
 from keras_mmil.records.targets import Target, TargetPaths, warn_of_missing
@@ -121,13 +122,14 @@ class Schema:
         cls,
         tables: Mapping[str, Any],
         top: str,
-        keys: Iterable[tuple[Columns, Columns]],
+        keys: Iterable[tuple[Columns, Columns]] | None = None,
         orphans: str = "raise",
+        hops: int = 0,
     ) -> Self:
         """The schema of linked tables, which accepts such tables wherever it accepts records.
 
         Args:
-            tables, top, keys, orphans: see `keras_mmil.records.link`.
+            tables, top, keys, orphans, hops: see `keras_mmil.records.link`.
 
         Raises:
             KeyError, TypeError, ValueError: as `infer`, and `keras_mmil.records.link`.
@@ -143,8 +145,9 @@ class Schema:
         >>> schema.read(tables)["orders.price"]
         <tf.RaggedTensor [[], [9.5, 3.0]]>
         """
+        tables, links = Links.found(tables, top, keys, orphans, hops)
         schema = cls()
-        schema._links = Links.of(top, keys, orphans)
+        schema._links = links
         return schema._inferred(tables)
 
     def _inferred(self, source: Any) -> Self:
@@ -396,7 +399,8 @@ class Schema:
         """
         expected = self._target(target)
         mismatches = Mismatches(expected)
-        x = self._read(source, Reader(self._wanted(without), (), _checked(unseen), mismatches))
+        root = self._wanted(without, target)
+        x = self._read(source, Reader(root, (), _checked(unseen), mismatches))
         mismatches.warn()
         return x if expected is None else expected.split(x)
 
@@ -414,7 +418,7 @@ class Schema:
         """
         expected = Target.of(target, self.__getitem__)
         mismatches, exact = Mismatches(expected), [part.path for part in expected.parts]
-        x = self._read(source, Reader(self.root, exact, mismatches=mismatches))
+        x = self._read(source, Reader(self._wanted((), target), exact, mismatches=mismatches))
         mismatches.warn()
         are_there = expected.are_there(x)
         if not are_there.all():
@@ -495,7 +499,7 @@ class Schema:
             raise TypeError(
                 f"Expected a source that can be read again. Received: a {type(source).__name__}"
             )
-        linked, root = self._linked(source), self._wanted(without)
+        linked, root = self._linked(source), self._wanted(without, target)
         columns, types = wanted(root.parts), scalar_types(self.root.parts)
         return stream(
             root,
@@ -506,6 +510,25 @@ class Schema:
             target=self._target(target),
             unseen=_checked(unseen),
         )
+
+    def copies_of(self, paths: TargetPaths) -> list[str]:
+        """The paths of fields that hold what others hold for another record.
+
+        In linked tables, rows of the table at the top may come again in records: the friends of a
+        customer. Wherever the target of a record is not read, neither is that of its friends.
+
+        Args:
+            paths: of fields at the top, such as the target.
+        """
+        names = [paths] if isinstance(paths, str) else paths
+        marks = {arrow.AGAIN + self[path].name for path in names}
+        return [
+            each.path
+            for part in walk(self.root)
+            if isinstance(part.seen, Records)
+            for each in part.parts
+            if each.name in part.seen.fields and part.seen.fields[each.name].key in marks
+        ]
 
     def columns(self, without: TargetPaths = ()) -> list[str]:
         """The names of the fields at the top of records that `read` reads.
@@ -518,10 +541,11 @@ class Schema:
     def _target(self, paths: TargetPaths | None) -> Target | None:
         return None if paths is None else Target.of(paths, self.__getitem__)
 
-    def _wanted(self, without: TargetPaths) -> Field:
-        """The records at the top, without some parts."""
+    def _wanted(self, without: TargetPaths, target: TargetPaths | None = None) -> Field:
+        """The records at the top, without some parts, nor the target of other records."""
         paths = [without] if isinstance(without, str) else without
-        dropped = dict.fromkeys((self[path].chosen_at for path in paths), "dropped")
+        copies = [*self.copies_of(paths), *self.copies_of(target or ())]
+        dropped = dict.fromkeys((self[path].chosen_at for path in [*paths, *copies]), "dropped")
         return tree(self._profile, self._choices | dropped) if dropped else self.root
 
     def _linked(self, source: Any) -> Any:

@@ -4,11 +4,13 @@ import argparse
 import dataclasses
 import gzip
 import json
+import sqlite3
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import own_records
+import pandas
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -262,7 +264,6 @@ def test_what_is_refused(target, options, message, lines):
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
-        ("segment", {}, "Expected --key, .* Received: .*shop with customers, items, orders"),
         ("segmant", {"keys": KEYS}, r"--target\. Received: segmant \(did you mean 'segment'"),
         ("customers.segment", {"keys": KEYS}, r"\(did you mean 'segment'\?\)"),
         ("spent", {"keys": KEYS, "top": "items"}, "did you mean 'orders.customers.spent'"),
@@ -271,12 +272,44 @@ def test_what_is_refused(target, options, message, lines):
         ("segment", {"keys": [("order.customer", "customers.id")]}, "Received: order.customer, of"),
         ("segment", {"keys": [("orders.customers", "customers.id")]}, "'orders.customers'"),
         ("segment", {"keys": KEYS[1:]}, "--target. Received: segment"),
-        ("order", {"keys": [*KEYS, ("items.order", "items.kind")]}, "without a cycle"),
     ],
 )
 def test_tables_that_are_refused(target, options, message, tables):
     with pytest.raises(ValueError, match=message):
         own(tables, target, **options)
+
+
+def test_tables_without_keys(tables, tmp_path):
+    found, expected = own(tables, "segment"), own(tables, "segment", keys=KEYS)
+    assert found.records.equals(expected.records)
+    assert str(found.schema) == str(expected.schema)
+    (about,) = set(found.about) - set(expected.about)
+    assert about == "Keys: orders.customer = customers.id; items.order = orders.number"
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        for name in ("customers", "orders", "items"):
+            frame = pandas.read_csv(tables / f"{name}.csv")
+            frame.to_sql(name, connection, index=False)
+        pandas.DataFrame({"line": ["x"]}).to_sql("logs", connection, index=False)
+    connection.close()
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    stored = own(url, "segment")
+    assert stored.records.equals(expected.records.cast(stored.records.type))
+    assert stored.name == "shop.db"
+    assert stored.about[:2] == (
+        f"Records: {len(CUSTOMERS)} rows of customers in shop.db; not read are the tables logs",
+        about,
+    )
+    pieces = new_records(stored.schema, url)
+    assert pa.concat_arrays([*pieces]).equals(stored.records)
+    settings = settings_of(TrainOptions(data=url, target="segment"))
+    assert settings.files.keys() == {"customers", "orders", "items", "logs"}
+    assert settings.default_out == "runs/shop-segment-seed0"
+    with pytest.raises(ValueError, match="without a password"):
+        own("postgresql://me:secret@host/shop", "segment")
+    with pytest.raises(ValueError, match=r"a file or a folder.*Received: sqlite:.*, a database"):
+        next(new_records(Schema.infer(CUSTOMERS), url))
+    with pytest.raises(ValueError, match="Expected records in files, for --records"):
+        own(url, "segment", records="x")
 
 
 def test_rows_that_refer_to_nothing(tmp_path):

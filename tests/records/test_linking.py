@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from keras_mmil.records import Schema, link
+from keras_mmil import NestedClassifier
+from keras_mmil.records import Schema, link, records_model
 
 KEYS = [
     ("orders.customer", "customers.id"),
@@ -146,10 +147,12 @@ def test_several_keys_to_one_table():
     records = link(tables, "messages", keys).to_pylist()
     assert [record["users_by_from"]["age"] for record in records] == [30, 40]
     assert [record["users_by_to"]["age"] for record in records] == [40, 30]
-    with pytest.raises(
-        ValueError, match=r"a cycle. Received: users - messages - users, by messages"
-    ):
-        link(tables, "users", keys)
+    with pytest.warns(UserWarning, match=r"lead back to a table: messages.to -> users.id, mess"):
+        records = link(tables, "users", keys).to_pylist()
+    assert records[0]["messages_by_from"] == [{"from": 1, "to": 2, "n": 5}]
+    records = link(tables, "users", keys, hops=1).to_pylist()
+    (sent,) = records[0]["messages_by_from"]
+    assert sent == {"from": 1, "to": 2, "n": 5, "users_by_to": {"id": 2, "age": 40}}
 
 
 def test_orphans():
@@ -194,12 +197,74 @@ def test_wrong_tables_are_refused(changes, keys, error, message):
         link(shop() | changes, "customers", keys, orphans="raise")
 
 
-def test_a_table_that_refers_to_itself_is_refused():
-    staff = [{"id": 1, "boss": None}, {"id": 2, "boss": 1}]
-    with pytest.raises(ValueError, match=r"Received: staff - staff, by staff.boss -> staff.id"):
-        link({"staff": staff}, "staff", [("staff.boss", "staff.id")])
+def test_a_table_that_refers_to_itself():
+    boss_of = {1: None, 2: 1, 3: 1, 4: 2}
+    staff = [{"id": i, "boss": boss} for i, boss in boss_of.items()]
+    keys = [("staff.boss", "staff.id")]
+    with pytest.warns(UserWarning, match=r"hops=0.*: staff.boss -> staff.id"):
+        assert link({"staff": staff}, "staff", keys).to_pylist() == staff
+
+    def up(i, hops):
+        here = staff[i - 1]
+        boss = here["boss"]
+        return here if not hops else here | {"staff_at_boss": boss and up(boss, hops - 1)}
+
+    def down(i, hops):
+        here = staff[i - 1]
+        under = [down(k, hops - 1) for k, boss in boss_of.items() if boss == i and hops]
+        return here if not hops else here | {"staff_by_boss": under}
+
+    for hops in (1, 2):
+        found = link({"staff": staff}, "staff", keys, hops=hops).to_pylist()
+        assert found == [up(i, hops) | down(i, hops) for i in boss_of]
     with pytest.raises(KeyError, match=r"one of staff. Received: 'people'"):
         link({"staff": staff}, "people", [])
+    with pytest.raises(ValueError, match=r"hops=-1"):
+        link({"staff": staff}, "staff", keys, hops=-1)
+
+
+def test_hops_in_a_graph():
+    """Atoms with their bonds to neighbours, and on from these."""
+    atoms = [{"id": i, "molecule": i // 3, "element": "CNO"[i % 3]} for i in range(6)]
+    ends = [(0, 1), (1, 2), (2, 0), (3, 4)]
+    bonds = [{"one": a, "two": b} for a, b in ends]
+    tables = {"molecules": [{"id": 0}, {"id": 1}], "atoms": atoms, "bonds": bonds}
+    keys = [("atoms.molecule", "molecules.id"), ("bonds.one", "atoms.id")]
+    keys += [("bonds.two", "atoms.id")]
+
+    def around(atom, hops):
+        found = dict(atoms[atom])
+        for here, there in (("one", "two"), ("two", "one")):
+            found[f"bonds_by_{here}"] = [
+                bond | ({f"atoms_by_{there}": around(bond[there], hops - 1)} if hops else {})
+                for bond in bonds
+                if bond[here] == atom
+            ]
+        return found if hops else dict(atoms[atom])
+
+    for hops in (1, 2, 3):
+        expected = [
+            {"id": i, "atoms": [around(a, hops) for a in range(3 * i, 3 * i + 3)]} for i in (0, 1)
+        ]
+        found = link(tables, "molecules", keys, hops=hops).to_pylist()
+        assert found == expected
+
+
+def test_the_target_of_other_records_is_not_read():
+    users = [{"id": i, "age": 20.5 + i, "left": i % 2 == 0} for i in range(30)]
+    knows = [{"one": i, "two": (i + 1) % 30} for i in range(30)]
+    tables = {"users": users, "knows": knows}
+    keys = [("knows.one", "users.id"), ("knows.two", "users.id")]
+    records = link(tables, "users", keys, hops=1)
+    schema = Schema.infer(records)
+    others = [f"knows_by_{a}.users_by_{b}" for a, b in (("one", "two"), ("two", "one"))]
+    assert schema.copies_of("left") == [f"{other}.left" for other in others]
+    x, _ = schema.read(records, target="left")
+    assert {*x} == {"age", *(f"{other}.age" for other in others)}
+    assert [layer.name for layer in records_model(schema, "left").inputs] == sorted(x)
+    classifier = NestedClassifier(effort="low", epochs=1, random_state=0, verbose=0)
+    classifier.fit(records, "left")
+    assert sorted(classifier.model_.input) == sorted(x)
 
 
 def test_empty_tables():

@@ -1,0 +1,219 @@
+"""Tables of databases, with the keys between them."""
+
+import contextlib
+import itertools
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import pyarrow as pa
+
+from keras_mmil.records.keys import Columns, columns_in, find, listed
+from keras_mmil.records.linking import Links
+from keras_mmil.records.to_arrow import joined, to_arrow
+
+if TYPE_CHECKING:
+    import sqlalchemy
+
+__all__ = ["Database", "from_database", "is_url", "write_table"]
+
+Source: TypeAlias = "str | sqlalchemy.Engine"
+
+_ROWS = 2**14  # that are fetched at once
+_URL = re.compile(r"[a-z][a-z0-9+]*://")
+
+
+def is_url(source: object) -> bool:
+    """Whether it is the URL of a database, such as `sqlite:///shop.db`."""
+    return isinstance(source, str) and _URL.match(source) is not None
+
+
+def from_database(
+    database: Source,
+    top: str,
+    *,
+    keys: Iterable[tuple[Columns, Columns]] | None = None,
+    tables: Sequence[str] | None = None,
+    orphans: str = "raise",
+    hops: int = 0,
+) -> pa.StructArray:
+    """Rows of a table in a database, with the rows of other tables that are linked to them.
+
+    Tables are linked by the foreign keys that the database declares, and by those that `find_keys`
+    finds, with a warning that lists the latter. What no key leads to from the table at the top is
+    not read, with a warning, too. All rows are held in memory.
+
+    Args:
+        database: URL, such as "sqlite:///shop.db" or "postgresql+psycopg://user@host/shop", or an
+            `Engine` of SQLAlchemy.
+        top: name of the table whose rows are the records.
+        keys: those to follow instead, as in `link`.
+        tables: names of those to read; None for all. Views have to be named.
+        orphans, hops: see `link`.
+
+    Returns:
+        StructArray, as of `link`, for `NestedClassifier.fit` and `Schema.infer`.
+
+    Raises:
+        ImportError: without SQLAlchemy, or the driver of the database.
+        KeyError: if there is no such table or column.
+        TypeError, ValueError: as `link`.
+
+    Example:
+
+    >>> customers = from_database("sqlite:///shop.db", top="customers")
+    >>> classifier = NestedClassifier().fit(customers, "churned")
+    """
+    found = Database.read(database, tables)
+    if keys is None:
+        keys = found.keys
+        if found.proposed:
+            said = ", ".join(f"{one} -> {two}" for one, two in found.proposed)
+            warnings.warn(f"Keys that the database does not declare: {said}", stacklevel=2)
+    links, linked = Links.of(top, keys, orphans, hops).within(found.tables)
+    if unread := [name for name in found.tables if name not in linked]:
+        warnings.warn(f"No key leads to {', '.join(unread)}: not read", stacklevel=2)
+    return links.link(linked)
+
+
+@dataclass(frozen=True)
+class Database:
+    """Tables that were read from a database.
+
+    Attributes:
+        tables: their columns.
+        names: of all tables, also those that were not read.
+        declared: keys that the database declares.
+        proposed: others, see `find_keys`.
+    """
+
+    tables: dict[str, dict[str, pa.Array]]
+    names: list[str]
+    declared: tuple[tuple[Columns, Columns], ...]
+    proposed: tuple[tuple[Columns, Columns], ...]
+
+    @classmethod
+    def read(cls, database: Source, tables: Sequence[str] | None = None) -> Self:
+        """All tables, or those of some names: see `from_database`."""
+        with _engine(database) as engine:
+            inspector = _sqlalchemy().inspect(engine)
+            names, views = inspector.get_table_names(), inspector.get_view_names()
+            if unknown := [name for name in tables or () if name not in (*names, *views)]:
+                raise KeyError(
+                    f"Expected tables among {', '.join([*names, *views])}. Received: {unknown[0]!r}"
+                )
+            known, names = names, names if tables is None else list(tables)
+            if not names:
+                raise ValueError(f"Expected a database with tables. Received: {engine.url!r}")
+            meta = _sqlalchemy().MetaData()
+            meta.reflect(engine, views=True, only=names, resolve_fks=False)
+            with engine.connect() as connection:
+                read = {name: _columns(connection, meta.tables[name]) for name in names}
+            foreign = [(name, key) for name in names for key in inspector.get_foreign_keys(name)]
+        declared = tuple(
+            _pair(name, key)
+            for name, key in foreign
+            if key["referred_table"] in read and key["referred_columns"]
+        )
+        taken = {column for one, _ in declared for column in columns_in(one)}
+        proposed = tuple(pair for pair in find(read) if pair[0] not in taken)
+        return cls(read, known, declared, proposed)
+
+    @property
+    def keys(self) -> list[tuple[Columns, Columns]]:
+        """Those that are declared, and others."""
+        return [*self.declared, *self.proposed]
+
+
+def _pair(table: str, key: Mapping[str, Any]) -> tuple[Columns, Columns]:
+    """A foreign key as a key of `link`."""
+    one, two = (
+        tuple(f"{name}.{column}" for column in key[columns])
+        for name, columns in (
+            (table, "constrained_columns"),
+            (key["referred_table"], "referred_columns"),
+        )
+    )
+    return (one[0], two[0]) if len(one) == 1 else (one, two)
+
+
+def _columns(connection: Any, table: Any) -> dict[str, pa.Array]:
+    """The columns of a table, in the order of its primary key."""
+    alchemy = _sqlalchemy()
+    is_sqlite = connection.dialect.name == "sqlite"
+    chosen, binary = [], []
+    for column in table.columns:
+        if isinstance(column.type, alchemy.LargeBinary):
+            binary.append(column.name)
+            continue
+        if is_sqlite and isinstance(column.type, (alchemy.Date, alchemy.DateTime, alchemy.Time)):
+            column = alchemy.type_coerce(column, alchemy.String).label(column.name)  # as it is
+        elif is_sqlite and isinstance(column.type, alchemy.Numeric):
+            column = alchemy.type_coerce(column, alchemy.Float).label(column.name)
+        chosen.append(column)
+    if binary:
+        warnings.warn(
+            f"Bytes are not read: {listed(table.name, [[name] for name in binary])}", stacklevel=5
+        )
+    query = alchemy.select(*chosen).order_by(*table.primary_key.columns)
+    streamed = connection.execution_options(stream_results=True, yield_per=_ROWS)
+    parts: list[list[pa.Array]] = [[] for _ in chosen]
+    for rows in streamed.execute(query).partitions():
+        for part, column, values in zip(parts, chosen, zip(*rows, strict=True), strict=True):
+            part.append(to_arrow(values, f"{table.name}.{column.name}"))
+    return {
+        column.name: joined(part, column.name) if part else pa.nulls(0)
+        for column, part in zip(chosen, parts, strict=True)
+    }
+
+
+def write_table(database: Source, name: str, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write rows to a new table of a database, all or none; their number is returned.
+
+    Columns and their types are those of the first row.
+
+    Raises:
+        ValueError: if there is such a table.
+    """
+    alchemy = _sqlalchemy()
+    types = {bool: alchemy.Boolean, int: alchemy.BigInteger, float: alchemy.Float}
+    rows, table, n = iter(rows), None, 0
+    with _engine(database) as engine, engine.begin() as connection:
+        if alchemy.inspect(connection).has_table(name):
+            raise ValueError(f"Expected the name of a new table. Received: {name!r}")
+        while some := [dict(row) for row in itertools.islice(rows, _ROWS)]:
+            if table is None:
+                columns = [
+                    alchemy.Column(column, types.get(type(value), alchemy.Text))
+                    for column, value in some[0].items()
+                ]
+                table = alchemy.Table(name, alchemy.MetaData(), *columns)
+                table.create(connection)
+            connection.execute(table.insert(), some)
+            n += len(some)
+    return n
+
+
+@contextlib.contextmanager
+def _engine(database: Source) -> Iterator[Any]:
+    """The engine of a database, which is disposed of if it is made here."""
+    if not isinstance(database, str):
+        yield database
+        return
+    engine = _sqlalchemy().create_engine(database)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _sqlalchemy() -> Any:
+    try:
+        import sqlalchemy
+    except ImportError as error:
+        raise ImportError(
+            "Expected SQLAlchemy, which reads databases: pip install 'keras-mmil[database]'"
+        ) from error
+    return sqlalchemy
