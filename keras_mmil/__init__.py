@@ -24,6 +24,7 @@ _LAZY = {
     "datasets": None,
     "distributed": None,
     "estimators": None,
+    "find_leaks": "estimators",
     "rules": None,
     "io": None,
     "ragged": None,

@@ -158,11 +158,7 @@ class NestedEstimator(BaseEstimator):
                 f"Received: random_state={self.random_state!r}"
             )
         X = list(X) if isinstance(X, Iterator) else X
-        self.target_ = path_of(y)
-        self.schema_ = Schema.infer(X) if self.schema is None else copy.deepcopy(self.schema)
-        if self.target_ is not None:
-            self._choose_kinds()
-            self._drop_other_types()
+        self._infer(X, y)
         x, labels, weights = self._read_labelled(X, y, sample_weight)
         x_valid, n_train = None, len(labels)
         if validation_data is not None:
@@ -204,6 +200,37 @@ class NestedEstimator(BaseEstimator):
         if self._shows_progress:
             print(trials.table(self.trials_, outputs.kind == "numbers"))
         return self
+
+    def facts(self, X: Any, y: str) -> tuple[Labels, Array, Array, Sequence[str], Ints]:
+        """What trees would learn from, without any training.
+
+        Args:
+            X: records.
+            y: path of their labels.
+
+        Returns:
+            What is predicted; the labels [records], as the network takes them; what is known of the
+            records that have one, [records, features], and the field or statistic that each
+            feature is of; and the positions of these records in X.
+        """
+        self._infer(X, y)
+        x, labels, has_label = self.schema_.read_labelled(X, y)
+        outputs, targets = self._encode(labels, np.ones(len(labels)))
+        made = self._build(outputs, 2, x)
+        shape = len(targets), len(made.feature_names)
+        features = np.zeros(shape, np.float32)
+        if made.feature_names:
+            model = Model(made.members.input, made.features)
+            features = model.predict(x, batch_size=_READ, verbose=0)
+        return outputs, targets, features, made.feature_names, np.flatnonzero(has_label)
+
+    def _infer(self, X: Any, y: Target) -> None:
+        """Infer the schema, if there is none, and choose what the target is."""
+        self.target_ = path_of(y)
+        self.schema_ = Schema.infer(X) if self.schema is None else copy.deepcopy(self.schema)
+        if self.target_ is not None:
+            self._choose_kinds()
+            self._drop_other_types()
 
     def _effort(self) -> Effort:
         if self.effort not in EFFORTS:

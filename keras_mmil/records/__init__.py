@@ -7,6 +7,7 @@ from keras_mmil.records.fields import Field
 from keras_mmil.records.files import Files
 from keras_mmil.records.keys import find_keys
 from keras_mmil.records.linking import link
+from keras_mmil.records.moments import as_of
 from keras_mmil.records.schema import Schema
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = [
     "Files",
     "Labels",
     "Schema",
+    "as_of",
     "find_keys",
     "from_database",
     "link",

@@ -123,13 +123,6 @@ class Field:
         return not self.is_left_out
 
     @property
-    def is_shared(self) -> bool:
-        """Whether it is a row of a linked table that several rows may refer to."""
-        return isinstance(self.seen, Records) and any(
-            each.key.startswith("of ") for each in self.seen.fields.values()
-        )
-
-    @property
     def n_distinct(self) -> int | None:
         """Number of distinct values; None if they are not scalars, or too many to be counted."""
         return self.seen.n_distinct if isinstance(self.seen, Values) else None

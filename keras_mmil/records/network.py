@@ -135,7 +135,7 @@ def records_model(
     and hour. Missing values have learned features, and one that marks them. The vectors of a
     record's fields and of the bags in it are concatenated and go through a dense layer; the members
     of a bag then go through a bag-layer. The fields of a record within a record count as fields of
-    the outer one; shared rows of linked tables have a dense layer of their own.
+    the outer one.
 
     All this is in the network: saved, or as a SavedModel, it takes values as `schema.read` returns
     them, without the schema.
@@ -415,17 +415,17 @@ def _checked(compress: Compress) -> Compress:
 
 
 class _Branch(NamedTuple):
-    """A bag or shared record in the network, or all fields of a kind.
+    """A bag in the network, or all fields of a kind.
 
     Attributes:
-        columns: values in each record: what was read, or the row among distinct bags or records.
+        columns: values in each record: what was read, or the row among distinct bags.
         encode: from values, [n] each, to features [n, width]: those of members, in groups, and
             those that members share; None where there are none.
         n_distinct: how many different values there are at least; infinite if few come again.
         fields: of which statistics are made, one for each column.
         statistics: the config of those of a bag, and their state: see `BagStatistics`.
         encoder: of the fields.
-        inner: what is in the bag or shared record, for `Prepared`.
+        inner: what is in the bag, for `Prepared`.
         names: of the columns of statistics and of details.
         contents: of a bag in the data, if it has patterns.
     """
@@ -547,14 +547,6 @@ class _Network:
                 continue
             if part.kind == "bag":
                 yield self._bag(part, depth, n_places)
-            elif part.kind == "record" and part.is_shared:
-                rows = self._rows(part.parts, part.path, depth, n_places, is_shared=True)
-                yield _Branch(
-                    [rows.ids],
-                    self._gathered(rows.vectors, (), part),
-                    rows.n_distinct,
-                    inner=Inner(rows.level, rows.ids),
-                )
             elif part.has_fields:
                 yield from self._parts_of(part.parts, depth, n_places)
             else:
@@ -643,12 +635,11 @@ class _Network:
         path: str,
         depth: int,
         n_places: float,
-        is_shared: bool = False,
     ) -> _Rows:
         parts = self._parts(fields, path, depth, n_places)
         n_distinct = max(part.n_distinct for part in parts)
         are_likely = n_places >= _WORTH and 2 * n_distinct <= n_places
-        compress = self._is_worth(is_shared or are_likely)
+        compress = self._is_worth(are_likely)
         layer = DistinctRows(compress, name=self._name(path, "distinct_rows"))
         *values, ids = layer([column for part in parts for column in part.columns])
         left = iter(values)

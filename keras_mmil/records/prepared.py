@@ -29,22 +29,22 @@ _WHERE = (
 
 @dataclass(frozen=True)
 class Inner:
-    """Bags in records, or records that several of these share.
+    """Bags in records.
 
     Attributes:
-        level: the members of the bags, or the shared records.
-        ids: the bag, or shared record, of each outer record, int [rows].
+        level: the members of the bags.
+        ids: the bag of each outer record, int [rows].
         members: the rows of the members of each bag, and if they are merged their weights: the
-            arguments of the bag-layer. Empty for shared records.
+            arguments of the bag-layer.
         dropout, bag_layer, after: layers of the members, of the bags, and after the bag-layer.
     """
 
     level: "Level"
     ids: keras.KerasTensor
-    members: Sequence[keras.KerasTensor] = ()
-    dropout: MemberDropout | None = None
-    bag_layer: BagLayer | None = None
-    after: keras.layers.Dropout | None = None
+    members: Sequence[keras.KerasTensor]
+    dropout: MemberDropout | None
+    bag_layer: BagLayer
+    after: keras.layers.Dropout | None
 
 
 @dataclass(frozen=True)
@@ -169,9 +169,7 @@ def _vectors(level: Level, tensors: _Level, rows: tf.Tensor) -> tf.Tensor:
 
 
 def _of_inner(part: Inner, tensors: _Inner, ids: tf.Tensor) -> tf.Tensor:
-    """The vectors of bags, or shared records, by their numbers."""
-    if part.bag_layer is None:
-        return _vectors(part.level, tensors.level, ids)
+    """The vectors of bags by their numbers."""
     with tf.device(_WHERE):
         members, *weights = (tf.gather(x, ids) for x in tensors.members)
         rows, places = tf.unique(members.flat_values)

@@ -30,6 +30,7 @@ __all__ = [
     "Reader",
     "columns_of",
     "numbers_at",
+    "seconds_in",
     "stream",
     "values_at",
     "wanted",
@@ -101,13 +102,24 @@ def values_at(schema: "Schema", records: pa.Array, path: str) -> arrow.Present:
         array, parent = by_type.get(each.type, nothing), each
     if part.type in ("record", "bag"):
         raise ValueError(f"Expected a field with values. Received: {path!r}, which is {part.kind}")
+    return _values_of(part, by_type, len(records))
+
+
+def _values_of(part: Field, by_type: Mapping[str, pa.Array], n: int) -> arrow.Present:
+    """The values of a part in a column, by their types, of n rows."""
     if part.form and part.type in by_type:
         accepted = {part.type, *scalars.ACCEPTED.get(part.kind, ())}
-        present = {t: arrow.present(x, path) for t, x in by_type.items() if t in accepted}
-        return scalars.values(part, present, len(records))
-    if pa.types.is_null(array.type):
+        present = {t: arrow.present(x, part.path) for t, x in by_type.items() if t in accepted}
+        return scalars.values(part, present, n)
+    if part.type not in by_type:
         return arrow.Present(pa.array([], pa.string()), np.empty(0, np.int64))
-    return arrow.present(array, path)
+    return arrow.present(by_type[part.type], part.path)
+
+
+def seconds_in(part: Field, column: pa.Array) -> Floats:
+    """Times in a column of a part of that kind, in seconds since 1970: float64, NaN for none."""
+    present = _values_of(part, arrow.alternatives(column, part.path), len(column))
+    return _as_numbers(present, len(column))
 
 
 def numbers_at(schema: "Schema", records: pa.Array, path: str) -> Floats:
@@ -120,8 +132,13 @@ def numbers_at(schema: "Schema", records: pa.Array, path: str) -> Floats:
         raise ValueError(
             f"Expected times or numbers. Received: {path!r}, which is {part.kind}: {part.why}"
         )
-    numbers = np.full(len(records), np.nan)
-    numbers[slice(None) if present.at is None else present.at] = arrow.as_floats(present.values)
+    return _as_numbers(present, len(records))
+
+
+def _as_numbers(present: arrow.Present, n: int) -> Floats:
+    numbers = np.full(n, np.nan)
+    if len(present.values):
+        numbers[slice(None) if present.at is None else present.at] = arrow.as_floats(present.values)
     return numbers
 
 

@@ -284,7 +284,7 @@ def test_tables_without_keys(tables, tmp_path):
     assert found.records.equals(expected.records)
     assert str(found.schema) == str(expected.schema)
     (about,) = set(found.about) - set(expected.about)
-    assert about == "Keys: orders.customer = customers.id; items.order = orders.number"
+    assert about == "Keys: items.order = orders.number; orders.customer = customers.id"
     with sqlite3.connect(tmp_path / "shop.db") as connection:
         for name in ("customers", "orders", "items"):
             frame = pandas.read_csv(tables / f"{name}.csv")

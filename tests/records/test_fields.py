@@ -34,18 +34,6 @@ def test_what_is_read():
     assert not schema["a"].is_left_out
 
 
-def test_what_is_shared():
-    tables = {
-        "customers": [{"id": 1, "n": 1}, {"id": 2, "n": 5}],
-        "orders": [{"customer": 1, "product": 7}, {"customer": 2, "product": 7}],
-        "products": [{"id": 7, "price": 1.5, "maker": {"name": "Ada"}}],
-    }
-    keys = [("orders.customer", "customers.id"), ("orders.product", "products.id")]
-    schema = Schema.infer_tables(tables, "customers", keys)
-    shared = [f.path for f in schema if f.is_shared and f.kind == "record"]
-    assert shared == ["orders.products"]
-
-
 def test_times_are_shown_as_such():
     days = [datetime.date(2024, 1, 2), datetime.datetime(1960, 5, 6, 7, 8, 9)]
     for day, expected in zip(days, ("2024-01-02", "1960-05-06 07:08:09"), strict=True):
