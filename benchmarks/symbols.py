@@ -51,7 +51,7 @@ def main():
     names = [*SETS, MNIST]
     parser.add_argument("--sets", nargs="+", choices=names, default=names)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--symbols", nargs="+", default=["8", "16", "auto"], metavar="K")
+    parser.add_argument("--symbols", type=int, nargs="+", default=[8, 16])
     parser.add_argument("--dry", action="store_true", help="do not record the results")
     parser.add_argument("--evidence", action="store_true", help="stability, deletion and others")
     options = parser.parse_args()
@@ -108,7 +108,6 @@ def of_records(records, target, seed, numbers):
         return model
 
     def with_symbols(k):
-        k = k if k == "auto" else int(k)
         return symbolize(model, *parts[0], k=k, random_state=seed, verbose=0, **fitting)
 
     return {"network": fit} | {f"{k} symbols": partial(with_symbols, k) for k in numbers}, parts
@@ -118,18 +117,13 @@ def digits():
     """The same for bags of bags of digits."""
     parts = datasets.mnist.load_mmil()
     model = load("mnist").model
-    of_digits, of_sub_bags = (layer.name for layer in bag_layers(model))
+    of_digits, of_sub_bags = (x.name for x in model.layers if isinstance(x, BagLayer))
     k = {of_digits: 4, of_sub_bags: 2}
     fitting = {"validation_data": parts[1], "batch_size": 20, "verbose": 0}
     return {
         "network": lambda: model,
         "4 and 2 symbols": lambda: symbolize(model, *parts[0], k=k, **fitting),
     }, parts
-
-
-def bag_layers(model):
-    """Of a network, from the instances upwards."""
-    return [layer for layer in model.layers if isinstance(layer, BagLayer)]
 
 
 def figures(model, train, valid, test, with_evidence):
@@ -144,7 +138,6 @@ def figures(model, train, valid, test, with_evidence):
         "majority": rules["accuracy_majority"],
         "fidelity": rules["fidelity"],
         "conditions": sum(level.rules.n_conditions for level in explainer.levels_),
-        "symbols": max(x.symbols.k if x.symbols else 0 for x in bag_layers(model)),
         "rules_seconds": seconds,
     }
     if with_evidence:

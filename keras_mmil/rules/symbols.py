@@ -1,7 +1,7 @@
 """Networks whose members are symbols: made from trained ones."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,13 +13,7 @@ from keras_mmil._support.types import Array, Config
 from keras_mmil.layers import BagLayer, Symbols
 from keras_mmil.model import Model
 from keras_mmil.model.seeds import seeded
-from keras_mmil.rules.fitting.cluster import (
-    Sampling,
-    WeightedRows,
-    cluster,
-    count_distinct,
-    sizes_of,
-)
+from keras_mmil.rules.fitting.cluster import Sampling, cluster, count_distinct, sizes_of
 from keras_mmil.rules.network.capture import Network
 from keras_mmil.rules.network.sources import InMemory, TopBags, top_bags
 from keras_mmil.training.stopping import MIN_DELTA, EarlyStopping
@@ -27,8 +21,6 @@ from keras_mmil.training.stopping import MIN_DELTA, EarlyStopping
 __all__ = ["symbolize"]
 
 _ROWS, _N_INIT = 100_000, 3  # of a bag-layer, and random starts, for k-means
-_AUTO = (4, 8, 16, 32, 64)  # numbers of symbols to try
-_Codebooks: TypeAlias = dict[str, tuple[Array, Array]]  # and the shares of rows, by bag-layer
 # Losses that take probabilities, or numbers between labels, by the names and the classes of those
 # that a model may have.
 _SOFT_LOSSES: Mapping[str, str] = {
@@ -48,7 +40,7 @@ def symbolize(
     model: keras.Model,
     x: TopBags,
     y: Any,
-    k: int | str | Mapping[str, int] = "auto",
+    k: int | Mapping[str, int] = 16,
     *,
     sample_weight: npt.ArrayLike | None = None,
     validation_data: tuple[Any, ...] | None = None,
@@ -74,9 +66,7 @@ def symbolize(
         x: top-bags to train on: RaggedTensor, `Bags`, array or dict of inputs.
         y: their labels, an array as in `model.fit`.
         k: the number of symbols, or a dict from names of bag-layers to these; others then have
-            none. No bag-layer has more symbols than different rows. "auto" tries 4, 8, 16, 32 and
-            64 until the validation loss is within one standard error of the trained network's,
-            and takes the best if none is.
+            none. No bag-layer has more symbols than different rows.
         sample_weight: as in `model.fit`.
         validation_data: as in `model.fit`; None to set `validation_split` of `x` aside.
         validation_split: the share of the top-bags, the last ones.
@@ -94,22 +84,22 @@ def symbolize(
 
     Raises:
         TypeError, ValueError: as `Explainer.fit`; if the model is not compiled, has symbols
-            already, or no such bag-layer; for grouped units, as in an estimator's network; for
-            "auto" with another loss; or if there are no top-bags to train on, or to validate on.
+            already, or no such bag-layer; for grouped units, as in an estimator's network; or if
+            there are no top-bags to train on, or to validate on.
 
     Example:
 
     >>> model.fit(x, y, validation_data=(x_valid, y_valid), epochs=100)
-    >>> readable = symbolize(model, x, y, validation_data=(x_valid, y_valid))
+    >>> readable = symbolize(model, x, y, k=24, validation_data=(x_valid, y_valid))
     >>> explainer = Explainer().fit(readable, x, x_valid)
     """
     positive_int("epochs", epochs)
     check_int("random_state", random_state, 0, 2**32 - 1)
-    positive_int("patience", patience)
+    stop = EarlyStopping(positive_int("patience", patience), MIN_DELTA)
     if not model.compiled:
         raise ValueError(f"Expected a compiled model. Received: model={model.name!r}")
     network = Network(model)
-    tried = _numbers(network.layers, k)
+    numbers = _numbers(network.layers, k)
     weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
     data = x, np.asarray(y), weights
     if validation_data is None:
@@ -125,46 +115,29 @@ def symbolize(
         data = ragged.take(data, slice(n_train))
     else:
         validation = (*validation_data, None)[:3]
-    config = model.get_compile_config()
-    loss = _soft_loss(config["loss"])
-    if len(tried) > 1 and loss is None:
-        raise ValueError(
-            "Expected a number of symbols, or a loss that is a cross-entropy of probabilities, or "
-            f"the squared error. Received: k={k!r}, loss={config['loss']!r}"
-        )
-    taught, judged, config_taught = data, validation, config
-    if loss is not None:
-        says = model.predict(data[0], batch_size=batch_size, verbose=0)
-        taught = data[0], (_like(says, data[1]) + says) / 2, data[2]
-        judged = validation[0], _like(says, validation[1]), validation[2]
-        for_labels = {"metrics": None, "weighted_metrics": None}
-        config_taught = config | for_labels | {"loss": loss}
     with seeded(random_state):
-        samples = _samples(network, data[0], random_state)
-        found: list[tuple[float, Model]] = []
-        for numbers in tried:
-            twin = _with_symbols(network.model, _codebooks(network, samples, numbers, random_state))
-            twin.compile_from_config(config_taught)
-            twin.fit(
-                *taught[:2],
-                sample_weight=taught[2],
-                validation_data=judged,
-                epochs=epochs,
-                batch_size=batch_size,
-                callbacks=[*callbacks, EarlyStopping(patience, MIN_DELTA)],
-                verbose=verbose,
-            )
+        twin = _with_symbols(network.model, _codebooks(network, numbers, data[0], random_state))
+        config = model.get_compile_config()
+        if loss := _soft_loss(config["loss"]):
+            outputs = model.predict(data[0], batch_size=batch_size, verbose=0)
+            data = data[0], (_like(outputs, data[1]) + outputs) / 2, data[2]
+            validation = validation[0], _like(outputs, validation[1]), validation[2]
+            others = {"metrics": None, "weighted_metrics": None}  # these are for labels
+            twin.compile_from_config(config | others | {"loss": loss})
+        else:
             twin.compile_from_config(config)
-            if loss is None or len(tried) == 1:
-                return twin
-            more, standard_error = _more_loss(twin, model, loss, judged)
-            if verbose:
-                print(f"{max(numbers.values())} symbols: validation loss {more:+.4f}")
-            found.append((more, twin))
-            if more <= standard_error:
-                break
-    _, best = min(found, key=lambda pair: pair[0])
-    return best
+        twin.fit(
+            data[0],
+            data[1],
+            sample_weight=data[2],
+            validation_data=validation,
+            epochs=epochs,
+            batch_size=batch_size,
+            callbacks=[*callbacks, stop],
+            verbose=verbose,
+        )
+        twin.compile_from_config(config)
+    return twin
 
 
 def _soft_loss(loss: Any) -> str | None:
@@ -176,20 +149,6 @@ def _soft_loss(loss: Any) -> str | None:
     return _SOFT_LOSSES.get(loss) if isinstance(loss, str) else None
 
 
-def _more_loss(
-    twin: keras.Model, model: keras.Model, loss: str, data: tuple[Any, ...]
-) -> tuple[float, float]:
-    """By how much the mean loss of a network is above another's, and the standard error of this."""
-    x, y, weights = data
-    losses = [
-        np.asarray(keras.losses.get(loss)(y, each.predict(x, verbose=0))) for each in (twin, model)
-    ]
-    more = losses[0] - losses[1]
-    mean = np.average(more, weights=weights)
-    variance = np.average(np.square(more - mean), weights=weights)
-    return float(mean), float(np.sqrt(variance / len(more)))
-
-
 def _like(outputs: Array, y: npt.ArrayLike) -> Array:
     """Labels [n] or [n, 1] as the outputs [n, m] that would be right: of classes, one-hot."""
     y = np.asarray(y)
@@ -198,50 +157,41 @@ def _like(outputs: Array, y: npt.ArrayLike) -> Array:
     return y.reshape(len(y), -1).astype(outputs.dtype)
 
 
-def _numbers(layers: Sequence[BagLayer], k: int | str | Mapping[str, int]) -> list[dict[str, int]]:
-    """The numbers of symbols to try: of each bag-layer that is to have some, by its name."""
+def _numbers(layers: Sequence[BagLayer], k: int | Mapping[str, int]) -> dict[str, int]:
+    """The number of symbols of each bag-layer that is to have some, by its name."""
     names = [layer.name for layer in layers]
-    if taken := [layer.name for layer in layers if layer.symbols is not None]:
-        raise ValueError(f"Expected a model without symbols. Received: some in {taken}")
-    if isinstance(k, str):
-        if k != "auto":
-            raise ValueError(f"Expected 'auto', or a number of symbols. Received: k={k!r}")
-        return [dict.fromkeys(names, number) for number in _AUTO]
-    found = k if isinstance(k, Mapping) else dict.fromkeys(names, k)
+    found = dict(k) if isinstance(k, Mapping) else dict.fromkeys(names, k)
     if unknown := [name for name in found if name not in names]:
         raise ValueError(f"Expected names of bag-layers among {names}. Received: {unknown[0]!r}")
-    return [{name: positive_int("k", number) for name, number in found.items()}]
-
-
-def _samples(network: Network, x: TopBags, seed: int) -> list[WeightedRows]:
-    """Rows of each bag-layer."""
-    source = top_bags(x, network, None)
-    if not isinstance(source, InMemory):
-        raise TypeError(f"Expected top-bags in memory. Received: x of type {type(x).__name__}")
-    step = Sampling(_ROWS, seed, [None] * len(network.layers))
-    (sampled,) = source.run(step, network, lambda: None)
-    return [sample.rows() for sample in sampled.samples]
+    if taken := [layer.name for layer in layers if layer.symbols is not None]:
+        raise ValueError(f"Expected a model without symbols. Received: some in {taken}")
+    return {name: positive_int("k", number) for name, number in found.items()}
 
 
 def _codebooks(
-    network: Network, samples: Sequence[WeightedRows], numbers: Mapping[str, int], seed: int
-) -> _Codebooks:
-    """So many centroids of the rows of each bag-layer."""
-    names = [layer.name for layer in network.layers]
+    network: Network, numbers: Mapping[str, int], x: TopBags, seed: int
+) -> dict[str, tuple[Array, Array]]:
+    """Centroids of the rows of each bag-layer, and the shares of the rows that they stand for."""
+    step = Sampling(_ROWS, seed, [None] * len(network.layers))
+    source = top_bags(x, network, None)
+    if not isinstance(source, InMemory):
+        raise TypeError(f"Expected top-bags in memory. Received: x of type {type(x).__name__}")
+    (sampled,) = source.run(step, network, lambda: None)
+    samples = sampled.rows()
     ks = [
-        (count_distinct(sample.rows, numbers[name]) or 1,) if name in numbers else ()
-        for name, sample in zip(names, samples, strict=True)
+        (count_distinct(sample.rows, numbers[layer.name]) or 1,) if layer.name in numbers else ()
+        for layer, sample in zip(network.layers, samples, strict=True)
     ]
     found = cluster(samples, ks, seed=seed, n_init=_N_INIT, n_jobs=None, on_done=lambda: None)
     codebooks = {}
-    for name, sample, of_layer in zip(names, samples, found, strict=True):
+    for layer, sample, of_layer in zip(network.layers, samples, found, strict=True):
         for centroids in of_layer.values():  # one, or none
             sizes = sizes_of(sample, centroids)
-            codebooks[name] = centroids, sizes / max(sizes.sum(), 1)
+            codebooks[layer.name] = centroids, sizes / max(sizes.sum(), 1)
     return codebooks
 
 
-def _with_symbols(model: keras.Model, codebooks: _Codebooks) -> Model:
+def _with_symbols(model: keras.Model, codebooks: Mapping[str, tuple[Array, Array]]) -> Model:
     """A copy of a model with symbols in some bag-layers."""
 
     def clone(layer: keras.Layer) -> keras.Layer:

@@ -111,32 +111,6 @@ def test_classes_in_any_form(loss, y):
     assert [loss, accuracy] == pytest.approx(expected, rel=1e-3)  # nothing was lost nor learned
 
 
-def test_the_fewest_symbols_that_cost_no_loss(capsys):
-    """Top-bags whose label depends on which of six kinds of instances occurs twice."""
-    rng = np.random.default_rng(0)
-    kinds = rng.integers(6, size=(400, 3))
-    weights = np.array([1.0, -1.0, 2.0, -2.0, 0.5, -0.5])
-    y = weights[kinds].sum(axis=1) + 0.01 * rng.normal(size=400)
-    x = tf.RaggedTensor.from_row_lengths(np.eye(6, dtype=np.float32)[kinds.ravel()], [3] * 400)
-    inputs = keras.Input((None, 6), ragged=True)
-    bag = BagLayer(1, activation="linear", aggregation="sum", name="bag")(inputs)
-    model = keras.Model(inputs, keras.layers.Dense(1)(bag))
-    model.compile(keras.optimizers.Adam(0.003), "mse")
-    bag_layer, dense = model.layers[1:]
-    bag_layer.set_weights([weights[:, None], np.zeros(1), np.zeros(1)])
-    dense.set_weights([np.ones((1, 1)), np.zeros(1)])
-    arguments = {"epochs": 3, "batch_size": 50, "validation_split": 0.25, "verbose": 2}
-    readable = symbolize(model, x, y.astype(np.float32), **arguments)
-    assert readable.get_layer("bag").symbols.k == 6  # of 4 and 8, which are no more than there are
-    said = [line for line in capsys.readouterr().out.splitlines() if " symbols: " in line]
-    assert [line.split()[0] for line in said] == ["4", "8"]
-    model.compile("adam", "hinge")
-    with pytest.raises(ValueError, match="hinge"):
-        symbolize(model, x, y)
-    with pytest.raises(ValueError, match="'few'"):
-        symbolize(model, x, y, k="few")
-
-
 def test_compressed_bags():
     bags = Bags.from_ragged(random_ids(60))
     model = compressed_model()
