@@ -172,6 +172,7 @@ class TrainSettings(_Options):
             columns.
         files: SHA-256 of the files or tables of the data, by their names.
         choices: kinds by path, from the schema that was passed.
+        times: of the members of bags, that were chosen for `as_of`.
         others: see their help.
     """
 
@@ -239,6 +240,11 @@ class TrainSettings(_Options):
     time: str | None = _option(
         None, group=_ONE_OF, metavar="FIELD", help="the latest records are for test"
     )
+    as_of: str | None = _option(
+        None,
+        metavar="FIELD",
+        help="the moment when the target of a record is to be predicted: what is later is left out",
+    )
     epochs: int = _option(100, least=1, type=int, help="at most; %(default)s by default")
     batch_size: int = _option(64, least=1, type=int, help="%(default)s by default")
     learning_rate: float = _option(4e-3, type=float, help="%(default)s by default")
@@ -266,6 +272,7 @@ class TrainSettings(_Options):
     )
     files: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
+    times: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def default_out(self) -> str:

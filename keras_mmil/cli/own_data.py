@@ -1,7 +1,7 @@
 """Own records with a target, split for training, validation and test."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -18,6 +18,7 @@ from keras_mmil.cli.own_files import did_you_mean, read, users_errors
 from keras_mmil.records import Schema, arrow
 from keras_mmil.records.database import is_url
 from keras_mmil.records.keys import columns_in
+from keras_mmil.records.moments import Past
 from keras_mmil.records.paths import alternative, child, place
 from keras_mmil.records.reading import numbers_at, values_at
 
@@ -49,7 +50,7 @@ class OwnData:
     """Own records, with the schema of all of them, the path of the target, and the split.
 
     `is_number` says whether the target is a number, rather than a class; `about` are lines of text
-    about records, target and parts.
+    about records, target and parts; `times` are those by which members of bags were left out.
     """
 
     name: str
@@ -59,6 +60,7 @@ class OwnData:
     is_number: bool
     split: Split
     about: tuple[str, ...]
+    times: Mapping[str, str | None]
 
     @classmethod
     def of(cls, settings: TrainSettings) -> Self:
@@ -66,14 +68,21 @@ class OwnData:
         records, links, unread = read(settings)
         if not len(records):
             raise ValueError(f"Expected at least one record. Received: none in {settings.data}")
+        past = None
         with users_errors():
+            if settings.as_of is not None:
+                past = Past(Schema.infer(records), settings.as_of, settings.times)
+                records = past.of(records)
             schema = Schema.infer(records, settings.choices, links)
         if lost := settings.choices.keys() - schema.choices.keys():
             raise ValueError(
                 "Expected choices about fields that the records have, as --schema. "
                 f"Received: {min(lost)}{did_you_mean(min(lost), _paths(schema))}"
             )
-        return cls(**_Reader(_with_paths(settings, schema), records, schema, unread).read())
+        found = _Reader(_with_paths(settings, schema), records, schema, unread).read()
+        if past is not None:
+            found["about"] = (*found["about"], *past.said)
+        return cls(**found, times={} if past is None else past.chosen)
 
     def take(self, chosen: Ints) -> pa.Array:
         """Some of the records."""

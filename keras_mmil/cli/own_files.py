@@ -21,6 +21,7 @@ from keras_mmil.records.fields import scalar_types
 from keras_mmil.records.files import ENDINGS, Files, ending, list_files, unpacked
 from keras_mmil.records.keys import Columns, columns_in, columns_of_table, find
 from keras_mmil.records.linking import Links
+from keras_mmil.records.moments import like_those
 from keras_mmil.records.sources import batches, read_all
 
 __all__ = ["check_not_input", "checksums", "did_you_mean", "new_records", "read", "users_errors"]
@@ -126,7 +127,12 @@ def read(settings: TrainSettings) -> tuple[pa.Array, Links | None, list[str]]:
 
 
 def new_records(
-    schema: Schema, data: PathLike, records: str | None = None, decimal: str | None = None
+    schema: Schema,
+    data: PathLike,
+    records: str | None = None,
+    decimal: str | None = None,
+    as_of: str | None = None,
+    times: Mapping[str, str | None] | None = None,
 ) -> Iterator[pa.Array]:
     """Records to predict, like those of a schema, some at a time; linked tables at once."""
     links, path = schema.links, Path(data)
@@ -151,6 +157,8 @@ def new_records(
             source = Files(where, records, decimal) if isinstance(where, Path) else where
             pieces = (batch.records for batch in batches(source, types=types))
         for piece in pieces:
+            if as_of is not None:
+                piece = like_those(piece, schema, as_of, times)
             for start in range(0, len(piece), _ROWS):
                 yield piece[start : start + _ROWS]
 

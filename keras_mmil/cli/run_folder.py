@@ -140,12 +140,12 @@ def train_settings(run: PathLike) -> TrainSettings:
         ) from error
 
 
-def how_read(run: PathLike) -> dict[str, str | None]:
-    """How a run read its files: `records` and `decimal` of `keras_mmil.records.Files`.
+def how_read(run: PathLike) -> dict[str, Any]:
+    """How a run read its data: arguments of `own_files.new_records`.
 
     Empty for the folder of an estimator that no run has trained.
     """
     if not (Path(run) / SETTINGS).is_file():
         return {}
     settings = train_settings(run)
-    return {"records": settings.records, "decimal": settings.decimal}
+    return {name: getattr(settings, name) for name in ("records", "decimal", "as_of", "times")}

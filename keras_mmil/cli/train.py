@@ -71,13 +71,14 @@ def train(options: TrainOptions) -> Trained:
     `UnfinishedError`, and the network is there without them.
     """
     settings = settings_of(options)
+    data = OwnData.of(settings)
+    settings = replace(settings, times=data.times)
     folder = RunFolder(
         options.out or settings.default_out,
         asdict(settings),
         resume=options.resume,
         replace=options.replace,
     )
-    data = OwnData.of(settings)
     schema = data.schema_of_training()
     estimator = _estimator(settings, data, schema, options)
     with folder.held():  # not before: without data there is no run to resume

@@ -16,7 +16,7 @@ from keras_mmil.records.reading import numbers_at, seconds_in
 from keras_mmil.records.schema import Schema
 from keras_mmil.records.sources import read_all
 
-__all__ = ["Later", "Past", "as_of"]
+__all__ = ["Later", "Past", "as_of", "like_those"]
 
 _DAY = 86400.0  # seconds
 _AGE = "days_since_"
@@ -65,6 +65,16 @@ def as_of(
     return found
 
 
+def like_those(records: pa.Array, schema: Schema, moment: str, times: Any) -> pa.StructArray:
+    """New records as they were, like those of a schema that `as_of` returned with these times."""
+    known = (each for each in schema if each.name.startswith(_AGE))
+    paths = [x.path.removesuffix(x.name) + x.name.removeprefix(_AGE) for x in known]
+    bags = {part.path for part in Schema.infer(records) if part.type == "bag"}
+    choices = dict.fromkeys(paths, "time")
+    own = {path: name for path, name in times.items() if path in bags}
+    return Past(Schema.infer(records, choices), moment, own).of(records)
+
+
 @dataclass(frozen=True)
 class Later:
     """Members or values after the moment.
@@ -87,6 +97,7 @@ class Past:
     """Leaves out what is after a moment: see `as_of`.
 
     Attributes:
+        chosen: the times of the members of each bag.
         later: what was left out of the last records.
         said: lines about these.
     """
@@ -94,6 +105,7 @@ class Past:
     schema: Schema
     moment: str
     times: Mapping[str, str | None]
+    chosen: dict[str, str | None] = field(default_factory=dict)
     later: list[Later] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
@@ -151,6 +163,7 @@ class Past:
         lengths = arrow.as_numpy(pc.fill_null(pc.list_value_length(lists), 0))
         members, at = lists.flatten(), np.repeat(np.arange(len(lists)), lengths)
         time = self._time_of(part, item)
+        self.chosen[part.path] = None if time is None else time.name
         if time is None:
             self.said.append(f"{part.path}: all members, which have no time")
         else:

@@ -18,12 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_mmil._support.files import write_json
+from keras_mmil.cli import own_files
 from keras_mmil.cli.options import TrainOptions, add_options
 from keras_mmil.cli.own_data import OwnData, at_random, by_group, by_time
 from keras_mmil.cli.own_files import did_you_mean, new_records, users_errors
 from keras_mmil.cli.run_folder import how_read, train_settings
 from keras_mmil.cli.train import settings_of
-from keras_mmil.records import Schema
+from keras_mmil.records import Schema, as_of
 from keras_mmil_cli.main import main
 
 CUSTOMERS = own_records.customers()
@@ -368,6 +369,42 @@ def test_folders_of_records_in_many_files(lines, tmp_path):
         own(tables, "x0")
 
 
+def test_records_as_of_a_moment(tmp_path, monkeypatch):
+    """Events after the moment are left out, of records to predict by the same times."""
+    records = [
+        {
+            "when": f"2024-0{1 + i % 6}-15",
+            "left": i % 3 == 0,
+            "events": [
+                {"seen": f"2024-0{month}-01", "sent": f"2024-0{month}-02"}
+                for month in range(1, 2 + i % 6)
+            ],
+        }
+        for i in range(30)
+    ]
+    for record in records[:20]:
+        record["events"].append({"seen": None, "sent": "2023-12-24"})
+    data = own_records.write_lines(tmp_path / "x.jsonl", records)
+    found = own(data, "left", as_of="when")
+    assert found.records.equals(as_of(records, "when", verbose=False))
+    assert found.times == {"events": "sent"}  # which is never missing
+    assert found.about[-1].startswith("events: those with sent before when, ")
+    settings = settings_of(TrainOptions(data=str(data), target="left", as_of="when"))
+    write_json(
+        tmp_path / "settings.json",
+        dataclasses.asdict(dataclasses.replace(settings, times=found.times)),
+    )
+    for record in records:  # where nothing is missing, `seen` would be the first
+        record["events"] = [event for event in record["events"] if event["seen"]]
+    own_records.write_lines(data, records)
+    monkeypatch.setattr(own_files, "_ROWS", 7)
+    (piece, *more) = new_records(found.schema, data, **how_read(tmp_path))
+    expected = as_of(records, "when", {"events": "sent"}, verbose=False)
+    assert pa.concat_arrays([piece, *more]).to_pylist() == expected.to_pylist()
+    with pytest.raises(ValueError, match="times or numbers"):
+        own(data, "left", as_of="left")
+
+
 def test_records_inside_an_object(lines, tmp_path):
     records = [json.loads(line) for line in lines.read_text().splitlines()]
     contents = {
@@ -381,7 +418,8 @@ def test_records_inside_an_object(lines, tmp_path):
         assert own(path, "left", records=key).records.equals(own(lines, "left").records)
         settings = settings_of(options)
         (tmp_path / "settings.json").write_text(json.dumps(dataclasses.asdict(settings)))
-        assert how_read(tmp_path) == {"records": key, "decimal": None}
+        how = {"records": key, "decimal": None, "as_of": None, "times": {}}
+        assert how_read(tmp_path) == how
         schema = own(lines, "left").schema
         new = list(new_records(schema, path, **how_read(tmp_path)))
         assert sum(map(len, new)) == len(records)
