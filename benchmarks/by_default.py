@@ -4,7 +4,8 @@
 the same folds. Each fold is kept in `--folds`, so that a run can be continued. Accuracy, AUC and
 processor seconds go to `benchmarks/results/by_default.json`, with accuracy, fidelity, number of
 conditions and processor seconds of the rules; and where the labels follow a hidden rule, the share
-of new records, without noise, on which our rules say the same. Where numbers are to be predicted,
+of new records, without noise, on which our rules say the same. Molecules also come with what is up to two bonds from each
+atom. Where numbers are to be predicted,
 R² of `NestedRegressor()` and of flat learners. Learners of linked tables run where
 `--learners YDF Khiops getML` says so: see `competitors/relational.py`.
 """
@@ -55,6 +56,10 @@ DATA = {
     "recipes": nested_sets.recipes,
     "Mutagenicity": partial(nested_sets.molecules, "Mutagenicity"),
     "NCI1": partial(nested_sets.molecules, "NCI1"),
+    **{
+        f"{name}, two bonds": partial(nested_sets.molecules, name, 2)
+        for name in ("MUTAG", "Mutagenicity", "NCI1")
+    },
 }
 NUMBERS = {
     "mutagenesis: logp": partial(nested_sets.mutagenesis, "logp"),

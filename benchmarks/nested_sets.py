@@ -32,11 +32,11 @@ def instances(name):
     ], "label"
 
 
-def molecules(name):
-    """Molecules as bags of atoms with their bonds."""
+def molecules(name, radius=1):
+    """Molecules as bags of atoms with their bonds, and what is up to so many bonds away."""
     from keras_mmil.datasets import molecules
 
-    return molecules.load(name), "label"
+    return molecules.load(name, radius), "label"
 
 
 def mutagenesis(target="mutagenic"):

@@ -1,5 +1,6 @@
 """Rules as sentences in the terms of the data."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,9 @@ from keras_mmil.rules.trees.columns import ALL, alike, is_plural, one_of
 __all__ = ["Sentence", "definitions", "of_rules", "sentences"]
 
 _LONGEST = 3  # conditions of a cluster that may be described where it is mentioned
+_SYMBOL = re.compile(
+    "([a-z]|s[0-9]+_)[0-9]+"
+).fullmatch  # the name of a cluster, unless a user gave another
 _NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -96,11 +100,27 @@ class _Writer:
 
     def _all(self, criteria: Sequence[Criterion]) -> str:
         """Conditions that all have to hold; those that describe a cluster come last."""
-        result = sorted(map(self._condition, _without_values(criteria)), key=lambda x: x[1])
-        return _listed([text for text, _ in result])
+        found = sorted(map(self._condition, _without_values(criteria)), key=lambda x: x[1])
+        return _listed([text for text, _ in found])
 
-    def _condition(self, criterion: Criterion) -> tuple[str, int]:
-        """A condition in words, and how many conditions on members it contains."""
+    def _where(self, criteria: Sequence[Criterion]) -> str:
+        """What members of a bag are like: "where paid and late, with items where returned"."""
+        own, inside = list[str](), list[str]()
+        for each in _without_values(criteria):
+            text, n_inside = self._condition(each, there="with", nowhere="without")
+            (inside if n_inside else own).append(text)
+        parts = [f"where {_listed(own)}"] if own else []
+        return ", ".join([*parts, *([" and ".join(inside)] if inside else [])])
+
+    def _condition(
+        self, criterion: Criterion, there: str = "there are", nowhere: str = "there are no"
+    ) -> tuple[str, int]:
+        """A condition in words, and how many conditions on members it contains.
+
+        Args:
+            criterion: the condition.
+            there, nowhere: what comes before members that have to be, or must not be there.
+        """
         q = criterion.quantity
         if q.members is None:
             return criterion.text, 0
@@ -112,23 +132,29 @@ class _Writer:
         if _is_named(kind):
             if body is None:
                 return criterion.text, 0
-            called = _called(kind)
-            there = f"are {called}" if is_plural(called) else f"is {_article(called)}"
-            return f"there {there} where {self._all(body)}", n_inside
+            called, verb = _called(kind), there if _requires(criterion) else nowhere
+            if not is_plural(called):
+                verb = verb.replace("are", "is")
+                called = called if verb.endswith("no") else _article(called)
+            return f"{verb} {called} {self._where(body)}", n_inside
         subject, several = _subject(criterion, kind)
         if body is None:
             return f"{subject} {'are' if several else 'is'} {q.name}", 0
         return f"{subject} {'hold' if several else 'holds'} {self._held(body)}", n_inside
 
     def _body(self, kind: Kind, name: str, criterion: Criterion) -> tuple[Criterion, ...] | None:
-        """The only rule for a cluster, if it is short; None otherwise.
+        """The only rule for a cluster, if it is short; None otherwise, or for a name of the user.
 
-        Only for members that have to be present: "no sub-bag holds a 7 and no 3" would be unclear.
+        Only for members that have to be present: "no sub-bag holds a 7 and no 3" would be unclear;
+        and for such as must not be there, if the data have a name for them.
         """
-        result = [criteria for label, _, criteria in kind.needed if label == name]
-        if not _requires(criterion) or len(result) != 1 or not 1 <= len(result[0]) <= _LONGEST:
+        found = [criteria for label, _, criteria in kind.needed if label == name]
+        is_absent = _is_named(kind) and _occurs(criterion) is False
+        if not (_requires(criterion) or is_absent) or (_is_named(kind) and not _SYMBOL(name)):
             return None
-        return result[0] if _is_named(kind) or _of_bags_alone(result[0], self._kinds) else None
+        if len(found) != 1 or not 1 <= len(found[0]) <= _LONGEST:
+            return None
+        return found[0] if _is_named(kind) or _of_bags_alone(found[0], self._kinds) else None
 
     def _held(self, criteria: Sequence[Criterion]) -> str:
         """The contents of a bag whose members have no name."""
@@ -155,7 +181,7 @@ class _Writer:
             elif not _is_named(kind) and _of_bags_alone(criteria, self._kinds):
                 cases.append(f"that holds {self._held(criteria)}")
             else:
-                cases.append(f"where {self._all(criteria)}")
+                cases.append(self._where(criteria))
         body = f"{_one(kind)} {', or '.join(cases)}"
         return Sentence(name, body, ": ", tuple(self._open))
 

@@ -29,6 +29,7 @@ _SAID = {
     " = ": ("is ", "are "),
     " > ": ("is above ", "are above "),
 }
+_PLAIN = re.compile(r"\w+(\.\w+)+")  # the path of a bag in a bag
 _SIGN = re.compile(rf"(.*?)({'|'.join(map(re.escape, _SAID))})(.*)")
 _PLURALS = ("people", "children", "men", "women", "data", "media", "criteria")
 _SINGULARS = ("ss", "us", "is", "news", "series")
@@ -163,11 +164,13 @@ def _statistic(column: Column, low: float, high: float) -> str:
     if what not in ("number", "share"):
         return _ordered(column, column.name, low, high, bound_text)
     least, most = max(np.floor(low) + 1, 0), np.floor(high)
-    if high == 0 or (what == "number" and most == 0):  # a share may be missing: of no members
-        return f"no {of}"
-    if high == np.inf and (low == 0 or (what == "number" and least == 1)):
-        return f"some {of}"
     bag, one, several = _members(of)
+    of = _spoken(bag) + of.removeprefix(bag)
+    bag, has_many = _spoken(bag), is_plural(bag)
+    if high == 0 or (what == "number" and most == 0):  # a share may be missing: of no members
+        return f"no {bag} {several}".rstrip()
+    if high == np.inf and (low == 0 or (what == "number" and least == 1)):
+        return f"some {bag} {several}".rstrip()
     if what == "share":
         if high < ABSENT:
             return f"no {bag}"
@@ -177,12 +180,17 @@ def _statistic(column: Column, low: float, high: float) -> str:
         return f"{_percentage(low, high)} {bag} {several}{none}"
     if one and most == 1:
         number = "exactly" if least == 1 else "at most"
-        return f"{number} one of {'the ' if is_plural(bag) else ''}{bag} {one}"
+        return f"{number} one of {'the ' if has_many else ''}{bag} {one}"
     if least == most:
         return f"exactly {least:.0f} {of}"
     if most == np.inf:
         return f"at least {least:.0f} {of}"
     return f"at most {most:.0f} {of}" if least == 0 else f"{least:.0f} to {most:.0f} {of}"
+
+
+def _spoken(bag: str) -> str:
+    """A bag in a bag: "items of orders" for "orders.items"."""
+    return " of ".join(reversed(bag.split("."))) if _PLAIN.fullmatch(bag) else bag
 
 
 def _members(of: str) -> tuple[str, str, str]:
