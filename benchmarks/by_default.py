@@ -4,10 +4,10 @@
 the same folds. Each fold is kept in `--folds`, so that a run can be continued. Accuracy, AUC and
 processor seconds go to `benchmarks/results/by_default.json`, with accuracy, fidelity, number of
 conditions and processor seconds of the rules; and where the labels follow a hidden rule, the share
-of new records, without noise, on which our rules say the same. Molecules also come with what is up to two bonds from each
-atom. Where numbers are to be predicted,
-R² of `NestedRegressor()` and of flat learners. Learners of linked tables run where
-`--learners YDF Khiops getML` says so: see `competitors/relational.py`.
+of new records, without noise, on which our rules say the same. Molecules also come with what is up
+to two bonds from each atom. Where numbers are to be predicted, R² of `NestedRegressor()` and of
+flat learners. Learners of linked tables run where `--learners YDF Khiops getML` says so: see
+`competitors/relational.py`.
 """
 
 import argparse

@@ -118,9 +118,11 @@ def structure_of(model: keras.Model) -> str | None:
     n_numbers = sum(math.prod(variable.shape) for variable in _variables(model))
     if is_own or not type(model).__module__.startswith("keras") or n_numbers > _LARGEST:
         return None
+    layers = all_layers(model)
+    if any(hasattr(layer, "adapt") for layer in layers):
+        return None  # what `Normalization` and others compute with is in no variable
     try:
         names = {layer.name: i for i, layer in enumerate([model, *model.layers])}
-        layers = all_layers(model)
         if not any(isinstance(layer, keras.Model) for layer in layers):
             # Nothing refers to the names of layers in layers.
             names = dict.fromkeys((layer.name for layer in layers), -1) | names

@@ -7,10 +7,11 @@ import bag_forms
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from trainable_networks import make_data, make_model
 
 import keras_mmil
-from keras_mmil.layers import BagLayer
+from keras_mmil.layers import BagLayer, InstanceWise
 from keras_mmil.model import loop, traces
 from keras_mmil.training import VirtualAdversarialModel
 
@@ -133,6 +134,24 @@ def test_code_of_ones_own_is_not_shared(monkeypatch):
     assert structure_of(vectors(0)) is not None
     monkeypatch.setattr(traces, "_LARGEST", 10)
     assert structure_of(vectors(0)) is None
+
+
+def test_what_was_adapted_to_data_is_not_shared():
+    """Of two normalizations, whose means are in no variable."""
+    x = np.random.default_rng(0).normal(500, 50, size=(40, 2))
+    y = (x[:, 0] > 500).astype(float)
+    for shift in (0, 1000):
+        keras.utils.set_random_seed(0)
+        scale = keras.layers.Normalization()
+        scale.adapt(x + shift)
+        inputs = keras.Input((None, 2), ragged=True)
+        bag = BagLayer(None, aggregation="mean")(InstanceWise(scale)(inputs))
+        model = keras_mmil.Model(inputs, keras.layers.Dense(1, activation="sigmoid")(bag))
+        model.compile(keras.optimizers.SGD(0.5), "binary_crossentropy")
+        assert structure_of(model) is None
+        bags = tf.RaggedTensor.from_row_lengths((x + shift).astype(np.float32), [1] * 40)
+        loss = model.fit(bags, y, 10, 20, verbose=0).history["loss"][-1]
+        assert loss < 0.3
 
 
 def test_no_model_is_kept():
