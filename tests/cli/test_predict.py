@@ -2,15 +2,18 @@
 
 import csv
 import json
+import sqlite3
 
 import numpy as np
 import own_records
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from keras_mmil import NestedClassifier, NestedRegressor
 from keras_mmil.cli import own_files
+from keras_mmil.records import Schema
 from keras_mmil_cli.main import main
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*one class:UserWarning")
@@ -210,3 +213,36 @@ def test_what_json_and_spreadsheets_cannot_hold(saved, tmp_path):
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == ["'=1+1", "-2.5", "'@sum", "'+a / b", "plain"]
     assert [row["n"] for row in rows] == ["", "", "2.5", "", "-1.0"]
+
+
+@pytest.mark.slow
+def test_tables_of_a_database(tmp_path, capsys):
+    """Predictions go to a new table, with the ids of the records."""
+    folder = own_records.write_tables(tmp_path / "shop", own_records.customers(60))
+    keys = [tuple(key.split("=")) for key in own_records.KEYS]
+    tables = {
+        name: pd.read_csv(folder / f"{name}.csv") for name in ("customers", "orders", "items")
+    }
+    schema = Schema.infer_tables(tables, "customers", keys)
+    estimator = NestedClassifier(**QUICK, schema=schema).fit(tables, "segment")
+    estimator.rules_  # noqa: B018
+    estimator.save(tmp_path / "run")
+    connection = sqlite3.connect(tmp_path / "shop.db")
+    for name, table in tables.items():
+        table.to_sql(name, connection, index=False)
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    command = ["predict", str(tmp_path / "run"), url, "--explain", "--table", "found"]
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "60 predictions in the table found" in capsys.readouterr().out
+    found = pd.read_sql("select * from found", connection)
+    connection.close()
+    assert found["id"].tolist() == tables["customers"]["id"].tolist()
+    assert found["prediction"].tolist() == estimator.predict(tables).tolist()
+    assert found["rules"].tolist() == estimator.predict(tables, by="rules").tolist()
+    of_classes = found[[f"probability.{name}" for name in estimator.classes_]]
+    np.testing.assert_allclose(of_classes, estimator.predict_proba(tables), atol=1e-5)
+    assert main(command) != 0  # there is such a table
+    assert "name of a new table. Received: 'found'" in capsys.readouterr().err
+    assert main([*command[:2], str(folder), "--table", "found"]) != 0
+    assert "URL of a database, for --table" in capsys.readouterr().err

@@ -62,6 +62,9 @@ SMALLER = {
         "n_train=500": "n_train=100, n_valid=60",
         '"u", "u3"': '"u", "u2"',
     },
+    "migrating/tables.md": {
+        "NestedClassifier(": "NestedClassifier(effort='low', explainer={'max_clusters': 2}, ",
+    },
     "point_clouds.md": {
         "load_clouds(120, n_points=30,": "load_clouds(24, n_points=10,",
         "[120, 5, 30, 3]": "[24, 5, 10, 3]",
