@@ -61,7 +61,7 @@ print(f"largest difference on plain bags {np.abs(plain - model(x_test)).max():.1
 
 explainer = keras_mmil.Explainer(max_clusters=3 if QUICK else 5, verbose=0)
 explainer.fit(model, x_train, x_valid)
-print(explainer.rules_)
+print(explainer.rules_.text())
 found = explainer.evaluate(x_test)
 fidelity, share = found["fidelity"], found["fidelity_majority"]
 print(f"fidelity {fidelity:.2%} (most frequent class: {share:.2%})\n")

@@ -40,7 +40,7 @@ print(f"accuracy of the network {accuracy:.2%} (most frequent class: {share:.2%}
 
 explainer = keras_mmil.Explainer(max_clusters=3 if QUICK else 6, verbose=0)
 explainer.fit(model, texts, texts_valid)
-print(explainer.rules_)
+print(explainer.rules_.text())
 found = explainer.evaluate(texts_test)
 fidelity, share = found["fidelity"], found["fidelity_majority"]
 print(f"fidelity {fidelity:.2%} (most frequent class: {share:.2%})\n")

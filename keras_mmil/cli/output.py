@@ -45,7 +45,8 @@ def write_shown(report: RunWriter, metrics: Mapping[str, float], description: De
     The description is that of the validation data.
     """
     explainer = report.explainer
-    report.write("rules.txt", f"{explainer.rules_.text(all=True)}\n\n{description}\n")
+    rules = f"{explainer.rules_}\n\n\nLevel by level:\n\n{explainer.rules_.text(all=True)}"
+    report.write("rules.txt", f"{rules}\n\n{description}\n")
     write_json(report.folder / "metrics.json", metrics)
     if not explainer.n_clusters_:
         return  # of records without bags
@@ -73,7 +74,7 @@ def print_run(
         if explainer.rules_.constant is not None:
             word = explainer.levels_[-1].word
             print(f"The rules are CONSTANT: every {word} is {explainer.rules_.constant!r}.\n")
-        where += "; rules.txt there lists all rules"
+        where += "; rules.txt there lists all rules, level by level"
     print_figures(metrics, paper)
     print(where)
 

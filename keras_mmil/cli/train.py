@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -40,7 +40,7 @@ Logs: TypeAlias = Mapping[str, Any] | None
 _SCHEMA, _SPLIT = "schema.json", "split.csv"
 # Errors that data and machines, rather than bugs, cause when rules are learned.
 _FAIL = (MemoryError, OSError, ValueError, tf.errors.OpError)
-_MOST_SENTENCES, _MOST_LINES = 12, 40  # that are printed
+_MOST_LINES = 40  # of rules that are printed
 _WIDTH = 20  # characters of the progress bar
 _SECONDS = 0.2  # between its updates
 
@@ -176,10 +176,10 @@ def _train(
     described = run.read(valid if len(valid) else train)
     write_shown(report, metrics, run.explainer.describe(described))
     write_page(folder / PAGE, run)
-    lost = run.doubt is not None and run.doubt.is_lost
-    _print_sentences(estimator.rules_.in_words(), "no finding, see the end" if lost else "")
-    _print_rare(run)
+    if run.doubt is not None and run.doubt.is_lost:
+        print("\nThe rules are no finding, see the end.")
     print_run(run.explainer, metrics, {}, folder.path, most_lines=_MOST_LINES)
+    _print_rare(run)
     print(f"To look at: {folder / PAGE}")
     if metrics.get("rule_accuracy", 0.0) > metrics.get("test_accuracy", 1.0):
         print(
@@ -252,14 +252,6 @@ def _figures_of_rules(run: TrainedRun) -> dict[str, float]:
         **figures_of_rules(run.explainer, run.for_testing_rules()),
         "extract_seconds": time.perf_counter() - started,
     }
-
-
-def _print_sentences(sentences: Sequence[str], note: str) -> None:
-    print(f"\nThe rules in words{f' ({note})' if note else ''}:")
-    for sentence in sentences[:_MOST_SENTENCES]:
-        print(f"  {sentence}")
-    if len(sentences) > _MOST_SENTENCES:
-        print(f"  … and {len(sentences) - _MOST_SENTENCES} more")
 
 
 def _print_rare(run: TrainedRun) -> None:

@@ -103,7 +103,7 @@ def test_training_on_noise(tmp_path, capsys, monkeypatch):
     assert "The network has NOT learned to tell left: on the 32 records for test" in printed
     assert "Fields that hardly repeat are learnt by heart: who." in printed
     assert "128 records for training may be too few" in printed
-    assert "The rules in words (no finding, see the end):" in printed
+    assert "The rules are no finding, see the end." in printed
     page = (tmp_path / "run" / "report.html").read_text()
     assert "The network has NOT learned to tell left" in page
     (command,) = [line for line in printed.splitlines() if line.startswith("  keras-mmil train")]

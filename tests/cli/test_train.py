@@ -114,7 +114,9 @@ def test_the_folder_is_that_of_an_estimator(run, data, tmp_path):
         estimator.predict_proba(RECORDS).astype(np.float32),
         np.array([list(row["probability"].values()) for row in found], np.float32),
     )
-    assert (run / "rules.txt").read_text().startswith(estimator.rules_.text(all=True))
+    written = (run / "rules.txt").read_text()
+    assert written.startswith(str(estimator.rules_))
+    assert estimator.rules_.text(all=True) in written
     # The schema knows nothing of the records for test.
     train = [RECORDS[i] for i in parts_of(run)["training"]]
     assert Schema.load(run / "schema.json") == Schema.infer(train)
@@ -130,7 +132,6 @@ def test_what_is_printed(trained):
     assert "Records: 90 in shop.jsonl; left out are 3 without left\n" in printed
     assert "70 for training, 17 for test; random, stratified by class" in printed
     assert str(estimator.rules_) in printed
-    assert all(f"  {sentence}\n" in printed for sentence in estimator.rules_.in_words()[:12])
     for name in ("test_accuracy", "rule_accuracy", "fidelity"):
         share = f"(most frequent class: {100 * metrics[f'{name}_majority']:.2f} %)"
         assert f"{name:16} {100 * metrics[name]:7.2f} %   {share}\n" in printed

@@ -325,7 +325,7 @@ def test_scikit_learn_in_processes():
     search = GridSearchCV(estimator, {"units": [2, 3]}, cv=2, n_jobs=2).fit(PLAIN, LATE)
     assert search.best_params_["units"] in (2, 3)
     assert len(search.predict(PLAIN)) == 40
-    assert str(search.best_estimator_.rules_)  # fitted here
+    assert search.best_estimator_.rules_.text()  # fitted here
     found = cross_validate(estimator, PLAIN, LATE, cv=2, n_jobs=2, return_estimator=True)
     assert np.isfinite(found["test_score"]).all()
     with pytest.raises(ValueError, match="from another process"):

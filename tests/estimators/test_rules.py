@@ -119,14 +119,14 @@ def test_rules_of_classes(classifier, tmp_path):
     assert classifier.predict([], by="rules").dtype == found.dtype
     with pytest.raises(ValueError, match=r"'network' or 'rules'\. Received: by='rule'"):
         classifier.predict(ITEMS, by="rule")
-    assert str(classifier.rules_) == str(classifier.explainer_.rules_)
-    assert "bad" in str(classifier.rules_)
+    assert classifier.rules_.text() == classifier.explainer_.rules_.text()
+    assert "bad" in classifier.rules_.text()
     assert len(classifier.explain(ITEMS[:2])) == 2
     with pytest.raises(ValueError, match="Expected no label"):
         classifier.rules_of("late")
     classifier.save(tmp_path)
     loaded = NestedClassifier.load(tmp_path)
-    assert str(loaded.rules_) == str(classifier.rules_)
+    assert loaded.rules_.text() == classifier.rules_.text()
     other = NestedClassifier(**SETTINGS).fit(ITEMS, column("state", TRAIN))
     other.explainer = {**SETTINGS["explainer"], "instances": "centroids"}
     assert "\n     definitions of items: accuracy " in other.rules_.text(all=True)
@@ -138,7 +138,7 @@ def test_rules_of_numbers_and_of_several_labels():
     records = [{"items": record["items"]} for record in RECORDS]
     regressor = NestedRegressor(bins=[5, 10], **arguments).fit(records, SPENT)
     names = {"below 5", "5 to 10", "from 10"}
-    assert any(name in str(regressor.rules_) for name in names)
+    assert any(name in regressor.rules_.text() for name in names)
     bins = np.digitize(regressor.predict(records), [5, 10])
     x = regressor._read(records)
     assert regressor.explainer_.fidelity(x) == pytest.approx(
@@ -187,7 +187,7 @@ def test_numbers_far_from_0(tmp_path):
     found.save(tmp_path)
     loaded = NestedRegressor.load(tmp_path)
     np.testing.assert_array_equal(loaded.predict(records), predicted)
-    assert str(loaded.rules_) == str(found.rules_)
+    assert loaded.rules_.text() == found.rules_.text()
     for name, wrong in (("offset_", "far"), ("edges_", np.array([2, 1]))):
         before = getattr(loaded, name)
         setattr(loaded, name, wrong)

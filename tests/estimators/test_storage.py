@@ -95,7 +95,7 @@ def test_regressors_are_saved_with_their_rules(tmp_path):
     estimator = NestedRegressor(**QUICK, bins=[3, 9]).fit(RECORDS, "spent").fit_rules()
     estimator.save(tmp_path)
     loaded = NestedRegressor.load(tmp_path)
-    assert str(loaded.rules_) == str(estimator.rules_)
+    assert loaded.rules_.text() == estimator.rules_.text()
     x = loaded.schema_.read(RECORDS, without="spent")
     bins = np.digitize(loaded.predict(RECORDS), [3, 9])
     agreement = np.mean(loaded.explainer_.predict(x) == bins)
@@ -205,13 +205,13 @@ def test_pickles_hold_no_records_unless_they_are_to(classifier):
         pickle.loads(pickle.dumps(classifier)).rules_  # noqa: B018
     kept = copy.copy(classifier).set_params(keep_data=True)
     copies = [pickle.loads(pickle.dumps(kept)), copy.deepcopy(classifier)]
-    expected = str(classifier.rules_)
+    expected = classifier.rules_.text()
     assert copies[1].model_ is not classifier.model_
     for each in copies:
         np.testing.assert_array_equal(each.predict_proba(PLAIN), classifier.predict_proba(PLAIN))
-        assert str(each.rules_) == expected
+        assert each.rules_.text() == expected
     small, large = pickle.dumps(classifier), pickle.dumps(kept)
-    assert str(pickle.loads(small).rules_) == expected  # as they were learned before
+    assert pickle.loads(small).rules_.text() == expected  # as they were learned before
     assert len(small) < len(large)
     assert clone(kept).keep_data
     assert "_cache" not in vars(clone(kept))

@@ -139,7 +139,7 @@ def test_the_model_is_the_pool_of_its_parts(classifier, tmp_path):
     agreement = np.mean(explainer.predict(x) == by_model)
     assert explainer.fidelity(x) == pytest.approx(agreement)
     assert agreement > 0.8
-    assert " of sensors.readings.value " in str(classifier.rules_)
+    assert " of sensors.readings.value " in classifier.rules_.text()
     names = [field_names(explainer._network, record) for record in range(3)]
     assert "mean of readings.value" in names[1]  # of a sensor
     assert "mean of sensors.readings.value" in names[2]

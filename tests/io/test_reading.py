@@ -295,7 +295,7 @@ def test_an_explainer_reads_files(tmp_path):
     one.fit(model, io.read(tmp_path, bag_forms.BATCH), io.read(tmp_path, bag_forms.BATCH))
     in_memory = batches.to_dataset(x, batch_size=bag_forms.BATCH, shuffle=False)
     two.fit(model, in_memory, in_memory)
-    assert str(one.rules_) == str(two.rules_)
+    assert one.rules_.text() == two.rules_.text()
     assert one.fidelity_ == two.fidelity_
 
 

@@ -43,7 +43,7 @@ def test_three_levels_are_trained_saved_loaded_and_explained(data, model, tmp_pa
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded(x_test), model(x_test))
     again = keras_mmil.Explainer.load(tmp_path / "rules", loaded)
-    assert str(again.rules_) == str(explainer.rules_)
+    assert again.rules_.text() == explainer.rules_.text()
     np.testing.assert_array_equal(again.predict(x_test), explainer.predict(x_test))
 
 

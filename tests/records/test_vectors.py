@@ -162,7 +162,7 @@ def test_rules_on_positions_are_as_good_as_on_names():
             random_state=0,
             explainer={"n_clusters": 2, "verbose": 0},
         ).fit(records[:100], y[:100])
-        shown[name] = str(classifier.rules_)
+        shown[name] = classifier.rules_.text()
         scores[name] = classifier.explainer_.score(
             classifier.schema_.read(records[100:]), np.array(y[100:])
         )

@@ -352,7 +352,7 @@ def test_records_are_saved(churn_explainer, customers, saved_records):
     np.testing.assert_array_equal(loaded.predict(x), churn_explainer.predict(x))
     assert [str(e) for e in loaded.explain(x)] == [str(e) for e in churn_explainer.explain(x)]
     loaded.rename("orders", {"bad": "wrong"})
-    assert "positive ← some orders are wrong" in str(loaded.rules_)
+    assert "positive ← some orders are wrong" in loaded.rules_.text()
 
 
 def test_values_of_fields_that_are_ints_stay_so(churn_explainer, tmp_path):

@@ -95,7 +95,7 @@ def test_instances_of_several_rows_give_the_rules_of_concatenations():
         for model, form in zip(models, (pairs, concatenated), strict=True)
     )
     assert ours.fidelity_ == theirs.fidelity_
-    assert str(ours.rules_) == str(theirs.rules_)
+    assert ours.rules_.text() == theirs.rules_.text()
     for a, b in zip(ours.labels(pairs(ids)), theirs.labels(concatenated(ids)), strict=True):
         np.testing.assert_array_equal(a.flat_values, b.flat_values)
 
@@ -164,7 +164,7 @@ def test_one_level_of_dense_bags_of_three_classes():
     fit = explainer(max_clusters=3, class_names=("low", "middle", "high")).fit(model, x)
     assert fit.fidelity(x) == fit.score(x, y) == fit.score(x, np.eye(3)[y]) == 1.0
     assert {rule.conclusion for rule in fit.rules_} == {0, 1, 2}
-    assert "high ← o_" in str(fit.rules_)
+    assert "high ← o_" in fit.rules_.text()
     assert explainer(n_clusters=3).fit(model, x).classes_ == ("class_0", "class_1", "class_2")
 
 
@@ -207,11 +207,11 @@ def test_names_appear_everywhere(digit_model, digit_ids, tmp_path):
     fit.rename(1, {yes: "yes"})
     for text in (fit.rules_, fit.describe(x), "\n".join(map(str, fit.explain(x)))):
         assert all(name in str(text) for name in ("first", "second", "yes"))
-    assert "yes ← " in str(fit.rules_)
-    assert "positive ← o_yes=1." in str(fit.rules_)
+    assert "yes ← " in fit.rules_.text()
+    assert "positive ← o_yes=1." in fit.rules_.text()
     assert "o_first=" in fit.rules_.to_json()
     fit.save(tmp_path / "rules")
-    assert str(Explainer.load(tmp_path / "rules", digit_model).rules_) == str(fit.rules_)
+    assert Explainer.load(tmp_path / "rules", digit_model).rules_.text() == fit.rules_.text()
     for names in ({"first": "second"}, {0: ""}, {0: 5}):
         with pytest.raises(ValueError, match="a name of its own"):
             fit.rename(0, names)

@@ -44,7 +44,7 @@ def test_rules_of_flat_records(tmp_path):
     classes = [explainer.classes_[i] for i in found]
     assert by_sql(explainer, x) == by_python(explainer, x) == classes
 
-    text = str(explainer.rules_)
+    text = explainer.rules_.text()
     assert text.startswith("records, by their fields")
     assert "age" in text
     for each, label in zip(explainer.explain(x), network, strict=True):
@@ -63,7 +63,7 @@ def test_rules_of_flat_records(tmp_path):
         plot_grid(explainer)
     explainer.save(tmp_path / "rules")
     loaded = Explainer.load(tmp_path / "rules", model)
-    assert str(loaded.rules_) == text
+    assert loaded.rules_.text() == text
     np.testing.assert_array_equal(loaded.predict(x), found)
     other = Explainer(verbose=0, n_clusters=2, instances="centroids").fit(model, x)
     assert other.predict(x).shape == (len(test),)

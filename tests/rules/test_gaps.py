@@ -130,7 +130,7 @@ def use(explainer, x, folder):
     explainer.save(folder)
     loaded = Explainer.load(folder, explainer._network.model)
     np.testing.assert_array_equal(loaded.predict(x), explainer.predict(x))
-    assert str(loaded.rules_) == str(explainer.rules_)
+    assert loaded.rules_.text() == explainer.rules_.text()
 
 
 def fitted(schema, model, target, train, valid, **arguments):
@@ -239,7 +239,7 @@ def test_streams_that_begin_with_empty_batches(schema, model, target, n_empty):
     explainer.check(model, stream(train), stream(valid))
     explainer.fit(model, stream(train), stream(valid))
     same = Explainer(**arguments).fit(model, schema.read(train), schema.read(valid))
-    assert str(explainer.rules_) == str(same.rules_)
+    assert explainer.rules_.text() == same.rules_.text()
     new = without_all(records(8, 3)) + records(8, 5)
     np.testing.assert_array_equal(explainer.predict(stream(new)), same.predict(schema.read(new)))
     assert str(explainer.certify(stream(new))) == str(same.certify(schema.read(new)))

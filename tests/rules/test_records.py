@@ -59,7 +59,7 @@ def clauses(explainer):
 def test_rules_are_those_of_the_weights(churn_explainer):
     assert clauses(churn_explainer) == CLAUSES
     assert churn_explainer.fidelity_ == 1.0
-    text = str(churn_explainer.rules_)
+    text = churn_explainer.rules_.text()
     for level in churn_explainer.levels_:
         for rule in level.rules:
             if level.rules.needed[rule.conclusion]:
@@ -191,10 +191,10 @@ def test_numbers_of_clusters_are_chosen_one_by_one(monkeypatch):
             assert choose([tried[ks], best]) == best
     fixed = quick_explainer(**arguments, n_clusters=fit.n_clusters_).fit(model, x, x_valid)
     assert fixed.fidelity_ == fit.fidelity_
-    assert str(fixed.rules_) == str(fit.rules_)
+    assert fixed.rules_.text() == fit.rules_.text()
     one_thread = quick_explainer(**arguments, n_jobs=1).fit(model, x, x_valid)
     assert one_thread.grid_ == fit.grid_
-    assert str(one_thread.rules_) == str(fit.rules_)
+    assert one_thread.rules_.text() == fit.rules_.text()
 
 
 def test_few_combinations_are_tried(churn_explainer):

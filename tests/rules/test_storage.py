@@ -50,7 +50,7 @@ def test_saved_and_loaded(fitted, model, x, tmp_path):
     assert loaded.majority_ == fitted.majority_
     assert loaded.classes_ == fitted.classes_
     assert list(loaded.rules_) == list(fitted.rules_)
-    assert str(loaded.rules_) == str(fitted.rules_)
+    assert loaded.rules_.text() == fitted.rules_.text()
     assert str(loaded.describe(x)) == str(fitted.describe(x))
     np.testing.assert_array_equal(loaded.predict(x), fitted.predict(x))
     assert [str(e) for e in loaded.explain(x)] == [str(e) for e in fitted.explain(x)]

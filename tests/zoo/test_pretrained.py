@@ -79,7 +79,7 @@ def test_what_is_read_is_what_was_written(papers):
     expected = model.predict(x, verbose=0)
     np.testing.assert_array_equal(found.predict(x), expected)
     assert found.model.compiled
-    assert str(found.explainer.rules_) == str(explainer.rules_)
+    assert found.explainer.rules_.text() == explainer.rules_.text()
     assert list(map(str, found.explain(x[:3]))) == list(map(str, explainer.explain(x[:3])))
     assert str(zoo.card("cora")) == repr(found.card) == "# A card\n"
     assert found.card.figures == {"test_accuracy": 0.5}

@@ -44,7 +44,7 @@ class RuleBook:
         return self.levels[-1].rules.constant
 
     def text(self, all: bool = False) -> str:
-        """The rules, level by level.
+        """The rules in formal syntax, level by level. As a string, a rule book is in words.
 
         Args:
             all: whether to list also the rules and clusters that no class of top-bags depends on;
@@ -56,7 +56,24 @@ class RuleBook:
         return f"<RuleBook: {len(self)} rules of {len(self.levels)} levels; print() shows them>"
 
     def __str__(self) -> str:
-        return self.text()
+        """The rules of top-bags in words, with the share of the top-bags that each holds for, and
+        of these the share on which the network agrees.
+        """
+        if self.constant is not None:
+            return self.in_words()[0]
+        top = self.levels[-1]
+        found = of_rules(program(self.levels))
+        numbered = zip(range(1, len(found) + 1), top.rules, found, strict=True)
+        ordered = sorted(numbered, key=lambda x: (x[1].conclusion, -x[1].support))
+        rows = [
+            (str(number), percent(rule.support), percent(rule.precision), str(sentence))
+            for number, rule, (sentence, _) in ordered
+        ]
+        rows.insert(0, ("", top.words, "network agrees", ""))
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        lines = ["  ".join([*map(str.rjust, row[:3], widths), row[3]]).rstrip() for row in rows]
+        defined = dict.fromkeys(str(each) for _, _, (_, these) in ordered for each in these)
+        return "\n".join([*lines, *(["", *defined] if defined else [])])
 
     def _repr_html_(self) -> str:
         """For notebooks: the rules that decide, one table per level; or that they are constant."""

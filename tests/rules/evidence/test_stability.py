@@ -41,7 +41,7 @@ def test_rules_that_are_certain_come_up_each_time(digit_model, digit_ids, max_ro
     clauses = [rule for level in fit.levels_ for rule in level.rules.lines()]
     assert len(found.rules) == len(clauses)
     assert all(rule.share == 1 for rule in found.rules)
-    assert all(rule.clause in str(fit.rules_) for rule in found.rules)
+    assert all(rule.clause in fit.rules_.text() for rule in found.rules)
     assert json.loads(json.dumps(found.to_dict()))["rules"][0]["share"] == 1
     assert "4 refits" in str(found)
 

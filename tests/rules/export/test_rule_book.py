@@ -51,7 +51,7 @@ def test_a_book_of_rules_shows_what_is_needed(book):
     rules = book()
     assert rules.constant is None
     assert (
-        str(rules)
+        rules.text()
         == """\
 sub-bags, by their instances: u1 60.0 %
   1  v1 ← o_u1=1.  # precision 100.0 %, support  25.0 %, coverage of the class  40.0 %
@@ -61,6 +61,15 @@ top-bags, by their sub-bags: v1 25.0 %
   2  negative ← o_v1=0.  # precision 100.0 %, support  50.0 %, coverage of the class 100.0 %
 
 # Not used in any decision: 1 rule, 3 clusters. See text(all=True)."""
+    )
+    assert (
+        str(rules)
+        == """\
+   top-bags  network agrees
+2    50.0 %         100.0 %  negative if no sub-bag is v1
+1    50.0 %         100.0 %  positive if at least one sub-bag holds a u1
+
+v1: a sub-bag that holds a u1"""
     )
     lower = rules.text(all=True).split("\n\n")[0]
     assert (
@@ -89,7 +98,7 @@ def test_constant_rules_are_called_so(book):
     rules = book((Rule(1, 0, (), **figures(1.0, 0.8, 1.0)),))
     assert rules.constant == "negative"
     assert (
-        str(rules)
+        rules.text()
         == """\
 # CONSTANT: the rules put every top-bag into one class, 'negative'. They find nothing that tells \
 classes apart.
@@ -101,12 +110,12 @@ classes apart.
     # Sub-bags that are all the same, which makes no difference to the top-bags, are not named.
     lower, top = rules.levels
     same = replace(lower.rules, rules=(Rule(0, 1, (), **figures(1.0, 0.5, 1.0)),))
-    listed = str(RuleBook((replace(lower, rules=same), top)))
+    listed = RuleBook((replace(lower, rules=same), top)).text()
     assert same.constant is not None
     assert listed.count("CONSTANT") == 1
     assert listed.startswith("# CONSTANT: the rules put every top-bag")
     needed = replace(same, needed=(True,) * len(same.needed))
-    assert "every sub-bag" in str(RuleBook((replace(lower, rules=needed), top)))
+    assert "every sub-bag" in RuleBook((replace(lower, rules=needed), top)).text()
     two = Rule(1, 0, (Condition(0, high=2.5),), **figures(0.5, 0.8, 0.5))
     three = Rule(1, 0, (Condition(0, low=1.5),), **figures(0.5, 0.8, 0.5))
     assert book((two, three)).constant == "negative"  # of several rules, all the same

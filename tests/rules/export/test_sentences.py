@@ -130,7 +130,7 @@ def test_values_of_one_field_are_one_line():
         f"far if country is one of {first} and 4 more",
         f"near if country is none of {first} and 4 more",
     ]
-    _, far, near = str(book).splitlines()
+    _, far, near = book.text().splitlines()
     assert far.startswith(f"1-12  far ← country is one of {first} and 4 more.  # precision ")
     assert near.startswith(f" 13  near ← country is none of {first} and 4 more.  # precision ")
     # The figures of the twelve rules together: no country is two.

@@ -99,7 +99,7 @@ def test_same_result_whatever_the_number_of_threads(digit_model, digit_ids):
     ]
     for other in fits[1:]:
         assert other.grid_ == fits[0].grid_
-        assert str(other.rules_) == str(fits[0].rules_)
+        assert other.rules_.text() == fits[0].rules_.text()
         for a, b in zip(other.clusters_, fits[0].clusters_, strict=True):
             np.testing.assert_array_equal(a.centroids, b.centroids)
 
@@ -149,14 +149,14 @@ def test_numbers_far_above_the_data_take_no_memory(limit):
         fit = quick_explainer(max_clusters=limit, target=target, **huge).fit(model, x, x)
     assert {point.n_clusters for point in fit.grid_} == {(k,) for k in range(2, n + 1)}
     same = quick_explainer(max_clusters=n, target=target).fit(model, x, x)
-    assert (same.grid_, str(same.rules_)) == (fit.grid_, str(fit.rules_))
+    assert (same.grid_, same.rules_.text()) == (fit.grid_, fit.rules_.text())
 
 
 def test_warning_where_everything_is_one_class():
     x = make_data()
     with pytest.warns(UserWarning, match="every top-bag into one class, 'positive'"):
         fit = quick_explainer(target=(0, -1.0)).fit(make_model(), x)
-    constant, *others = str(fit.rules_).splitlines()
+    constant, *others = fit.rules_.text().splitlines()
     assert constant.startswith("# CONSTANT: the rules put every top-bag into one class, 'positive'")
     assert not any("positive" in line for line in others)  # nor is there a rule to be believed
     assert fit.rules_.constant == "positive"

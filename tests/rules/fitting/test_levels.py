@@ -154,7 +154,7 @@ def test_features_with_names_define_clusters(fitted):
     widths = boxes(100, seed=1).flat_values.numpy()[:, 0]
     assert definition.accuracy > 0.99
     assert definition.majority == pytest.approx(max((widths > 0.3).mean(), (widths < 0.3).mean()))
-    text = str(fitted.rules_)
+    text = fitted.rules_.text()
     (heading, *lines) = text.splitlines()
     assert heading.startswith("sub-bags, by their instances")
     assert lines[0] == f"     definitions of instances: {definition.figures}"
@@ -168,8 +168,8 @@ def test_rules_do_not_depend_on_names(fitted, model):
     plain.fit(model, boxes(200), boxes(100, seed=1))
     assert plain.grid_ == fitted.grid_
     assert all(clusters.definition is None for clusters in plain.clusters_)
-    without = [line for line in str(fitted.rules_).splitlines() if not line.startswith("     ")]
-    assert str(plain.rules_).splitlines() == without
+    without = [line for line in fitted.rules_.text().splitlines() if not line.startswith("     ")]
+    assert plain.rules_.text().splitlines() == without
     x = boxes(50, seed=2)
     np.testing.assert_array_equal(plain.predict(x), fitted.predict(x))
     assert [str(each) for each in plain.explain(x)] == [str(each) for each in fitted.explain(x)]
@@ -178,7 +178,7 @@ def test_rules_do_not_depend_on_names(fitted, model):
 def test_definitions_go_with_their_clusters(fitted):
     large = fitted.clusters_[0].definition.text(1)
     renamed = copy.copy(fitted).rename("u", {"u2": "large"})
-    assert f"     large: {large}" in str(renamed.rules_)
+    assert f"     large: {large}" in renamed.rules_.text()
     data = renamed.rules_.to_dict()["levels"][0]["members"][0]
     found = {each["cluster"]: each["text"] for each in data["definition"]["clusters"]}
     assert found["large"] == large
@@ -249,7 +249,9 @@ def test_records_that_are_labelled_by_centroids_are_defined_by_their_fields(
     assert visits.definition.text(phone) == "channel = 'phone'"
     assert visits.definition.text(1 - phone) == "channel ≠ 'phone'"
     assert visits.definition.accuracy == 1
-    assert "     by phone: channel = 'phone' (precision 100.0 %, recall 100.0 %)" in str(fit.rules_)
+    assert (
+        "     by phone: channel = 'phone' (precision 100.0 %, recall 100.0 %)" in fit.rules_.text()
+    )
     n = sum(len(customer["visits"]) for customer in random_customers(100, seed=1))
     assert visits.definition.table.sum() == n
     assert all(each.definition is None for each in churn_explainer.clusters_)

@@ -57,7 +57,7 @@ def test_arguments_may_be_numbers_of_numpy():
     numpys = {name: np.int64(value) for name, value in ours.items()}
     first = quick_explainer(**ours, target=(0, float(median))).fit(model, x)
     second = quick_explainer(**numpys, target=(np.int32(0), median)).fit(model, x)
-    assert str(first.rules_) == str(second.rules_)
+    assert first.rules_.text() == second.rules_.text()
     fixed = quick_explainer(n_clusters=(np.uint8(3),), target=(0, median)).fit(model, x)
     assert fixed.n_clusters_ == (3,)
 

@@ -141,7 +141,7 @@ def test_an_explainer_with_many_clusters():
     assert explainer.fidelity_ == best == explainer.fidelity(bags[100:])
     again = keras_mmil.Explainer(n_clusters=explainer.n_clusters_, **arguments)
     again.fit(model, bags[:100], bags[100:])
-    assert str(again.rules_) == str(explainer.rules_)
+    assert again.rules_.text() == explainer.rules_.text()
 
 
 def test_tally_merges_equal_examples():

@@ -473,7 +473,7 @@ def test_rules_about_bags_of_an_input_and_of_a_field():
         "repairs": ragged.from_flat(rng.integers(0, 4, sizes.sum()).astype("int32"), (sizes,)),
     }
     explainer = Explainer(n_clusters=3, verbose=0).fit(model, x, x)
-    words = [*explainer.rules_.in_words(), str(explainer.rules_)]
+    words = [*explainer.rules_.in_words(), explainer.rules_.text()]
     assert not any("  is" in text or " s " in text or " s:" in text for text in words)
     assert "by their series: " in words[-1]
     (explanation,) = explainer.explain({name: bags[:1] for name, bags in x.items()})
