@@ -209,7 +209,7 @@ def columns_of_table(
 
 # What names of keys end with.
 _ENDS = ("id", "key", "no", "nr", "num", "number", "code", "ref", "fk", "pk", "uuid", "guid")
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_BETWEEN = re.compile(r"[\W_]+")  # words of a name
 
 
 def find_keys(tables: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -272,9 +272,9 @@ def _is_text(type_: pa.DataType) -> bool:
 
 def _likeness(child: str, column: str, parent: str, id_: str) -> int:
     """How likely a column refers to ids of a table, by the names; 0 for not at all."""
-    if (child, column) == (parent, id_):
-        return 0
     refers, known = _joined(column), _joined(id_)
+    if (child, column) == (parent, id_) or not refers or not known:
+        return 0
     is_plain = known in _ENDS
     names = _names_of(parent)
     is_id = is_plain or known in {name + end for name in names for end in ("", *_ENDS)}
@@ -290,7 +290,7 @@ def _likeness(child: str, column: str, parent: str, id_: str) -> int:
 
 
 def _joined(name: str) -> str:
-    return "".join(_WORDS.findall(name)).lower()
+    return _BETWEEN.sub("", name).lower()
 
 
 def _names_of(table: str) -> list[str]:

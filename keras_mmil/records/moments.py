@@ -31,10 +31,11 @@ def as_of(
 ) -> pa.StructArray:
     """Records as they were at a moment: what came later could tell the target, so it is left out.
 
-    Members of bags are kept if their time is before the moment of their record. Other times that
-    are after it, such as when an order was returned, become missing. Times become numbers of days
-    before the moment: `placed` becomes `days_since_placed`. Other fields of a member are kept as
-    they are, although they may have changed after the moment: see `find_leaks`.
+    Members of bags are kept if their time is before the moment of their record; those without that
+    time are left out, too. Other times that are after the moment, such as when an order was
+    returned, become missing. Times become numbers of days before the moment: `placed` becomes
+    `days_since_placed`. Other fields of a member are kept as they are, although they may have
+    changed after the moment: see `find_leaks`.
 
     Args:
         records: in any form that `Schema.infer` accepts, such as the result of `link`.

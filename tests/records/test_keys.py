@@ -45,6 +45,9 @@ def test_tables_without_keys_to_find():
     assert find_keys({"a": {"id": [1.0, 2.5]}, "b": {"a_id": [1.0, 2.5]}}) == []
     assert find_keys({"a": {"id": [1]}, "b": {"a_id": [None]}}) == []
     assert find_keys({"a": {"id": [1, 2]}, "b": {"a_id": ["1", "2"]}}) == []  # other types
+    assert find_keys({"客户": {"编号": [1, 2]}, "订单": {"数量": [1, 2], "__": [1, 2]}}) == []
+    tables = {"客户": {"id": [1, 2]}, "订单": {"客户": [1, 2], "--": [1, 2]}}
+    assert find_keys(tables) == [("订单.客户", "客户.id")]
 
 
 def test_links_without_keys():
