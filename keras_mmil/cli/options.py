@@ -22,7 +22,7 @@ _COLUMN = re.compile(r"[^=]*[^=.][.][^=]+")
 _SEEDS = 2**32  # as many as NumPy has
 DATA = "file that ends in .jsonl, .ndjson, .json, .parquet, .csv or .tsv, or folder"
 DATABASE = "or URL of a database, such as sqlite:///shop.db"
-_TABLES = "linked tables in a folder, one a file"
+_TABLES = "linked tables, of a database or one a file in a folder"
 _ONE_OF = "one of"
 
 

@@ -116,7 +116,7 @@ def test_empty_bags_have_labels_but_no_clusters_of_their_own(digit_model):
     empty = ragged.from_flat(np.zeros((0, N_DIGITS), np.float32), [[2, 0], [0, 0]])
     assert fit.predict(empty).tolist() == [0, 0]
     text = str(fit.explain(empty)[0])
-    assert "because of an empty bag" in text
+    assert "because the bag is empty:" in text
 
 
 @pytest.mark.slow

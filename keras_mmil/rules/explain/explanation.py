@@ -137,8 +137,11 @@ class Part:
         """What it is, and why."""
         differs = self.nearest is not None and self.nearest != self.name
         doubt = f" (nearest centroid: {self.nearest})" if differs else ""
-        empty = " of an empty bag" if self.is_bag and not self.children else ""
-        return f"{_number(self)} is {self.name}{doubt}, because{empty} {self.clause}"
+        found = f"{_number(self)} is {self.name}{doubt}"
+        if self.rule is None or self.clause is None or not self.rule.conditions:
+            return f"{found}, whatever it holds."
+        empty = " the bag is empty:" if self.is_bag and not self.children else ""
+        return f"{found}, because{empty} {self.clause.removeprefix(f'{self.name} ← ')}"
 
 
 def _listings(role: str, parts: Sequence[Part]) -> Iterator[str]:

@@ -22,7 +22,7 @@ def test_explanation_names_what_decided(digit_model, digit_explainer):
     assert sub_bags[0].nearest == sub_bags[0].name
     assert [part.role for part in negative.top_bag.children] == ["checked", "checked"]
     text = str(positive)
-    assert text.startswith("top-bag 0 is positive, because positive ← o_v")
+    assert text.startswith("top-bag 0 is positive, because o_v")
     assert "(network: positive)" in text
     assert (
         repr(positive)

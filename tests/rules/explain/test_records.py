@@ -88,11 +88,11 @@ def test_explanations_lead_to_the_deciding_parts(churn_explainer):
     assert all(child.weight == 1 for child in staying.top_bag.children)
     text = str(leaving)
     for line in (
-        "record 0 is positive, because positive ← some orders are bad, at most one of the visits",
+        "record 0 is positive, because some orders are bad, at most one of the visits",
         "    plan = 'basic', since = 1971-01-01",
-        "    decides: orders 1 is bad, because bad ← some items are hot, days_late > 3.",
+        "    decides: orders 1 is bad, because some items are hot, days_late > 3.",
         "        days_late = 5, note = 'late gift'",
-        " is hot, because hot ← returned, product.kind = 'electronics'.",
+        " is hot, because returned, product.kind = 'electronics'.",
         "            returned = true, product.kind = 'electronics'",
         "    does not matter: orders 0 (good)",
     ):
@@ -107,7 +107,7 @@ def test_an_order_without_items_is_explained(churn_explainer):
     (order,) = (part for part in explanation.top_bag.children if part.path == "orders")
     assert (order.name, order.children) == ("good", ())
     assert order.is_bag
-    assert "of an empty bag good ← no items are hot." in order.sentence
+    assert "because the bag is empty: no items are hot." in order.sentence
 
 
 @pytest.mark.slow

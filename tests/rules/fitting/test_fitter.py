@@ -163,7 +163,7 @@ def test_warning_where_everything_is_one_class():
     assert fit.evaluate(x) == {"fidelity": 1.0, "fidelity_majority": 1.0}
     assert fit.majority_ == 1.0
     explanation = fit.explain(x[:1])[0]
-    assert "because positive." in str(explanation)
+    assert "is positive, whatever it holds." in str(explanation)
     assert {part.role for part in explanation.top_bag.children} == {"does not matter"}
     with pytest.warns(UserWarning, match="only 1 distinct points|into one class"):
         flat = quick_explainer(target=(0, -1.0)).fit(make_model(), tf.zeros_like(x))
