@@ -97,16 +97,16 @@ def postgres():
     if found[0] is None:
         pytest.skip("needs a PostgreSQL server: apt install postgresql")
     folder = Path(tempfile.mkdtemp(prefix="pg"))
-    run = []
+    who = {}
     if os.getuid() == 0:  # as whom the server refuses to run
         owner = pwd.getpwnam("nobody")
         os.chown(folder, owner.pw_uid, owner.pw_gid)
-        run = ["runuser", "-u", "nobody", "--"]
+        who = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
     programs, data = Path(found[0]).parent, folder / "data"
 
     def call(program, *arguments):
-        command = [*run, programs / program, "-D", data, *arguments]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+        command = [programs / program, "-D", data, *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
 
     try:
         call("initdb", "--username=tester", "--auth=trust", "--encoding=UTF8", "--locale=C")
