@@ -38,7 +38,7 @@ def test_rules_of_a_rare_class(tmp_path, capsys, monkeypatch):
     estimator = NestedClassifier.load("run")
     assert estimator.rare_class_ == 1
     assert estimator.rules_.constant is None
-    assert "payments (country F, amount > 1" in estimator.rules_.text()
+    assert "payments are (country F, amount > 1" in estimator.rules_.text()
 
     records = payments(3000, seed=1)
     truth = np.array([record["fraud"] for record in records])

@@ -151,7 +151,7 @@ def test_rules_of_numbers_and_of_several_labels():
     assert 0.5 < regressor.explainer_.fidelity(x) <= 1
     y = np.stack([LATE, SPENT > 8], axis=1).astype(int)
     labels = NestedClassifier(**arguments).fit(records, y)
-    assert {"1", "not 1"} & set(str(labels.rules_of(1)).replace(".", " ").split())
+    assert {"1", "not 1"} & set(labels.rules_of(1).text().replace(".", " ").split())
     assert labels.explainer_of(0) is not labels.explainer_of(1)
 
 

@@ -58,7 +58,7 @@ def test_an_answer_names_the_rules_that_fired(client):
         ("record", [], None),
         ("orders", [1], "decides"),
     ]
-    assert "items (category electronics, returned)" in found["fired"][-1]["rule"]
+    assert "items are (category electronics, returned)" in found["fired"][-1]["rule"]
     assert client.post({"record": LATE}).json()["label"] == "False"
 
 

@@ -105,4 +105,4 @@ def test_a_fresh_process_answers(name, tmp_path, load_benchmark):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert result.returncode == 0, result.stderr
-    assert "←" in result.stdout
+    assert "because" in result.stdout
