@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,9 @@ def find_leaks(
     if moment is not None:
         past = Past(Schema.infer(array), moment, times or {})
         array = past.of(array)
-    is_number = Schema.infer(array)[target].kind == "number"
-    estimator: NestedEstimator = NestedRegressor() if is_number else NestedClassifier()
+    schema = Schema.infer(array)
+    kind = NestedRegressor if schema[target].kind == "number" else NestedClassifier
+    estimator: NestedEstimator = kind(schema=schema)
     labels, y, features, names, chosen = estimator.facts(array, target)
     judge = _Judge(labels, y)
     for later in past.later if past is not None else ():
@@ -94,58 +96,61 @@ def find_leaks(
         if counts.any():
             what = "members" if later.path != later.time else "values"
             share = percent(later.by_record.sum() / later.n)
-            told = judge.told(counts[:, None], target)
+            scores = judge.scores(judge.predicted(counts[:, None]))
+            told = judge.told(scores, target)
             why = f"{share} of {later.n:,} {what} are after {moment}; how many tells {told}"
-            found.append(Leak(later.path, why, *judge.scores(counts[:, None])))
+            found.append(Leak(later.path, why, *scores))
     columns = defaultdict[str, list[int]](list)
     for i, name in enumerate(names):
         columns[name].append(i)
     for name, at in columns.items():
-        if judge.is_leak(features[:, at]):
-            of_name = features[:, at]
-            why = f"tells {judge.told(of_name, target)}"
-            found.append(Leak(name, why, *judge.scores(of_name)))
+        predicted = judge.of_leak(features[:, at])
+        if predicted is not None:
+            scores = judge.scores(predicted)
+            found.append(Leak(name, f"tells {judge.told(scores, target)}", *scores))
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Judge:
     """What columns alone tell of labels."""
 
     labels: Labels
     y: Array
 
-    def is_leak(self, columns: Array) -> bool:
-        """Whether they tell nearly all records apart."""
-        goal = self._goal
-        fitted = self._tree().fit(columns, goal).predict(columns).reshape(goal.shape)
+    def of_leak(self, columns: Array) -> Array | None:
+        """What they predict, see `predicted`; None if they do not tell most records apart."""
+        fitted = self._tree().fit(columns, self._goal).predict(columns).reshape(self._goal.shape)
         worst = self._loss(self._constant)
         if self._loss(fitted) > _HOPELESS * worst:
-            return False
-        return bool(self._loss(self._predicted(columns)) < _LEAK * worst)
+            return None
+        found = self.predicted(columns)
+        return found if self._loss(found) < _LEAK * worst else None
 
-    def scores(self, columns: Array) -> tuple[float, float]:
-        """The score of what they tell, and that of a constant."""
-        found = (self._score(x) for x in (self._predicted(columns), self._constant))
-        one, two = found
-        return one, two
+    def scores(self, predicted: Array) -> tuple[float, float]:
+        """The score of predictions, and that of a constant."""
+        return self._score(predicted), self._score(self._constant)
 
-    def told(self, columns: Array, target: str) -> str:
-        """The same in words."""
-        score, of_constant = self.scores(columns)
+    def told(self, scores: tuple[float, float], target: str) -> str:
+        """Scores in words."""
+        score, of_constant = scores
         if self.labels.kind == "numbers":
             return f"{target} alone with R² {score:.3f}"
         return f"{percent(score)} of {target} alone (most frequent class: {percent(of_constant)})"
 
-    @property
+    @cached_property
     def _goal(self) -> Array:
         return trials.targets(self.labels, self.y)
 
-    @property
+    @cached_property
     def _constant(self) -> Array:
         return trials.constant(self.labels, self.y, self._weights)
 
-    @property
+    @cached_property
+    def _folds(self) -> Ints:
+        return trials.folds_of(self.y, _N_FOLDS, 0)
+
+    @cached_property
     def _weights(self) -> Floats:
         return np.ones(len(self.y))
 
@@ -153,7 +158,7 @@ class _Judge:
     def _tree() -> DecisionTreeRegressor:
         return DecisionTreeRegressor(max_depth=_DEPTH, min_samples_leaf=_LEAST, random_state=0)
 
-    def _predicted(self, columns: Array) -> Array:
+    def predicted(self, columns: Array) -> Array:
         """Predictions for records that the tree was not fitted to."""
         goal, folds = self._goal, self._folds
         found = np.zeros(goal.shape)
@@ -165,10 +170,6 @@ class _Judge:
             return found
         doubt = 1 / (len(goal) + 2)
         return found * (1 - 2 * doubt) + doubt
-
-    @property
-    def _folds(self) -> Ints:
-        return trials.folds_of(self.y, _N_FOLDS, 0)
 
     def _loss(self, predicted: Array) -> float:
         return float(trials.losses_of(self.labels, predicted, self._goal).mean())

@@ -25,6 +25,7 @@ __all__ = [
     "check_depth",
     "digits_lost",
     "holds_mixed",
+    "lists",
     "mixed",
     "no_records",
     "plain_types",
@@ -163,6 +164,16 @@ def spread(values: pa.Array, at: Array, n: int) -> pa.Array:
     index = np.full(n, -1)
     index[at] = np.arange(len(values))
     return values.take(pa.array(index, mask=index < 0))
+
+
+def lists(
+    members: pa.Array, at: Array, n: int, is_null: pa.Array | None = None
+) -> pa.LargeListArray:
+    """n lists of members, which come one list after the other; `at` is the list of each, in any
+    order: it is only counted.
+    """
+    offsets = np.concatenate([[0], np.bincount(at, minlength=n).cumsum()])
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), members, mask=is_null)
 
 
 def holds_mixed(type_: pa.DataType) -> bool:

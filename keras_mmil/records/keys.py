@@ -1,5 +1,6 @@
 """Keys: columns of tables that refer to columns of others, and what they lead to."""
 
+import functools
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -275,22 +276,27 @@ def _likeness(child: str, column: str, parent: str, id_: str) -> int:
     refers, known = _joined(column), _joined(id_)
     if (child, column) == (parent, id_) or not refers or not known:
         return 0
-    is_plain = known in _ENDS
-    names = _names_of(parent)
-    is_id = is_plain or known in {name + end for name in names for end in ("", *_ENDS)}
-    named = [name + end for name in names for end in ("", *_ENDS)]
+    is_plain, (named, ends) = known in _ENDS, _forms(parent)
+    is_id = is_plain or known in named
     if child != parent and refers in named and is_id:
         return 4
     if child != parent and refers == known and not is_plain:
         return 3 if is_id else 2
     if child == parent and refers in {"parent" + end for end in ("", *_ENDS)} and is_id:
         return 2
-    ends = [name + end for name in names for end in _ENDS]
-    return int(is_id and refers not in named and refers.endswith(tuple(ends)))
+    return int(is_id and refers not in named and refers.endswith(ends))
 
 
 def _joined(name: str) -> str:
     return _BETWEEN.sub("", name).lower()
+
+
+@functools.lru_cache
+def _forms(table: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """How a column that refers to a table may be named, and with what such names may end."""
+    names = _names_of(table)
+    ends = tuple(name + end for name in names for end in _ENDS)
+    return frozenset([*names, *ends]), ends
 
 
 def _names_of(table: str) -> list[str]:

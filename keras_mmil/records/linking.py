@@ -304,9 +304,7 @@ class _Nesting:
         child = np.flatnonzero(at >= 0)
         order = child[np.argsort(at[child], kind="stable")]
         n = len(next(iter(self.tables[key.parent].values())))
-        offsets = np.concatenate([[0], np.bincount(at[child], minlength=n).cumsum()])
-        members = children.take(pa.array(order))
-        return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), members)
+        return arrow.lists(children.take(pa.array(order)), at[child], n)
 
     def _check_orphans(self, key: Key, is_orphan: Bools) -> None:
         if not is_orphan.any():

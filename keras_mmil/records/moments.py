@@ -70,10 +70,10 @@ def like_those(records: pa.Array, schema: Schema, moment: str, times: Any) -> pa
     """New records as they were, like those of a schema that `as_of` returned with these times."""
     known = (each for each in schema if each.name.startswith(_AGE))
     paths = [x.path.removesuffix(x.name) + x.name.removeprefix(_AGE) for x in known]
-    bags = {part.path for part in Schema.infer(records) if part.type == "bag"}
-    choices = dict.fromkeys(paths, "time")
+    found = Schema.infer(records, dict.fromkeys(paths, "time"))
+    bags = {part.path for part in found if part.type == "bag"}
     own = {path: name for path, name in times.items() if path in bags}
-    return Past(Schema.infer(records, choices), moment, own).of(records)
+    return Past(found, moment, own).of(records)
 
 
 @dataclass(frozen=True)
@@ -178,10 +178,7 @@ class Past:
             )
             members, at = members.filter(pa.array(~is_later)), at[~is_later]
         kept = self._record(members, item, moments[at], top[at])
-        offsets = np.concatenate([[0], np.bincount(at, minlength=len(lists)).cumsum()])
-        return pa.LargeListArray.from_arrays(
-            pa.array(offsets, pa.int64()), kept, mask=lists.is_null() if lists.null_count else None
-        )
+        return arrow.lists(kept, at, len(lists), lists.is_null() if lists.null_count else None)
 
     def _time_of(self, part: Field, item: Field) -> Field | None:
         """The time since which members of a bag are there."""
