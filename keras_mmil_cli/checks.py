@@ -109,6 +109,11 @@ def export(options: Namespace) -> None:
         raise ValueError(
             "Expected rules to export, for --data and --labels. Received: --to savedmodel"
         )
+    if options.dialect is not None and (options.to != "sql" or options.labels is not None):
+        raise ValueError(
+            "Expected a query on tables, --to sql without --labels, for --dialect. "
+            f"Received: --dialect {options.dialect}"
+        )
     if options.labels is not None and options.data is None:
         raise ValueError(f"Expected --data, for --labels. Received: --labels {options.labels}")
     if options.data is not None:

@@ -15,7 +15,7 @@ from keras_mmil_cli.quiet import quiet, start_worker
 
 __all__ = ["make_parser"]
 
-_FORMS = ("sql", "prolog", "python", "json", "savedmodel")
+_FORMS = ("sql", "prolog", "python", "javascript", "json", "savedmodel")
 _DEMO = ("seed", "epochs", "limit", "max_clusters", "out", "resume", "verbose")
 
 _options = options_module()
@@ -86,7 +86,7 @@ def make_parser() -> argparse.ArgumentParser:
     predict.set_defaults(command=_predict)
 
     export = commands.add_parser(
-        "export", help="write the rules of a run as SQL, Prolog, Python or JSON, or its network"
+        "export", help="write the rules of a run as a query or program, or its network"
     )
     export.add_argument("run", metavar="RUN", help="folder of a run with rules")
     export.add_argument("--to", required=True, choices=_FORMS, help="what to write")
@@ -95,12 +95,17 @@ def make_parser() -> argparse.ArgumentParser:
         help="file to write to, the standard output by default; for savedmodel a new folder",
     )
     export.add_argument(
+        "--dialect",
+        choices=("sqlite", "duckdb", "postgresql"),
+        help="of a query on the tables of a run; sqlite by default",
+    )
+    export.add_argument(
         "--data", metavar="DATA", help="records for --labels, or for facts of the Prolog program"
     )
     export.add_argument(
         "--labels",
         metavar="FILE",
-        help="Parquet file for the table of the records in --data that the rules read",
+        help="Parquet file for a table of the records in --data, which the rules then read",
     )
     export.set_defaults(command=_export)
 
@@ -193,7 +198,14 @@ def _export(options: Namespace) -> None:
     checks.export(options)
     with quiet(options):
         from keras_mmil.cli.export import export
-    export(options.run, options.to, options.out, data=options.data, labels=options.labels)
+    export(
+        options.run,
+        options.to,
+        options.out,
+        dialect=options.dialect,
+        data=options.data,
+        labels=options.labels,
+    )
     if options.out is not None:
         print("\n".join(path for path in (options.out, options.labels) if path is not None))
 

@@ -3,7 +3,11 @@
 import gc
 import importlib
 import os
+import pwd
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 # Before anything imports TensorFlow, Keras or matplotlib.
@@ -125,3 +129,32 @@ def load_benchmark(monkeypatch):
     """Import a module of the benchmarks."""
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
     return importlib.import_module
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The URL of a PostgreSQL server, which is started here."""
+    pytest.importorskip("psycopg")
+    found = [*Path("/usr/lib/postgresql").glob("*/bin/initdb"), shutil.which("initdb")]
+    if found[0] is None:
+        pytest.skip("needs a PostgreSQL server: apt install postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="pg"))
+    who = {}
+    if os.getuid() == 0:  # as whom the server refuses to run
+        owner = pwd.getpwnam("nobody")
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+        who = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+    programs, data = Path(found[0]).parent, folder / "data"
+
+    def call(program, *arguments):
+        command = [programs / program, "-D", data, *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
+
+    try:
+        call("initdb", "--username=tester", "--auth=trust", "--encoding=UTF8", "--locale=C")
+        call("pg_ctl", "-w", "-o", f"-c listen_addresses='' -k {folder}", "start")
+        yield f"postgresql+psycopg://tester@/postgres?host={folder}"
+    finally:
+        if (data / "postmaster.pid").exists():
+            call("pg_ctl", "-m", "immediate", "stop")
+        shutil.rmtree(folder)

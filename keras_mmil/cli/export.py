@@ -31,6 +31,7 @@ def export(
     to: str,
     out: PathLike | None = None,
     *,
+    dialect: str | None = None,
     data: PathLike | None = None,
     labels: PathLike | None = None,
 ) -> None:
@@ -38,7 +39,8 @@ def export(
 
     The run may be the folder of an estimator, too. Without `out`, rules go to the standard output.
     The table of labels that rules read of `data` is written to `labels`; in Prolog its rows are
-    also facts of the program.
+    also facts of the program. Without it, SQL reads linked tables as they are in a dialect, and
+    Python and JavaScript read records, wherever the run is on such.
     """
     estimator = NestedEstimator.load(run) if is_saved(run) else None
     if estimator is None:
@@ -66,11 +68,13 @@ def export(
         if estimator is None:
             raise ValueError(f"Expected a run on own records, for --data. Received: {run}")
         table = _table(run, estimator, data, labels)
-    rules = explainer.rules_
+    rules = explainer.rules_ if estimator is None else estimator.rules_
+    reads_labels = labels is not None
     text = {
-        "sql": rules.to_sql,
+        "sql": lambda: rules.to_sql(reads_labels, dialect or "sqlite"),
         "prolog": lambda: rules.to_prolog(table),
-        "python": rules.to_python,
+        "python": lambda: rules.to_python(reads_labels),
+        "javascript": rules.to_javascript,
         "json": rules.to_json,
     }[to]()
     text = text if text.endswith("\n") else f"{text}\n"

@@ -22,15 +22,18 @@ from keras_mmil.estimators import storage, trials
 from keras_mmil.estimators.halves import HALVES, HalfLoss, are_separate
 from keras_mmil.estimators.targets import Target, labels_of, path_of, split, weights_of
 from keras_mmil.estimators.trials import EFFORTS, Effort, Trial
+from keras_mmil.layers import BagStatistics
 from keras_mmil.layers.pool import Pool
 from keras_mmil.model import Model
 from keras_mmil.model.seeds import alone, seeded
 from keras_mmil.records import Schema
 from keras_mmil.records.network import Ensemble, Feed, Labels, ensemble
 from keras_mmil.records.paths import place
+from keras_mmil.records.routes import reads, tables
 from keras_mmil.rules import Explainer
 from keras_mmil.rules.explain.explanation import Explanation
 from keras_mmil.rules.export.rule_book import RuleBook
+from keras_mmil.rules.export.standalone import Source
 from keras_mmil.rules.report.page import Report
 from keras_mmil.training import fit_resumable
 from keras_mmil.training.stopping import MIN_DELTA, VALIDATION, EarlyStopping
@@ -514,7 +517,7 @@ class NestedEstimator(BaseEstimator):
     @property
     def rules_(self) -> RuleBook:
         """The rules of `explainer_`; the first access calls `fit_rules`."""
-        return self.explainer_.rules_
+        return self.rules_of(None)
 
     def explainer_of(self, label: str | None) -> Explainer:
         """The `Explainer` of one of several labels. Its rules are learned on the first call.
@@ -546,8 +549,13 @@ class NestedEstimator(BaseEstimator):
         return self._explainers[label]
 
     def rules_of(self, label: str | None) -> RuleBook:
-        """The rules of one of several labels: those of `explainer_of`."""
-        return self.explainer_of(label).rules_
+        """The rules of one of several labels: those of `explainer_of`, which also read records."""
+        rules = self.explainer_of(label).rules_
+        bags, fields = reads(self.schema_.root)
+        layers = [layer for layer in self.model_.layers if isinstance(layer, BagStatistics)]
+        formulas = {layer.bag: layer.formulas for layer in layers}
+        source = Source(bags, fields, formulas, tables(self.schema_.root))
+        return replace(rules, source=source)
 
     def explain(self, X: Any, label: str | None = None) -> Sequence[Explanation]:
         """Why the rules put each record into its class.

@@ -1,8 +1,8 @@
 """Statistics of the members of bags, such as a mean price or the number of items."""
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ from keras_mmil.layers.encoders import Lookup, TextEncoder, multi_hot
 from keras_mmil.layers.grouping import bag_of_each, drop_absent, flat_columns, group
 from keras_mmil.layers.segments import gather_rows, segment_sum
 
-__all__ = ["FEW", "SIGNS", "BagStatistics", "Summarized"]
+__all__ = ["FEW", "SIGNS", "BagStatistics", "Formula", "Pattern", "Summarized", "Test"]
 
 _ROUNDING = 1e-12  # share of the mean square that, as a variance, can be rounding
 FEW = 64
@@ -24,6 +24,16 @@ FEW = 64
 
 SIGNS = {"number": " > {:g}", "category": " = {!r}", "text": " containing {!r}", "boolean": ""}
 """What is said of a field, after its path, by its kind."""
+
+Pattern: TypeAlias = tuple[Sequence[Any], Sequence[Any]]
+"""What members of bags have in common: their booleans and categories, None for missing and other
+ones; and for each bag in them the patterns of its members, each with how many have it."""
+
+Test: TypeAlias = Config
+"""What may be true of a member. Of the field with a "path": that it "is" a value or missing (None),
+is "above" a number, contains a "word", or is none of some "other" values. That "all" of some tests
+are true. That a "bag" "holds" so many members for which each of some tests is true, and no others.
+"""
 
 _MOMENTS = ("mean", "minimum", "maximum", "standard deviation", "sum")
 
@@ -58,13 +68,33 @@ class Summarized(NamedTuple):
         return self.kind == "boolean" or (self.kind == "category" and len(self.values) <= FEW)
 
 
+class Formula(NamedTuple):
+    """How a statistic is computed.
+
+    Attributes:
+        of: "number" or "share" of members, or "mean", "minimum", "maximum", "standard deviation" or
+            "sum" of a field.
+        bag: path of the bag.
+        test: which members are counted; None for all.
+        field: whose numbers are described; None of counts.
+    """
+
+    of: str
+    bag: str
+    test: Test | None = None
+    field: Summarized | None = None
+
+
 class _Part(NamedTuple):
     """A part of the state of bags, and where it begins among what is summed and maximised.
 
     Attributes:
         bag: path of the bag whose members it is about.
         fields: all numbers, one other field, or none for the number of members.
+        sums: of the state.
+        maxima: of the state.
         texts: which members are counted: descriptions of patterns, or pairs.
+        tests: the same as tests.
     """
 
     bag: str
@@ -72,6 +102,7 @@ class _Part(NamedTuple):
     sums: slice
     maxima: slice
     texts: Sequence[str] = ()
+    tests: Callable[[], Iterable[Test]] = tuple
 
     @property
     def has_moments(self) -> bool:
@@ -92,6 +123,19 @@ class _Part(NamedTuple):
         members = f"{self.bag} with {name}" if name else self.bag
         cases = [members + SIGNS[field.kind].format(each) for each in field.cases]
         return [f"{what} of {case}" for what in ("number", "share") for case in cases]
+
+    @property
+    def formulas(self) -> list[Formula]:
+        """Of its statistics, in the same order."""
+        if self.texts:
+            return [Formula("number", self.bag, test) for test in self.tests()]
+        if not self.fields:
+            return [Formula("number", self.bag)]
+        if self.has_moments:
+            return [Formula(of, self.bag, None, x) for x in self.fields for of in _MOMENTS]
+        (field,) = self.fields
+        tests = [_fact(field, case) for case in field.cases]
+        return [Formula(of, self.bag, test) for of in ("number", "share") for test in tests]
 
 
 def _plain(path: str) -> str:
@@ -116,7 +160,7 @@ class BagStatistics(RawInputs):
         fields: `Summarized` fields of a member, in the order of the columns.
         inner: configs of the `BagStatistics` of the bags in a member.
         names: of the statistics in the output; None for all.
-        patterns: the key of each pattern to count, see `keys`, and its description.
+        patterns: the key of each pattern to count, see `keys`, its description, and the `Pattern`.
         pairs: the numbers of two `facts`, and a description, of each pair to count.
 
     Call arguments:
@@ -137,7 +181,7 @@ class BagStatistics(RawInputs):
         fields: Sequence[Sequence[Any]] = (),
         inner: Sequence[Config] = (),
         names: Sequence[str] | None = None,
-        patterns: Sequence[tuple[int, str]] = (),
+        patterns: Sequence[tuple[int, str, Pattern]] = (),
         pairs: Sequence[tuple[int, int, str]] = (),
         **kwargs: Any,
     ) -> None:
@@ -149,14 +193,23 @@ class BagStatistics(RawInputs):
         self._lookups = {
             field.path: Lookup([field.values]) for field in self.fields if field.values
         }
-        self.patterns = [(int(key), str(text)) for key, text in patterns]
+        self.patterns = [(int(key), str(text), pattern) for key, text, pattern in patterns]
         self.pairs = [(int(i), int(j), str(text)) for i, j, text in pairs]
-        self._lookup_patterns = Lookup([[key for key, _ in self.patterns]]) if patterns else None
+        self._lookup_patterns = Lookup([[key for key, *_ in self.patterns]]) if patterns else None
 
     @property
     def all_names(self) -> list[str]:
         """The names of all statistics, in their order."""
         return [name for part in self._parts for name in part.names]
+
+    @property
+    def formulas(self) -> dict[str, Formula]:
+        """How each statistic is computed, by name."""
+        return {
+            name: formula
+            for part in self._parts
+            for name, formula in zip(part.names, part.formulas, strict=True)
+        }
 
     @cached_property
     def _parts(self) -> list[_Part]:
@@ -318,15 +371,13 @@ class BagStatistics(RawInputs):
 def _parts(config: Config, begin: list[int]) -> Iterator[_Part]:
     """The parts of a state, of the members and then of the bags in them; moves `begin`."""
 
-    def part(
-        fields: Sequence[Summarized], n_sums: int, n_maxima: int = 0, texts: Sequence[str] = ()
-    ) -> _Part:
+    def part(fields: Sequence[Summarized], n_sums: int, n_maxima: int = 0, **counted: Any) -> _Part:
         ends = [begin[0] + n_sums, begin[1] + n_maxima]
         sums, maxima = (slice(a, b) for a, b in zip(begin, ends, strict=True))
         begin[:] = ends
-        return _Part(config["bag"], fields, sums, maxima, texts)
+        return _Part(config["bag"], fields, sums, maxima, **counted)
 
-    fields = [Summarized(*each) for each in config["fields"]]
+    fields = _fields(config)
     numbers = [field for field in fields if field.kind == "number"]
     yield part((), 1)
     if numbers:
@@ -334,11 +385,52 @@ def _parts(config: Config, begin: list[int]) -> Iterator[_Part]:
     for field in fields:
         if field.cases:
             yield part((field,), len(field.cases))
-    for counted in (config["patterns"], config["pairs"]):
-        if counted:
-            yield part((), len(counted), texts=[text for *_, text in counted])
+    if patterns := config["patterns"]:
+        texts = [text for _, text, _ in patterns]
+        yield part((), len(patterns), texts=texts, tests=partial(_of_patterns, config))
+    if pairs := config["pairs"]:
+        texts = [text for *_, text in pairs]
+        yield part((), len(pairs), texts=texts, tests=partial(_of_pairs, config))
     for inner in config["inner"]:
         yield from _parts(inner, begin)
+
+
+def _of_patterns(config: Config) -> list[Test]:
+    return [_has(config, pattern) for *_, pattern in config["patterns"]]
+
+
+def _has(config: Config, pattern: Pattern) -> Test:
+    """That a member has a pattern."""
+    values, bags = pattern
+    fields = [field for field in _fields(config) if field.is_keyed]
+    inner = [each for each in config["inner"] if _has_keys(each)]
+    tests = [_is(field, value) for field, value in zip(fields, values, strict=True)]
+    for each, members in zip(inner, bags, strict=True):
+        holds = [[n, _has(each, pattern)] for n, pattern in members]
+        tests.append({"bag": each["bag"], "holds": holds})
+    return {"all": tests}
+
+
+def _is(field: Summarized, value: Any) -> Test:
+    if value is None and field.kind == "category":
+        return {"path": field.path, "other": list(field.values)}
+    return {"path": field.path, "is": value}
+
+
+def _of_pairs(config: Config) -> list[Test]:
+    """That both facts of a pair are true: see `BagStatistics.facts`."""
+    facts = [_fact(field, case) for field in _fields(config) for case in field.cases[:FEW]]
+    return [{"all": [facts[i], facts[j]]} for i, j, _ in config["pairs"]]
+
+
+def _fact(field: Summarized, case: Any) -> Test:
+    """That a member has a value, or is above an edge."""
+    sign = {"number": "above", "text": "word"}.get(field.kind, "is")
+    return {"path": field.path, sign: case}
+
+
+def _fields(config: Config) -> list[Summarized]:
+    return [Summarized(*each) for each in config["fields"]]
 
 
 def _dtypes(config: Config) -> list[str]:
@@ -348,8 +440,7 @@ def _dtypes(config: Config) -> list[str]:
 
 
 def _has_keys(config: Config) -> bool:
-    are_keyed = (Summarized(*each).is_keyed for each in config["fields"])
-    return any(are_keyed) or any(map(_has_keys, config["inner"]))
+    return any(field.is_keyed for field in _fields(config)) or any(map(_has_keys, config["inner"]))
 
 
 def _one_hot(ids: tf.Tensor, n: int) -> tf.Tensor:

@@ -1,6 +1,7 @@
 """Keys: columns of tables that refer to columns of others, and what they lead to."""
 
 import functools
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,6 +57,16 @@ class Key:
 
     def __str__(self) -> str:
         return f"{listed(self.child, self.columns)} -> {listed(self.parent, self.ids)}"
+
+    def to_json(self) -> str:
+        """For `from_json`."""
+        return json.dumps([self.child, self.columns, self.parent, self.ids])
+
+    @classmethod
+    def from_json(cls, text: str) -> "Key":
+        """The key that `to_json` wrote."""
+        child, columns, parent, ids = json.loads(text)
+        return cls(child, tuple(map(tuple, columns)), parent, tuple(map(tuple, ids)))
 
     @property
     def suffix(self) -> str:

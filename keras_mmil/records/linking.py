@@ -238,7 +238,8 @@ class _Nesting:
             part = self._one(step.key, inner) if step.is_up else self._many(step.key, inner)
             part_name = self._name(step, name, columns)
             columns[part_name] = part
-            fields.append(pa.field(part_name, part.type))
+            marks = {arrow.KEY: (arrow.BY + step.key.to_json()).encode()}
+            fields.append(pa.field(part_name, part.type, metadata=marks))
         return pa.StructArray.from_arrays(list(columns.values()), fields=fields)
 
     def _steps(self, name: str, via: "_Step | None", route: tuple[str, ...]) -> Iterator["_Step"]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil.layers.statistics import FEW, Summarized
+from keras_mmil.layers.statistics import FEW, Pattern, Summarized
 
 __all__ = ["Contents"]
 
@@ -53,7 +53,7 @@ class Contents:
             self._weights = members[1].flat_values.numpy().astype(int)
         self._inner = [(contents, ids.numpy()) for contents, ids in inner]
 
-    def patterns(self, keys: tf.Tensor) -> list[tuple[int, str]]:
+    def patterns(self, keys: tf.Tensor) -> list[tuple[int, str, Pattern]]:
         """Keys and descriptions of patterns of several fields, the most frequent first.
 
         Args:
@@ -68,7 +68,8 @@ class Contents:
         counts = np.bincount(found // max(len(bags), 1), minlength=len(distinct))
         order = np.argsort(-counts, kind="stable")[:_MOST]
         order = order[counts[order] >= _LEAST]
-        return [(int(distinct[i]), self._of_row(int(first[i]))) for i in order]
+        patterns = [(int(distinct[i]), self._pattern(int(first[i]))) for i in order]
+        return [(key, self._described(pattern), pattern) for key, pattern in patterns]
 
     def pairs(self, facts: tf.Tensor) -> list[tuple[int, int, str]]:
         """Numbers and descriptions of pairs of facts about different fields, frequent ones first.
@@ -108,41 +109,62 @@ class Contents:
     def _named(self, field: Summarized) -> str:
         return field.path.removeprefix(self.bag).lstrip(".").removesuffix("[]")
 
-    def _of_row(self, row: int) -> str:
-        """A row in words: "element C, bonds: 2 × double O, single C"."""
+    def _pattern(self, row: int) -> Pattern:
+        """The pattern of a row."""
+        values = [_value(field, x[row]) for field, x in self._columns]
+        return values, [contents._patterns(int(bags[row])) for contents, bags in self._inner]
+
+    def _patterns(self, bag: int) -> list[tuple[int, Pattern]]:
+        """The patterns of the members of a bag, in alphabetical order, with how many have each."""
+        at = slice(*self._splits[bag : bag + 2])
+        counts, patterns = Counter[str](), dict[str, Pattern]()
+        for row, weight in zip(self._rows[at].tolist(), self._weights[at].tolist(), strict=True):
+            pattern = self._pattern(row)
+            text = self._short(pattern)
+            counts[text] += weight
+            patterns[text] = pattern
+        return [(n, patterns[text]) for text, n in sorted(counts.items()) if n]
+
+    def _described(self, pattern: Pattern) -> str:
+        """A pattern in words: "element C, bonds: 2 × double O, single C"."""
+        values, bags = pattern
         parts = [
             shown if field.kind == "boolean" else f"{self._named(field)} {shown}"
-            for (field, _), shown in zip(self._columns, self._values(row), strict=True)
+            for (field, _), shown in zip(self._columns, self._shown(values), strict=True)
         ]
-        for contents, bags in self._inner:
+        for (contents, _), members in zip(self._inner, bags, strict=True):
             name = contents.bag.removeprefix(self.bag).lstrip(".")
-            parts.append(f"{name}: {contents._of_bag(int(bags[row]))}")
+            parts.append(f"{name}: {contents._listed(members)}")
         return ", ".join(parts)
 
-    def _of_bag(self, bag: int) -> str:
-        """A bag in words, "2 × double O, single C"."""
-        at = slice(*self._splits[bag : bag + 2])
-        counts: Counter[str] = Counter()
-        for row, weight in zip(self._rows[at].tolist(), self._weights[at].tolist(), strict=True):
-            counts[self._short(row)] += weight
-        found = [f"{n} × {text}" if n > 1 else text for text, n in sorted(counts.items()) if n]
-        return ", ".join(found) or "none"
+    def _listed(self, members: Sequence[tuple[int, Pattern]]) -> str:
+        """The members of a bag in words, "2 × double O, single C"."""
+        pairs = [(n, self._short(pattern)) for n, pattern in members]
+        return ", ".join(f"{n} × {text}" if n > 1 else text for n, text in pairs) or "none"
 
-    def _short(self, row: int) -> str:
-        """A row in words, without the names of categories."""
-        inner = [f"({contents._of_bag(int(bags[row]))})" for contents, bags in self._inner]
-        return " ".join([*self._values(row), *inner])
+    def _short(self, pattern: Pattern) -> str:
+        """A pattern in words, without the names of categories."""
+        values, bags = pattern
+        pairs = zip(self._inner, bags, strict=True)
+        inner = [f"({contents._listed(members)})" for (contents, _), members in pairs]
+        return " ".join([*self._shown(values), *inner])
 
-    def _values(self, row: int) -> Iterator[str]:
-        """The values of a row in words."""
-        for field, x in self._columns:
-            value = x[row]
+    def _shown(self, values: Sequence[Any]) -> Iterator[str]:
+        """The values of a pattern in words."""
+        for (field, _), value in zip(self._columns, values, strict=True):
             if field.kind == "boolean":
-                sign = "missing " if np.isnan(value) else "" if value > 0.5 else "not "
+                sign = "missing " if value is None else "" if value else "not "
                 yield f"{sign}{self._named(field)}"
-                continue
-            value = value.decode(errors="replace") if isinstance(value, bytes) else int(value)
-            yield _shown(value) if value in field.values else "other"
+            else:
+                yield "other" if value is None else _shown(value)
+
+
+def _value(field: Summarized, value: Any) -> Any:
+    """A boolean or category in a pattern: None for a missing boolean, or another category."""
+    if field.kind == "boolean":
+        return None if np.isnan(value) else bool(value > 0.5)
+    value = value.decode(errors="replace") if isinstance(value, bytes) else int(value)
+    return value if value in field.values else None
 
 
 def _facts(field: Summarized, name: str) -> Iterator[str]:

@@ -338,7 +338,8 @@ class FieldProfile:
         by_type: what was there, by its type, in the order of `TYPES`. The rest is missing: null,
             NaN, infinite (as float32), or absent.
         key: of keys of linked tables "to customers.id" or "of customers"; of columns of rows at the
-            top that come again in records "again churned"; else empty.
+            top that come again in records "again churned"; of the rows of another table "by" the
+            key, in JSON; else empty.
         copied: of a member of a bag, the path of the field of the record around the bag that all
             values repeat; empty if there is none.
     """
@@ -376,7 +377,7 @@ class FieldProfile:
     @property
     def is_key(self) -> bool:
         """Whether it is a key of linked tables."""
-        return bool(self.key) and not self.key.startswith(arrow.AGAIN)
+        return bool(self.key) and not self.key.startswith((arrow.AGAIN, arrow.BY))
 
     def merged(self, other: Self) -> Self:
         """The statistics of both."""

@@ -198,6 +198,7 @@ def test_other_exports(run, data, capsys):
     for form, expected in {
         "json": rules.to_json(),
         "python": rules.to_python(),
+        "javascript": rules.to_javascript(),
         "prolog": rules.to_prolog(),
     }.items():
         capsys.readouterr()

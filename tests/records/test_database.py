@@ -1,14 +1,8 @@
 """Databases: SQLite, and PostgreSQL where a server can be started."""
 
 import datetime
-import os
-import pwd
-import shutil
-import subprocess
-import tempfile
 import warnings
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
@@ -87,35 +81,6 @@ def fill(engine):
         for table in meta.sorted_tables:
             if rows := ROWS[table.name]:
                 connection.execute(table.insert(), rows)
-
-
-@pytest.fixture(scope="module")
-def postgres():
-    """The URL of a PostgreSQL server, which is started here."""
-    pytest.importorskip("psycopg")
-    found = [*Path("/usr/lib/postgresql").glob("*/bin/initdb"), shutil.which("initdb")]
-    if found[0] is None:
-        pytest.skip("needs a PostgreSQL server: apt install postgresql")
-    folder = Path(tempfile.mkdtemp(prefix="pg"))
-    who = {}
-    if os.getuid() == 0:  # as whom the server refuses to run
-        owner = pwd.getpwnam("nobody")
-        os.chown(folder, owner.pw_uid, owner.pw_gid)
-        who = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
-    programs, data = Path(found[0]).parent, folder / "data"
-
-    def call(program, *arguments):
-        command = [programs / program, "-D", data, *arguments]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
-
-    try:
-        call("initdb", "--username=tester", "--auth=trust", "--encoding=UTF8", "--locale=C")
-        call("pg_ctl", "-w", "-o", f"-c listen_addresses='' -k {folder}", "start")
-        yield f"postgresql+psycopg://tester@/postgres?host={folder}"
-    finally:
-        if (data / "postmaster.pid").exists():
-            call("pg_ctl", "-m", "immediate", "stop")
-        shutil.rmtree(folder)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

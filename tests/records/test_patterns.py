@@ -47,7 +47,7 @@ def test_members_are_counted_by_pattern(compress):
     counts = [Counter(map(described, record["orders"])) for record in RECORDS]
     distinct = {tuple(sorted(each.items())) for each in counts}
     n_bags = Counter(pattern for each in distinct for pattern, _ in each)
-    shown = {text for _, text in layer.patterns}
+    shown = {text for _, text, _ in layer.patterns}
     # Equal bags count once, if they are merged.
     assert {text for text, n in n_bags.items() if n >= 5} <= shown <= {*n_bags}
     for name in (name for name in layer.names if name.startswith("number of orders (")):

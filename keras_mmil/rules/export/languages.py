@@ -15,7 +15,15 @@ from keras_mmil.rules.export.program import (
     one_line,
 )
 
-__all__ = ["to_dict", "to_prolog", "to_python", "to_sql"]
+__all__ = [
+    "sql_name",
+    "sql_number",
+    "sql_text",
+    "to_dict",
+    "to_prolog",
+    "to_python",
+    "to_sql",
+]
 
 
 def to_dict(rules: Program) -> Config:
@@ -114,7 +122,7 @@ def _sql_table(kind: Kind, labels: dict[str, str], table: str) -> str:
         joins.append(_sql_join(members, of_members, n, labels, table))
     cases = [
         f"      -- {one_line(text)}\n"
-        f"      WHEN {_sql_all(criteria, aliases)} THEN {_sql_text(label)}"
+        f"      WHEN {_sql_all(criteria, aliases)} THEN {sql_text(label)}"
         for label, text, criteria in kind.needed
     ]
     return "\n".join(
@@ -124,9 +132,9 @@ def _sql_table(kind: Kind, labels: dict[str, str], table: str) -> str:
             "    CASE",
             *cases,
             "    END AS label",
-            f"  FROM {_sql_name(table)} AS r",
+            f"  FROM {sql_name(table)} AS r",
             *joins,
-            f"  WHERE r.kind = {_sql_text(kind.name)}",
+            f"  WHERE r.kind = {sql_text(kind.name)}",
             ")",
         ]
     )
@@ -139,11 +147,11 @@ def _sql_join(
     # Where no rule concludes a label that matters, the column is NULL, and the sums are 0.
     source, label, where = labels.get(members), "m.label", ""
     if source is None:
-        source, label = _sql_name(table), "m.cluster"
-        where = f"\n    WHERE m.kind = {_sql_text(members)}"
+        source, label = sql_name(table), "m.cluster"
+        where = f"\n    WHERE m.kind = {sql_text(members)}"
     sums = []
     for i, q in enumerate(quantities):
-        weight = f"CASE WHEN {label} = {_sql_text(q.name)} THEN m.weight ELSE 0 END"
+        weight = f"CASE WHEN {label} = {sql_text(q.name)} THEN m.weight ELSE 0 END"
         sums.append(f",\n      {_MEASURES[q.measure].format(weight=weight)} AS f{i}")
     return (
         f"  LEFT JOIN (  -- {one_line(members)}\n    SELECT m.bag{''.join(sums)}\n"
@@ -164,12 +172,12 @@ def _sql_conjuncts(criterion: Criterion, alias: str | None) -> Iterator[str]:
         holds = f"COALESCE({alias}, 0) > 0" if alias else _sql_holds(q)
         yield holds if criterion.wanted else f"NOT ({holds})"
         return
-    x = f"COALESCE({alias}, 0)" if alias else f"r.{_sql_name(q.column)}"
+    x = f"COALESCE({alias}, 0)" if alias else f"r.{sql_name(q.column)}"
     bounds = []
     if criterion.above is not None:
-        bounds.append(f"{x} > {_sql_number(criterion.above)}")
+        bounds.append(f"{x} > {sql_number(criterion.above)}")
     if criterion.at_most is not None:
-        bounds.append(f"{x} <= {_sql_number(criterion.at_most)}")
+        bounds.append(f"{x} <= {sql_number(criterion.at_most)}")
     if alias:
         yield from bounds
     elif not criterion.present:
@@ -181,25 +189,27 @@ def _sql_conjuncts(criterion: Criterion, alias: str | None) -> Iterator[str]:
 
 
 def _sql_holds(q: Quantity) -> str:
-    column = f"r.{_sql_name(q.column)}"
+    column = f"r.{sql_name(q.column)}"
     if q.value is None:
         return f"{column} IS NULL"
     if q.measure == "token":
-        return f"COALESCE(INSTR({column}, {_sql_text(f' {q.value} ')}) > 0, FALSE)"
-    return f"COALESCE({column} = {_sql_text(str(q.value))}, FALSE)"
+        return f"COALESCE(INSTR({column}, {sql_text(f' {q.value} ')}) > 0, FALSE)"
+    return f"COALESCE({column} = {sql_text(str(q.value))}, FALSE)"
 
 
-def _sql_number(x: float) -> str:
+def sql_number(x: float) -> str:
     """A literal that no engine reads as a decimal."""
     text = repr(x)
     return text if isinstance(x, int) or "e" in text else f"{text}e0"
 
 
-def _sql_text(text: str) -> str:
+def sql_text(text: str) -> str:
+    """A text as a literal."""
     return "'" + _sql_checked(text).replace("'", "''") + "'"
 
 
-def _sql_name(name: str) -> str:
+def sql_name(name: str) -> str:
+    """The name of a table or column, quoted."""
     return '"' + _sql_checked(name).replace('"', '""') + '"'
 
 

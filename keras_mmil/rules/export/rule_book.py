@@ -11,8 +11,10 @@ import pyarrow as pa
 from keras_mmil._support.formatting import percent, table
 from keras_mmil._support.types import Config
 from keras_mmil.rules.export.languages import to_dict, to_prolog, to_python, to_sql
+from keras_mmil.rules.export.on_tables import sql_of
 from keras_mmil.rules.export.program import program
 from keras_mmil.rules.export.sentences import of_rules, sentences
+from keras_mmil.rules.export.standalone import Source, javascript_of, plan, python_of
 from keras_mmil.rules.trees.level import Level, listing
 from keras_mmil.rules.trees.rule_set import Rule
 
@@ -28,9 +30,12 @@ class RuleBook:
 
     Attributes:
         levels: from the instances upwards.
+        source: how what rules read is computed from records; None where that is not known, as for a
+            network whose inputs are arrays. Rules of estimators know it.
     """
 
     levels: tuple[Level, ...]
+    source: Source | None = None
 
     def __iter__(self) -> Iterator[Rule]:
         return (rule for level in self.levels for rule in level.rules)
@@ -139,26 +144,68 @@ class RuleBook:
         """`to_dict` as a JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
-    def to_sql(self, table: str = "labels") -> str:
-        """One query for the classes of top-bags, which SQLite and DuckDB run unchanged.
+    def to_sql(self, labels: bool | str = False, dialect: str = "sqlite") -> str:
+        """One query for the classes of top-bags.
 
-        Its rows are `id` and `class`, in the order of the ids.
+        Of an estimator's rules on linked tables it reads these: its rows are the key of a row of
+        the table at the top, and the `class`. Otherwise it reads the table that
+        `Explainer.labels_table` writes: its rows are `id` and `class`, in the order of the ids, and
+        SQLite and DuckDB run it unchanged.
 
         Args:
-            table: name of the table that `Explainer.labels_table` writes.
+            labels: whether to read the latter, also of an estimator's rules; or its name.
+            dialect: "sqlite", "duckdb" or "postgresql", for times in linked tables.
 
         Raises:
-            ValueError: if a name, category or token contains "\\0", which no query can.
+            ValueError: if rules on linked tables read what a query does not say, such as words of
+                texts; it names what. If a name, category or token contains "\\0".
         """
-        return to_sql(program(self.levels), table)
+        if self.source is None or self.source.tables is None or labels:
+            name = labels if isinstance(labels, str) else "labels"
+            return to_sql(program(self.levels), name)
+        return sql_of(self.on_records(), self.source.tables, dialect)
 
-    def to_python(self) -> str:
+    def to_python(self, labels: bool = False) -> str:
         """A Python module without dependencies.
 
-        Its function `predict(rows)` maps the rows of the table that `Explainer.labels_table`
-        writes, as dicts, to a dict from the ids of top-bags to their classes.
+        Of an estimator's rules its function `predict(record)` returns the class of a record, a dict
+        as `json.loads` makes it, and `explain(record)` the rule that holds. Otherwise
+        `predict(rows)` maps the rows of the table that `Explainer.labels_table` writes, as dicts,
+        to a dict from the ids of top-bags to their classes.
+
+        Args:
+            labels: whether to read that table, also of an estimator's rules.
+
+        Raises:
+            ValueError: if rules on records need the network, or read values that a program without
+                libraries does not, such as dates like 31/12/2020; it names what.
         """
-        return to_python(program(self.levels))
+        if self.source is None or labels:
+            return to_python(program(self.levels))
+        return python_of(self.on_records())
+
+    def to_javascript(self) -> str:
+        """An ECMAScript module without dependencies: `predict(record)` and `explain(record)`.
+
+        A record is an object as `JSON.parse` makes it.
+
+        Raises:
+            ValueError: as `to_python`; and if it is not known how rules read records.
+        """
+        return javascript_of(self.on_records())
+
+    def on_records(self) -> Config:
+        """The rules, and how what they read is computed from a record, for JSON.
+
+        Raises:
+            ValueError: as `to_javascript`.
+        """
+        if self.source is None:
+            raise ValueError(
+                "Expected rules of an estimator, which knows its records. Received: rules of a "
+                "network, which read a table of labels"
+            )
+        return plan(program(self.levels), self.source)
 
     def to_prolog(self, facts: pa.Table | None = None) -> str:
         """A program for SWI-Prolog, where `class(Id, Class)` gives the classes of top-bags.

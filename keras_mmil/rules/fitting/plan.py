@@ -12,7 +12,7 @@ from keras_mmil.rules.fitting.options import Options, level_features
 from keras_mmil.rules.network.capture import Network
 from keras_mmil.rules.network.nesting import Nesting, multiplicities, take_bags
 from keras_mmil.rules.trees.features import Bag, Feature, Space
-from keras_mmil.rules.trees.fields import Field, field_of
+from keras_mmil.rules.trees.fields import Field, field_of, name_in
 from keras_mmil.rules.trees.tree import Tree
 
 __all__ = ["MEASURED", "Plan", "Trees", "field_names", "make_plan"]
@@ -172,7 +172,7 @@ def make_plan(network: Network, options: Options, train: LabelledBags) -> Plan:
         fields=fields,
         paths=network.paths,
         names=tuple(
-            _name_in(_path(network, parent), path)
+            name_in(_path(network, parent), path)
             for path, parent in zip(network.paths, parents, strict=True)
         ),
         has_tree=(*has_tree, True),
@@ -188,7 +188,7 @@ def field_names(network: Network, record: int) -> list[str]:
         record: index of the bag-layer whose rows they are; the number of bag-layers for top-bags.
     """
     found = [
-        _name_in(_path(network, record), read.path) or f"field {i}"
+        name_in(_path(network, record), read.path) or f"field {i}"
         for i, read in enumerate(network.fields[record], 1)
     ]
     return found if len(set(found)) == len(found) else [f"{x}#{i}" for i, x in enumerate(found, 1)]
@@ -196,13 +196,3 @@ def field_names(network: Network, record: int) -> list[str]:
 
 def _path(network: Network, record: int) -> str:
     return network.paths[record] if record < len(network.paths) else ""
-
-
-def _name_in(outer: str, path: str) -> str:
-    """The name of a part of records inside them: `price` for `orders.price` in `orders`."""
-    inner = path.removeprefix(outer)
-    if outer and inner == path:  # "mean of orders.items.price" in orders
-        return path.replace(f" {outer}.", " ")
-    if not outer or not inner:
-        return path
-    return inner.removeprefix("[]").removeprefix(".") or "value"

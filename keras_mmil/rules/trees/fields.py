@@ -13,7 +13,7 @@ from keras_mmil._support.formatting import number_text, time_text
 from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Array
 from keras_mmil.rules.trees.columns import DAY, MISSING, STEPS, Column
 
-__all__ = ["KINDS", "Field", "field_of"]
+__all__ = ["KINDS", "Field", "field_of", "name_in"]
 
 _MOST_CATEGORIES, _MOST_TOKENS = 100, 200
 _LEAST_TEXTS = 2  # that must hold a token before a condition may be about it
@@ -126,6 +126,16 @@ def _step(seconds: Array) -> float:
     """The longest of `STEPS` that all times are multiples of, else the shortest."""
     *whole, shortest = STEPS
     return next((step for step in whole if not (seconds % step).any()), shortest)
+
+
+def name_in(outer: str, path: str) -> str:
+    """The name of a part of records inside them: `price` for `orders.price` in `orders`."""
+    inner = path.removeprefix(outer)
+    if outer and inner == path:  # "mean of orders.items.price" in orders
+        return path.replace(f" {outer}.", " ")
+    if not outer or not inner:
+        return path
+    return inner.removeprefix("[]").removeprefix(".") or "value"
 
 
 # Raw values to numbers --------------------------------------------------------------------------
