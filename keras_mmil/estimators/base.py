@@ -550,14 +550,18 @@ class NestedEstimator(BaseEstimator):
         return self.explainer_of(label).rules_
 
     def explain(self, X: Any, label: str | None = None) -> Sequence[Explanation]:
-        """Why the rules put each record into its class.
+        """Why the rules put each record into its class; records are called by their key.
 
         Args:
             X: records.
             label: one of several labels; None where there is only one.
         """
+        X = list(X) if isinstance(X, Iterator) else X
         explainer, x = self.explainer_of(label), self._read(X)
-        return explainer.explain(x) if ragged.n_top_bags(x) else []
+        if not ragged.n_top_bags(x):
+            return []
+        names = self.schema_.names(X)
+        return explainer.explain(x, {"": lambda position: names[position[0]]})
 
     def report(
         self, X: Any, y: Target | None = None, label: str | None = None, **arguments: Any
