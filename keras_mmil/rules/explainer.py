@@ -18,7 +18,12 @@ from keras_mmil.ragged import concat, n_top_bags
 from keras_mmil.rules import storage
 from keras_mmil.rules.evidence.certificate import Certificate, certify, check_level, count
 from keras_mmil.rules.evidence.counterfactual import Counterfactual, counterfactual
-from keras_mmil.rules.evidence.deletion import DeletionTest, deletion
+from keras_mmil.rules.evidence.deletion import (
+    DeletionTest,
+    FieldDeletion,
+    deletion,
+    deletion_of_fields,
+)
 from keras_mmil.rules.evidence.stability import Stability, stability
 from keras_mmil.rules.explain.clusters import (
     ClusterTable,
@@ -531,6 +536,26 @@ class Explainer(Options, BaseEstimator):
         data = self.top_bags(x)
         found = (self.levels_, self.classes_, self._target, self._network, self._observe)
         return deletion(*found, data, innermost)
+
+    def deletion_of_fields(self, x: TopBags) -> list[FieldDeletion]:
+        """How often the network's class changes when a field is missing, or a bag is empty.
+
+        Each field of records, and each bag, is taken from some hundred of the top-bags, spread
+        evenly; of many fields, the first hundred.
+
+        Args:
+            x: top-bags, same as in `fit`.
+
+        Returns:
+            The fields and bags, those first without which the class changes most often.
+
+        Raises:
+            ValueError: if the network reads no fields, each an input with its name, as that of
+                `zoo.records_model` does.
+        """
+        data = self.top_bags(x)
+        self._check_weights()
+        return deletion_of_fields(self._target, self._network, data)
 
     def counterfactual(
         self, x: TopBags, donors: TopBags | None = None, level: int | str | None = None
