@@ -74,8 +74,8 @@ def make_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FIELD",
-        help="a field to write beside the prediction, such as an id; may be repeated; by default "
-        "of linked tables the ids that others refer to",
+        help="a field to write beside the prediction; may be repeated; by default the key of the "
+        "records: an identifier that each has and no other, or the ids that linked tables refer to",
     )
     to = predict.add_mutually_exclusive_group()
     to.add_argument("--out", help="file to write to; the standard output by default")

@@ -68,10 +68,7 @@ def _demo(options: RunOptions, out: Path) -> None:
     estimator, test = found.estimator, found.data.split.test
     _, labels = estimator.schema_.read(found.data.records, churn.TARGET)
     first = test[np.argmax(labels[test])]
-    x = estimator.schema_.read(found.data.take(np.array([first])), without=churn.TARGET)
-    explanation, *_ = estimator.explainer_.explain(
-        x, lambda place: str(first if len(place) == 1 else place[-1])
-    )
+    (explanation,) = estimator.explain(found.data.take(np.array([first])))
     print("\nWhy the first customer of the test that has churned has done so, by the rules:\n")
     print(explanation)
     run_folder, shop = shlex.quote(str(out)), shlex.quote(str(folder))

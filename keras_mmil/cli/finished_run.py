@@ -25,6 +25,7 @@ from keras_mmil.estimators.base import NestedEstimator
 from keras_mmil.estimators.storage import is_saved
 from keras_mmil.model import Model
 from keras_mmil.rules import Explainer
+from keras_mmil.rules.report.page import Report
 from keras_mmil.zoo.experiments.experiment import Data, Experiment, Page, RuleData, Split
 from keras_mmil.zoo.experiments.registry import registry
 
@@ -77,11 +78,6 @@ class FinishedRun:
         return f"{self.experiment.title} ({self.experiment.name})"
 
     @property
-    def about(self) -> list[str]:
-        """Sentences at the top of the report."""
-        return []
-
-    @property
     def figures(self) -> dict[str, float]:
         """Those of the network on the data for test, by metric: see `print_figures`."""
         return figures_of_network(self.experiment, self.model, self.data.test)
@@ -94,12 +90,18 @@ class FinishedRun:
         """The data for test of the rules."""
         return self.data.for_testing_rules()
 
-    def page(self) -> Page:
-        """What the report shows."""
-        if self.data.page:
-            return self.data.page()
+    def report(self, *, include_data: bool = True) -> Report:
+        """The report, with or without top-bags."""
         x, y, _ = self.for_testing_rules()
-        return Page(x, y)
+        page = self.data.page() if self.data.page else Page(x, y)
+        return self.explainer.report(
+            inputs_of(page.x),
+            page.y,
+            page.show,
+            include_data=include_data,
+            title=self.title,
+            trained_on=self.trained_on,
+        )
 
     def write_trained_on(self, folder: PathLike) -> None:
         """Write `trained_on` to the folder of the run."""
@@ -204,10 +206,16 @@ class TrainedRun:
         x, y = self._test
         return Split(x, self.estimator.rule_classes(y))
 
-    def page(self) -> Page:
-        """What the report shows: the records for test."""
-        x, y, _ = self.for_testing_rules()
-        return Page(x, y)
+    def report(self, *, include_data: bool = True) -> Report:
+        """The report on the records for test, with or without these."""
+        return self.estimator.report(
+            self.data.take(self.data.split.test),
+            self.data.target,
+            include_data=include_data,
+            title=self.title,
+            about=self.about,
+            trained_on=self.trained_on,
+        )
 
     @cached_property
     def _test(self) -> tuple[Any, Array]:
@@ -298,17 +306,7 @@ def trained_run(folder: PathLike) -> TrainedRun:
 
 def write_page(path: PathLike, run: AnyRun, *, include_data: bool = True) -> Path:
     """Write the report of a finished run, with or without top-bags; the path is returned."""
-    page = run.page()
-    report = run.explainer.report(
-        inputs_of(page.x),
-        page.y,
-        page.show,
-        include_data=include_data,
-        title=run.title,
-        about=run.about,
-        trained_on=run.trained_on,
-    )
-    return report.save(path)
+    return run.report(include_data=include_data).save(path)
 
 
 def any_run(folder: PathLike) -> AnyRun:

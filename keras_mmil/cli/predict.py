@@ -44,7 +44,7 @@ def predict(
 ) -> int:
     """Predict records, and write a line for each, as JSON or CSV; their number is returned.
 
-    A line has "record", the number of the record from 0; the fields to keep; "prediction"; of a
+    A line has "record", the number of the record from 0; its key; "prediction"; of a
     classifier "probability" for each class; and with `explain` "rules", the class by the rules;
     "agrees", whether the network has the same; "because", the rule that fired, in words; and
     "explanation", a text with the parts that decided.
@@ -57,8 +57,8 @@ def predict(
         explain: whether to explain the predictions.
         out: file to write to; None for the standard output.
         form: "jsonl" or "csv"; None to choose by the ending of `out`, else "jsonl".
-        keep: fields at the top of the records to write beside the predictions; by default of linked
-            tables the columns that others refer to.
+        keep: fields at the top of the records to write beside the predictions; by default the key
+            by which records are called, if the schema has one: see `Schema.key`.
         table: name of a new table to write to, in the database of the data; None for a file.
     """
     if table is not None and not is_url(data):
@@ -71,8 +71,6 @@ def predict(
             "Expected classes, for --by rules: the rules of numbers give ranges. "
             f"Received: {run}, which predicts {estimator.target_}"
         )
-    links = estimator.schema_.links
-    keep = keep or [name for name in (links.ids if links else ()) if name not in _OWN]
     rows = _rows(run, estimator, data, by, explain, keep)
     if table is not None:
         return write_table(str(data), table, (dict(_flat(row)) for row in rows))
@@ -95,13 +93,16 @@ def _rows(
     """A dict for each record."""
     schema, target = estimator.schema_, estimator.target_ or ()
     wanted, keep = schema.columns(without=target), list(dict.fromkeys(keep))
-    first = 0
+    first, is_key = 0, not keep
     pieces, to_read = itertools.tee(new_records(schema, data, **how_read(run)))
     tensors = schema.read_in_turn(to_read, without=target)
     for records in pieces:
-        columns = columns_of(records, [*wanted, *keep])
-        _check_fields(columns, wanted, keep, data)
-        kept = [columns[name].to_pylist() for name in keep]
+        columns = columns_of(records, [*wanted, *keep, *schema.key])
+        if is_key and not first:  # those of the first records, so that all lines have the same
+            keep = [name for name in schema.key if name in columns and name not in _OWN]
+        _check_fields(columns, wanted, () if is_key else keep, data)
+        nothing = [None] * len(records)
+        kept = [columns[name].to_pylist() if name in columns else nothing for name in keep]
         with users_errors():
             x = next(tensors)
         if by == "rules" and isinstance(estimator, NestedClassifier):
@@ -111,7 +112,7 @@ def _rows(
         predictions = list(_predictions(estimator, found))
         reasons: Iterator[Row] = iter([{}] * len(records))
         if explain:
-            reasons = _explained(estimator.explainer_, x, first)
+            reasons = _explained(estimator.explainer_, x, schema.names(records, first))
         for i, (prediction, reason) in enumerate(zip(predictions, reasons, strict=True)):
             fields = {name: values[i] for name, values in zip(keep, kept, strict=True)}
             yield {"record": first + i, **fields, **prediction, **reason}
@@ -158,15 +159,16 @@ def _predictions(estimator: NestedEstimator, found: Mapping[str, Array]) -> Iter
         yield row
 
 
-def _explained(explainer: Explainer, x: Tensors, first: int) -> Iterator[Row]:
+def _explained(explainer: Explainer, x: Tensors, names: Sequence[str]) -> Iterator[Row]:
     """Why each record is in its class, by the rules."""
     in_words = {id(rule): text for rule, text in explainer.rules_.reasons()}
     for start in range(0, ragged.n_top_bags(x), _N_EXPLAINED):
 
-        def show(position: tuple[int, ...], start: int = start) -> str:
-            return str(position[-1] + (first + start if len(position) == 1 else 0))
+        def called(position: tuple[int, ...], start: int = start) -> str:
+            return names[start + position[0]]
 
-        for each in explainer.explain(ragged.take(x, slice(start, start + _N_EXPLAINED)), show):
+        some = ragged.take(x, slice(start, start + _N_EXPLAINED))
+        for each in explainer.explain(some, {"": called}):
             yield {
                 "rules": each.top_bag.name,
                 "agrees": each.agrees,

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import is_int, positive_int
-from keras_mmil._support.types import Array, Floats, Ints, PathLike, Tensors
+from keras_mmil._support.types import Array, Bools, Floats, Ints, PathLike, Tensors
 from keras_mmil.estimators import storage, trials
 from keras_mmil.estimators.halves import HALVES, HalfLoss, are_separate
 from keras_mmil.estimators.targets import Target, labels_of, path_of, split, weights_of
@@ -34,6 +34,7 @@ from keras_mmil.rules import Explainer
 from keras_mmil.rules.explain.explanation import Explanation
 from keras_mmil.rules.export.rule_book import RuleBook
 from keras_mmil.rules.export.standalone import Source
+from keras_mmil.rules.report.background import Background
 from keras_mmil.rules.report.page import Report
 from keras_mmil.training import fit_resumable
 from keras_mmil.training.stopping import MIN_DELTA, VALIDATION, EarlyStopping
@@ -47,6 +48,7 @@ _OF_NETWORK = (
     *("weight_decay", "min_count", "n_edges", "compress", "learning_rate"),
 )
 
+_LOSSES = ("loss", "val_loss")  # of the history, that a report shows
 _READ = 256  # records at once
 _HELD_OUT = 0.1  # of the records, where no members are cross-fitted
 
@@ -267,7 +269,8 @@ class NestedEstimator(BaseEstimator):
         x_valid = None
         if folds is not None:  # of each half of the members
             is_held_out = folds[:, None] == np.arange(n) % (n // 2)
-            validation = x, y, weights * is_held_out
+            # Of all members, as the loss is the mean over all that there are.
+            validation = x, y, weights * is_held_out * (n // 2)
             weights = weights * ~is_held_out
         elif validation is not None:
             x_valid, *labels = _for_members(outputs, n, *validation)
@@ -447,20 +450,23 @@ class NestedEstimator(BaseEstimator):
 
     def _read_labelled(self, X: Any, y: Target, sample_weight: npt.ArrayLike | None = None) -> Data:
         """Those of the records that have a label: inputs, labels as they were read, and weights."""
+        x, labels, has_label = self._labelled(X, y)
+        return x, labels, weights_of(sample_weight, has_label)
+
+    def _labelled(self, X: Any, y: Target) -> tuple[Any, Array, Bools]:
+        """Likewise, and which of the records have a label."""
         if self.target_ is not None:
             if path_of(y) != self.target_:
                 raise ValueError(
                     f"Expected the same path for all records, {self.target_!r}. Received: {y!r}"
                 )
-            x, labels, has_label = self.schema_.read_labelled(X, self.target_)
-            return x, labels, weights_of(sample_weight, has_label)
-        return self._with_labels(self.schema_.read(X), y, sample_weight)
+            return self.schema_.read_labelled(X, self.target_)
+        return self._with_labels(self.schema_.read(X), y)
 
-    def _with_labels(self, x: Any, y: Any, sample_weight: Any) -> Data:
+    def _with_labels(self, x: Any, y: Any) -> tuple[Any, Array, Bools]:
         """Likewise, of inputs that have been read, with an array of labels."""
         labels, has_label = labels_of(y, ragged.n_top_bags(x))
-        weights = weights_of(sample_weight, has_label)
-        return ragged.take(x, np.flatnonzero(has_label)), labels, weights
+        return ragged.take(x, np.flatnonzero(has_label)), labels, has_label
 
     def _network_outputs(self, x: Any) -> Array:
         """The outputs of the network; also for no records."""
@@ -475,7 +481,8 @@ class NestedEstimator(BaseEstimator):
         """
         check_is_fitted(self, "model_")
         if path_of(y) is None:
-            x, true, weights = self._with_labels(self._read(X), y, sample_weight)
+            x, true, has_label = self._with_labels(self._read(X), y)
+            weights = weights_of(sample_weight, has_label)
         else:
             x, true, weights = self._read_labelled(X, y, sample_weight)
             true = self._decode(true)
@@ -558,19 +565,26 @@ class NestedEstimator(BaseEstimator):
         return replace(rules, source=source)
 
     def explain(self, X: Any, label: str | None = None) -> Sequence[Explanation]:
-        """Why the rules put each record into its class.
+        """Why the rules put each record into its class; records are called by their key.
 
         Args:
             X: records.
             label: one of several labels; None where there is only one.
         """
+        X = list(X) if isinstance(X, Iterator) else X
         explainer, x = self.explainer_of(label), self._read(X)
-        return explainer.explain(x) if ragged.n_top_bags(x) else []
+        if not ragged.n_top_bags(x):
+            return []
+        names = self.schema_.names(X)
+        return explainer.explain(x, {"": lambda position: names[position[0]]})
 
     def report(
         self, X: Any, y: Target | None = None, label: str | None = None, **arguments: Any
     ) -> Report:
-        """A page about the rules, one file of HTML: `report(X, y).save("report.html")`.
+        """A report about the rules: `report(X, y).save("report.html")`, or .json, or .md.
+
+        It says also how the network and a random forest on aggregates fare, what was tried, and
+        which fields are left out; and it calls records by their key, see `Schema.key`.
 
         Args:
             X: records that neither the network nor the rules have seen.
@@ -582,11 +596,40 @@ class NestedEstimator(BaseEstimator):
             NotFittedError: before `fit`.
             KeyError, TypeError, ValueError: as `fit` for X and y, and `explainer_of`.
         """
-        explainer = self.explainer_of(label)
+        X = list(X) if isinstance(X, Iterator) else X
+        explainer, names = self.explainer_of(label), np.array(self.schema_.names(X), object)
         if y is None:
-            return explainer.report(self._read(X), **arguments)
-        x, labels, _ = self._read_labelled(X, y)
-        return explainer.report(x, self.rule_classes(labels, label), **arguments)
+            x, classes = self._read(X), None
+        else:
+            x, labels, has_label = self._labelled(X, y)
+            classes, names = self.rule_classes(labels, label), names[has_label]
+        target = self.target_ if label is None else label
+        if isinstance(target, str):
+            arguments = {"title": f"Rules for {target}", **arguments}
+        background = self._background(x, names.tolist())
+        return explainer.report(x, classes, background=background, **arguments)
+
+    def _background(self, x: Any, names: Sequence[str]) -> Background:
+        """What a report says of the training, with the names of the records in it."""
+        is_number = bool(self.trials_) and self.trials_[0].model == "mean"
+        baselines = {}
+        if "forest" in (layer.name for layer in self.model_.layers):
+            flat = keras.Model(self.model_.input, self.model_.get_layer("forest").output)
+            parts = [
+                np.asarray(flat(ragged.take(x, slice(start, start + _READ)), training=False))
+                for start in range(0, ragged.n_top_bags(x), _READ)
+            ]
+            baselines["random forest on aggregates"] = np.concatenate(parts)
+        return Background(
+            names=names,
+            baselines=baselines,
+            tried=trials.rows(self.trials_, is_number),
+            advice=trials.diagnosis(self.trials_) if self.trials_ else (),
+            history={name: self.history_[name] for name in _LOSSES if name in self.history_},
+            left_out={
+                part.path: f"{part.kind}: {part.why}" for part in self.schema_ if part.is_left_out
+            },
+        )
 
     # Files and copies
 

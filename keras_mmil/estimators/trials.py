@@ -44,6 +44,7 @@ __all__ = [
     "kernel_of",
     "linear_of",
     "pooled",
+    "rows",
     "table",
     "targets",
     "trial_of",
@@ -541,26 +542,37 @@ def constant(labels: Labels, y: Array, weights: Floats) -> Array:
     return np.broadcast_to(np.average(goal, axis=0, weights=weights), goal.shape)
 
 
-def table(trials: Sequence[Trial], is_number: bool) -> str:
-    """What was tried, line by line; and what a user should know of it.
+def rows(trials: Sequence[Trial], is_number: bool) -> list[dict[str, str]]:
+    """What was tried, a row for each, by what the columns say.
 
     Recall and precision are shown where a class is rare.
     """
     is_rare = any(each.rarest is not None and each.rarest < _RARE for each in trials)
-    heads = ["", "squared error" if is_number else "log loss", "R²" if is_number else "accuracy"]
-    rarest = ["recall", "precision"] if is_rare else []
-    rows = [heads + ([] if is_number else ["AUC"]) + rarest + ["weight"]]
+    found = []
     for each in trials:
         score = math.nan if each.score is None else each.score
-        shown = f"{score:.3f}" if is_number else percent(score)
-        auc = [] if is_number else ["" if each.auc is None else f"{each.auc:.3f}"]
-        of_rarest = ["" if x is None else percent(x) for x in (each.recall, each.precision)]
-        found = [each.model, f"{each.loss:.4g}", shown, *auc, *(of_rarest if is_rare else [])]
-        rows.append([*found, f"{each.weight:.2f}"])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        row = {"": each.model}
+        if is_number:
+            row |= {"squared error": f"{each.loss:.4g}", "R²": f"{score:.3f}"}
+        else:
+            row |= {"log loss": f"{each.loss:.4g}", "accuracy": percent(score)}
+            row["AUC"] = "" if each.auc is None else f"{each.auc:.3f}"
+        if is_rare:
+            row["recall"], row["precision"] = (
+                "" if x is None else percent(x) for x in (each.recall, each.precision)
+            )
+        found.append(row | {"weight": f"{each.weight:.2f}"})
+    return found
+
+
+def table(trials: Sequence[Trial], is_number: bool) -> str:
+    """`rows` line by line; and what a user should know of it."""
+    found = rows(trials, is_number)
+    cells = [list(found[0]) if found else [], *(list(row.values()) for row in found)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in pairs)
-        for pairs in (enumerate(zip(row, widths, strict=True)) for row in rows)
+        for pairs in (enumerate(zip(row, widths, strict=True)) for row in cells)
     ]
     return "\n".join([*map(str.rstrip, lines), *diagnosis(trials)])
 

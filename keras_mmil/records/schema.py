@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil import ragged
-from keras_mmil._support.formatting import table
+from keras_mmil._support.formatting import number_text, table
 from keras_mmil._support.types import Array, Bools, PathLike
 from keras_mmil.records import arrow, encoding, kinds
 from keras_mmil.records.fields import (
@@ -27,7 +27,14 @@ from keras_mmil.records.keys import Columns
 from keras_mmil.records.linking import Links
 from keras_mmil.records.paths import alternative, item, place
 from keras_mmil.records.profiling import TYPES, FieldProfile, Records, Values, profile
-from keras_mmil.records.reading import UNSEEN, Mismatches, Reader, stream, wanted
+from keras_mmil.records.reading import (
+    UNSEEN,
+    Mismatches,
+    Reader,
+    columns_of,
+    stream,
+    wanted,
+)
 from keras_mmil.records.sources import batches
 from keras_mmil.records.targets import Target, TargetPaths, warn_of_missing
 
@@ -224,6 +231,34 @@ class Schema:
     def links(self) -> Links | None:
         """How the tables that it reads are linked; None if it reads no tables."""
         return self._links
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the fields at the top by which records are called; none if there are none.
+
+        Of linked tables they are the columns that others refer to, else the first identifier that
+        every record had, and none twice.
+        """
+        if self._links is not None and self._links.ids:
+            return tuple(self._links.ids)
+        return tuple(part.name for part in self.root.parts if _is_key(part))[:1]
+
+    def names(self, source: Any, start: int = 0) -> list[str]:
+        """What each record is called: the values of `key`, or its number where it has none.
+
+        Args:
+            source: see `read`.
+            start: number of the first record.
+        """
+        columns = dict.fromkeys(self.key, True) or wanted(self.root.parts)
+        names: list[str] = []
+        for batch in batches(self._linked(source), columns, scalar_types(self.root.parts)):
+            found = columns_of(batch.records, self.key)
+            of_key = [found[name].to_pylist() for name in self.key if name in found]
+            for i in range(len(batch.records)):
+                values = [_called(column[i]) for column in of_key if column[i] is not None]
+                names.append(", ".join(values) or str(start + len(names)))
+        return names
 
     @property
     def n_records(self) -> int:
@@ -559,6 +594,19 @@ def _checked(unseen: str) -> str:
     if unseen not in UNSEEN:
         raise ValueError(f"Expected {' or '.join(map(repr, UNSEEN))}. Received: unseen={unseen!r}")
     return unseen
+
+
+def _is_key(field: Field) -> bool:
+    """Whether every record had a value of its own there, as far as that was counted."""
+    if field.kind != "identifier" or not isinstance(field.seen, Values):
+        return False
+    return not field.share_missing and field.n_distinct in (None, field.seen.count)
+
+
+def _called(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 def _row(field: Field) -> tuple[str, ...]:

@@ -18,7 +18,12 @@ from keras_mmil.ragged import concat, n_top_bags
 from keras_mmil.rules import storage
 from keras_mmil.rules.evidence.certificate import Certificate, certify, check_level, count
 from keras_mmil.rules.evidence.counterfactual import Counterfactual, counterfactual
-from keras_mmil.rules.evidence.deletion import DeletionTest, deletion
+from keras_mmil.rules.evidence.deletion import (
+    DeletionTest,
+    FieldDeletion,
+    deletion,
+    deletion_of_fields,
+)
 from keras_mmil.rules.evidence.stability import Stability, stability
 from keras_mmil.rules.explain.clusters import (
     ClusterTable,
@@ -42,6 +47,7 @@ from keras_mmil.rules.network.capture import Network, Observation
 from keras_mmil.rules.network.fingerprints import fingerprints
 from keras_mmil.rules.network.sources import Source, TopBags, as_batch, top_bags
 from keras_mmil.rules.network.targets import Target, TargetFunction
+from keras_mmil.rules.report.background import Background
 from keras_mmil.rules.report.page import Report, report
 from keras_mmil.rules.trees.level import (
     Clusters,
@@ -386,15 +392,16 @@ class Explainer(Options, BaseEstimator):
         show: Any = None,
         *,
         include_data: bool = True,
-        n_cases: int = 20,
+        n_cases: int | None = None,
         title: str | None = None,
         about: Sequence[str] = (),
         trained_on: npt.NDArray[np.uint64] | None = None,
+        background: Background | None = None,
     ) -> Report:
-        """A page about the rules, one file of HTML: `explainer.report(x, y).save("report.html")`.
+        """A report about the rules: `explainer.report(x, y).save("report.html")`, or .json, or .md.
 
-        It holds figures with intervals, the rules in words, clusters, worked cases, and how the
-        network was trained; it fetches nothing.
+        It holds a headline, figures with intervals, the rules in words and where they look, the
+        fields that matter, cases, and how it was made. The page is one file and fetches nothing.
 
         Args:
             x: top-bags that the rules have not seen; figures on others come without intervals.
@@ -404,13 +411,15 @@ class Explainer(Options, BaseEstimator):
                 "plain"; a `Renderer`; or None, to choose by `x`.
             include_data: whether to show top-bags and what is in them. Otherwise the page holds
                 only rules, figures and definitions of clusters.
-            n_cases: number of top-bags to show.
+            n_cases: number of top-bags to list; None for all, up to 2,000. The last of them are
+                without what is in them, where the page would get larger than 2 MB.
             title: of the page; None for one that names the classes.
             about: sentences to begin with, such as where the data come from.
             trained_on: same as in `certify`; figures on these come without intervals.
+            background: how the network came about, and what the top-bags are called.
 
         Raises:
-            ValueError: if data or labels do not fit the model, or `show` is unknown.
+            ValueError: if data, labels or names do not fit the model, or `show` is unknown.
         """
         check_is_fitted(self, "levels_")
         return report(
@@ -423,6 +432,7 @@ class Explainer(Options, BaseEstimator):
             title=title,
             about=about,
             trained_on=trained_on,
+            background=background,
             text_layer=self._network.text_layer,
         )
 
@@ -531,6 +541,26 @@ class Explainer(Options, BaseEstimator):
         data = self.top_bags(x)
         found = (self.levels_, self.classes_, self._target, self._network, self._observe)
         return deletion(*found, data, innermost)
+
+    def deletion_of_fields(self, x: TopBags) -> list[FieldDeletion]:
+        """How often the network's class changes when a field is missing, or a bag is empty.
+
+        Each field of records, and each bag, is taken from some hundred of the top-bags, spread
+        evenly; of many fields, the first hundred.
+
+        Args:
+            x: top-bags, same as in `fit`.
+
+        Returns:
+            The fields and bags, those first without which the class changes most often.
+
+        Raises:
+            ValueError: if the network reads no fields, each an input with its name, as that of
+                `zoo.records_model` does.
+        """
+        data = self.top_bags(x)
+        self._check_weights()
+        return deletion_of_fields(self._target, self._network, data)
 
     def counterfactual(
         self, x: TopBags, donors: TopBags | None = None, level: int | str | None = None

@@ -50,6 +50,26 @@ def test_lines_of_json(saved, capsys, monkeypatch):
         assert list(row["probability"]) == ["gone", "large", "small"]
 
 
+def test_records_are_called_by_their_key(tmp_path, capsys, monkeypatch):
+    """In lines, and in explanations, also where only some records have it."""
+    named = [
+        {"ticket_id": f"T{i}", **{k: v for k, v in r.items() if k != "id"}}
+        for i, r in enumerate(RECORDS)
+    ]
+    estimator = NestedClassifier(**QUICK).fit(named, "segment").fit_rules()
+    estimator.save(tmp_path / "run")
+    del named[1]["ticket_id"]
+    monkeypatch.setattr(own_files, "_ROWS", 1)
+    data = own_records.write_lines(tmp_path / "new.jsonl", named[:3])
+    assert main(["predict", str(tmp_path / "run"), str(data), "--explain"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["ticket_id"] for row in found] == ["T0", None, "T2"]
+    texts = [str(each) for each in estimator.explain(named[:3])]
+    assert [row["explanation"] for row in found] == texts
+    for text, name in zip(texts, ("T0", "1", "T2"), strict=True):
+        assert text.startswith(f"record {name} is ")
+
+
 def test_a_table(saved, tmp_path, capsys):
     run, data, estimator = saved
     out = tmp_path / "found.csv"

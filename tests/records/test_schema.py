@@ -422,3 +422,27 @@ def test_the_columns_of_the_table():
         "age   number  numbers     12 %         2  7, 30",
     ]
     assert table([]) == ["path  kind  why  missing  distinct  examples"]
+
+
+def test_records_are_called_by_their_key():
+    """An identifier that every record has, and no other; of linked tables what others refer to."""
+    plain = [{"group": "a", "ticket": f"T-{10 * i}", "x": i % 3} for i in range(200)]
+    schema = Schema.infer(plain)
+    assert schema.key == ("ticket",)
+    new = [{"ticket": "N-1"}, {"x": 2}, {"ticket": None}, {"ticket": "N-4"}]
+    assert schema.names(new) == ["N-1", "1", "2", "N-4"]
+    assert schema.names(new, start=10) == ["N-1", "11", "12", "N-4"]
+    schema.drop("ticket")
+    assert schema.key == ()
+    assert schema.names(new) == ["0", "1", "2", "3"]
+    del schema["ticket"]
+    for others in ([{"ticket": "T-10"}], [{"x": 1}]):  # twice, and missing
+        assert Schema.infer(plain + others).key == ()
+    shop = {
+        "orders": [{"shop": s, "number": float(n)} for s in "ab" for n in (1, 2)],
+        "items": [{"shop": "a", "number": 2.0, "price": 3.5}],
+    }
+    keys = [(("items.shop", "items.number"), ("orders.shop", "orders.number"))]
+    linked = Schema.infer_tables(shop, top="orders", keys=keys)
+    assert linked.key == ("shop", "number")
+    assert linked.names(shop) == ["a, 1", "a, 2", "b, 1", "b, 2"]

@@ -1,6 +1,8 @@
-"""Whether the network's class changes when the members that decided for the rules are removed."""
+"""Whether the network's class changes when the members that decided, or fields, are removed."""
 
+import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -8,8 +10,9 @@ import keras
 import numpy as np
 
 from keras_mmil._support.types import Config, Floats, Ints, Tensors
+from keras_mmil.ragged import concat, n_top_bags, take
 from keras_mmil.rules.evidence.certificate import Interval, interval
-from keras_mmil.rules.evidence.edits import Editor, Member
+from keras_mmil.rules.evidence.edits import Editor, Member, UneditableError
 from keras_mmil.rules.explain.explanation import Part, explain
 from keras_mmil.rules.explain.reading import read
 from keras_mmil.rules.network.capture import Network, Observation
@@ -17,7 +20,19 @@ from keras_mmil.rules.network.sources import Source
 from keras_mmil.rules.network.targets import Outputs, Target
 from keras_mmil.rules.trees.level import Level
 
-__all__ = ["DeletionRow", "DeletionTest", "deciding", "deletion"]
+__all__ = [
+    "DeletionRow",
+    "DeletionTest",
+    "FieldDeletion",
+    "deciding",
+    "deletion",
+    "deletion_of_fields",
+]
+
+_MOST_FIELDS = 100
+_MOST_READ = 6_000  # top-bags, as often as one is read without a field
+_LEAST, _MOST = 50, 500  # top-bags, if there are as many
+_IN_VECTOR = re.compile(r"(\[[0-9]+\])+$")
 
 
 @dataclass(frozen=True)
@@ -104,6 +119,25 @@ class DeletionTest:
         )
 
 
+@dataclass(frozen=True)
+class FieldDeletion:
+    """How often the network's class changes when a field is missing, or a bag is empty.
+
+    Attributes:
+        path: of the field or bag.
+        is_bag: whether it is a bag, with all that is in its members.
+        changed: the share of top-bags whose class changes, with its interval at 95 %.
+    """
+
+    path: str
+    is_bag: bool
+    changed: Interval
+
+    def to_dict(self) -> Config:
+        """For JSON."""
+        return vars(self) | {"changed": self.changed.to_dict()}
+
+
 def deciding(part: Part, innermost: bool = False) -> list[Member]:
     """The members of a part that decide.
 
@@ -157,6 +191,46 @@ def deletion(
             for i, members in enumerate(removed)
         ]
     return DeletionTest(tuple(rows))
+
+
+def deletion_of_fields(target: Target, network: Network, data: Source) -> list[FieldDeletion]:
+    """Take one field from all top-bags, and ask the network again; those that matter most first.
+
+    Positions of a vector count as one field, and the values in a bag of values as the bag.
+
+    Raises:
+        UneditableError: if there are no inputs that are fields.
+    """
+    editor = Editor(network)
+    batches = [editor.plain(batch) for batch in data.batches()]
+    fields: dict[str, list[str]] = {}
+    for of_record in network.fields:
+        for name in [field.path for field in of_record]:
+            if editor.has_field(name) and not name.endswith("[]"):
+                fields.setdefault(_IN_VECTOR.sub("", name), []).append(name)
+    bags = {path: layer for layer, path in enumerate(network.paths) if path}
+    if not fields and not bags:
+        raise UneditableError(
+            "Expected a network that reads fields, each an input with its name. "
+            f"Received: {network.model.name!r}, which does not"
+        )
+    fields = dict(itertools.islice(fields.items(), max(_MOST_FIELDS - len(bags), 0)))
+    inputs = concat(batches)
+    n_all = n_top_bags(inputs)
+    n = min(n_all, max(_LEAST, min(_MOST, _MOST_READ // (len(fields) + len(bags)))))
+    some = take(inputs, np.linspace(0, n_all - 1, n).astype(int))
+
+    without = [editor.without_fields(some, names) for names in fields.values()]
+    without += [editor.without_bags(some, layer) for layer in bags.values()]
+    edited = network.complete(concat([some, *without]))
+    # At once, which takes half of the time, and so does not to trace a graph.
+    outputs = keras.tree.map_structure(np.asarray, network.model(edited, training=False))
+    before, *after = target.labels(outputs).reshape(-1, n)
+    found = [
+        FieldDeletion(path, path in bags, interval(int((labels != before).sum()), n))
+        for path, labels in zip([*fields, *bags], after, strict=True)
+    ]
+    return sorted(found, key=lambda each: -each.changed.k)
 
 
 def _outputs(target: Target, outputs: Outputs, labels: Ints) -> Floats:

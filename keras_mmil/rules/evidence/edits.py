@@ -1,13 +1,14 @@
-"""Top-bags with members removed or added."""
+"""Top-bags with members removed or added, or without some fields."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil._support.rows import keep_members
-from keras_mmil._support.types import Array, Ints, Tensors
+from keras_mmil._support.rows import as_tensor, keep_members
+from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Array, Ints, Tensors
 from keras_mmil.bags import Bags, input_names, level_names
 from keras_mmil.layers.grouping import depth_of
 from keras_mmil.rules.network.capture import Network
@@ -30,6 +31,10 @@ class Editor:
 
     def __init__(self, network: Network) -> None:
         self._network, self._expected = network, network.model.input
+
+    def has_field(self, name: str) -> bool:
+        """Whether the network reads an input of this name."""
+        return isinstance(self._expected, Mapping) and name in self._expected
 
     def plain(self, batch: Tensors) -> Tensors:
         """Inputs whose members can be removed: ragged, with repetitions in place of multiplicities.
@@ -69,6 +74,26 @@ class Editor:
                 stay = np.ones(splits[level][-1], bool)
                 stay[[_flat_index(splits, position) for position in by_layer[layer]]] = False
                 inputs[name] = keep_members(inputs[name], level, stay)
+        return self._packed(inputs)
+
+    def without_bags(self, batch: Tensors, layer: int) -> Tensors:
+        """Plain inputs in which all bags of a bag-layer are empty."""
+        inputs, level = self._by_name(batch), self._level(layer)
+        for name in self._names(layer, inputs):
+            n_members = int(inputs[name].nested_row_splits[level][-1])
+            inputs[name] = keep_members(inputs[name], level, np.zeros(n_members, bool))
+        return self._packed(inputs)
+
+    def without_fields(self, batch: Tensors, names: Iterable[str]) -> Tensors:
+        """Plain inputs in which some fields, inputs of these names, are missing everywhere."""
+        inputs = self._by_name(batch)
+        for name in names:
+            x = as_tensor(inputs[name])
+            flat = x.flat_values if isinstance(x, tf.RaggedTensor) else x
+            missing = MISSING_TEXT if flat.dtype == tf.string else MISSING_INT
+            missing = math.nan if flat.dtype.is_floating else missing
+            nothing = tf.fill(tf.shape(flat), tf.constant(missing, flat.dtype))
+            inputs[name] = x.with_flat_values(nothing) if flat is not x else nothing
         return self._packed(inputs)
 
     def with_added(

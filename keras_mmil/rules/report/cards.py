@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -21,7 +22,7 @@ from keras_mmil.rules.report.renderers import Renderer, markup
 from keras_mmil.rules.report.svg import heat_map, line
 from keras_mmil.rules.trees.level import Clusters, Level, all_clusters, rename
 
-__all__ = ["cards", "grids", "linked", "marked"]
+__all__ = ["cards", "grids", "linked", "marked", "plain"]
 
 _N_ROWS = 300  # members of a cluster in one picture
 _START, _END = "\ue000", "\ue001"  # for private use, so that no font or language needs them
@@ -98,6 +99,15 @@ def marked(levels: Sequence[Level]) -> tuple[Level, ...]:
         }
         result = rename(result, clusters.level, codes)
     return result
+
+
+def plain(content: Any) -> Any:
+    """What is for JSON without the codes of `marked`."""
+    if isinstance(content, dict):
+        return {plain(key): plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain(each) for each in content]
+    return _CODE.sub("", content) if isinstance(content, str) else content
 
 
 def linked(levels: Sequence[Level]) -> Callable[[object], Markup]:

@@ -1,12 +1,17 @@
-"""Worked cases: some top-bags with all that is in them, and what decided."""
+"""Cases: top-bags with what rules and network say of them, and what is in them that decided."""
 
 import itertools
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+import numpy as np
 from markupsafe import Markup
 
+from keras_mmil import ragged
 from keras_mmil._support.types import Bools, Config, Ints
+from keras_mmil.layers import TextBags
 from keras_mmil.rules.explain.explanation import (
     CHECKED,
     COUNTED,
@@ -15,12 +20,24 @@ from keras_mmil.rules.explain.explanation import (
     LIMITED,
     Explanation,
     Part,
+    explain,
 )
+from keras_mmil.rules.explain.texts import TextExplanation, annotate
+from keras_mmil.rules.report.data import ReportData
 from keras_mmil.rules.report.renderers import Renderer, css_class, markup
+from keras_mmil.rules.trees.level import Level, all_clusters
 
-__all__ = ["Case", "case_of", "choose"]
+if TYPE_CHECKING:
+    from keras_mmil.rules.explainer import Explainer
 
-_MOST, _MOST_OTHERS = 24, 12  # members of a bag that decide, and that do not
+__all__ = ["PICTURE", "cases_of", "choose"]
+
+PICTURE = "picture"  # key of what only the page shows, HTML
+
+_MOST_CASES = 2000
+_MOST_BYTES = 1_300_000  # of what is in all of them, so that a page has less than 2 MB
+_AT_ONCE = 64
+_MOST, _MOST_OTHERS = 24, 8  # members of a bag that decide, and that do not
 _TITLES = {
     DECIDES: "decides",
     LIMITED: "is limited by the rule",
@@ -31,122 +48,182 @@ _TITLES = {
 _ROLES = list(_TITLES)
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Some members of a record that have one role; `kind` is a class of the page's style."""
-
-    kind: str
-    title: str
-    members: tuple["_Node", ...]
-    n_more: int
-
-
-@dataclass(frozen=True)
-class _Node:
-    """A record, and the class of its role in the page's style.
-
-    Its members are in one picture, `whole`, or listed by role.
-    """
-
-    part: Part
-    kind: str
-    picture: Markup
-    whole: Markup | None = None
-    groups: tuple[_Group, ...] = ()
-
-
-@dataclass(frozen=True)
-class Case:
-    """A top-bag.
-
-    Attributes:
-        index: of the top-bag.
-        explanation: of its class by the rules.
-        rule: number of the rule that fired, from 1.
-        truth: name of the true class; None where it is unknown.
-        node: its contents.
-        text: the text itself, with what decided in it; None for other data.
-    """
-
-    index: int
-    explanation: Explanation
-    rule: int
-    truth: str | None
-    node: _Node
-    text: Markup | None = None
-
-    def to_dict(self) -> Config:
-        """For JSON."""
-        return {
-            "index": self.index,
-            "rules": self.explanation.top_bag.name,
-            "network": self.explanation.network_name,
-            "truth": self.truth,
-            "agrees": self.explanation.agrees,
-            "rule": self.rule,
-            "explanation": str(self.explanation),
-        }
-
-
 def choose(rules: Ints, agrees: Bools, n: int) -> list[int]:
-    """The indices of at most n top-bags, for all rules that fired, with and without agreement."""
+    """The indices of at most n top-bags, for all rules that fired, with and without agreement.
+
+    The first are one of each kind, then a second of each, and so on.
+    """
     groups: dict[tuple[int, bool], list[int]] = {}
     for index, key in enumerate(zip(rules.tolist(), agrees.tolist(), strict=True)):
         groups.setdefault(key, []).append(index)
     rounds = itertools.zip_longest(*(groups[key] for key in sorted(groups)))
-    indices = [index for each in rounds for index in each if index is not None]
-    return sorted(indices[:n])
+    return [index for each in rounds for index in each if index is not None][:n]
 
 
-def case_of(
-    explanation: Explanation,
-    *,
-    index: int,
-    rule: int,
-    truth: str | None,
+def cases_of(
+    explainer: "Explainer",
+    data: ReportData,
+    levels: Sequence[Level],
     renderer: Renderer,
-    text: Markup | None = None,
-) -> Case:
-    """A `Case`, with the index of the top-bag in the data of the renderer."""
-    node = _Drawing(renderer, index).node(explanation.top_bag)
-    return Case(index, explanation, rule, truth, node, text)
+    n: int | None,
+    text_layer: TextBags | None,
+) -> list[Config]:
+    """Top-bags for JSON, in their order: at most n, and at most 2,000.
+
+    What is in them is a "record", which the last ones lack where the page would get too large:
+
+    title, word: what it is called, and what several are.
+    label: the name of its cluster, if rules need it; at the top its class.
+    because: the rule that fired on it, if its cluster depends on its contents.
+    fields: what is in it.
+    groups: its members, by what they do for the rule: each with `kind`, `title`, the `members`, and
+        how many `more` there are.
+    absent: the clusters that the rule wants to be absent.
+    times: how often it is there, if more than once.
+    text: of texts, all of it; "picture" is the same, as HTML, with what decided.
+
+    Args:
+        explainer: the rules.
+        data: the top-bags, and what is known of them.
+        levels: of the rules, with names for the page.
+        renderer: of the data.
+        n: how many; None for as many as possible.
+        text_layer: what reads texts; None for other data.
+    """
+    rules = np.argmax(data.matched, axis=1)  # the first that matches each top-bag
+    by_network = data.reading.network
+    chosen = choose(rules, data.by_rules == by_network, _MOST_CASES if n is None else n)
+    records: dict[int, Config] = {}
+    left = _MOST_BYTES
+    for index, record in _records(explainer, data, levels, renderer, chosen, text_layer):
+        left -= len(json.dumps(record, ensure_ascii=False).encode())
+        if left < 0:
+            break
+        records[index] = record
+    classes = explainer.classes_
+    found = []
+    for index in sorted(chosen):
+        case: Config = {
+            "name": data.names[index],
+            "index": index,
+            "rules": classes[data.by_rules[index]],
+            "network": classes[by_network[index]],
+            "agrees": bool(data.by_rules[index] == by_network[index]),
+            "rule": int(rules[index]) + 1,
+        }
+        if data.truth is not None:
+            case["truth"] = classes[data.truth[index]]
+        if data.probabilities is not None:
+            likely = data.probabilities[index, by_network[index]]
+            case["probability"] = round(float(likely), 3)
+        if index in records:
+            case["record"] = records[index]
+        found.append(case)
+    return found
+
+
+def _records(
+    explainer: "Explainer",
+    data: ReportData,
+    levels: Sequence[Level],
+    renderer: Renderer,
+    chosen: Sequence[int],
+    text_layer: TextBags | None,
+) -> Iterator[tuple[int, Config]]:
+    """The indices of some top-bags, and what is in them, one after the other."""
+    drawing = _Drawing(renderer, _needed_names(levels))
+    for start in range(0, len(chosen), _AT_ONCE):
+        indices = chosen[start : start + _AT_ONCE]
+        some = ragged.take(data.x, indices)
+        reading = explainer.read(explainer.top_bags(some))
+        explanations: Sequence[Explanation] = explain(levels, explainer.classes_, reading)
+        if text_layer is not None:
+            explanations = annotate(np.asarray(some), explanations, text_layer)
+        for index, explanation in zip(indices, explanations, strict=True):
+            record = drawing.record(explanation.top_bag, index)
+            record["title"] = data.names[index]
+            if isinstance(explanation, TextExplanation):
+                picture = Markup(explanation.to_html())  # already escaped
+                record = {"title": data.names[index], "text": explanation.text, PICTURE: picture}
+            yield index, record
+
+
+def _needed_names(levels: Sequence[Level]) -> set[tuple[int, int]]:
+    """The clusters that the class of any top-bag can depend on, by bag-layer and index."""
+    needed = {
+        bag.level: here
+        for level in levels
+        for bag, here in zip(level.clusters, level.needed, strict=True)
+    }
+    return {
+        (bag.level, index)
+        for bag in all_clusters(levels)
+        for index, is_needed in enumerate(needed[bag.level])
+        if is_needed
+    }
 
 
 @dataclass(frozen=True)
 class _Drawing:
     renderer: Renderer
-    index: int
+    needed: set[tuple[int, int]]
 
-    def node(self, part: Part) -> _Node:
-        position = (self.index, *part.position[1:])
-        kind, title = css_class(part.role), Markup.escape(str(position[-1]))
-        renderer = self.renderer.of(part.path)
+    def record(self, part: Part, index: int, depth: int = 0) -> Config:
+        """A record for JSON, with the index of its top-bag in the data of the renderer."""
+        position = (index, *part.position[1:])
+        renderer, found = self.renderer.of(part.path), dict[str, object]()
         whole = renderer.bag(position, part) if part.children else None
-        if whole is not None:
-            return _Node(part, kind, title, markup(whole))
         row = renderer.row(position)
         # A text would repeat the fields, and a picture of a bag its members.
-        is_repeated = bool(part.fields) if isinstance(row, str) else bool(part.children)
-        picture = title if is_repeated else markup(row)
-        return _Node(part, kind, picture, None, tuple(self._groups(part.children)))
+        is_repeated = bool(part.children)
+        if isinstance(row, str):
+            is_repeated = bool(part.fields) and (not depth or part.is_relevant)
+        title = str(position[-1])
+        if whole is not None:
+            found |= {"title": title, PICTURE: markup(whole)}
+        elif is_repeated or row == title:
+            found["title"] = title
+        elif isinstance(row, str) and not isinstance(row, Markup) and not _is_svg(row):
+            found["title"] = str(Markup(markup(row)).unescape())
+        else:
+            found |= {"title": title, PICTURE: markup(row)}
+        if depth and (part.level, part.label) in self.needed:
+            found["label"] = part.name
+            if part.clause is not None and part.rule is not None and part.rule.conditions:
+                found["because"] = part.clause.removeprefix(f"{part.name} ← ").rstrip(".")
+        if part.weight != 1:
+            found["times"] = part.weight
+        # Of what does not decide, what the data's own renderer shows is enough.
+        is_shown = bool(depth) and not part.is_relevant and found["title"] != title
+        if part.fields and not is_shown:
+            found["fields"] = dict(part.fields)
+        if whole is None and part.children:
+            found["groups"] = list(self._groups(part.children, index, depth))
+        if part.absent:
+            found["absent"] = list(part.absent)
+        return found
 
-    def _brief(self, part: Part) -> _Node:
-        """A record that decides nothing, without its members."""
-        position = (self.index, *part.position[1:])
-        alone = replace(part, rule=None, clause=None, children=(), absent=(), fields={})
-        picture = markup(self.renderer.of(part.path).row(position))
-        return _Node(alone, css_class(part.role), picture)
-
-    def _groups(self, children: Sequence[Part]) -> list[_Group]:
+    def _groups(self, children: Sequence[Part], index: int, depth: int) -> Iterator[Config]:
         def key(child: Part) -> tuple[int, str, str]:
             return _ROLES.index(str(child.role)), child.path, child.word
 
-        groups = []
         for (role, path, word), group in itertools.groupby(sorted(children, key=key), key=key):
             members, name = list(group), _ROLES[role]
-            is_relevant = members[0].is_relevant
-            make = self.node if is_relevant else self._brief
-            nodes = tuple(map(make, members[: _MOST if is_relevant else _MOST_OTHERS]))
-            title = f"{word}: {_TITLES[name]}" if path else _TITLES[name]
-            groups.append(_Group(css_class(name), title, nodes, len(members) - len(nodes)))
-        return groups
+            most = _MOST if members[0].is_relevant else _MOST_OTHERS
+            if name == IDLE and path and any(child.fields for child in members):
+                most = 0  # of records, their number is enough
+            # What does not decide is without its own members.
+            shown = [
+                child if child.is_relevant else replace(child, children=(), absent=(), rule=None)
+                for child in members[:most]
+            ]
+            yield {
+                "kind": css_class(name),
+                "title": f"{word}: {_TITLES[name]}" if path else _TITLES[name],
+                "members": [self.record(child, index, depth + 1) for child in shown],
+                "more": len(members) - len(shown),
+            }
+
+
+def _is_svg(row: str) -> bool:
+    return row.lstrip().startswith("<svg")

@@ -1,16 +1,17 @@
 """Pictures as SVG, styled by the page, so that they follow its light or dark scheme."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from markupsafe import Markup
 
-from keras_mmil._support.formatting import percent
-from keras_mmil._support.types import Array
+from keras_mmil._support.formatting import number_text, percent
+from keras_mmil._support.types import Array, Config
 
-__all__ = ["bar", "heat_map", "line", "points", "star"]
+__all__ = ["bar", "calibration_plot", "curves", "heat_map", "line", "points", "star"]
 
 _CELL, _LEFT, _TOP, _BOTTOM, _LEAST_WIDTH = 46, 44, 24, 44, 300  # of a heat map, in pixels
+_STRETCHED = Markup('<svg preserveAspectRatio="none"')  # to the width of its column
 _MOST_NUMBERS = 12  # columns of a heat map with a number in each cell
 
 
@@ -32,7 +33,7 @@ def bar(share: float, low: float | None = None, high: float | None = None) -> Ma
             body += (
                 f'<line class="whisker" x1="{200 * end:.1f}" x2="{200 * end:.1f}" y1="2" y2="10"/>'
             )
-    return _svg(200, 12, body, percent(share), "bar")
+    return _svg(200, 12, body, percent(share), "bar").replace(Markup("<svg"), _STRETCHED, 1)
 
 
 def heat_map(
@@ -107,6 +108,66 @@ def line(xs: Sequence[float], shares: Sequence[float], chosen: int, title: str) 
     ]
     parts.append(Markup('<text x="250" y="184" text-anchor="middle">{}</text>').format(title))
     return _svg(460, 190, "".join(parts), title, "grid")
+
+
+def curves(losses: Mapping[str, Sequence[float]]) -> Markup:
+    """Losses by epoch, which begins with 1, and where the last of them is lowest."""
+    series = {name: np.asarray(values, float) for name, values in losses.items()}
+    known = np.concatenate([values[np.isfinite(values)] for values in series.values()])
+    n = max(map(len, series.values()))
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    scale = 150 / max(high - low, 1e-9)
+    parts = ['<path class="axis" d="M56 10V170H450"/>']
+    for i, (name, values) in enumerate(series.items()):
+        at = [
+            (56 + 384 * epoch / max(n - 1, 1), 165 - (value - low) * scale)
+            for epoch, value in enumerate(values)
+            if np.isfinite(value)
+        ]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+        parts.append(f'<polyline class="curve curve{i % 3}" points="{path}"/>')
+        parts.append(f'<path class="curve curve{i % 3}" d="M{150 + 150 * i} 14h24"/>')
+        parts.append(Markup('<text x="{}" y="18">{}</text>').format(180 + 150 * i, name))
+        if i == len(series) - 1 and at:
+            best = int(np.nanargmin(values))
+            x, y = at[min(best, len(at) - 1)]
+            parts.append(
+                f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="4">'
+                f"<title>lowest in epoch {best + 1}: {values[best]:.4g}</title></circle>"
+            )
+    for value, y in ((high, 19), (low, 169)):
+        parts.append(
+            f'<text x="50" y="{y}" text-anchor="end">{number_text(float(f"{value:.3g}"))}</text>'
+        )
+    for x, text, anchor in ((56, "1", "start"), (440, f"epoch {n}", "end")):
+        parts.append(f'<text x="{x}" y="186" text-anchor="{anchor}">{text}</text>')
+    return _svg(456, 192, "".join(parts), f"losses by epoch: {', '.join(series)}", "plot")
+
+
+def calibration_plot(bins: Sequence[Config], what: str) -> Markup:
+    """How often what has a probability is so, with intervals: see `scores.calibration`."""
+    parts = [
+        '<path class="axis" d="M46 10V210H250"/>',
+        '<path class="diagonal" d="M46 210L246 10"/>',
+    ]
+    for each in bins:
+        observed = each["observed"]
+        x, y = 46 + 200 * each["mean"], 210 - 200 * observed["estimate"]
+        if observed["low"] is not None:
+            ends = (210 - 200 * observed[end] for end in ("low", "high"))
+            low, high = (f"{end:.1f}" for end in ends)
+            parts.append(f'<path class="whisker" d="M{x:.1f} {low}V{high}"/>')
+        parts.append(
+            f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="5"><title>{percent(each["mean"])}: '
+            f"{percent(observed['estimate'])} of {observed['n']}</title></circle>"
+        )
+    for value, text in ((0, "0 %"), (0.5, "50 %"), (1, "100 %")):
+        parts.append(f'<text x="40" y="{214 - 200 * value:.0f}" text-anchor="end">{text}</text>')
+        x, anchor = (46 + 200 * value, "middle" if value else "start")
+        parts.append(f'<text x="{x:.0f}" y="226" text-anchor="{anchor}">{text}</text>')
+    parts.append(Markup('<text x="146" y="244" text-anchor="middle">{}</text>').format(what))
+    label = f"how often it is so, by {what}"
+    return _svg(270, 250, "".join(parts), label, "plot")
 
 
 def points(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from digit_networks import random_ids, vectors
-from record_networks import churns, random_customers
+from record_networks import FIELDS, churns, random_customers
 from record_networks import read as read_customers
 
 from keras_mmil import ragged
@@ -100,3 +100,39 @@ def test_what_the_network_says_afterwards_is_asked(rough):
         pairs = list(zip(names[before], names[after], strict=True))
         assert [getattr(row, at) for row in rows] == pairs
     assert (network != rules).any()
+
+
+@pytest.mark.slow
+def test_of_fields_against_edits_of_records(churn_explainer, customers):
+    """A field that is None in all records, and bags that are empty."""
+
+    def emptied(value, names, empty):
+        """A record, or members of a bag, in which what the names lead to is empty."""
+        if isinstance(value, list):
+            return [emptied(each, names, empty) for each in value]
+        first, *inner = names
+        return {**value, first: emptied(value[first], inner, empty) if inner else empty}
+
+    model = churn_explainer._network.model
+
+    def classes(records):
+        return model(read_customers(records)).numpy()[:, 0] > 0.5
+
+    found = churn_explainer.deletion_of_fields(read_customers(customers))
+    bags = {each.path for each in found if each.is_bag}
+    assert bags == {"orders", "orders.items", "orders.items.product.tags", "visits"}
+    assert {each.path for each in found} - bags == set(FIELDS)
+    before = classes(customers)
+    for each in found:
+        edited = emptied(customers, each.path.split("."), [] if each.is_bag else None)
+        assert each.changed.k == np.sum(classes(edited) != before), each.path
+        assert each.changed.n == len(customers)
+    counts = [each.changed.k for each in found]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1] == 0
+    json.dumps([each.to_dict() for each in found], allow_nan=False)
+
+
+def test_of_fields_needs_fields(digit_explainer):
+    with pytest.raises(ValueError, match="a network that reads fields"):
+        digit_explainer.deletion_of_fields(vectors(random_ids(5)))
