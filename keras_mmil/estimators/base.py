@@ -34,7 +34,7 @@ from keras_mmil.rules import Explainer
 from keras_mmil.rules.explain.explanation import Explanation
 from keras_mmil.rules.export.rule_book import RuleBook
 from keras_mmil.rules.export.standalone import Source
-from keras_mmil.rules.report.background import Background
+from keras_mmil.rules.report.background import Background, WhatIf
 from keras_mmil.rules.report.page import Report
 from keras_mmil.training import fit_resumable
 from keras_mmil.training.stopping import MIN_DELTA, VALIDATION, EarlyStopping
@@ -561,7 +561,7 @@ class NestedEstimator(BaseEstimator):
         bags, fields = reads(self.schema_.root)
         layers = [layer for layer in self.model_.layers if isinstance(layer, BagStatistics)]
         formulas = {layer.bag: layer.formulas for layer in layers}
-        source = Source(bags, fields, formulas, tables(self.schema_.root))
+        source = Source(bags, fields, formulas, tables(self.schema_.root, self.schema_.key))
         return replace(rules, source=source)
 
     def explain(self, X: Any, label: str | None = None) -> Sequence[Explanation]:
@@ -598,16 +598,26 @@ class NestedEstimator(BaseEstimator):
         """
         X = list(X) if isinstance(X, Iterator) else X
         explainer, names = self.explainer_of(label), np.array(self.schema_.names(X), object)
+        places = np.arange(len(names))
         if y is None:
             x, classes = self._read(X), None
         else:
             x, labels, has_label = self._labelled(X, y)
-            classes, names = self.rule_classes(labels, label), names[has_label]
+            classes, places = self.rule_classes(labels, label), np.flatnonzero(has_label)
         target = self.target_ if label is None else label
         if isinstance(target, str):
             arguments = {"title": f"Rules for {target}", **arguments}
-        background = self._background(x, names.tolist())
+        background = self._background(x, names[places].tolist())
+        background = replace(background, what_if=self._what_if(X, places, label))
         return explainer.report(x, classes, background=background, **arguments)
+
+    def _what_if(self, X: Any, places: Ints, label: str | None) -> WhatIf | str:
+        """What a report needs for records that a reader changes: those at some places of X."""
+        try:
+            rules = self.rules_of(label).on_records()
+        except ValueError as error:
+            return str(error)
+        return WhatIf(rules, lambda positions: self.schema_.as_json(X, places[positions]))
 
     def _background(self, x: Any, names: Sequence[str]) -> Background:
         """What a report says of the training, with the names of the records in it."""

@@ -3,14 +3,14 @@
 A step is a key of an object, or a position in a list, with the length that the list must have.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from keras_mmil._support.types import Config
 from keras_mmil.records import arrow, scalars
 from keras_mmil.records.fields import Field
 from keras_mmil.records.keys import Key
-from keras_mmil.records.profiling import Records, Values
+from keras_mmil.records.profiling import Records
 
 __all__ = ["reads", "tables"]
 
@@ -60,8 +60,12 @@ def _read(part: Field, alternatives: list[Field], bag: str, at: list[Any]) -> Co
     return {**found, "types": sorted(types)}
 
 
-def tables(root: Field) -> Config | None:
+def tables(root: Field, key: Sequence[str]) -> Config | None:
     """The linked tables that records were made of; None if they were not.
+
+    Args:
+        root: the records at the top.
+        key: names of the fields by which these are told apart, where no key of the tables does.
 
     Returns:
         Dict, JSON-ready, of the table at the top: its name, "table"; "ids", the columns that tell
@@ -69,7 +73,7 @@ def tables(root: Field) -> Config | None:
         in a record, each with "on", pairs of a column of the outer table and one of its own.
     """
     found = _table(root)
-    return found if found["parts"] else None
+    return {**found, "ids": found["ids"] or [[name] for name in key]} if found["parts"] else None
 
 
 def _table(record: Field) -> Config:
@@ -89,12 +93,4 @@ def _table(record: Field) -> Config:
         if inner is not None:
             own = {"table": key.parent if is_up else key.child, "on": on}
             parts[part.name] = _table(inner) | own
-    distinct = [[part.name] for part in record.parts if _is_distinct(part)]
-    return {"table": name, "ids": ids or distinct[:1], "parts": parts}
-
-
-def _is_distinct(part: Field) -> bool:
-    """Whether each record has a value of its own."""
-    if not isinstance(part.seen, Values) or part.share_missing:
-        return False
-    return part.kind == "identifier" and part.n_distinct in (None, part.seen.count)
+    return {"table": name, "ids": ids, "parts": parts}

@@ -1,17 +1,19 @@
 """The schema of nested records: which parts they have, and what these are taken for."""
 
 import difflib
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 import tensorflow as tf
 
 from keras_mmil import ragged
 from keras_mmil._support.formatting import number_text, table
-from keras_mmil._support.types import Array, Bools, PathLike
+from keras_mmil._support.types import Array, Bools, Config, PathLike
 from keras_mmil.records import arrow, encoding, kinds
 from keras_mmil.records.fields import (
     Field,
@@ -37,6 +39,7 @@ from keras_mmil.records.reading import (
 )
 from keras_mmil.records.sources import batches
 from keras_mmil.records.targets import Target, TargetPaths, warn_of_missing
+from keras_mmil.records.to_arrow import joined, objects
 
 __all__ = ["Schema"]
 
@@ -259,6 +262,19 @@ class Schema:
                 values = [_called(column[i]) for column in of_key if column[i] is not None]
                 names.append(", ".join(values) or str(start + len(names)))
         return names
+
+    def as_json(self, source: Any, places: Sequence[int]) -> list[Config]:
+        """Some records as a JSON file has them, with the fields that are read.
+
+        Args:
+            source: see `read`.
+            places: positions of the records.
+        """
+        columns = wanted(self.root.parts)
+        found = batches(self._linked(source), columns, scalar_types(self.root.parts))
+        records = joined([batch.records for batch in found], "").take(pa.array(places, pa.int64()))
+        rows = json.loads(json.dumps(objects(records, ""), default=_json, allow_nan=False))
+        return [{name: row[name] for name in row if name in columns} for row in rows]
 
     @property
     def n_records(self) -> int:
@@ -601,6 +617,13 @@ def _is_key(field: Field) -> bool:
     if field.kind != "identifier" or not isinstance(field.seen, Values):
         return False
     return not field.share_missing and field.n_distinct in (None, field.seen.count)
+
+
+def _json(value: Any) -> Any:
+    """A time as ISO 8601, a decimal as a number, and bytes as text."""
+    if isinstance(value, np.datetime64):
+        return f"{np.datetime_as_string(value)}Z"
+    return value.decode(errors="replace") if isinstance(value, bytes) else float(value)
 
 
 def _called(value: Any) -> str:

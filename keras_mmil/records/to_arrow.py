@@ -28,6 +28,7 @@ __all__ = [
     "in_batches",
     "joined",
     "name_of",
+    "objects",
     "records_to_arrow",
     "to_arrow",
 ]
@@ -388,12 +389,12 @@ def joined(arrays: Sequence[pa.Array], path: str) -> pa.Array:
             return table.column("values").combine_chunks()
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             pass  # numbers and texts, for instance
-    return to_arrow([value for array in arrays for value in _objects(array, path)], path)
+    return to_arrow([value for array in arrays for value in objects(array, path)], path)
 
 
-def _objects(array: pa.Array, path: str) -> list[Any]:
+def objects(array: pa.Array, path: str) -> list[Any]:
     """The inverse of `to_arrow`."""
-    objects: list[Any] = [None] * len(array)
+    found: list[Any] = [None] * len(array)
     for type_, alternative in arrow.alternatives(array, path).items():
         part = arrow.present(alternative, path)
         values = part.values
@@ -404,15 +405,15 @@ def _objects(array: pa.Array, path: str) -> list[Any]:
             each = [np.datetime64(round(x * 1e6), "us") for x in values.to_pylist()]
         elif type_ == "record":
             keys, items, lengths = entries(values, path)
-            pairs = zip(keys.to_pylist(), _objects(items, path), strict=True)
+            pairs = zip(keys.to_pylist(), objects(items, path), strict=True)
             each = [dict(itertools.islice(pairs, n)) for n in lengths.tolist()]
         elif type_ == "bag":
-            members = iter(_objects(values.flatten(), path))
+            members = iter(objects(values.flatten(), path))
             lengths = pc.list_value_length(values)
             each = [list(itertools.islice(members, n)) for n in lengths.to_pylist()]
         else:
             each = values.to_pylist()
         at = range(len(array)) if part.at is None else part.at
         for i, value in zip(at, each, strict=True):
-            objects[i] = value
-    return objects
+            found[i] = value
+    return found

@@ -1,14 +1,27 @@
 """What a report says beside a network and its rules, where it is known."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from keras_mmil._support.types import Array
+from keras_mmil._support.types import Array, Config
 
-__all__ = ["Background"]
+__all__ = ["Background", "WhatIf"]
 
 Cell: TypeAlias = str | float | None
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Rules that read records, and the records of a report.
+
+    Attributes:
+        rules: see `RuleBook.on_records`.
+        records: from positions of top-bags to records as JSON has them.
+    """
+
+    rules: Config
+    records: Callable[[Sequence[int]], Sequence[Config]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,6 +38,7 @@ class Background:
         advice: sentences on what was tried.
         history: from the names of losses, such as "loss" and "val_loss", to their values by epoch.
         left_out: fields of the data that are not read, and why.
+        what_if: how the rules read a record that a reader changes; or why they cannot.
     """
 
     names: Sequence[str] | None = None
@@ -33,3 +47,4 @@ class Background:
     advice: Sequence[str] = ()
     history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    what_if: WhatIf | str | None = None

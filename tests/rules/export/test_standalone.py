@@ -93,7 +93,7 @@ def of_shop():
     ids = model.get_layer("orders.distinct_bags").output[-1]
     found, at = keras.Model(model.inputs, [layer.output[0], ids])(x)
     expected = dict(zip(layer.names, found.numpy()[at.numpy()].T, strict=True))
-    return rows, records, Source(bags, fields, formulas, tables(schema.root)), expected
+    return rows, records, Source(bags, fields, formulas, tables(schema.root, schema.key)), expected
 
 
 def test_statistics_are_those_of_the_layer(of_shop):
