@@ -100,7 +100,7 @@ def test_figures_are_those_of_what_is_predicted(run, data, tmp_path):
         assert row["prediction"] == (row["probability"]["True"] > 0.5)
         assert sum(row["probability"].values()) == pytest.approx(1)
         assert row["agrees"] == (str(row["prediction"]) == row["rules"])
-        assert row["explanation"].startswith(f"record {row['record']} is {row['rules']}, because")
+        assert row["explanation"].startswith(f"record {row['id']} is {row['rules']}, because")
         assert row["because"]
     by_rules = predictions(run, data, tmp_path, "--by", "rules")
     assert [str(row["prediction"]) for row in by_rules] == [row["rules"] for row in found]

@@ -1,7 +1,9 @@
 """Cases: top-bags with what rules and network say of them, and what is in them that decided."""
 
+import base64
 import itertools
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -10,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from keras_mmil import ragged
+from keras_mmil._support.files import finite
 from keras_mmil._support.types import Bools, Config, Ints
 from keras_mmil.layers import TextBags
 from keras_mmil.rules.explain.explanation import (
@@ -30,12 +33,12 @@ from keras_mmil.rules.trees.level import Level, all_clusters
 if TYPE_CHECKING:
     from keras_mmil.rules.explainer import Explainer
 
-__all__ = ["PICTURE", "cases_of", "choose"]
+__all__ = ["PICTURE", "cases_of", "choose", "packed"]
 
 PICTURE = "picture"  # key of what only the page shows, HTML
 
 _MOST_CASES = 2000
-_MOST_BYTES = 1_300_000  # of what is in all of them, so that a page has less than 2 MB
+_MOST_BYTES = 1_500_000  # of what is in all of them, compressed, so that a page has less than 2 MB
 _AT_ONCE = 64
 _MOST, _MOST_OTHERS = 24, 8  # members of a bag that decide, and that do not
 _TITLES = {
@@ -95,11 +98,11 @@ def cases_of(
     chosen = choose(rules, data.by_rules == by_network, _MOST_CASES if n is None else n)
     records: dict[int, Config] = {}
     left = _MOST_BYTES
-    for index, record in _records(explainer, data, levels, renderer, chosen, text_layer):
-        left -= len(json.dumps(record, ensure_ascii=False).encode())
+    for some in _records(explainer, data, levels, renderer, chosen, text_layer):
+        left -= len(packed(list(some.values())))
         if left < 0:
             break
-        records[index] = record
+        records |= some
     classes = explainer.classes_
     found = []
     for index in sorted(chosen):
@@ -129,8 +132,8 @@ def _records(
     renderer: Renderer,
     chosen: Sequence[int],
     text_layer: TextBags | None,
-) -> Iterator[tuple[int, Config]]:
-    """The indices of some top-bags, and what is in them, one after the other."""
+) -> Iterator[dict[int, Config]]:
+    """What is in some top-bags, by their indices, some at once."""
     drawing = _Drawing(renderer, _needed_names(levels))
     for start in range(0, len(chosen), _AT_ONCE):
         indices = chosen[start : start + _AT_ONCE]
@@ -139,13 +142,21 @@ def _records(
         explanations: Sequence[Explanation] = explain(levels, explainer.classes_, reading)
         if text_layer is not None:
             explanations = annotate(np.asarray(some), explanations, text_layer)
+        found = {}
         for index, explanation in zip(indices, explanations, strict=True):
             record = drawing.record(explanation.top_bag, index)
             record["title"] = data.names[index]
             if isinstance(explanation, TextExplanation):
                 picture = Markup(explanation.to_html())  # already escaped
                 record = {"title": data.names[index], "text": explanation.text, PICTURE: picture}
-            yield index, record
+            found[index] = record
+        yield found
+
+
+def packed(content: object) -> str:
+    """JSON, compressed and as text, which a page unpacks by itself."""
+    text = json.dumps(finite(content), ensure_ascii=False, allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _needed_names(levels: Sequence[Level]) -> set[tuple[int, int]]:

@@ -22,7 +22,7 @@ from keras_mmil.rules.export.sentences import of_rules
 from keras_mmil.rules.network.sources import TopBags
 from keras_mmil.rules.report.background import Background
 from keras_mmil.rules.report.cards import cards, grids, linked, marked, plain
-from keras_mmil.rules.report.cases import PICTURE, cases_of
+from keras_mmil.rules.report.cases import PICTURE, cases_of, packed
 from keras_mmil.rules.report.data import (
     ReportData,
     collect,
@@ -54,7 +54,7 @@ class Report:
 
     Attributes:
         html: the page: one file, which needs no other.
-        data: what it says, for JSON: the page holds it, too.
+        data: what it says, for JSON: the page holds it, too, with cases compressed.
     """
 
     html: str
@@ -148,7 +148,8 @@ def report(
         .get_template("report.html.j2")
         .render(
             **content,
-            data=finite(content),
+            data=finite({name: value for name, value in content.items() if name != "cases"}),
+            packed=packed(content.get("cases")),
             cards=views,
             grids=grids(explainer.grid_, explainer.n_clusters_, names),
             rare_share=_RARE,

@@ -1,8 +1,10 @@
 """The report: what is on the page, and how it behaves in a browser."""
 
+import base64
 import html
 import json
 import re
+import zlib
 
 import numpy as np
 import pytest
@@ -31,6 +33,9 @@ def page(digit_explainer, digits):
 def data_of(page):
     """The data in a page, without the codes of clusters and the pictures."""
     (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.html)
+    for packed in re.findall(r'id="packed">(.*?)</script>', page.html):
+        cases = zlib.decompress(base64.b64decode(packed)).decode()
+        found = f'{found[:-1]},"cases":{cases}}}'
     return without_pictures(json.loads(re.sub("\ue000[0-9.]+\ue001", "", found)))
 
 
@@ -180,7 +185,8 @@ def test_a_large_page_is_small(digit_explainer, monkeypatch):
     assert len(page.data["cases"]) == 2000
     assert len(page.html.encode()) < 2_000_000
     assert "2,000 of 2,100 top-bags" in page.html
-    monkeypatch.setattr("keras_mmil.rules.report.cases._MOST_BYTES", 2_000)
+    for name, value in (("_MOST_BYTES", 1_500), ("_AT_ONCE", 4)):
+        monkeypatch.setattr(f"keras_mmil.rules.report.cases.{name}", value)
     small = digit_explainer.report(x, n_cases=40)
     cases = small.data["cases"]
     with_record = [case for case in cases if "record" in case]
@@ -263,8 +269,9 @@ def test_without_data(churn_explainer):
         churn_explainer.report(read(customers), include_data=include, n_cases=100)
         for include in (True, False)
     )
-    assert "secret" in shown.html
-    assert "secret" not in hidden.html
+    assert "secret" in shown.to_json()
+    assert "secret" not in hidden.to_json() + hidden.html
+    assert "packed" not in hidden.html.partition("<body>")[2].partition("<script>")[0]
     assert "cases" not in hidden.data
     assert "some orders are bad" in text_of(hidden)
 
@@ -275,7 +282,7 @@ def test_what_looks_like_html_is_text(churn_explainer):
         customer["plan"] = NASTY
     found = churn_explainer.report(read(customers), show=lambda position: NASTY, title=NASTY)
     assert NASTY not in found.html
-    assert found.html.count("<script") == 2
+    assert found.html.count("<script") == 3
     assert NASTY in text_of(found)
     assert NASTY in data_of(found)["title"]
 
@@ -361,6 +368,10 @@ def opened(browser, page, tmp_path_factory):
 
 
 def shown_cases(driver):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    ready = "return document.getElementById('count').textContent"  # once cases are unpacked
+    WebDriverWait(driver, 10).until(lambda _: driver.execute_script(ready))
     return driver.find_elements("css selector", ".case")
 
 

@@ -1,5 +1,5 @@
 "use strict";
-(() => {
+(async () => {
   const PER_PAGE = 20;
   const find = (selector) => [...document.querySelectorAll(selector)];
   const byId = (id) => document.getElementById(id);
@@ -41,7 +41,10 @@
     input.addEventListener("change", () => { input.value = names.get(key); });
   }
   addEventListener("beforeprint", () => { for (const each of find("#rules details")) each.open = true; });
-  if (!data.cases) return;
+  if (!byId("packed")) return;
+  const bytes = Uint8Array.from(atob(byId("packed").textContent), (each) => each.charCodeAt(0));
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const cases = JSON.parse(await new Response(unpacked).text());
 
   // What is in a record -------------------------------------------------------------------------
 
@@ -146,12 +149,12 @@
   };
   const update = () => {
     const wanted = search.value.trim().toLowerCase();
-    shown = data.cases.filter((one) => kinds[which.value](one)
+    shown = cases.filter((one) => kinds[which.value](one)
       && (!byClass.value || one.rules === byClass.value)
       && (!byRule.value || String(one.rule) === byRule.value)
       && (!wanted || textOf(one).includes(wanted)));
     at = 0;
-    count.textContent = `${shown.length} of ${data.cases.length} shown`;
+    count.textContent = `${shown.length} of ${cases.length} shown`;
     show();
   };
   for (const control of [search, which, byClass, byRule]) {
