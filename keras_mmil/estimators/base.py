@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from keras_mmil import ragged
 from keras_mmil._support.checks import is_int, positive_int
-from keras_mmil._support.types import Array, Bools, Floats, Ints, PathLike, Tensors
+from keras_mmil._support.types import Array, Bools, Config, Floats, Ints, PathLike, Tensors
 from keras_mmil.estimators import storage, trials
 from keras_mmil.estimators.halves import HALVES, HalfLoss, are_separate
 from keras_mmil.estimators.targets import Target, labels_of, path_of, split, weights_of
@@ -617,7 +617,11 @@ class NestedEstimator(BaseEstimator):
             rules = self.rules_of(label).on_records()
         except ValueError as error:
             return str(error)
-        return WhatIf(rules, lambda positions: self.schema_.as_json(X, places[positions]))
+
+        def records(positions: Sequence[int]) -> Sequence[Config]:
+            return self.schema_.as_json(X, places[list(positions)], self.target_ or ())
+
+        return WhatIf(rules, records)
 
     def _background(self, x: Any, names: Sequence[str]) -> Background:
         """What a report says of the training, with the names of the records in it."""

@@ -200,7 +200,8 @@ class Prepared(Model):
     ) -> None:
         symbols = {id(x): x for x in level.symbols()}
         compute = keras.Model(whole.input, list(symbols.values()))
-        values = compute({path: data[path] for path in whole.input})
+        # Of a single output, Keras returns no list.
+        values = keras.tree.flatten(compute({path: data[path] for path in whole.input}))
         with tf.device(_WHERE):
             moved = map(tf.identity, values)
             by_symbol = dict(zip(symbols, moved, strict=True))

@@ -263,18 +263,21 @@ class Schema:
                 names.append(", ".join(values) or str(start + len(names)))
         return names
 
-    def as_json(self, source: Any, places: Sequence[int]) -> list[Config]:
+    def as_json(
+        self, source: Any, places: Sequence[int], without: TargetPaths = ()
+    ) -> list[Config]:
         """Some records as a JSON file has them, with the fields that are read.
 
         Args:
-            source: see `read`.
+            source, without: see `read`.
             places: positions of the records.
         """
-        columns = wanted(self.root.parts)
+        root = self._wanted(without)
+        columns = wanted(root.parts)
         found = batches(self._linked(source), columns, scalar_types(self.root.parts))
         records = joined([batch.records for batch in found], "").take(pa.array(places, pa.int64()))
         rows = json.loads(json.dumps(objects(records, ""), default=_json, allow_nan=False))
-        return [{name: row[name] for name in row if name in columns} for row in rows]
+        return [_read_in(row, root) for row in rows]
 
     @property
     def n_records(self) -> int:
@@ -617,6 +620,17 @@ def _is_key(field: Field) -> bool:
     if field.kind != "identifier" or not isinstance(field.seen, Values):
         return False
     return not field.share_missing and field.n_distinct in (None, field.seen.count)
+
+
+def _read_in(value: Any, field: Field) -> Any:
+    """What is read of a value, which may be a record or a bag of them."""
+    if isinstance(value, list) and field.kind == "bag":
+        members = next((part for part in field.parts if part.type == "record"), field)
+        return [_read_in(each, members) for each in value]
+    if not isinstance(value, dict) or field.is_map:
+        return value
+    parts = {part.name: part for part in field.parts if part.is_read}
+    return {name: _read_in(value[name], part) for name, part in parts.items() if name in value}
 
 
 def _json(value: Any) -> Any:

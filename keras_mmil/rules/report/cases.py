@@ -38,7 +38,7 @@ __all__ = ["PICTURE", "cases_of", "choose", "packed"]
 PICTURE = "picture"  # key of what only the page shows, HTML
 
 _MOST_CASES = 2000
-_MOST_BYTES = 1_500_000  # of what is in all of them, compressed, so that a page has less than 2 MB
+_MOST_BYTES = 1_200_000  # of what is in all of them, compressed, so that a page has less than 2 MB
 _AT_ONCE = 64
 _MOST, _MOST_OTHERS = 24, 8  # members of a bag that decide, and that do not
 _TITLES = {

@@ -19,8 +19,9 @@ from keras_mmil.layers import TextBags
 from keras_mmil.rules.explain.clusters import Representative, representatives
 from keras_mmil.rules.export.program import program
 from keras_mmil.rules.export.sentences import of_rules
+from keras_mmil.rules.export.standalone import runtime
 from keras_mmil.rules.network.sources import TopBags
-from keras_mmil.rules.report.background import Background
+from keras_mmil.rules.report.background import Background, WhatIf
 from keras_mmil.rules.report.cards import cards, grids, linked, marked, plain
 from keras_mmil.rules.report.cases import PICTURE, cases_of, packed
 from keras_mmil.rules.report.data import (
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Report", "report"]
 
 _N_EXAMPLES = 8  # of a cluster
+_MOST_CHANGED = 200  # top-bags that a reader may change,
+_MOST_BYTES_CHANGED = 300_000  # compressed
 _MOST_READ = 5000  # top-bags that examples are chosen from
 _RARE = 0.01  # of the top-bags: rules that match fewer are shown on demand,
 _MANY = 10  # if there are more rules than this
@@ -126,6 +129,7 @@ def report(
         renderer = renderer_for(show, data.x, text_layer, explainer.feature_names)
         best = _best(explainer, data)
         content["cases"] = cases_of(explainer, data, levels, renderer, n_cases, text_layer)
+    what_if = _what_if(known.what_if, content)
     views = cards(levels, explainer.levels_, data.reading, best, renderer)
     content |= {
         "clusters": [
@@ -150,6 +154,9 @@ def report(
             **content,
             data=finite({name: value for name, value in content.items() if name != "cases"}),
             packed=packed(content.get("cases")),
+            what_if=what_if,
+            no_what_if=known.what_if if isinstance(known.what_if, str) else "",
+            runtime=Markup(runtime("_runtime.js")),
             cards=views,
             grids=grids(explainer.grid_, explainer.n_clusters_, names),
             rare_share=_RARE,
@@ -157,6 +164,22 @@ def report(
         )
     )
     return Report(html, _without_pictures(plain(content)))
+
+
+def _what_if(known: WhatIf | str | None, content: Config) -> str:
+    """The rules as data, with as many of the cases as are not too long; packed, or empty."""
+    if not isinstance(known, WhatIf) or not content.get("cases") or content["constant"] is not None:
+        return ""
+    some = content["cases"][:_MOST_CHANGED]
+    while some:
+        records = known.records([case["index"] for case in some])
+        pairs = zip(some, records, strict=True)
+        of_cases = {case["index"]: [case["name"], record] for case, record in pairs}
+        text = packed({"rules": known.rules, "records": of_cases})
+        if len(text) <= _MOST_BYTES_CHANGED:
+            return text
+        some = some[: len(some) // 2]
+    return ""
 
 
 def _environment(names: Callable[[object], Markup] | None = None) -> jinja2.Environment:

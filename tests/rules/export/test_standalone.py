@@ -3,7 +3,6 @@
 What statistics are is checked against the layer that computes them, and values against the schema.
 """
 
-import datetime
 import json
 import shutil
 import sqlite3
@@ -14,6 +13,7 @@ import keras
 import numpy as np
 import pytest
 from levels import top_level
+from shops import KEYS, as_json, fitted, shop
 
 from keras_mmil import NestedClassifier
 from keras_mmil._support.types import MISSING_INT
@@ -30,52 +30,6 @@ from keras_mmil.rules.export.standalone import runtime as source_of
 needs_node = pytest.mark.skipif(
     shutil.which("node") is None, reason="needs node, of Debian's nodejs"
 )
-KEYS = [
-    ("orders.customer", "customers.id"),
-    (("items.shop", "items.number"), ("orders.shop", "orders.number")),
-    ("items.product", "products.id"),
-    ("reviews.product", "products.id"),
-]
-
-
-def shop(n=150, seed=0):
-    """Linked tables with a key of two columns, rows that others share, and bags in these."""
-    rng = np.random.default_rng(seed)
-    products = [
-        {"id": f"p{i}", "kind": str(rng.choice(["toy", "book", "it's"])), "weight": _number(rng)}
-        for i in range(30)
-    ]
-    reviews = [
-        {"product": f"p{rng.integers(30)}", "stars": int(rng.integers(1, 6)), "paid": _maybe(rng)}
-        for _ in range(60)
-    ]
-    customers, orders, items = [], [], []
-    for i in range(n):
-        since = datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=int(rng.integers(30_000)))
-        toys = 0
-        for _ in range(rng.integers(5)):
-            order = {"shop": "ab"[rng.integers(2)], "number": len(orders), "customer": i}
-            orders.append({**order, "late": _maybe(rng), "total": _number(rng)})
-            for _ in range(rng.integers(4)):
-                product = products[rng.integers(30)]
-                toys += product["kind"] == "toy"
-                item = {"shop": order["shop"], "number": order["number"], "grade": _grade(rng)}
-                items.append({**item, "product": product["id"] if rng.random() < 0.9 else None})
-        customers.append({"id": i, "since": since, "age": _number(rng), "left": toys >= 2})
-    found = {"customers": customers, "orders": orders, "items": items, "products": products}
-    return {**found, "reviews": reviews}
-
-
-def _number(rng):
-    return None if rng.random() < 0.2 else round(float(rng.lognormal(1)), 1)
-
-
-def _maybe(rng):
-    return [True, False, None][rng.choice(3, p=[0.4, 0.4, 0.2])]
-
-
-def _grade(rng):
-    return None if rng.random() < 0.1 else int(rng.integers(1, 4))
 
 
 @pytest.fixture(scope="module")
@@ -178,11 +132,6 @@ def by_node(code, *data):
     return json.loads(found.stdout)
 
 
-def as_json(records):
-    """Records as a JSON file has them."""
-    return json.loads(json.dumps(records, default=lambda time: time.isoformat()))
-
-
 @needs_node
 def test_javascript_says_the_same(of_shop, rules):
     rows = as_json(of_shop[1].to_pylist())
@@ -253,19 +202,9 @@ def run_duckdb():
 # Rules of an estimator ----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    """A classifier of customers, the tables, and the records as JSON has them, without labels."""
-    rows = shop(120)
-    records = link(rows, "customers", KEYS)
-    classifier = NestedClassifier(random_state=0, verbose=0, epochs=4).fit(records, "left")
-    left_out = [{**row, "left": None} for row in as_json(records.to_pylist())]
-    return classifier, rows, records, left_out
-
-
 @pytest.mark.slow
-def test_rules_of_an_estimator(fitted, run_sqlite, tmp_path):
-    classifier, rows, records, rows_of_json = fitted
+def test_rules_of_an_estimator(run_sqlite, tmp_path):
+    classifier, rows, records, rows_of_json = fitted()
     book = classifier.rules_
     expected = list(map(str, classifier.predict(records, by="rules")))
     assert len(set(expected)) == 2
@@ -289,8 +228,8 @@ def test_rules_of_an_estimator(fitted, run_sqlite, tmp_path):
 
 @pytest.mark.slow
 @needs_node
-def test_rules_of_an_estimator_in_javascript(fitted, tmp_path):
-    classifier, _, records, rows = fitted
+def test_rules_of_an_estimator_in_javascript(tmp_path):
+    classifier, _, records, rows = fitted()
     (tmp_path / "rules.mjs").write_text(classifier.rules_.to_javascript())
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     (tmp_path / "run.mjs").write_text("""

@@ -1,4 +1,11 @@
 "use strict";
+// JSON of the page that is compressed.
+const unpacked = async (id) => {
+  const text = document.getElementById(id).textContent;
+  const bytes = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+};
 (async () => {
   const PER_PAGE = 20;
   const find = (selector) => [...document.querySelectorAll(selector)];
@@ -42,9 +49,7 @@
   }
   addEventListener("beforeprint", () => { for (const each of find("#rules details")) each.open = true; });
   if (!byId("packed")) return;
-  const bytes = Uint8Array.from(atob(byId("packed").textContent), (each) => each.charCodeAt(0));
-  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const cases = JSON.parse(await new Response(unpacked).text());
+  const cases = await unpacked("packed");
 
   // What is in a record -------------------------------------------------------------------------
 
@@ -121,6 +126,11 @@
       const rule = ruleOf.get(one.rule);
       details.append(make("p", "why", `Rule ${one.rule}: ${rule.class} `, ...worded(rule.text)));
       details.append(one.record ? recordOf(one.record, "top") : make("p", "hint", "What is in it is left out."));
+      if (!byId("what-if-packed")) return;
+      const button = make("button", "", "What if …");
+      button.type = "button";
+      button.addEventListener("click", () => document.dispatchEvent(new CustomEvent("what-if", { detail: one.index })));
+      details.append(button);
     });
     return details;
   };
