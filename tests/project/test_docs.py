@@ -185,6 +185,7 @@ def test_code_of_page_runs(page, request, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore:Keys that the database does not declare")
 @pytest.mark.parametrize("name", TRAINED)
 def test_trained_networks_of_a_page_answer_what_it_says(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
