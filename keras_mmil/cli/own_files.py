@@ -1,4 +1,4 @@
-"""Own data in files: records, and folders of linked tables."""
+"""Own data: records in files, and linked tables in folders and databases."""
 
 import contextlib
 import difflib
@@ -16,7 +16,7 @@ from keras_mmil._support.digests import checksum_of_file
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.options import TrainSettings
 from keras_mmil.records import Schema, csv_files
-from keras_mmil.records.database import Database, is_url
+from keras_mmil.records.database import Database, is_database, is_dump, is_url
 from keras_mmil.records.fields import scalar_types
 from keras_mmil.records.files import ENDINGS, Files, ending, list_files, unpacked
 from keras_mmil.records.keys import Columns, columns_in, columns_of_table, find
@@ -74,6 +74,8 @@ def checksums(settings: TrainSettings) -> dict[str, str]:
             tables = Database.read(settings.data, settings.tables).tables
         return {name: _checksum(columns) for name, columns in tables.items()}
     path = Path(settings.data)
+    if is_dump(path):
+        return {path.name: checksum_of_file(path)}
     where = _located(path, settings.tables, settings.keys, settings.top)
     files = list(where.values()) if isinstance(where, dict) else [where]
     if where == path and path.is_dir():
@@ -96,7 +98,7 @@ def read(settings: TrainSettings) -> tuple[pa.Array, Links | None, list[str]]:
         read.
     """
     where: Path | dict[str, Path] = {}
-    if not is_url(settings.data):
+    if not is_database(settings.data):
         where = _located(Path(settings.data), settings.tables, settings.keys, settings.top)
     with users_errors():
         if isinstance(where, Path):
@@ -136,18 +138,18 @@ def new_records(
 ) -> Iterator[pa.Array]:
     """Records to predict, like those of a schema, some at a time; linked tables at once."""
     links, path = schema.links, Path(data)
-    if links is None and is_url(data):
+    if links is None and is_database(data):
         raise ValueError(
             "Expected a file or a folder, as that which the run was trained on. "
             f"Received: {data}, a database"
         )
-    if links is not None and not is_url(data) and path.is_file():
+    if links is not None and not is_database(data) and path.is_file():
         raise ValueError(
             "Expected a folder of tables or a database, as that which the run was trained on. "
             f"Received: {data}, a file"
         )
     keys, top = (None, None) if links is None else (links.keys, links.top)
-    where: Any = None if is_url(data) else _located(path, None, keys, top)
+    where: Any = None if is_database(data) else _located(path, None, keys, top)
     with users_errors():
         if links is not None and (where is None or isinstance(where, dict)):
             tables = Database.read(str(data), links.names).tables if where is None else where

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import gzip
+import hashlib
 import json
 import sqlite3
 from collections import Counter
@@ -311,6 +312,34 @@ def test_tables_without_keys(tables, tmp_path):
         next(new_records(Schema.infer(CUSTOMERS), url))
     with pytest.raises(ValueError, match="Expected records in files, for --records"):
         own(url, "segment", records="x")
+
+
+def test_a_dump(tables, tmp_path):
+    text = ""
+    for name in ("customers", "items", "orders"):
+        frame = pandas.read_csv(tables / f"{name}.csv").astype(object)
+        columns = ", ".join(f"`{column}` text" for column in frame)
+        rows = [
+            ", ".join("NULL" if pandas.isna(x) else f"'{x}'" for x in row)
+            for row in frame.itertuples(index=False)
+        ]
+        text += f"CREATE TABLE `{name}` ({columns});\n"
+        text += f"INSERT INTO `{name}` VALUES ({'),('.join(rows)});\n"
+    path = tmp_path / "shop.sql"
+    path.write_text(text)
+    found, expected = own(path, "segment"), own(tables, "segment")
+    assert found.about[0] == f"Records: {len(CUSTOMERS)} rows of customers in shop.sql"
+    assert (found.about[1:], found.name) == (expected.about[1:], "shop.sql")
+    assert found.records.cast(expected.records.type).equals(expected.records)
+    assert pa.concat_arrays([*new_records(found.schema, path)]).equals(found.records)
+    settings = settings_of(TrainOptions(data=str(path), target="segment", tables=["customers"]))
+    assert settings.files == {"shop.sql": hashlib.sha256(text.encode()).hexdigest()}
+    assert Path(settings.data).is_absolute()
+    assert settings.default_out == "runs/shop-segment-seed0"
+    with pytest.raises(ValueError, match="Expected records in files, for --records"):
+        own(path, "segment", records="x")
+    with pytest.raises(ValueError, match=r"a file or a folder.*Received: .*shop.sql, a database"):
+        next(new_records(Schema.infer(CUSTOMERS), path))
 
 
 def test_rows_that_refer_to_nothing(tmp_path):
