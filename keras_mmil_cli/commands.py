@@ -59,9 +59,7 @@ def make_parser() -> argparse.ArgumentParser:
         "predict", help="predict new records with a trained run, and explain the predictions"
     )
     predict.add_argument("run", metavar="RUN", help="folder of a finished `keras-mmil train`")
-    predict.add_argument(
-        "data", metavar="DATA", help=f"{_options.DATA}, {_options.DATABASE}, as of the run"
-    )
+    predict.add_argument("data", metavar="DATA", help=f"as of the run: {_options.DATA}")
     predict.add_argument(
         "--by",
         choices=["network", "rules"],

@@ -18,7 +18,6 @@ from keras_mmil.bags import inputs_of
 from keras_mmil.cli.doubts import Doubt, doubt_of_classes, doubt_of_numbers
 from keras_mmil.cli.output import figures_of_network
 from keras_mmil.cli.own_data import OwnData
-from keras_mmil.cli.own_files import checksums
 from keras_mmil.cli.run_folder import SETTINGS, holds_own_data, read_settings, train_settings
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.base import NestedEstimator
@@ -286,13 +285,6 @@ def trained_run(folder: PathLike) -> TrainedRun:
     if not is_saved(folder):
         raise FileNotFoundError(
             f"Expected the folder of a finished `keras-mmil train`. Received: {folder}"
-        )
-    found = checksums(settings)
-    names = found.keys() | settings.files.keys()
-    if changed := sorted(x for x in names if found.get(x) != settings.files.get(x)):
-        raise ValueError(
-            f"Expected the data of the run in {folder} as they were. "
-            f"Received: {settings.data}, of which {', '.join(changed)} has changed"
         )
     estimator = load_estimator(folder, with_rules=True)
     data = OwnData.of(settings)

@@ -20,8 +20,10 @@ Columns: TypeAlias = str | tuple[str, ...]
 
 _COLUMN = re.compile(r"[^=]*[^=.][.][^=]+")
 _SEEDS = 2**32  # as many as NumPy has
-DATA = "file that ends in .jsonl, .ndjson, .json, .parquet, .csv or .tsv, or folder"
-DATABASE = "or URL of a database, such as sqlite:///shop.db"
+DATA = (
+    "file that ends in .jsonl, .ndjson, .json, .parquet, .csv or .tsv, folder of such files, dump "
+    "of MySQL that ends in .sql, or URL of a database, such as sqlite:///shop.db"
+)
 _TABLES = "linked tables, of a database or one a file in a folder"
 _ONE_OF = "one of"
 
@@ -176,7 +178,7 @@ class TrainSettings(_Options):
         others: see their help.
     """
 
-    data: str = _option(flag="data", metavar="DATA", help=f"{DATA} of tables, {DATABASE}")
+    data: str = _option(flag="data", metavar="DATA", help=DATA)
     target: str = _option(required=True, metavar="FIELD", help="what to predict")
     task: str | None = _option(
         None,

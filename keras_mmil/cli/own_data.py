@@ -50,7 +50,8 @@ class OwnData:
     """Own records, with the schema of all of them, the path of the target, and the split.
 
     `is_number` says whether the target is a number, rather than a class; `about` are lines of text
-    about records, target and parts; `times` are those by which members of bags were left out.
+    about records, target and parts; `files` are checksums, see `Read`; `times` are those by which
+    members of bags were left out.
     """
 
     name: str
@@ -60,12 +61,13 @@ class OwnData:
     is_number: bool
     split: Split
     about: tuple[str, ...]
+    files: Mapping[str, str]
     times: Mapping[str, str | None]
 
     @classmethod
     def of(cls, settings: TrainSettings) -> Self:
         """Read the data of a training; errors name the option that does not fit them."""
-        records, links, unread = read(settings)
+        records, links, unread, files = read(settings)
         if not len(records):
             raise ValueError(f"Expected at least one record. Received: none in {settings.data}")
         past = None
@@ -82,7 +84,7 @@ class OwnData:
         found = _Reader(_with_paths(settings, schema), records, schema, unread).read()
         if past is not None:
             found["about"] = (*found["about"], *past.said)
-        return cls(**found, times={} if past is None else past.chosen)
+        return cls(**found, files=files, times={} if past is None else past.chosen)
 
     def take(self, chosen: Ints) -> pa.Array:
         """Some of the records."""

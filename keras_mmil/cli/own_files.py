@@ -1,4 +1,4 @@
-"""Own data in files: records, and folders of linked tables."""
+"""Own data: records in files, and linked tables in folders and databases."""
 
 import contextlib
 import difflib
@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -16,7 +16,7 @@ from keras_mmil._support.digests import checksum_of_file
 from keras_mmil._support.types import PathLike
 from keras_mmil.cli.options import TrainSettings
 from keras_mmil.records import Schema, csv_files
-from keras_mmil.records.database import Database, is_url
+from keras_mmil.records.database import Database, is_database, is_url
 from keras_mmil.records.fields import scalar_types
 from keras_mmil.records.files import ENDINGS, Files, ending, list_files, unpacked
 from keras_mmil.records.keys import Columns, columns_in, columns_of_table, find
@@ -24,7 +24,7 @@ from keras_mmil.records.linking import Links
 from keras_mmil.records.moments import like_those
 from keras_mmil.records.sources import batches, read_all
 
-__all__ = ["check_not_input", "checksums", "did_you_mean", "new_records", "read", "users_errors"]
+__all__ = ["Read", "check_not_input", "did_you_mean", "new_records", "read", "users_errors"]
 
 _ROWS = 4096  # records of a piece that is predicted
 _N_SHOWN = 12
@@ -67,15 +67,69 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" (there are {', '.join(names[:_N_SHOWN])}{more})"
 
 
-def checksums(settings: TrainSettings) -> dict[str, str]:
-    """SHA-256 of what `read` would read: of files by their paths in the folder, or of tables."""
-    if is_url(settings.data):
-        with users_errors():
-            tables = Database.read(settings.data, settings.tables).tables
-        return {name: _checksum(columns) for name, columns in tables.items()}
-    path = Path(settings.data)
-    where = _located(path, settings.tables, settings.keys, settings.top)
-    files = list(where.values()) if isinstance(where, dict) else [where]
+class Read(NamedTuple):
+    """All records of a file, a folder, or a database.
+
+    Attributes:
+        links: how the tables are linked; None without tables.
+        unread: the tables that are not read.
+        files: SHA-256 of the files by their paths in the folder, or of the tables of a database.
+    """
+
+    records: pa.Array
+    links: Links | None
+    unread: Sequence[str]
+    files: Mapping[str, str]
+
+
+def read(settings: TrainSettings) -> Read:
+    """Read the data of a training; ValueError if they are not those that the settings know."""
+    path, where = Path(settings.data), None
+    if not is_database(settings.data):
+        where = _located(path, settings.tables, settings.keys, settings.top)
+    with users_errors():
+        if isinstance(where, Path):
+            files = _unchanged(_checksums(path, where), settings)
+            records = read_all(Files(where, settings.records, settings.decimal))
+            return Read(records, None, [], files)
+        for flag, value in (("--records", settings.records), ("--decimal", settings.decimal)):
+            if value is not None:
+                raise ValueError(
+                    f"Expected records in files, for {flag}. Received: {flag} {value}, and tables"
+                )
+        if where is None:
+            database = Database.read(settings.data, settings.tables)
+        else:
+            database = _database_of(path, where, settings.keys)
+        columns, keys = database.tables, settings.keys or database.keys
+        if is_url(settings.data):
+            files = {name: _checksum(of_table) for name, of_table in columns.items()}
+        else:
+            files = _checksums(path, path if where is None else where)
+        files = _unchanged(files, settings)
+        top = settings.top or _top(columns, keys, settings.target)
+        links, linked = Links.of(top, keys, settings.orphans, settings.hops).within(columns)
+        unread = sorted({*database.names} - linked.keys())
+        return Read(links.link(linked), links, unread, files)
+
+
+def _database_of(
+    folder: Path, where: Mapping[str, Path], keys: Sequence[tuple[Columns, Columns]]
+) -> Database:
+    """The tables of files in a folder, and without keys those that names and values suggest."""
+    columns = {name: columns_of_table(name, file) for name, file in where.items()}
+    proposed = () if keys else tuple(find(columns))
+    if not keys and not proposed:
+        raise ValueError(
+            "Expected --key, such as --key orders.customer=customers.id, for a folder of "
+            "several tables whose names and values suggest none. "
+            f"Received: {folder} with {_shown(where)}"
+        )
+    return Database(columns, [*_tables_in(folder)], (), proposed)
+
+
+def _checksums(path: Path, where: Path | Mapping[str, Path]) -> dict[str, str]:
+    files = [where] if isinstance(where, Path) else [*where.values()]
     if where == path and path.is_dir():
         files = [each.path for each in list_files(path)]
     folder = path if path.is_dir() else path.parent
@@ -88,42 +142,15 @@ def _checksum(columns: Mapping[str, pa.Array]) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read(settings: TrainSettings) -> tuple[pa.Array, Links | None, list[str]]:
-    """All records of a file, a folder, or a database.
-
-    Returns:
-        The records; how the tables are linked, None without tables; and the tables that are not
-        read.
-    """
-    where: Path | dict[str, Path] = {}
-    if not is_url(settings.data):
-        where = _located(Path(settings.data), settings.tables, settings.keys, settings.top)
-    with users_errors():
-        if isinstance(where, Path):
-            return read_all(Files(where, settings.records, settings.decimal)), None, []
-        for flag, value in (("--records", settings.records), ("--decimal", settings.decimal)):
-            if value is not None:
-                raise ValueError(
-                    f"Expected records in files, for {flag}. Received: {flag} {value}, and tables"
-                )
-        keys: Sequence[tuple[Columns, Columns]] = settings.keys
-        if where:
-            columns = {name: columns_of_table(name, file) for name, file in where.items()}
-            keys = keys or find(columns)
-            if not keys:
-                raise ValueError(
-                    "Expected --key, such as --key orders.customer=customers.id, for a folder of "
-                    "several tables whose names and values suggest none. "
-                    f"Received: {settings.data} with {_shown(where)}"
-                )
-            known = [*_tables_in(Path(settings.data))]
-        else:
-            database = Database.read(settings.data, settings.tables)
-            columns, known = database.tables, database.names
-            keys = keys or database.keys
-        top = settings.top or _top(columns, keys, settings.target)
-        links, linked = Links.of(top, keys, settings.orphans, settings.hops).within(columns)
-        return links.link(linked), links, sorted({*known} - linked.keys())
+def _unchanged(files: dict[str, str], settings: TrainSettings) -> dict[str, str]:
+    """The checksums; ValueError if a run knows others."""
+    known = settings.files or files
+    if changed := sorted(x for x in {*files, *known} if files.get(x) != known.get(x)):
+        raise ValueError(
+            "Expected the data of the run as they were. "
+            f"Received: {settings.data}, of which {', '.join(changed)} has changed"
+        )
+    return files
 
 
 def new_records(
@@ -136,18 +163,18 @@ def new_records(
 ) -> Iterator[pa.Array]:
     """Records to predict, like those of a schema, some at a time; linked tables at once."""
     links, path = schema.links, Path(data)
-    if links is None and is_url(data):
+    if links is None and is_database(data):
         raise ValueError(
             "Expected a file or a folder, as that which the run was trained on. "
             f"Received: {data}, a database"
         )
-    if links is not None and not is_url(data) and path.is_file():
+    if links is not None and not is_database(data) and path.is_file():
         raise ValueError(
             "Expected a folder of tables or a database, as that which the run was trained on. "
             f"Received: {data}, a file"
         )
     keys, top = (None, None) if links is None else (links.keys, links.top)
-    where: Any = None if is_url(data) else _located(path, None, keys, top)
+    where: Any = None if is_database(data) else _located(path, None, keys, top)
     with users_errors():
         if links is not None and (where is None or isinstance(where, dict)):
             tables = Database.read(str(data), links.names).tables if where is None else where

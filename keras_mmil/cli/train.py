@@ -22,7 +22,6 @@ from keras_mmil.cli.finished_run import PAGE, TrainedRun, write_page
 from keras_mmil.cli.options import TrainOptions, TrainSettings
 from keras_mmil.cli.output import figures_of_rules, print_run, write_shown
 from keras_mmil.cli.own_data import OwnData
-from keras_mmil.cli.own_files import checksums
 from keras_mmil.cli.run_folder import RunFolder
 from keras_mmil.estimators import NestedClassifier, NestedRegressor
 from keras_mmil.estimators.base import NestedEstimator
@@ -72,7 +71,7 @@ def train(options: TrainOptions) -> Trained:
     """
     settings = settings_of(options)
     data = OwnData.of(settings)
-    settings = replace(settings, times=data.times)
+    settings = replace(settings, files=data.files, times=data.times)
     folder = RunFolder(
         options.out or settings.default_out,
         asdict(settings),
@@ -109,7 +108,7 @@ def settings_of(options: TrainOptions) -> TrainSettings:
             "Expected a URL without a password, which the settings of the run would keep: put it "
             "where the driver looks for it, such as PGPASSWORD. Received: one"
         )
-    return replace(settings, data=data, files=checksums(settings))
+    return replace(settings, data=data)
 
 
 def _choices_in(path: str | None) -> tuple[dict[str, str], Links | None]:

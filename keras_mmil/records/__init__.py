@@ -13,6 +13,7 @@ from keras_mmil.records.schema import Schema
 if TYPE_CHECKING:
     from keras_mmil.records.database import from_database
     from keras_mmil.records.network import Labels, records_model
+    from keras_mmil.records.relbench import from_relbench
 
 __all__ = [
     "Field",
@@ -22,10 +23,16 @@ __all__ = [
     "as_of",
     "find_keys",
     "from_database",
+    "from_relbench",
     "link",
     "records_model",
 ]
 
 # Only those who build a network need its layers, and databases are read by few.
-_HOMES = {"Labels": "network", "from_database": "database", "records_model": "network"}
+_HOMES = {
+    "Labels": "network",
+    "from_database": "database",
+    "from_relbench": "relbench",
+    "records_model": "network",
+}
 __getattr__, __dir__ = lazy(__name__, _HOMES, __all__)

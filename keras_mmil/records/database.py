@@ -2,14 +2,19 @@
 
 import contextlib
 import itertools
+import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
+from keras_mmil._support.types import PathLike
+from keras_mmil.records.dumps import read_dump
+from keras_mmil.records.files import ending
 from keras_mmil.records.keys import Columns, columns_in, find, listed
 from keras_mmil.records.linking import Links
 from keras_mmil.records.to_arrow import joined, to_arrow
@@ -17,9 +22,10 @@ from keras_mmil.records.to_arrow import joined, to_arrow
 if TYPE_CHECKING:
     import sqlalchemy
 
-__all__ = ["Database", "from_database", "is_url", "write_table"]
+__all__ = ["Database", "from_database", "is_database", "is_dump", "is_url", "write_table"]
 
-Source: TypeAlias = "str | sqlalchemy.Engine"
+Source: TypeAlias = "PathLike | sqlalchemy.Engine"
+Keys: TypeAlias = tuple[tuple[Columns, Columns], ...]
 
 _ROWS = 2**14  # that are fetched at once
 _URL = re.compile(r"[a-z][a-z0-9+]*://")
@@ -28,6 +34,20 @@ _URL = re.compile(r"[a-z][a-z0-9+]*://")
 def is_url(source: object) -> bool:
     """Whether it is the URL of a database, such as `sqlite:///shop.db`."""
     return isinstance(source, str) and _URL.match(source) is not None
+
+
+def is_dump(source: object) -> TypeGuard[PathLike]:
+    """Whether it is the path of a dump: a file that ends in `.sql`, `.sql.gz` or `.sql.zst`."""
+    return (
+        isinstance(source, str | os.PathLike)
+        and not is_url(source)
+        and ending(Path(source)) == ".sql"
+    )
+
+
+def is_database(source: object) -> bool:
+    """Whether it is the URL of a database, or the path of a dump."""
+    return is_url(source) or is_dump(source)
 
 
 def from_database(
@@ -46,8 +66,9 @@ def from_database(
     not read, with a warning, too. All rows are held in memory.
 
     Args:
-        database: URL, such as "sqlite:///shop.db" or "postgresql+psycopg://user@host/shop", or an
-            `Engine` of SQLAlchemy.
+        database: URL, such as "sqlite:///shop.db" or "postgresql+psycopg://user@host/shop"; an
+            `Engine` of SQLAlchemy; or path of a dump of MySQL or MariaDB, such as "shop.sql" or
+            "shop.sql.gz".
         top: name of the table whose rows are the records.
         keys: those to follow instead, as in `link`.
         tables: names of those to read; None for all. Views have to be named.
@@ -57,9 +78,10 @@ def from_database(
         StructArray, as of `link`, for `NestedClassifier.fit` and `Schema.infer`.
 
     Raises:
-        ImportError: without SQLAlchemy, or the driver of the database.
+        ImportError: without SQLAlchemy, or the driver of the database; a dump needs neither.
         KeyError: if there is no such table or column.
         TypeError, ValueError: as `link`.
+        ValueError: for a dump with statements or values that are not read, with their line.
 
     Example:
 
@@ -91,32 +113,17 @@ class Database:
 
     tables: dict[str, dict[str, pa.Array]]
     names: list[str]
-    declared: tuple[tuple[Columns, Columns], ...]
-    proposed: tuple[tuple[Columns, Columns], ...]
+    declared: Keys
+    proposed: Keys
 
     @classmethod
     def read(cls, database: Source, tables: Sequence[str] | None = None) -> Self:
         """All tables, or those of some names: see `from_database`."""
-        with _engine(database) as engine:
-            inspector = _sqlalchemy().inspect(engine)
-            names, views = inspector.get_table_names(), inspector.get_view_names()
-            if unknown := [name for name in tables or () if name not in (*names, *views)]:
-                raise KeyError(
-                    f"Expected tables among {', '.join([*names, *views])}. Received: {unknown[0]!r}"
-                )
-            known, names = names, names if tables is None else list(tables)
-            if not names:
-                raise ValueError(f"Expected a database with tables. Received: {engine.url!r}")
-            meta = _sqlalchemy().MetaData()
-            meta.reflect(engine, views=True, only=names, resolve_fks=False)
-            with engine.connect() as connection:
-                read = {name: _columns(connection, meta.tables[name]) for name in names}
-            foreign = [(name, key) for name in names for key in inspector.get_foreign_keys(name)]
-        declared = tuple(
-            _pair(name, key)
-            for name, key in foreign
-            if key["referred_table"] in read and key["referred_columns"]
-        )
+        if is_dump(database):
+            read, known, declared = read_dump(Path(database), tables)
+            _check_names(tables, known)
+        else:
+            read, known, declared = _read(database, tables)
         taken = {column for one, _ in declared for column in columns_in(one)}
         proposed = tuple(pair for pair in find(read) if pair[0] not in taken)
         return cls(read, known, declared, proposed)
@@ -125,6 +132,35 @@ class Database:
     def keys(self) -> list[tuple[Columns, Columns]]:
         """Those that are declared, and others."""
         return [*self.declared, *self.proposed]
+
+
+def _read(
+    database: Source, tables: Sequence[str] | None
+) -> tuple[dict[str, dict[str, pa.Array]], list[str], Keys]:
+    """The columns of tables, the names of all, and the keys that a database declares."""
+    with _engine(database) as engine:
+        inspector = _sqlalchemy().inspect(engine)
+        known = inspector.get_table_names()
+        _check_names(tables, [*known, *inspector.get_view_names()])
+        names = known if tables is None else list(tables)
+        if not names:
+            raise ValueError(f"Expected a database with tables. Received: {engine.url!r}")
+        meta = _sqlalchemy().MetaData()
+        meta.reflect(engine, views=True, only=names, resolve_fks=False)
+        with engine.connect() as connection:
+            read = {name: _columns(connection, meta.tables[name]) for name in names}
+        foreign = [(name, key) for name in names for key in inspector.get_foreign_keys(name)]
+    declared = tuple(
+        _pair(name, key)
+        for name, key in foreign
+        if key["referred_table"] in read and key["referred_columns"]
+    )
+    return read, known, declared
+
+
+def _check_names(names: Sequence[str] | None, known: Sequence[str]) -> None:
+    if unknown := [name for name in names or () if name not in known]:
+        raise KeyError(f"Expected tables among {', '.join(known)}. Received: {unknown[0]!r}")
 
 
 def _pair(table: str, key: Mapping[str, Any]) -> tuple[Columns, Columns]:
@@ -155,7 +191,7 @@ def _columns(connection: Any, table: Any) -> dict[str, pa.Array]:
         chosen.append(column)
     if binary:
         warnings.warn(
-            f"Bytes are not read: {listed(table.name, [[name] for name in binary])}", stacklevel=5
+            f"Bytes are not read: {listed(table.name, [[name] for name in binary])}", stacklevel=6
         )
     query = alchemy.select(*chosen).order_by(*table.primary_key.columns)
     streamed = connection.execution_options(stream_results=True, yield_per=_ROWS)

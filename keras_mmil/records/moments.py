@@ -98,6 +98,7 @@ class Past:
     """Leaves out what is after a moment: see `as_of`.
 
     Attributes:
+        is_inclusive: whether members that come at the very moment are kept.
         chosen: the times of the members of each bag.
         later: what was left out of the last records.
         said: lines about these.
@@ -106,6 +107,7 @@ class Past:
     schema: Schema
     moment: str
     times: Mapping[str, str | None]
+    is_inclusive: bool = False
     chosen: dict[str, str | None] = field(default_factory=dict)
     later: list[Later] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -169,10 +171,12 @@ class Past:
             self.said.append(f"{part.path}: all members, which have no time")
         else:
             seconds = seconds_in(time, pc.struct_field(members, [time.name]))
-            is_later = ~(seconds < moments[at])
+            is_seen = seconds <= moments[at] if self.is_inclusive else seconds < moments[at]
+            is_later = ~is_seen
             self._tell(part.path, time.path, seconds, is_later & ~np.isnan(seconds), top[at])
+            until = "not after" if self.is_inclusive else "before"
             self.said.append(
-                f"{part.path}: those with {time.name} before {self.moment}, "
+                f"{part.path}: those with {time.name} {until} {self.moment}, "
                 f"{percent(1 - is_later.mean() if len(at) else 1)} "
                 f"(no time: {np.isnan(seconds).sum():,})"
             )
