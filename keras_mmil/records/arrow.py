@@ -16,6 +16,7 @@ __all__ = [
     "KEY",
     "LARGEST",
     "MAX_DEPTH",
+    "SAMPLED",
     "WHOLE",
     "WIDE",
     "Present",
@@ -40,6 +41,7 @@ WHOLE = 2.0**53  # below it, floats tell integers apart
 WIDE = pa.decimal256(76, 0)  # the widest integers
 MAX_DEPTH = 64  # levels of records and bags
 KEY = b"keras_mmil key"  # metadata of a key's field: "to customers.id", or "of customers"
+SAMPLED = b"keras_mmil sampled"  # metadata of bags that are samples: of how many members at most
 AGAIN = "again "  # before the name of a column there: of rows at the top that come again in records
 # Marks the fields of a struct that stands for values of several types: one field for each type,
 # at most one of them not null.

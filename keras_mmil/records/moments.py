@@ -50,7 +50,8 @@ def as_of(
 
     Raises:
         KeyError: if there is no such path, or time.
-        ValueError: if the moment is in a bag, no time, or missing in a record.
+        ValueError: if the moment is in a bag, no time, or missing in a record, or if bags with
+            times are samples (`at_most` of `link`), whose sizes would tell what comes later.
 
     Example:
 
@@ -142,7 +143,7 @@ class Past:
             elif part is not None and part.type == "record" and pa.types.is_struct(column.type):
                 column = self._record(column, part, moments, top)
             elif part is not None and _holds_records(part, column):
-                column = self._bag(column, part, moments, top)
+                column = self._bag(column, its_field, part, moments, top)
             if name in columns:
                 raise ValueError(f"Expected no field {name!r} beside times. Received: one")
             columns[name] = column, its_field.with_name(name).with_type(column.type)
@@ -158,7 +159,9 @@ class Past:
         days = np.where(is_later, np.nan, (moments - seconds) / _DAY)
         return pa.array(days, mask=np.isnan(days))
 
-    def _bag(self, lists: pa.Array, part: Field, moments: Floats, top: Ints) -> pa.Array:
+    def _bag(
+        self, lists: pa.Array, of: pa.Field, part: Field, moments: Floats, top: Ints
+    ) -> pa.Array:
         """Bags of the members that were there before the moments."""
         (item,) = part.parts
         lengths = arrow.as_numpy(pc.fill_null(pc.list_value_length(lists), 0))
@@ -168,6 +171,12 @@ class Past:
         if time is None:
             self.said.append(f"{part.path}: all members, which have no time")
         else:
+            if most := (of.metadata or {}).get(arrow.SAMPLED):
+                # How many of a sample came before the moment tells how many come after it.
+                raise ValueError(
+                    f"Expected all members of {part.path!r}, of which those before a moment are "
+                    f"kept. Received: samples, of at_most={most.decode()}"
+                )
             seconds = seconds_in(time, pc.struct_field(members, [time.name]))
             is_later = ~(seconds < moments[at])
             self._tell(part.path, time.path, seconds, is_later & ~np.isnan(seconds), top[at])
