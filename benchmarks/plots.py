@@ -4,10 +4,11 @@ import re
 
 import matplotlib
 import matplotlib.pyplot as plt
+import numpy as np
 
 from keras_mmil._support.files import atomic_write
 
-__all__ = ["draw_growth", "draw_ranking", "draw_steps", "save"]
+__all__ = ["draw_growth", "draw_hops", "draw_ranking", "draw_steps", "save"]
 
 OURS = "keras-mmil"
 COLOURS = {OURS: "#1f5fbf", "flat": "#444444", "pyg-pointer": "#d1730f"}
@@ -85,6 +86,49 @@ def draw_growth(records):
     panels[0, 0].set_ylabel("ms of a step", fontsize=9)
     panels[1, 0].set_ylabel("ms of a step", fontsize=9)
     panels[0, 0].legend(fontsize=8, frameon=False)
+    figure.tight_layout()
+    return figure
+
+
+def draw_hops(records):
+    """Rows and milliseconds of a step against hops, a column for each data set."""
+    data = list(dict.fromkeys(r["experiment"] for r in records))
+    figure, panels = plt.subplots(
+        2, len(data), figsize=(3.1 * len(data), 5), squeeze=False, sharex=True
+    )
+    lines = {
+        "nested_rows": ("nested rows", "#444444"),
+        "batch_rows": ("rows of a batch", "#d1730f"),
+        "computed_rows": ("computed of a batch", COLOURS[OURS]),
+    }
+    for (above, below), name in zip(panels.T, data, strict=True):
+        of_data = [r for r in records if r["experiment"] == name]
+        above.axhline(of_data[0]["rows"], color=OTHERS, lw=1, label="rows of the tables")
+        for model, style in zip(
+            dict.fromkeys(r["model"] for r in of_data), ("o-", "o:"), strict=False
+        ):
+            chosen = {int(r["variant"].split()[0]): r for r in of_data if r["model"] == model}
+            hops = sorted(chosen)
+            for field, (label, colour) in lines.items():
+                points = [(x, np.sum(chosen[x][field])) for x in hops if field in chosen[x]]
+                above.plot(
+                    *np.transpose(points), style, color=colour, ms=4, label=f"{label}, {model}"
+                )
+            points = [(x, chosen[x]["mean"]) for x in hops if "mean" in chosen[x]]
+            below.plot(*np.transpose(points), style, color=COLOURS[OURS], ms=4, label=model)
+        above.set_title(name.removeprefix("hops of "), fontsize=10, loc="left")
+        below.set_xlabel("hops", fontsize=9)
+        above.set_yscale("log")
+        below.set_ylim(bottom=0)
+        for panel in (above, below):
+            panel.set_xticks(sorted({int(r["variant"].split()[0]) for r in of_data}))
+            panel.tick_params(labelsize=8)
+            panel.grid(axis="y", alpha=0.3)
+            panel.spines[["top", "right"]].set_visible(False)
+    panels[0, 0].set_ylabel("rows", fontsize=9)
+    panels[1, 0].set_ylabel("ms of a step", fontsize=9)
+    panels[0, -1].legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    panels[1, -1].legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     figure.tight_layout()
     return figure
 

@@ -24,11 +24,14 @@ MAJORITY = "_majority"
 PICTURES = {
     "plants": {"ranking.png": plots.draw_ranking},
     "steps": {"steps.png": plots.draw_steps, "growth.png": plots.draw_growth},
+    "hops": {"hops.png": plots.draw_hops},
 }
 # Of these, a table has those that its records know.
 COLUMNS = [
     *("experiment", "model", "variant", "metric", "reference", "bag_scale", "batch_scale"),
     *("ours", "median"),
+    *("rows", "nested_rows", "batch_rows", "computed_rows"),
+    *("mb", "link_seconds", "read_seconds", "first_seconds"),
     *("ms", "reference_ms", "copy_ms", "seconds", "reference_seconds"),
     *("peak_gb", "reference_peak_gb", "most frequent class", "minus rules", "top_bags"),
     *("paper", "published", "runs", "epochs", "chosen on", "commit", "date"),
@@ -182,6 +185,9 @@ def cells_of(record):
     """What a record says, as people read it."""
     cells = {column: record[column] for column in COLUMNS if record.get(column) is not None}
     cells["ours"] = text(record["metric"], record["mean"]) if "mean" in record else "not run"
+    for column in ("batch_rows", "computed_rows"):
+        if column in cells:  # a number for each level
+            cells[column] = " + ".join(map(str, cells[column]))
     if "std" in record and record["runs"] > 1:
         cells["ours"] += f" ± {text(record['metric'], record['std'])}"
     if "standard_error" in record:

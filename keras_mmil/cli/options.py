@@ -223,6 +223,14 @@ class TrainSettings(_Options):
         metavar="N",
         help="how many times keys may lead back to a table, as from a user to others; 0 by default",
     )
+    at_most: int | None = _option(
+        None,
+        group=_TABLES,
+        least=1,
+        type=int,
+        metavar="N",
+        help="rows in a bag, of larger ones a random sample; all by default",
+    )
     records: str | None = _option(
         None,
         metavar="KEY",

@@ -40,6 +40,7 @@ def users_errors() -> Iterator[None]:
         if "Received: " not in text:  # a bug, and no message about data
             raise
         text = re.sub(r"\b(orphans|records|decimal)=('[^']*')", r"--\1 \2", text)
+        text = re.sub(r"\bat_most=([0-9]+)", r"--at-most \1", text)
         raise ValueError(text.replace(", see `keras_mmil.records.Files`", "")) from error
 
 
@@ -108,7 +109,8 @@ def read(settings: TrainSettings) -> Read:
             files = _checksums(path, path if where is None else where)
         files = _unchanged(files, settings)
         top = settings.top or _top(columns, keys, settings.target)
-        links, linked = Links.of(top, keys, settings.orphans, settings.hops).within(columns)
+        options = (settings.orphans, settings.hops, settings.at_most, settings.seed)
+        links, linked = Links.of(top, keys, *options).within(columns)
         unread = sorted({*database.names} - linked.keys())
         return Read(links.link(linked), links, unread, files)
 

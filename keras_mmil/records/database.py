@@ -58,6 +58,8 @@ def from_database(
     tables: Sequence[str] | None = None,
     orphans: str = "raise",
     hops: int = 0,
+    at_most: int | None = None,
+    seed: int = 0,
 ) -> pa.StructArray:
     """Rows of a table in a database, with the rows of other tables that are linked to them.
 
@@ -72,7 +74,7 @@ def from_database(
         top: name of the table whose rows are the records.
         keys: those to follow instead, as in `link`.
         tables: names of those to read; None for all. Views have to be named.
-        orphans, hops: see `link`.
+        orphans, hops, at_most, seed: see `link`.
 
     Returns:
         StructArray, as of `link`, for `NestedClassifier.fit` and `Schema.infer`.
@@ -94,7 +96,7 @@ def from_database(
         if found.proposed:
             said = ", ".join(f"{one} -> {two}" for one, two in found.proposed)
             warnings.warn(f"Keys that the database does not declare: {said}", stacklevel=2)
-    links, linked = Links.of(top, keys, orphans, hops).within(found.tables)
+    links, linked = Links.of(top, keys, orphans, hops, at_most, seed).within(found.tables)
     if unread := [name for name in found.tables if name not in linked]:
         warnings.warn(f"No key leads to {', '.join(unread)}: not read", stacklevel=2)
     return links.link(linked)

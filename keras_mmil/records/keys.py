@@ -58,15 +58,18 @@ class Key:
     def __str__(self) -> str:
         return f"{listed(self.child, self.columns)} -> {listed(self.parent, self.ids)}"
 
-    def to_json(self) -> str:
-        """For `from_json`."""
-        return json.dumps([self.child, self.columns, self.parent, self.ids])
+    def mark(self, at_most: int | None) -> str:
+        """The mark of a part that it leads to: of a bag, perhaps a sample of at most so many."""
+        return arrow.BY + json.dumps([self.child, self.columns, self.parent, self.ids, at_most])
 
     @classmethod
-    def from_json(cls, text: str) -> "Key":
-        """The key that `to_json` wrote."""
-        child, columns, parent, ids = json.loads(text)
-        return cls(child, tuple(map(tuple, columns)), parent, tuple(map(tuple, ids)))
+    def marked(cls, text: str) -> "tuple[Key, int | None] | None":
+        """The key, and the size of samples, of a mark; None if it is none."""
+        if not text.startswith(arrow.BY):
+            return None
+        child, columns, parent, ids, at_most = json.loads(text.removeprefix(arrow.BY))
+        key = cls(child, tuple(map(tuple, columns)), parent, tuple(map(tuple, ids)))
+        return key, at_most
 
     @property
     def suffix(self) -> str:

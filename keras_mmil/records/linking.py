@@ -1,5 +1,6 @@
 """Linked tables as nested records."""
 
+import hashlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,8 +10,9 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from keras_mmil._support.checks import check_int
-from keras_mmil._support.types import Bools
+from keras_mmil._support.checks import check_int, positive_int
+from keras_mmil._support.rows import positions_in_bags, row_splits
+from keras_mmil._support.types import Bools, Ints
 from keras_mmil.records import arrow
 from keras_mmil.records.fields import Field, scalar_types, walk
 from keras_mmil.records.keys import (
@@ -30,6 +32,9 @@ from keras_mmil.records.keys import (
 
 __all__ = ["Links", "link"]
 
+# Of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+_STEP, _FACTORS = 0x9E3779B97F4A7C15, ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+
 
 def link(
     tables: Mapping[str, Any],
@@ -37,6 +42,8 @@ def link(
     keys: Iterable[tuple[Columns, Columns]] | None = None,
     orphans: str = "raise",
     hops: int = 0,
+    at_most: int | None = None,
+    seed: int = 0,
 ) -> pa.StructArray:
     """Linked tables as nested records: one for each row of the table at the top.
 
@@ -64,6 +71,11 @@ def link(
             user by messages to other users, or from an employee to the manager. Records end before
             they would do so once more, for 0 with a warning. Rows are repeated wherever keys lead
             to them, so that records of many hops are large.
+        at_most: most members of a bag: of larger ones, a random sample without replacement, in the
+            order of the table. None for all.
+        seed: of the samples. A bag has the same one wherever it is: it depends on the seed, the
+            names in the key, the value that is referred to, and how many rows refer to it. Other
+            rows and tables change nothing, and rows in another order are drawn by their places.
 
     Returns:
         StructArray, which `Schema.infer` and `Schema.read` take.
@@ -72,12 +84,14 @@ def link(
         KeyError: if there is no such table or column.
         TypeError: if a key and what it refers to are of different types.
         ValueError: if rows are orphans, a value that is referred to comes twice, a float may stand
-            for several numbers, or a table is not reached from the top; it names the tables.
+            for several numbers, a table is not reached from the top, or a number is out of range;
+            it names them.
 
     Warns:
         UserWarning: of orphans that are left out, texts that refer to integers or have a common
             prefix, tables that get another name because a column has theirs, keys that `find_keys`
-            found, and keys that are not followed because they lead back to a table.
+            found, keys that are not followed because they lead back to a table, and bags of which
+            a sample is left.
 
     Example:
 
@@ -87,7 +101,7 @@ def link(
     >>> link(tables, "customers", [("orders.customer", "customers.id")])[1]["orders"][0]["price"]
     <pyarrow.DoubleScalar: 9.5>
     """
-    tables, links = Links.found(tables, top, keys, orphans, hops)
+    tables, links = Links.found(tables, top, keys, orphans, hops, at_most, seed)
     return links.link(tables)
 
 
@@ -99,16 +113,28 @@ class Links:
     keys: tuple[tuple[str | tuple[str, ...], str | tuple[str, ...]], ...]
     orphans: str = "raise"
     hops: int = 0
+    at_most: int | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.orphans not in ("raise", "drop"):
             raise ValueError(f"Expected 'raise' or 'drop'. Received: orphans={self.orphans!r}")
         check_int("hops", self.hops)
+        positive_int("at_most", self.at_most, optional=True)
+        check_int("seed", self.seed)
 
     @classmethod
-    def of(cls, top: str, keys: Iterable[Any], orphans: str, hops: int = 0) -> Self:
+    def of(
+        cls,
+        top: str,
+        keys: Iterable[Any],
+        orphans: str,
+        hops: int = 0,
+        at_most: int | None = None,
+        seed: int = 0,
+    ) -> Self:
         """Links from any iterable of pairs; ValueError if they are no pairs of columns."""
-        return cls(top, tuple(pair_of(key) for key in keys), orphans, hops)
+        return cls(top, tuple(pair_of(key) for key in keys), orphans, hops, at_most, seed)
 
     @classmethod
     def found(
@@ -118,6 +144,8 @@ class Links:
         keys: Iterable[tuple[Columns, Columns]] | None,
         orphans: str,
         hops: int,
+        at_most: int | None,
+        seed: int,
     ) -> tuple[Mapping[str, Any], Self]:
         """The tables, read if need be, and the links; without keys, those that are found."""
         if keys is None:
@@ -125,7 +153,7 @@ class Links:
             keys = find(tables)
             said = ", ".join(f"{one} -> {two}" for one, two in keys) or "(none found)"
             warnings.warn(f"Tables are linked by these keys: {said}", stacklevel=3)
-        return tables, cls.of(top, keys, orphans, hops)
+        return tables, cls.of(top, keys, orphans, hops, at_most, seed)
 
     def link(self, tables: Mapping[str, Any], root: Field | None = None) -> pa.StructArray:
         """Tables as nested records; `root`, of their schema, has the types for columns of CSV."""
@@ -140,7 +168,7 @@ class Links:
                 f"Expected a table at the top, one of {', '.join(columns)}. Received: {self.top!r}"
             )
         keys = [key_of(pair, columns) for pair in self.keys]
-        return _Nesting(columns, keys, self.orphans, self.hops).of(self.top)
+        return _Nesting(columns, keys, self).of(self.top)
 
     @property
     def names(self) -> list[str]:
@@ -192,9 +220,10 @@ class _Step:
 class _Nesting:
     tables: Tables
     keys: list[Key]
-    orphans: str
-    hops: int
+    links: Links
     not_followed: dict[Key, None] = field(default_factory=dict)
+    members: dict[Key, tuple[Ints, Ints]] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)  # of samples
 
     def of(self, top: str) -> pa.StructArray:
         """The nested records of the table at the top."""
@@ -206,7 +235,13 @@ class _Nesting:
                 f"Expected keys that lead from {top!r} to each table. "
                 f"Received: none to {', '.join(left)}"
             )
-        if self.not_followed and not self.hops:
+        if self.said:
+            warnings.warn(
+                f"Samples of at most {self.links.at_most} members are left of larger bags: "
+                + "; ".join(self.said),
+                stacklevel=4,
+            )
+        if self.not_followed and not self.links.hops:
             shown_keys = ", ".join(map(str, self.not_followed))
             warnings.warn(
                 f"Not followed (with hops=0), as they lead back to a table: {shown_keys}",
@@ -238,8 +273,8 @@ class _Nesting:
             part = self._one(step.key, inner) if step.is_up else self._many(step.key, inner)
             part_name = self._name(step, name, columns)
             columns[part_name] = part
-            marks = {arrow.KEY: (arrow.BY + step.key.to_json()).encode()}
-            fields.append(pa.field(part_name, part.type, metadata=marks))
+            mark = step.key.mark(None if step.is_up else self.links.at_most)
+            fields.append(pa.field(part_name, part.type, metadata={arrow.KEY: mark.encode()}))
         return pa.StructArray.from_arrays(list(columns.values()), fields=fields)
 
     def _steps(self, name: str, via: "_Step | None", route: tuple[str, ...]) -> Iterator["_Step"]:
@@ -254,11 +289,11 @@ class _Nesting:
             times = route.count(step.to)
             if not is_up and is_shared and step.to in self.direct:
                 # From a shared row to what is reached directly only to go on to the next hop.
-                if not is_again or times >= self.hops:
+                if not is_again or times >= self.links.hops:
                     continue
             elif is_up and is_again and times and step.to != name:
                 continue  # what is around a neighbour is around the row itself
-            if times <= self.hops:
+            if times <= self.links.hops:
                 yield step
             else:
                 self.not_followed[key] = None
@@ -298,14 +333,39 @@ class _Nesting:
         return parents.take(pa.array(at, mask=at < 0))
 
     def _many(self, key: Key, children: pa.StructArray) -> pa.LargeListArray:
-        """For each row of the parent its rows of the child."""
+        """For each row of the parent its rows of the child, or a sample of them."""
+        if key not in self.members:
+            self.members[key] = self._members(key)
+        rows, bags = self.members[key]
+        n = len(next(iter(self.tables[key.parent].values())))
+        return arrow.lists(children.take(pa.array(rows)), bags, n)
+
+    def _members(self, key: Key) -> tuple[Ints, Ints]:
+        """The rows of the child that are in bags, one bag after the other, and the bag of each."""
         at, refers = places(key, self.tables)
         # What has no row above it in its own table is at the top of that.
         self._check_orphans(key, (at < 0) & (refers | (key.child != key.parent)))
         child = np.flatnonzero(at >= 0)
-        order = child[np.argsort(at[child], kind="stable")]
-        n = len(next(iter(self.tables[key.parent].values())))
-        return arrow.lists(children.take(pa.array(order)), at[child], n)
+        rows = child[np.argsort(at[child], kind="stable")]
+        bags, most = at[rows], self.links.at_most
+        if most is None or (sizes := np.bincount(bags)).max(initial=0) <= most:
+            return rows, bags
+        is_kept = self._is_kept(key, bags, sizes, most)
+        return rows[is_kept], bags[is_kept]
+
+    def _is_kept(self, key: Key, bags: Ints, sizes: Ints, most: int) -> Bools:
+        """Which members of bags of some sizes are left."""
+        cut = np.flatnonzero(sizes > most)
+        ids = [column_at(self.tables[key.parent], names) for names in key.ids]
+        values = zip(*(array.take(pa.array(cut)).to_pylist() for array in ids), strict=True)
+        names = [f"{self.links.seed} {key} {value!r}" for value in values]
+        is_kept = np.ones(len(bags), bool)
+        is_kept[np.isin(bags, cut)] = _sample(names, sizes[cut], most)
+        self.said.append(
+            f"{len(cut):,} of {(sizes > 0).sum():,} bags by {key}, "
+            f"with {most * len(cut):,} of their {sizes[cut].sum():,} rows"
+        )
+        return is_kept
 
     def _check_orphans(self, key: Key, is_orphan: Bools) -> None:
         if not is_orphan.any():
@@ -320,11 +380,30 @@ class _Nesting:
         )
         if is_orphan.all() and len(ids[0]):
             message += f" ({listed(key.parent, key.ids)} has {shown(ids)})"
-        if self.orphans == "raise":
+        if self.links.orphans == "raise":
             raise ValueError(
                 f"Expected references that lead to rows (or orphans='drop'). Received: {message}"
             )
         warnings.warn(f"{message}; they are left out", stacklevel=2)
+
+
+def _sample(names: Iterable[str], sizes: Ints, most: int) -> Bools:
+    """Which members of bags are in their samples: the `most` with the least random numbers.
+
+    Those of a bag are numbers of SplitMix64, which starts from a hash of the name of the bag, so
+    that they depend on nothing else.
+    """
+    splits = row_splits(sizes)
+    digests = b"".join(hashlib.blake2b(x.encode(), digest_size=8).digest() for x in names)
+    bags, position = np.repeat(np.arange(len(sizes)), sizes), positions_in_bags(splits)
+    numbers = np.frombuffer(digests, "<u8").astype(np.uint64)[bags]
+    numbers = numbers + (position + 1).astype(np.uint64) * np.uint64(_STEP)
+    for shift, factor in _FACTORS:
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    order = np.lexsort((numbers ^ (numbers >> np.uint64(31)), bags))
+    is_in = np.zeros(len(bags), bool)
+    is_in[order[position < most]] = True  # bags are as large in this order
+    return is_in
 
 
 def _reached(start: set[str], next_of: Callable[[str], set[str]]) -> set[str]:

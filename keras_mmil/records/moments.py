@@ -12,6 +12,7 @@ from keras_mmil._support.formatting import percent
 from keras_mmil._support.types import Array, Floats, Ints
 from keras_mmil.records import arrow
 from keras_mmil.records.fields import Field
+from keras_mmil.records.keys import Key
 from keras_mmil.records.reading import numbers_at, seconds_in
 from keras_mmil.records.schema import Schema
 from keras_mmil.records.sources import read_all
@@ -50,7 +51,8 @@ def as_of(
 
     Raises:
         KeyError: if there is no such path, or time.
-        ValueError: if the moment is in a bag, no time, or missing in a record.
+        ValueError: if the moment is in a bag, no time, or missing in a record, or if bags with
+            times are samples (`at_most` of `link`), whose sizes would tell what comes later.
 
     Example:
 
@@ -144,9 +146,11 @@ class Past:
             elif part is not None and part.type == "record" and pa.types.is_struct(column.type):
                 column = self._record(column, part, moments, top)
             elif part is not None and _holds_records(part, column):
-                column = self._bag(column, part, moments, top)
+                column = self._bag(column, its_field, part, moments, top)
             if name in columns:
                 raise ValueError(f"Expected no field {name!r} beside times. Received: one")
+            if _key_to(its_field):  # the part is no longer what is in a table
+                its_field = its_field.remove_metadata()
             columns[name] = column, its_field.with_name(name).with_type(column.type)
         arrays, fields = zip(*columns.values(), strict=True) if columns else ((), ())
         mask = records.is_null() if records.null_count else None
@@ -160,7 +164,9 @@ class Past:
         days = np.where(is_later, np.nan, (moments - seconds) / _DAY)
         return pa.array(days, mask=np.isnan(days))
 
-    def _bag(self, lists: pa.Array, part: Field, moments: Floats, top: Ints) -> pa.Array:
+    def _bag(
+        self, lists: pa.Array, of: pa.Field, part: Field, moments: Floats, top: Ints
+    ) -> pa.Array:
         """Bags of the members that were there before the moments."""
         (item,) = part.parts
         lengths = arrow.as_numpy(pc.fill_null(pc.list_value_length(lists), 0))
@@ -170,6 +176,13 @@ class Past:
         if time is None:
             self.said.append(f"{part.path}: all members, which have no time")
         else:
+            _, most = _key_to(of) or (None, None)
+            if most is not None:
+                # How many of a sample came before the moment tells how many come after it.
+                raise ValueError(
+                    f"Expected all members of {part.path!r}, of which those before a moment are "
+                    f"kept. Received: samples, of at_most={most}"
+                )
             seconds = seconds_in(time, pc.struct_field(members, [time.name]))
             is_seen = seconds <= moments[at] if self.is_inclusive else seconds < moments[at]
             is_later = ~is_seen
@@ -204,6 +217,11 @@ class Past:
         if path == time and is_later.any():
             share = percent(is_later.sum() / n)
             self.said.append(f"{path}: {share} are after {self.moment}, and become missing")
+
+
+def _key_to(part: pa.Field) -> tuple[Key, int | None] | None:
+    """The key that leads to a part of linked tables, and the size of samples there."""
+    return Key.marked((part.metadata or {}).get(arrow.KEY, b"").decode())
 
 
 def _holds_records(part: Field, column: pa.Array) -> bool:

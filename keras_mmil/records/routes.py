@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from keras_mmil._support.types import Config
-from keras_mmil.records import arrow, scalars
+from keras_mmil.records import scalars
 from keras_mmil.records.fields import Field
 from keras_mmil.records.keys import Key
 from keras_mmil.records.profiling import Records
@@ -70,7 +70,8 @@ def tables(root: Field, key: Sequence[str]) -> Config | None:
     Returns:
         Dict, JSON-ready, of the table at the top: its name, "table"; "ids", the columns that tell
         its rows apart, as far as known; and "parts", the tables that keys lead to, by their names
-        in a record, each with "on", pairs of a column of the outer table and one of its own.
+        in a record, each with "on", pairs of a column of the outer table and one of its own, and
+        "at_most", the size of samples of its rows, or None.
     """
     found = _table(root)
     return {**found, "ids": found["ids"] or [[name] for name in key]} if found["parts"] else None
@@ -81,9 +82,10 @@ def _table(record: Field) -> Config:
     name, ids, parts = "", list[Any](), dict[str, Config]()
     for part in record.parts:
         profile = fields.get(part.name)
-        if profile is None or not profile.key.startswith(arrow.BY):
+        marked = None if profile is None else Key.marked(profile.key)
+        if marked is None:
             continue
-        key = Key.from_json(profile.key.removeprefix(arrow.BY))
+        key, at_most = marked
         is_up = part.type == "record"
         pairs = list(zip(key.columns, key.ids, strict=True))
         on = [[list(x), list(y)] if is_up else [list(y), list(x)] for x, y in pairs]
@@ -91,6 +93,6 @@ def _table(record: Field) -> Config:
         name = key.child if is_up else key.parent
         inner = part if is_up else next((x for x in part.parts if x.type == "record"), None)
         if inner is not None:
-            own = {"table": key.parent if is_up else key.child, "on": on}
+            own = {"table": key.parent if is_up else key.child, "on": on, "at_most": at_most}
             parts[part.name] = _table(inner) | own
     return {"table": name, "ids": ids, "parts": parts}

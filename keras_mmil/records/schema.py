@@ -135,11 +135,13 @@ class Schema:
         keys: Iterable[tuple[Columns, Columns]] | None = None,
         orphans: str = "raise",
         hops: int = 0,
+        at_most: int | None = None,
+        seed: int = 0,
     ) -> Self:
         """The schema of linked tables, which accepts such tables wherever it accepts records.
 
         Args:
-            tables, top, keys, orphans, hops: see `keras_mmil.records.link`.
+            tables, top, keys, orphans, hops, at_most, seed: see `keras_mmil.records.link`.
 
         Raises:
             KeyError, TypeError, ValueError: as `infer`, and `keras_mmil.records.link`.
@@ -155,7 +157,7 @@ class Schema:
         >>> schema.read(tables)["orders.price"]
         <tf.RaggedTensor [[], [9.5, 3.0]]>
         """
-        tables, links = Links.found(tables, top, keys, orphans, hops)
+        tables, links = Links.found(tables, top, keys, orphans, hops, at_most, seed)
         schema = cls()
         schema._links = links
         return schema._inferred(tables)

@@ -25,7 +25,7 @@ from keras_mmil.cli.own_data import OwnData, at_random, by_group, by_time
 from keras_mmil.cli.own_files import did_you_mean, new_records, users_errors
 from keras_mmil.cli.run_folder import how_read, train_settings
 from keras_mmil.cli.train import settings_of
-from keras_mmil.records import Schema, as_of
+from keras_mmil.records import Schema, as_of, link
 from keras_mmil_cli.main import main
 
 CUSTOMERS = own_records.customers()
@@ -355,6 +355,21 @@ def test_rows_that_refer_to_nothing(tmp_path):
     with pytest.warns(UserWarning, match="'c1000'.*; they are left out"):
         found = own(folder, "segment", keys=KEYS, orphans="drop")
     assert found.records[1]["orders"].as_py() == []
+
+
+def test_samples_of_rows(tables):
+    files = {path.stem: path for path in tables.iterdir()}
+    with pytest.warns(UserWarning, match="Samples of at most 2"):
+        expected = link(files, "customers", KEYS, at_most=2, seed=3)
+    with pytest.warns(UserWarning, match="Samples of at most 2"):
+        found = own(tables, "segment", keys=KEYS, at_most=2, seed=3)
+    with pytest.warns(UserWarning, match="Samples of at most 2"):
+        (piece,) = new_records(found.schema, tables)
+    assert found.records.equals(expected)
+    assert piece.equals(expected)
+    assert max(len(record["orders"]) for record in expected.to_pylist()) == 2
+    with pytest.raises(ValueError, match=r"an int ≥ 1 or None\. Received: --at-most 0"):
+        own(tables, "segment", keys=KEYS, at_most=0)
 
 
 def test_two_tables_with_the_target(tmp_path):

@@ -131,6 +131,8 @@ def test_records_are_those_of_the_tables(url):
         for hops in (0, 1):
             found = from_database(url, "customers", hops=hops).to_pylist()
             assert found == link(tables, "customers", KEYS + PROPOSED, hops=hops).to_pylist()
+        found = from_database(url, "customers", at_most=1, seed=3).to_pylist()
+        assert found == link(tables, "customers", KEYS + PROPOSED, at_most=1, seed=3).to_pylist()
         records = from_database(url, "orders", tables=["items", "orders"])
     assert records.to_pylist()[2]["items"][1]["price"] == 3.5
     schema = Schema.infer(records)

@@ -1,5 +1,7 @@
 """Linked tables against merges of pandas, and loops."""
 
+import collections
+import itertools
 import json
 import warnings
 from decimal import Decimal
@@ -9,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import scipy.stats
 
 from keras_mmil import NestedClassifier
 from keras_mmil.records import Schema, link, records_model
@@ -248,6 +251,122 @@ def test_hops_in_a_graph():
         ]
         found = link(tables, "molecules", keys, hops=hops).to_pylist()
         assert found == expected
+
+
+MEMBERS = [("members.group", "groups.id")]
+
+
+def groups_of(sizes, **others):
+    members = [{"group": g, "n": i} for g, size in sizes.items() for i in range(size)]
+    return {"groups": [{"id": g} for g in sizes], "members": members} | others
+
+
+def sampled(tables, keys=MEMBERS, **options):
+    """The bags by the ids of their groups, and what the warning says."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        records = link(tables, "groups", keys, **options).to_pylist()
+    bags = {record["id"]: [x["n"] for x in record["members"]] for record in records}
+    return bags, [str(each.message) for each in caught]
+
+
+def test_samples_of_large_bags():
+    sizes = {f"g{i}": i for i in range(30)}
+    tables = groups_of(sizes)
+    random = np.random.default_rng(0)
+    tables["members"] = [tables["members"][i] for i in random.permutation(sum(sizes.values()))]
+    whole, _ = sampled(tables)
+    found, said = sampled(tables, at_most=10)
+    for group, size in sizes.items():
+        assert len(found[group]) == min(size, 10)
+        assert found[group] == [n for n in whole[group] if n in found[group]]  # in order
+    cut, rows = 19, sum(range(11, 30))
+    assert said == [
+        "Samples of at most 10 members are left of larger bags: "
+        f"{cut} of 29 bags by members.group -> groups.id, with {10 * cut} of their {rows} rows"
+    ]
+    assert sampled(tables, at_most=10, seed=0)[0] == found
+    assert sampled(tables, at_most=10, seed=1)[0] != found
+    assert sampled(tables, at_most=29) == (whole, [])
+    for options in ({"at_most": 0}, {"at_most": 2.5}, {"seed": -1}):
+        with pytest.raises(ValueError, match=r"at_most=|seed="):
+            link(tables, "groups", MEMBERS, **options)
+
+
+def test_a_sample_depends_on_its_bag_alone():
+    sizes = dict.fromkeys(range(40), 20)
+    found, _ = sampled(groups_of(sizes), at_most=5)
+    assert len({tuple(bag) for bag in found.values()}) > 35  # each its own
+    fewer = {i: sizes[i] for i in (7, 3, 31)} | {99: 4}
+    others = {"visits": [{"group": 3}], "towns": [{"id": 1}]}
+    tables = groups_of(fewer, **others)
+    members = sorted(tables["members"], key=lambda x: (x["n"], -x["group"]))
+    tables["members"] = [member | {"town": 1} for member in members]
+    keys = [("visits.group", "groups.id"), *MEMBERS, ("members.town", "towns.id")]
+    again, _ = sampled(tables, keys, at_most=5)
+    assert {i: again[i] for i in (7, 3, 31)} == {i: found[i] for i in (7, 3, 31)}
+
+
+def test_samples_are_uniform():
+    """All sets of members are drawn as often, over bags and over seeds."""
+    n, most = 6, 3
+    sets = list(itertools.combinations(range(n), most))
+    bags, _ = sampled(groups_of(dict.fromkeys(range(4000), n)), at_most=most)
+    one = groups_of({"a": n})
+    by_seed = [sampled(one, at_most=most, seed=seed)[0]["a"] for seed in range(600)]
+    for drawn in (bags.values(), by_seed):
+        counts = collections.Counter(map(tuple, drawn))
+        assert scipy.stats.chisquare([counts[each] for each in sets]).pvalue > 0.01
+
+
+def test_samples_in_hops_are_the_same_and_bound_what_hops_cost(tmp_path):
+    n = 60
+    users = [{"id": i, "age": 20 + i} for i in range(n)]
+    edges = [(0, i) for i in range(1, n)] + [(i, (i * 7) % n) for i in range(1, n)]
+    tables = {"users": users, "knows": [{"one": a, "two": b} for a, b in edges]}
+    keys = [("knows.one", "users.id"), ("knows.two", "users.id")]
+
+    def bags_of(records):
+        """The bags of each user, at any depth, and the number of members in all."""
+        found, count, waiting = collections.defaultdict(set), 0, [*records]
+        while waiting:
+            user = waiting.pop()
+            for here, there in (("one", "two"), ("two", "one")):
+                if f"knows_by_{here}" in user:
+                    bag = user[f"knows_by_{here}"]
+                    found[here, user["id"]].add(tuple((x["one"], x["two"]) for x in bag))
+                    count += len(bag)
+                    waiting += [x[f"users_by_{there}"] for x in bag if f"users_by_{there}" in x]
+        return found, count
+
+    shares = [1.0]
+    for hops in (1, 2):
+        whole, n_whole = bags_of(link(tables, "users", keys, hops=hops).to_pylist())
+        with pytest.warns(
+            UserWarning, match="1 of 60 bags by knows.one -> users.id, with 3 of their 59"
+        ):
+            records = link(tables, "users", keys, hops=hops, at_most=3)
+        few, n_few = bags_of(records.to_pylist())
+        for (key, user), bags in few.items():
+            (kept,) = bags  # the same wherever the user comes
+            (bag,) = whole[key, user]
+            assert len(kept) == min(3, len(bag))
+            assert set(kept) <= set(bag)
+        assert n_few <= n * sum(6**k for k in range(1, hops + 1))
+        shares.append(n_few / n_whole)
+    assert shares[2] < 0.5 * shares[1]
+    with pytest.warns(UserWarning, match="Samples of at most 3"):
+        schema = Schema.infer_tables(tables, "users", keys, hops=2, at_most=3, seed=5)
+    schema.save(tmp_path / "schema.json")
+    loaded = Schema.load(tmp_path / "schema.json")
+    assert (loaded.links.at_most, loaded.links.seed) == (3, 5)
+    with pytest.warns(UserWarning, match="Samples of at most 3"):
+        read = loaded.read(tables)
+    with pytest.warns(UserWarning, match="Samples of at most 3"):
+        records = link(tables, "users", keys, hops=2, at_most=3, seed=5)
+    expected = schema.read(records)
+    path = "knows_by_one.users_by_two.age"
+    assert read[path].to_list() == expected[path].to_list()
 
 
 def test_the_target_of_other_records_is_not_read():

@@ -161,6 +161,20 @@ def test_refused(moment, times, error, message):
         as_of(link(shop(), "labels", KEYS), moment, times, verbose=False)
 
 
+def test_samples_would_tell_what_comes_later():
+    tables = shop()
+    keys = [KEYS[0], KEYS[1]]
+    del tables["items"], tables["visits"]
+    with pytest.warns(UserWarning, match="Samples of at most 2"):
+        records = link(tables, "labels", keys, at_most=2)
+    with pytest.raises(ValueError, match=r"members of 'customers.orders'.*samples, of at_most=2"):
+        as_of(records, "when", verbose=False)
+    kept = as_of(records, "when", {"customers.orders": None}, verbose=False)
+    assert [len(x["customers"]["orders"]) for x in kept.to_pylist()] == [
+        len(x["customers"]["orders"]) for x in records.to_pylist()
+    ]
+
+
 def test_a_moment_for_each_record():
     times = [f"2024-03-{i:02}" for i in range(1, 12)]
     records = [{"at": at if i < 8 else None, "x": i} for i, at in enumerate(times)]

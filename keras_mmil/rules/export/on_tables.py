@@ -208,6 +208,8 @@ class _Rows:
             if name not in around["parts"]:
                 raise _inside(at)
             table = around["parts"][name]
+            if table["at_most"] is not None:
+                raise _refused(f"samples of at most {table['at_most']} rows of {name!r}")
             keys = [self.column(outer, steps) for outer, _ in table["on"]]
             members = _Rows(self.rules, table, self.dialect)
             own = [members.column(names) for _, names in table["on"]]

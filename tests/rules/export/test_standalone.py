@@ -18,7 +18,7 @@ from shops import KEYS, as_json, fitted, shop
 from keras_mmil import NestedClassifier
 from keras_mmil._support.types import MISSING_INT
 from keras_mmil.layers import BagStatistics
-from keras_mmil.records import Schema, link, records_model
+from keras_mmil.records import Schema, as_of, link, records_model
 from keras_mmil.records.routes import reads, tables
 from keras_mmil.records.scalars import UNKNOWN_INT
 from keras_mmil.rules.export import _runtime as runtime
@@ -260,12 +260,28 @@ def test_rules_of_a_network_read_a_table_of_labels():
         book.to_javascript()
 
 
+def test_tables_that_records_are_made_of():
+    """Not of records as of a moment, which are no longer what is in the tables."""
+    records = link(shop(30), "customers", KEYS, at_most=1)
+    schema = Schema.infer(records)
+    found = tables(schema.root, schema.key)
+    assert (found["table"], found["ids"]) == ("customers", [["id"]])
+    items = found["parts"]["orders"]["parts"]["items"]
+    assert items["on"] == [[["shop"], ["shop"]], [["number"], ["number"]]]
+    assert (items["at_most"], items["parts"]["products"]["at_most"]) == (1, None)
+    earlier = Schema.infer(as_of(records, "since", verbose=False))
+    assert tables(earlier.root, earlier.key) is None
+
+
 def test_what_a_query_cannot_say_is_refused(of_shop, rules):
     *_, source, _ = of_shop
     with pytest.raises(ValueError, match=r"Expected one of 'sqlite', .*dialect='oracle'"):
         sql_of(rules[0], source.tables, "oracle")
     with pytest.raises(ValueError, match=r"rows .* apart\. Received: none in 'customers'"):
         sql_of(rules[0], {**source.tables, "ids": []}, "sqlite")
+    orders = {**source.tables["parts"]["orders"], "at_most": 9}
+    with pytest.raises(ValueError, match="Received: samples of at most 9 rows of 'orders'"):
+        sql_of(rules[0], {**source.tables, "parts": {"orders": orders}}, "sqlite")
     with pytest.raises(ValueError, match="Received: 'orders', which is inside a column"):
         sql_of(rules[0], {**source.tables, "parts": {}}, "sqlite")
 
