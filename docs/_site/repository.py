@@ -9,6 +9,7 @@ import posixpath
 import re
 from pathlib import Path
 
+import navigation
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -23,8 +24,9 @@ LOADED = re.compile(
     r"<(?:script|img|iframe|source|video|audio)\b[^>]*\bsrc=[\"']?(?:https?:)?//[^>]*>"
 )
 STYLES = re.compile(r"<link\b[^>]*\bhref=[\"']?(?:https?:)?//[^>]*>")
+RESULTS = "benchmarks/RESULTS.md"
 # Pages that no page of docs/ links to, but the navigation.
-PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/RESULTS.md")
+PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", RESULTS)
 
 
 def path_of(uri: str) -> str:
@@ -51,7 +53,10 @@ def links(text: str, path: str) -> set[str]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the files outside of `docs/` that pages link to, and those that these link to."""
+    """Adds the files outside of `docs/` that pages link to, and those that these link to.
+
+    The pages that the page of results links to are added to the navigation, below it.
+    """
     _added.clear()
     pages = [
         f"docs/{file.src_uri}" for file in files.documentation_pages() if not file.generated_by
@@ -75,6 +80,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, uri_of(path), content=text))
         else:
             files.append(File.generated(config, uri_of(path), abs_src_path=str(ROOT / path)))
+    results = LINK.findall((ROOT / RESULTS).read_text(encoding="utf-8"))
+    navigation.section_with(RESULTS, config.nav).extend(
+        {Path(link).stem.replace("_", " "): posixpath.join(posixpath.dirname(RESULTS), link)}
+        for link in results
+    )
     return files
 
 

@@ -110,5 +110,5 @@ def test_pages_fit_on_narrow_screens(tmp_path):
 @pytest.mark.nightly  # its strict build is a step of .ci/run
 def test_all_pages_fit_on_all_screens(tmp_path):
     pages = build(tmp_path / "site", "--strict")
-    assert len(pages) > 70
+    assert len(pages) > 180
     assert faults_of(pages, WIDTHS) == {}
