@@ -36,8 +36,10 @@ COLUMNS = [
     *("peak_gb", "reference_peak_gb", "most frequent class", "minus rules", "top_bags"),
     *("paper", "published", "runs", "epochs", "chosen on", "commit", "date"),
 ]
-# How figures were made. Where this is the same for a whole table, a line above it says so.
+# How figures were made. Where this or what was measured is the same for a whole table, a line above
+# it says so.
 MADE = ("runs", "epochs", "chosen on", "commit", "date")
+SHARED = ("model", "metric", "bag_scale", "batch_scale", *MADE)
 # Records that say nothing else about their figures, but who has which, are shown as a grid.
 OF_A_GRID = {
     *("experiment", "model", "variant", "metric", "mean", "std", "values", "runs", "commit"),
@@ -86,12 +88,13 @@ def render():
         if name in titles:
             title = f"{name}: {titles[name].partition(':')[0]}"
             row = next(row for row in rows if row["experiment"] == name and "minutes" in row)
-            experiments.append({**row, **link})
+            network = ", ".join(filter(None, (row["model"], row["variant"])))
+            experiments.append({**row, **link, "network": network})
         else:
             title = purpose(records)
             others.append({**link, "what": title})
         pages[f"results/{name}.md"] = page_of_records(title, name, records)
-    of_experiments = ["page", "model", "variant", "metric", "paper", "ours", "runs"]
+    of_experiments = ["page", "network", "metric", "paper", "ours", "runs"]
     parts = [
         *("# Results", f"{GENERATED} `benchmarks/results/`."),
         *("## The paper's experiments", f"One figure of each; [all of them]({PAPER})."),
@@ -282,13 +285,16 @@ def heading(metric):
 
 
 def made_and_table(columns, rows):
-    """A Markdown table of those columns that have a cell, and before it what all lines share."""
+    """A Markdown table of those columns that have a cell, and before it what all lines share.
+
+    Commits and dates stand there, too, if they differ; which is of which figure, the records say.
+    """
     found = {column: values(column, rows) for column in columns}
     shared = {
         column: found[column]
-        for column in MADE
-        if len(rows) > 1
-        and len(found.get(column, ())) == 1
+        for column in SHARED
+        if found.get(column)
+        and (column in ("commit", "date") or len(found[column]) == 1 < len(rows))
         and all(row.get(column) for row in rows if row.get("ours") != "not run")
     }
     columns = [column for column in columns if found[column] and column not in shared]
@@ -303,6 +309,7 @@ def values(column, rows):
 def made(found):
     """A line that says how figures were made."""
     parts = [f"{name}: {', '.join(map(str, each))}" for name, each in found.items() if each]
+    parts = [part.replace("_", " ") for part in parts]
     return "; ".join(parts)[:1].upper() + "; ".join(parts)[1:] + "." if parts else ""
 
 

@@ -17,7 +17,10 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
-CELL = re.compile(r"<td.*?</td>", re.DOTALL)
+CELL = re.compile(r"<t[dh].*?</t[dh]>", re.DOTALL)
+NAME = re.compile(r"(?<=<code>)[^<]+(?=</code>)")
+# Where a long name may be broken: after dots and underscores, and before the words of a class.
+BREAK = re.compile(r"(?<=[._(/])(?=\w)|(?<=[a-z])(?=[A-Z])")
 PICTURE = re.compile(r'<img [^>]*src="([^"]*\.png)"[^>]*>')
 # What a browser loads without being asked to.
 LOADED = re.compile(
@@ -108,6 +111,15 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
     """Shows `|` in tables as forges do, and pictures in their full size when clicked."""
     content = CELL.sub(lambda cell: cell[0].replace(r"\|", "|"), content)
     return PICTURE.sub(r'<a href="\1" title="Full size">\g<0></a>', content)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Says where names in narrow columns may be broken."""
+
+    def breakable(cell: re.Match[str]) -> str:
+        return NAME.sub(lambda name: BREAK.sub("<wbr>", name[0]), cell[0])
+
+    return CELL.sub(breakable, output)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -13,12 +13,17 @@ from chromium import chromium
 ROOT = Path(__file__).resolve().parents[2]
 WIDTHS = (390, 900, 1400)
 
-# In the page: whether it can be scrolled sideways, which pictures are broken, and what it loads.
+# In the page: whether it can be scrolled sideways, which tables can (those of results and notebooks
+# may), which pictures are broken, and what it loads.
 MEASURE = """
 const root = document.documentElement;
+const isWide = frame => frame.scrollWidth > frame.clientWidth && !frame.closest(".notebook-output");
+const isOfResults = location.href.includes("/benchmarks/");
+const tables = isOfResults ? [] : document.querySelectorAll(".md-typeset__scrollwrap");
 const loaded = performance.getEntriesByType("resource").map(r => r.name);
 return {
   overflow: root.scrollWidth - root.clientWidth,
+  wide: [...tables].filter(isWide).map(frame => frame.innerText.slice(0, 80)),
   broken: [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src),
   foreign: loaded.filter(name => !name.startsWith("file:")),
 };
