@@ -119,7 +119,8 @@ def nav() -> list[dict[str, Any]]:
                 for each in modules()
                 if each.startswith(f"{module}.") and each.count(".") == depth
             ]
-        return {short(module): [page_of(module), *pages] if pages else page_of(module)}
+        title, page = short(module), page_of(module)
+        return {title: [{title: page}, *pages] if pages else page}
 
     return [entry(module) for module in modules() if module.count(".") < 2]
 

@@ -1,4 +1,4 @@
-"""A hook of MkDocs: what pages link to outside of `docs/`, and no page that fetches from elsewhere.
+"""A hook of MkDocs: the repository on the site, and no page that fetches from elsewhere.
 
 On a forge, pages link to files of the repository by relative paths. Here these files become part of
 the site: Markdown as pages, pictures as they are, programs as pages that show them. The links are
@@ -7,6 +7,8 @@ rewritten, also those to notebooks, which `notebook_pages.py` turns into pages.
 
 import posixpath
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import navigation
@@ -21,6 +23,23 @@ CELL = re.compile(r"<t[dh].*?</t[dh]>", re.DOTALL)
 NAME = re.compile(r"(?<=<code>)[^<]+(?=</code>)")
 # Where a long name may be broken: after dots and underscores, and before the words of a class.
 BREAK = re.compile(r"(?<=[._(/])(?=\w)|(?<=[a-z])(?=[A-Z])")
+# A session in a block of Python, whose prompts are not copied.
+SESSION = re.compile(r"^( *```)python(?=\n *>>>)", re.MULTILINE)
+# Where Git fetches from: over HTTP or SSH, as a URL or as a host and a path.
+_HOST, _USER = r"(\w[\w.-]*\.\w+)", r"(?:[^@/]+@)?"
+REMOTE = re.compile(
+    rf"(?:(?:https?|ssh)://{_USER}{_HOST}(?::\d+)?/|{_USER}{_HOST}:)(.+?)(?:\.git)?/?"
+)
+# Found after pages that explain.
+LISTS = (
+    "architecture",
+    "benchmarks/",
+    "CHANGELOG",
+    "CONTRIBUTING",
+    "examples/",
+    "reference/",
+    "zoo/",
+)
 PICTURE = re.compile(r'<img [^>]*src="([^"]*\.png)"[^>]*>')
 # What a browser loads without being asked to.
 LOADED = re.compile(
@@ -53,6 +72,26 @@ def links(text: str, path: str) -> set[str]:
         for link in LINK.findall(text)
     }
     return {target for target in targets if (ROOT / target).is_file()}
+
+
+def web_address(remote: str) -> str | None:
+    """The page of a repository, without the name or the key of a user; None for a local one.
+
+    Args:
+        remote: where Git fetches from.
+    """
+    match = REMOTE.fullmatch(remote)
+    return f"https://{match[1] or match[2]}/{match[3]}" if match else None
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Links to the repository that this checkout comes from, if it comes from a host."""
+    if shutil.which("git"):
+        command = ["git", "-C", ROOT, "config", "remote.origin.url"]
+        result = subprocess.run(command, capture_output=True, text=True)
+        config.repo_url = web_address(result.stdout.strip())
+        config.repo_name = (config.repo_url or "").split("/", 3)[-1]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -93,6 +132,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Rewrites links to files of the repository, and the first lines of blocks."""
+    if page.file.src_uri.startswith(LISTS):
+        page.meta["search"] = {"boost": 0.2}
     path = path_of(page.file.src_uri)
 
     def rewrite(link: re.Match[str]) -> str:
@@ -104,7 +145,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return posixpath.relpath(uri_of(target), posixpath.dirname(page.file.src_uri) or ".")
 
     # What follows the language of a block is for the tests.
-    return LINK.sub(rewrite, markdown).replace("```python no-run", "```python")
+    markdown = LINK.sub(rewrite, markdown).replace("```python no-run", "```python")
+    return SESSION.sub(r"\1pycon", markdown)
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -114,12 +156,12 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Says where names in narrow columns may be broken."""
+    """Says where names in narrow columns may be broken, and asks no host about the repository."""
 
     def breakable(cell: re.Match[str]) -> str:
         return NAME.sub(lambda name: BREAK.sub("<wbr>", name[0]), cell[0])
 
-    return CELL.sub(breakable, output)
+    return CELL.sub(breakable, output).replace(' data-md-component="source"', "")
 
 
 def on_post_build(config: MkDocsConfig) -> None:
