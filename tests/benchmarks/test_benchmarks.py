@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -132,6 +133,46 @@ def test_the_longer_side_of_a_grid_goes_down(load_benchmark):
         "| ours | 70.00% | 1 |",
     ]
     assert metrics.splitlines()[2:] == ["| rules | 4 |", "| conditions | 5 |"]
+
+
+# Of each line of the README's table: the records that it is about, and our model there.
+IN_THE_README = {
+    "bags of bags of digits": ("mnist", {}, "mmil"),
+    "movie reviews (IMDB)": ("imdb", {"variant": "vat", "epochs": 20}, "mmil"),
+    "papers (Cora), 1,040 labels": ("cora", {"variant": "random"}, "mmil-mean"),
+    "papers (Cora), 140 labels": ("cora", {"variant": "transductive"}, "mmil-mean"),
+    "molecules (Mutagenicity)": ("by_default", {"experiment": "Mutagenicity"}, "keras-mmil"),
+    "recipes, of 20 cuisines": ("by_default", {"experiment": "recipes"}, "keras-mmil"),
+    "made-up tickets, 5 % of the labels wrong": (
+        "by_default",
+        {"experiment": "tickets"},
+        "keras-mmil",
+    ),
+}
+OURS = ("test_accuracy", "rule_accuracy", "fidelity")
+OURS_BY_DEFAULT = ("test_accuracy", "rules_test_accuracy", "rules_fidelity")
+
+
+def test_figures_of_the_readme_are_those_of_the_records():
+    readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    lines = readme.partition("## Figures")[2].partition("| --- |")[2].splitlines()[1:]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")
+    ]
+    assert [row[0] for row in rows] == [*IN_THE_README]
+    for name, *cells, others, _ in rows:
+        file, about, model = IN_THE_README[name]
+        records = json.loads((FOLDER / "results" / f"{file}.json").read_text(encoding="utf-8"))
+        records = [each for each in records if about.items() <= each.items()]
+        ours = {each["metric"]: each["mean"] for each in records if each["model"] == model}
+        metrics = OURS_BY_DEFAULT if file == "by_default" else OURS
+        for metric, cell in zip(metrics, cells, strict=False):
+            if cell:
+                assert cell == f"{100 * ours[metric]:.1f} %", (name, metric)
+        known = {f"{100 * each['mean']:.1f}" for each in records} | {
+            f"{100 * each['paper']:.1f}" for each in records if each.get("paper")
+        }
+        assert set(re.findall(r"\d+\.\d", others)) <= known, name
 
 
 def test_the_best_model_of_a_variant_comes_first(load_benchmark, tmp_path):
