@@ -1,17 +1,22 @@
 """A hook of MkDocs: the API reference, made of docstrings, and links to it from all pages.
 
-Each part of the library has a page, with a section for each of its public modules. A public name
-without a docstring fails the build. The sources are only read, so TensorFlow need not be installed.
+Each public module has a page, and so has each class; functions are on the pages of their modules. A
+public name without a docstring fails the build. The sources are only read, so TensorFlow need not
+be installed.
 """
 
+import ast
 import atexit
+import functools
 import html
 import re
 import shutil
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
+import navigation
 import public_names
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -40,59 +45,99 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
-def page_of(module: str) -> str:
-    """The page of a module: that of the part of the library which it belongs to."""
-    return f"reference/{module.split('.')[1] if '.' in module else PACKAGE}.md"
+def short(module: str) -> str:
+    """A module's name without that of the package, which stands for itself alone."""
+    return module.removeprefix(f"{PACKAGE}.")
 
 
-def section(module: str, level: int) -> list[str]:
-    """A module's heading, docstring and names."""
+def page_of(module: str, name: str = "index") -> str:
+    """The page of a module, or of a class of it."""
+    return f"reference/{short(module).replace('.', '/')}/{name}.md"
+
+
+def classes(module: str) -> list[public_names.Name]:
+    """The classes of a module, in alphabetical order."""
+    found = public_names.public_names().get(module, ())
+    return sorted((n for n in found if isinstance(n.node, ast.ClassDef)), key=lambda n: n.name)
+
+
+def block(name: public_names.Name, level: int) -> list[str]:
+    """What mkdocstrings makes of a name."""
+    lines = [f"::: {name.address}", "    options:", f"      heading: {name.shown}"]
+    return [*lines, f"      toc_label: {name.name}", f"      heading_level: {level}", ""]
+
+
+def module_page(module: str) -> list[str]:
+    """A module's heading, docstring and names, and its functions."""
     lines = [f"::: {module}", "    options:", "      show_root_heading: true"]
-    lines += [
-        f"      heading_level: {level}",
-        f"      heading: {module}",
-        "      members: false",
-        "",
-    ]
-    for name in public_names.public_names().get(module, ()):
-        lines += [f"::: {name.address}", "    options:", f"      heading: {name.shown}"]
-        lines += [f"      toc_label: {name.name}", f"      heading_level: {level + 1}", ""]
-    return lines
-
-
-def index() -> str:
-    """The first page: all names, with the first sentences of their docstrings."""
-    lines = [
-        "# Reference",
-        "",
-        "All public names. Arguments, shapes and errors are on the pages of the parts.",
-        "",
-    ]
-    for module, names in public_names.public_names().items():
-        lines += [f"## {module}", "", "| name | what it is |", "| --- | --- |"]
+    lines += ["      heading_level: 1", f"      heading: {module}", "      members: false", ""]
+    inner = [each for each in modules() if each.startswith(f"{module}.") and module != PACKAGE]
+    if inner:
+        links = ", ".join(f"[`{short(each)}`][{each}]" for each in inner)
+        lines += [f"Modules: {links}.", ""]
+    names = public_names.public_names().get(module, ())
+    if len(names) > 1:
+        lines += ["| name | what it is |", "| --- | --- |"]
         for name in sorted(names, key=lambda each: each.name.lower()):
             summary = name.summary.replace("|", "\\|")
             lines.append(f"| [`{name.name}`][{name.address}] | {summary} |")
         lines.append("")
-    return "\n".join(lines)
+    for name in names:
+        if not isinstance(name.node, ast.ClassDef):
+            lines += block(name, 2)
+    return lines
+
+
+def modules() -> list[str]:
+    """The public modules, and those that have none but inner ones."""
+    found = list(public_names.public_names())
+    parts = {".".join(module.split(".")[:2]) for module in found}
+    return sorted({*found, *parts})
+
+
+def index() -> list[str]:
+    """The first page: all names."""
+    lines = ["# Reference", "", "All public names of all modules.", ""]
+    lines += ["| module | names |", "| --- | --- |"]
+    for module in modules():
+        names = sorted(public_names.public_names().get(module, ()), key=lambda n: n.name.lower())
+        links = ", ".join(f"[`{name.name}`][{name.address}]" for name in names)
+        if links:
+            lines.append(f"| [`{short(module)}`][{module}] | {links} |")
+    return lines
+
+
+def nav() -> list[dict[str, Any]]:
+    """The entries of the navigation: parts of the library, and in them modules and classes."""
+
+    def entry(module: str) -> dict[str, Any]:
+        pages = [{name.name: page_of(module, name.name)} for name in classes(module)]
+        if module != PACKAGE:
+            depth = module.count(".") + 1
+            pages += [
+                entry(each)
+                for each in modules()
+                if each.startswith(f"{module}.") and each.count(".") == depth
+            ]
+        title, page = short(module), page_of(module)
+        return {title: [{title: page}, *pages] if pages else page}
+
+    return [entry(module) for module in modules() if module.count(".") < 2]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages of the reference."""
-    pages: dict[str, list[str]] = defaultdict(list)
-    for module in public_names.public_names():
-        page = pages[page_of(module)]
-        part = ".".join(module.split(".")[:2])
-        if not page:
-            page += section(part, 1)
-        if module != part:
-            page += section(module, 2)
-    pages["reference/index.md"] = [index()]
+    pages = {"reference/index.md": index()}
+    for module in modules():
+        pages[page_of(module)] = module_page(module)
+        pages |= {page_of(module, name.name): block(name, 1) for name in classes(module)}
     for uri, lines in pages.items():
-        files.append(File.generated(config, uri, content="\n".join(lines)))
+        files.append(File.generated(config, uri, content="\n".join(lines) + "\n"))
+    navigation.section_with("reference/index.md", config.nav).extend(nav())
     return files
 
 
+@functools.cache
 def known() -> dict[str, str]:
     """What may be written in a text, and the full name that it stands for, if it is one."""
     names = [name for names in public_names.public_names().values() for name in names]

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -71,8 +73,106 @@ def test_ratios_of_times(load_benchmark):
     assert ratios == {"ratio": 0.25, "median_ratio": 0.5}
 
 
-def test_the_results_page_is_the_generated_one(load_benchmark):
-    assert (FOLDER / "RESULTS.md").read_text(encoding="utf-8") == load_benchmark("report").render()
+def test_the_pages_of_results_are_the_generated_ones(load_benchmark):
+    pages = load_benchmark("report").render()
+    stored = [FOLDER / "RESULTS.md", *(FOLDER / "results").glob("*.md")]
+    assert {path.relative_to(FOLDER).as_posix() for path in stored} == pages.keys()
+    for name, page in pages.items():
+        assert (FOLDER / name).read_text(encoding="utf-8") == page, name
+
+
+def test_every_record_is_on_a_page(load_benchmark):
+    """Each figure stands in a cell of its own page, whatever the form of the page."""
+    report = load_benchmark("report")
+    pages = report.render()
+    for path in (FOLDER / "results").glob("*.json"):
+        page = pages[f"results/{path.stem}.md"]
+        lines = page.splitlines()
+        cells = Counter(cell.strip() for line in lines for cell in line.split("|")[1:-1])
+        records = json.loads(path.read_text(encoding="utf-8"))
+        figures = Counter(
+            report.cells_of(record)["ours"]
+            for record in records
+            if not record["metric"].endswith("_majority")
+        )
+        assert figures <= cells, path.stem
+        assert all(record["command"] in lines for record in records)
+
+
+def test_what_all_lines_share_stands_above_the_table(load_benchmark):
+    report = load_benchmark("report")
+    rows = [{"model": name, "runs": 3, "epochs": epochs} for name, epochs in (("a", 1), ("b", 2))]
+    above, below = report.made_and_table(["model", "runs", "epochs", "paper"], rows)
+    assert above == "Runs: 3."
+    assert below.splitlines() == ["| model | epochs |", "| --- | --- |", "| a | 1 |", "| b | 2 |"]
+    assert report.made_and_table(["model", "runs"], rows[:1]) == [
+        "| model | runs |\n| --- | --- |\n| a | 3 |"
+    ]
+
+
+def test_the_longer_side_of_a_grid_goes_down(load_benchmark):
+    report = load_benchmark("report")
+    figures = {
+        "seconds": {"ours": 1.0, "forest": 2.0, "boosting": 3.0},
+        "test_accuracy": {"boosting": 0.9, "forest": 0.8, "ours": 0.7},
+        "rules": {"ours": 4.0},
+        "conditions": {"ours": 5.0},
+    }
+    records = [
+        {"model": model, "metric": metric, "mean": mean, "runs": 1 + (model == "ours")}
+        for metric, means in figures.items()
+        for model, mean in means.items()
+    ]
+    above, models, metrics = report.grid(records)
+    assert above == "Runs: 2, 1."
+    assert models.splitlines() == [
+        "| model | test accuracy | seconds |",
+        "| --- | --- | --- |",
+        "| boosting | 90.00% | 3 |",
+        "| forest | 80.00% | 2 |",
+        "| ours | 70.00% | 1 |",
+    ]
+    assert metrics.splitlines()[2:] == ["| rules | 4 |", "| conditions | 5 |"]
+
+
+# Of each line of the README's table: the records that it is about, and our model there.
+IN_THE_README = {
+    "bags of bags of digits": ("mnist", {}, "mmil"),
+    "movie reviews (IMDB)": ("imdb", {"variant": "vat", "epochs": 20}, "mmil"),
+    "papers (Cora), 1,040 labels": ("cora", {"variant": "random"}, "mmil-mean"),
+    "papers (Cora), 140 labels": ("cora", {"variant": "transductive"}, "mmil-mean"),
+    "molecules (Mutagenicity)": ("by_default", {"experiment": "Mutagenicity"}, "keras-mmil"),
+    "recipes, of 20 cuisines": ("by_default", {"experiment": "recipes"}, "keras-mmil"),
+    "made-up tickets, 5 % of the labels wrong": (
+        "by_default",
+        {"experiment": "tickets"},
+        "keras-mmil",
+    ),
+}
+OURS = ("test_accuracy", "rule_accuracy", "fidelity")
+OURS_BY_DEFAULT = ("test_accuracy", "rules_test_accuracy", "rules_fidelity")
+
+
+def test_figures_of_the_readme_are_those_of_the_records():
+    readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    lines = readme.partition("## Figures")[2].partition("| --- |")[2].splitlines()[1:]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")
+    ]
+    assert [row[0] for row in rows] == [*IN_THE_README]
+    for name, *cells, others, _ in rows:
+        file, about, model = IN_THE_README[name]
+        records = json.loads((FOLDER / "results" / f"{file}.json").read_text(encoding="utf-8"))
+        records = [each for each in records if about.items() <= each.items()]
+        ours = {each["metric"]: each["mean"] for each in records if each["model"] == model}
+        metrics = OURS_BY_DEFAULT if file == "by_default" else OURS
+        for metric, cell in zip(metrics, cells, strict=False):
+            if cell:
+                assert cell == f"{100 * ours[metric]:.1f} %", (name, metric)
+        known = {f"{100 * each['mean']:.1f}" for each in records} | {
+            f"{100 * each['paper']:.1f}" for each in records if each.get("paper")
+        }
+        assert set(re.findall(r"\d+\.\d", others)) <= known, name
 
 
 def test_the_best_model_of_a_variant_comes_first(load_benchmark, tmp_path):
@@ -148,20 +248,18 @@ def test_quoted_figures_are_shown_as_quoted(load_benchmark):
     dgk, patchy, saen = report.quoted("collab")
     assert (dgk["model"], patchy["model"], saen["paper"]) == ("dgk", "patchy-san", 0.785)
     ours = {"model": "mmil", "metric": "test_accuracy", "mean": 0.8, "std": 0.01, "runs": 10}
-    first, second = report.table([ours, saen]).splitlines()[2:]
-    assert first == "| mmil | test_accuracy | 80.00% ± 1.00% |  | 10 |"
-    assert second == "| saen | test_accuracy | not run | 78.50% ± 0.69%, as quoted there |  |"
+    first, second = report.table([ours, saen])[-1].splitlines()[2:]
+    assert first == "| mmil | 80.00% ± 1.00% |  |"
+    assert second == "| saen | not run | 78.50% ± 0.69%, as quoted there |"
 
 
 def test_published_figures_are_shown_with_their_source(load_benchmark):
     report = load_benchmark("report")
     (theirs,) = report.quoted("recipes")
     ours = {"model": "mmil", "metric": "test_accuracy", "mean": 0.7, "std": 0.01, "runs": 3}
-    first, second = report.table([ours, theirs]).splitlines()[2:]
-    assert first == "| mmil | test_accuracy | 70.00% ± 1.00% |  | 3 |"
-    assert (
-        second == "| jsongrinder | test_accuracy | not run | 66.00%, JsonGrinder.jl's example |  |"
-    )
+    first, second = report.table([ours, theirs])[-1].splitlines()[2:]
+    assert first == "| mmil | 70.00% ± 1.00% |  |"
+    assert second == "| jsongrinder | not run | 66.00%, JsonGrinder.jl's example |"
 
 
 def test_the_share_of_the_most_frequent_class_stands_beside_the_metric(load_benchmark):
@@ -172,13 +270,14 @@ def test_the_share_of_the_most_frequent_class_stands_beside_the_metric(load_benc
         for model, less in (("mmil", 0), ("mil", 0.1))
         for metric, mean in figures.items()
     ]
-    heads, _, *rows = report.table(records).splitlines()
-    assert heads == "| model | variant | metric | ours | most frequent class | runs |"
+    made, table = report.table(records)
+    heads, _, *rows = table.splitlines()
+    assert (made, heads) == ("Runs: 1.", "| model | metric | ours | most frequent class |")
     assert rows == [
-        "| mmil |  | fidelity | 90.00% | 85.00% | 1 |",
-        "| mmil |  | train_minutes | 2 |  | 1 |",
-        "| mil |  | fidelity | 80.00% | 75.00% | 1 |",
-        "| mil |  | train_minutes | 1.9 |  | 1 |",
+        "| mmil | fidelity | 90.00% | 85.00% |",
+        "| mmil | train minutes | 2 |  |",
+        "| mil | fidelity | 80.00% | 75.00% |",
+        "| mil | train minutes | 1.9 |  |",
     ]
 
 

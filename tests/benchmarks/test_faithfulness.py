@@ -232,6 +232,6 @@ def test_measured_from_folders(load_benchmark, tmp_path):
         *("rules", "integrated-gradients", "attention", "random", "random, attention network"),
     }
     assert sum(r["top_bags"] for r in areas if r["model"] == "rules" and r["variant"]) == 12
-    assert "| rules |  | deletion_area |" in load_benchmark("report").table(records)
+    assert "| rules |  | deletion area |" in load_benchmark("report").table(records)[-1]
     with pytest.raises(ValueError, match="a twin with"):
         faithfulness.Case.of(ours, ours, 12, "test")

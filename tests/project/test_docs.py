@@ -31,6 +31,11 @@ SMALLER = {
         "NestedClassifier(": "NestedClassifier(effort='low', explainer={'max_clusters': 2}, ",
         "stability(n=5)": "stability(n=2)",
     },
+    "faq.md": {
+        "range(400)": "range(90)",
+        "records[:300], records[300:]": "records[:60], records[60:]",
+        "NestedClassifier(": "NestedClassifier(effort='low', explainer={'max_clusters': 2}, ",
+    },
     "graphs.md": {"folds=4": "folds=2", "folds=3": "folds=2", "(1, 4)": "(1, 2)", "\n3\n": "\n2\n"},
     "howto/database.md": {
         "load_churn(300)": "load_churn(80)",
@@ -168,6 +173,7 @@ def page_marks(page):
 # So little training may leave a network, and so its rules, with a single class.
 @pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")
 @pytest.mark.filterwarnings("ignore:Keys that the database does not declare")  # as a page says
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # so does another
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=page_marks(page)) for page in PAGES],
