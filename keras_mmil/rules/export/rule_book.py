@@ -12,7 +12,7 @@ from keras_mmil._support.formatting import percent, table
 from keras_mmil._support.types import Config
 from keras_mmil.rules.export.languages import to_dict, to_prolog, to_python, to_sql
 from keras_mmil.rules.export.program import program
-from keras_mmil.rules.export.sentences import of_rules, sentences
+from keras_mmil.rules.export.sentences import of_rules, reasons, sentences
 from keras_mmil.rules.trees.level import Level, listing
 from keras_mmil.rules.trees.rule_set import Rule
 
@@ -125,11 +125,9 @@ class RuleBook:
 
         After a semicolon, the clusters that it mentions are described.
         """
-        result = of_rules(program(self.levels))
-        return [
-            (rule, "; ".join([sentence.body or str(sentence), *map(str, defined)]))
-            for rule, (sentence, defined) in zip(self.levels[-1].rules, result, strict=True)
-        ]
+        top = self.levels[-1]
+        found = reasons(program(self.levels))[top.record]
+        return list(zip(top.rules, map(str, found), strict=True))
 
     def to_dict(self) -> Config:
         """All rules for JSON, with their names and texts, in the format of docs/evidence.md."""

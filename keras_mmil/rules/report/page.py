@@ -20,7 +20,7 @@ from keras_mmil.rules.explain.clusters import Representative, representatives
 from keras_mmil.rules.explain.explanation import explain
 from keras_mmil.rules.explain.texts import TextExplanation, annotate
 from keras_mmil.rules.export.program import program
-from keras_mmil.rules.export.sentences import of_rules
+from keras_mmil.rules.export.sentences import of_rules, reasons
 from keras_mmil.rules.network.sources import TopBags
 from keras_mmil.rules.report.cards import cards, grids, linked, marked
 from keras_mmil.rules.report.cases import Case, case_of, choose
@@ -191,7 +191,10 @@ def _cases(
         return []
     some = ragged.take(data.x, chosen)
     reading = explainer.read(explainer.top_bags(some))
-    both = [explain(each, explainer.classes_, reading) for each in (levels, explainer.levels_)]
+    both = [
+        explain(each, explainer.classes_, reading, reasons=reasons(program(each)))
+        for each in (levels, explainer.levels_)
+    ]
     texts: list[Markup | None] = [None] * len(chosen)
     if text_layer is not None:
         both[0] = list(annotate(np.asarray(some), both[0], text_layer))

@@ -11,7 +11,18 @@ import numpy as np
 
 from keras_mmil._support.formatting import bound_text, double_bound, time_text
 
-__all__ = ["ABSENT", "ALL", "DAY", "MISSING", "STEPS", "Column", "alike", "is_plural", "one_of"]
+__all__ = [
+    "ABSENT",
+    "ALL",
+    "DAY",
+    "MISSING",
+    "STEPS",
+    "Column",
+    "alike",
+    "is_plural",
+    "one_of",
+    "singular",
+]
 
 DAY = 86_400.0  # seconds
 STEPS = (DAY, 60.0, 1.0, 1e-6)  # of times, in seconds
@@ -33,6 +44,8 @@ _PLAIN = re.compile(r"\w+(\.\w+)+")  # the path of a bag in a bag
 _SIGN = re.compile(rf"(.*?)({'|'.join(map(re.escape, _SAID))})(.*)")
 _PLURALS = ("people", "children", "men", "women", "data", "media", "criteria")
 _SINGULARS = ("ss", "us", "is", "news", "series")
+_ONE = {"people": "person", "children": "child", "women": "woman", "men": "man"}
+_ONE |= {"ies": "y", "sses": "ss", "xes": "x", "ches": "ch", "shes": "sh", "s": ""}
 
 _Say: TypeAlias = Callable[["Column", float, float], str]
 _T = TypeVar("_T", bound=Hashable)
@@ -295,6 +308,15 @@ def is_plural(name: str) -> bool:
     """Whether what the data call a bag reads as several things: "orders", but not "type"."""
     name = name.lower()
     return name.endswith(_PLURALS) or (name.endswith("s") and not name.endswith(_SINGULARS))
+
+
+def singular(name: str) -> str:
+    """What one of the members of a bag is called: "order" for "orders", "type" for "type"."""
+    if is_plural(name):
+        for several, one in _ONE.items():
+            if name.lower().endswith(several):
+                return name[: -len(several)] + one
+    return name
 
 
 def one_of(values: Sequence[str | int]) -> str:
