@@ -100,6 +100,9 @@ class Level:
         space: what is known of a record: the clusters of the members of its bags, and its fields.
         tree: maps that to its label.
         rules: the same as a `RuleSet`.
+        leaves: for each leaf of the tree, in the order of its nodes, the fraction of the training
+            records that reach it, and of these the fraction that the network labels likewise; empty
+            where that is unknown.
     """
 
     record: int
@@ -108,6 +111,7 @@ class Level:
     space: Space[Clusters]
     tree: Tree
     rules: RuleSet
+    leaves: tuple[tuple[float, float], ...] = ()
 
     @property
     def clusters(self) -> tuple[Clusters, ...]:
