@@ -7,7 +7,7 @@ from functools import partial
 from keras_mmil._support.formatting import bound_text, number_text
 from keras_mmil.rules.explain.explanation import Reason
 from keras_mmil.rules.export.program import Criterion, Kind, Program, Quantity
-from keras_mmil.rules.trees.columns import ALL, alike, is_plural, one_of
+from keras_mmil.rules.trees.columns import ALL, alike, excluded, is_plural, one_of
 from keras_mmil.rules.trees.level import Clusters, is_symbol
 from keras_mmil.rules.trees.rule_set import Rule
 
@@ -96,6 +96,13 @@ class _Writer:
 
     def __init__(self, rules: Program) -> None:
         self._kinds = {kind.name: kind for kind in rules.kinds}
+        self._fields = {
+            column: field
+            for kind in rules.kinds
+            if kind.level is not None
+            for field, columns in zip(kind.level.space.fields, kind.columns, strict=True)
+            for column in columns
+        }
         self._open: dict[tuple[str, str], None] = {}
 
     def defined(self, result: Sequence[Sentence]) -> list[Sentence]:
@@ -142,13 +149,13 @@ class _Writer:
 
     def _all(self, criteria: Sequence[Criterion]) -> str:
         """Conditions that all have to hold; those that describe a cluster come last."""
-        found = sorted(map(self._condition, _without_values(criteria)), key=lambda x: x[1])
+        found = sorted(map(self._condition, self._without_values(criteria)), key=lambda x: x[1])
         return _listed([text for text, _ in found])
 
     def _where(self, criteria: Sequence[Criterion]) -> str:
         """What members of a bag are like: "where paid and late, with items where returned"."""
         own, inside = list[str](), list[str]()
-        for each in _without_values(criteria):
+        for each in self._without_values(criteria):
             text, n_inside = self._condition(each, there="with", nowhere="without")
             (inside if n_inside else own).append(text)
         parts = [f"where {_listed(own)}"] if own else []
@@ -183,6 +190,22 @@ class _Writer:
         if body is None:
             return f"{subject} {'are' if several else 'is'} {q.name}", 0
         return f"{subject} {'hold' if several else 'holds'} {self._held(body)}", n_inside
+
+    def _without_values(self, criteria: Sequence[Criterion]) -> Iterator[Criterion]:
+        """Criteria that all have to hold; those that exclude values of one field are merged."""
+        groups: dict[Criterion | str, list[Criterion]] = {}
+        for each in criteria:
+            q = each.quantity
+            key = q.column if q.is_value and not each.wanted else each
+            groups.setdefault(key, []).append(each)
+        for key, group in groups.items():
+            if isinstance(key, str):
+                field = self._fields[key]
+                values = _values([each.quantity for each in group])
+                text = excluded(field.name, values, field.values, field.is_optional)
+                yield replace(group[0], text=text)
+            else:
+                yield group[0]
 
     def _body(self, kind: Kind, name: str, criterion: Criterion) -> tuple[Criterion, ...] | None:
         """The only rule for a cluster, if it is short; None otherwise, or for a name of the user.
@@ -280,19 +303,6 @@ def _merged(cases: Sequence[tuple[Criterion, ...]]) -> list[tuple[Criterion, ...
             case = tuple(replace(x, text=text) if x == varying else x for x in case)
         result.append(case)
     return result
-
-
-def _without_values(criteria: Sequence[Criterion]) -> Iterator[Criterion]:
-    """Criteria that all have to hold; those that exclude values of one field are merged."""
-    groups: dict[Criterion | str, list[Criterion]] = {}
-    for each in criteria:
-        q = each.quantity
-        key = q.column if q.is_value and not each.wanted else each
-        groups.setdefault(key, []).append(each)
-    for first, *others in groups.values():
-        quantities = [each.quantity for each in (first, *others)]
-        text = f"{first.quantity.name} is none of {one_of(_values(quantities))}"
-        yield replace(first, text=text) if others else first
 
 
 def _field_of(criterion: Criterion) -> str | None:

@@ -16,9 +16,11 @@ __all__ = [
     "ALL",
     "DAY",
     "MISSING",
+    "MOST_CATEGORIES",
     "STEPS",
     "Column",
     "alike",
+    "excluded",
     "is_plural",
     "one_of",
     "singular",
@@ -31,6 +33,7 @@ MISSING = -3e38  # stands for a missing number, below all others; float32 holds 
 ALL = 1 - 2.0**-20  # above it, a frequency is that of all members, also in float32
 ABSENT = MISSING / 4  # between missing and present, wherever a tree may split
 
+MOST_CATEGORIES = 100  # of a field that conditions may be about
 _MOST_VALUES = 8  # that are listed
 # What the names of statistics say of members, and how one member and several are said to be so.
 _SAID = {
@@ -317,6 +320,23 @@ def singular(name: str) -> str:
             if name.lower().endswith(several):
                 return name[: -len(several)] + one
     return name
+
+
+def excluded(
+    name: str, values: Sequence[str | int], known: Sequence[str | int], is_optional: bool
+) -> str:
+    """That a field has none of some values; or, if only one is left, that it has this.
+
+    Args:
+        name: of the field.
+        values: those that it does not have.
+        known: all that are known; or the first of many.
+        is_optional: whether it may also be missing.
+    """
+    left = [value for value in known if value not in values]
+    if len(left) == 1 and len(known) < MOST_CATEGORIES and not is_optional:
+        return f"{name} = {left[0]!r}"
+    return f"{name} ≠ {values[0]!r}" if len(values) == 1 else f"{name} is none of {one_of(values)}"
 
 
 def one_of(values: Sequence[str | int]) -> str:
