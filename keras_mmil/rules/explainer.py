@@ -245,9 +245,7 @@ class Explainer(Options, BaseEstimator):
             self.levels_ = rename(self.levels_, level, names)
         return self
 
-    def exemplify(
-        self, level: int | str, x: TopBags, show: Show | None = None, n: int = 3
-    ) -> Self:
+    def exemplify(self, level: int | str, x: TopBags, show: Show | None = None, n: int = 3) -> Self:
         """Describe the clusters of a level by members that represent them, in rules in words.
 
         Of a model that reads texts, `fit` does this for phrases and sentences.
@@ -727,7 +725,7 @@ class Explainer(Options, BaseEstimator):
         self.levels_, self.classes_, self.grid_ = fitted.levels, fitted.classes, fitted.grid
         if network.text_layer is not None and self.levels_[-1].word == "top-bag":
             depth = network.text_layer.depth
-            for record, word in enumerate(("phrase", "sentence")[:depth] + ("text",)):
+            for record, word in enumerate((*("phrase", "sentence")[:depth], "text")):
                 self.levels_ = call(self.levels_, record, word)
         self.n_clusters_ = fitted.n_clusters
         self.fidelity_, self.majority_ = fitted.fidelity, fitted.majority

@@ -116,7 +116,7 @@ def test_empty_bags_have_labels_but_no_clusters_of_their_own(digit_model):
     empty = ragged.from_flat(np.zeros((0, N_DIGITS), np.float32), [[2, 0], [0, 0]])
     assert fit.predict(empty).tolist() == [0, 0]
     (explanation,) = fit.explain(empty)[:1]
-    assert "does not match: it is empty: it holds no " in str(explanation)
+    assert "sub-bags 0, 1 do not match: each is empty: it holds no " in str(explanation)
     assert "because the bag is empty:" in explanation.formal()
 
 

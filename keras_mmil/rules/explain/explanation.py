@@ -1,7 +1,7 @@
 """Why one top-bag got its label: the rules that fired, and the parts that made them fire."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -157,15 +157,17 @@ class Part:
     def lines(self, formal: bool = False) -> Iterator[str]:
         """Lines of text about its fields and members, in words or in formal syntax."""
         if self.fields:
-            yield ", ".join(f"{name} = {value}" for name, value in self.fields.items())
+            # Statistics may have a sign in their names: "number of tags = 'new'".
+            pairs = ((name, ":" if " " in name else " =", x) for name, x in self.fields.items())
+            yield ", ".join(f"{name}{sign} {value}" for name, sign, value in pairs)
         for role in (DECIDES, LIMITED, COUNTED, CHECKED):
             members = [child for child in self.children if child.role == role]
             brief = [child for child in members if child.is_brief]
             yield from _listings(role, brief, formal)
-            for member in members:
-                if not member.is_brief:
-                    yield f"{role}: {member.word} {member.sentence}" if formal else member.match
-                    yield from (_INDENT + line for line in member.lines(formal))
+            for alike in _alike([child for child in members if not child.is_brief], formal):
+                first = alike[0]
+                yield f"{role}: {first.word} {first.sentence}" if formal else _match(alike)
+                yield from (_INDENT + line for line in first.lines(formal))
         if self.absent and formal:
             yield f"absent: {', '.join(self.absent)}"
         idle = [child for child in self.children if child.role == IDLE]
@@ -189,15 +191,12 @@ class Part:
         return self._because(f"{_number(self)} is {self.name}", f"{self.reason.text}.")
 
     @property
-    def match(self) -> str:
-        """That it matches what the rule on its bag describes, or not, and why, in words."""
-        one, _ = _IN_WORDS[self.role or IDLE]
-        found = f"{singular(self.word)} {_number(self)} {one}"
-        found += f" ({self.name})" if self.is_named else ""
+    def why(self) -> str:
+        """Why it matches what the rule on its bag describes, or not, in words; "" if unknown."""
         if self.rule is None or self.reason is None or not self.rule.conditions:
-            return found
+            return ""
         empty = "it is empty: " if self.is_bag and not self.children else ""
-        return f"{found}: {empty}{self.reason.text}"
+        return f"{empty}{self.reason.text}"
 
     def _because(self, found: str, why: str) -> str:
         if self.rule is None or not self.rule.conditions:
@@ -215,23 +214,51 @@ class Part:
         return result
 
 
+def _alike(parts: Sequence[Part], formal: bool) -> list[list[Part]]:
+    """Parts of which text in words says the same, together; in formal syntax each alone."""
+    groups: dict[Hashable, list[Part]] = {}
+    for i, part in enumerate(parts):
+        key = i if formal else (part.path, part.name, part.is_named, part.why, *part.lines())
+        groups.setdefault(key, []).append(part)
+    return list(groups.values())
+
+
+def _match(alike: Sequence[Part]) -> str:
+    """That some parts match what the rule on their bag describes, or not, and why, in words."""
+    first = alike[0]
+    one, several = _IN_WORDS[first.role or IDLE]
+    verb = one if len(alike) == 1 else several
+    name = f" ({first.name})" if first.is_named else ""
+    why = first.why
+    if len(alike) > 1 and why.startswith("it "):
+        why = f"each {why.removeprefix('it ')}"
+    return f"{_members(alike)} {verb}{name}{f': {why}' if why else ''}"
+
+
+def _members(parts: Sequence[Part], formal: bool = False, with_names: bool = False) -> str:
+    """Parts of one kind by their numbers: "orders 0, 3"."""
+    first = parts[0]
+    shown = ", ".join(
+        f"{_number(part)} ({part.name})"
+        if with_names and (formal or part.is_named)
+        else _number(part)
+        for part in parts[:_SHOWN]
+    )
+    more = f", … and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    word = first.word if first.path else f"{first.word}s"
+    if len(parts) == 1:
+        word = first.word if formal else singular(first.word)
+    return f"{word} {shown}{more}"
+
+
 def _listings(role: str, parts: Sequence[Part], formal: bool) -> Iterator[str]:
     """A line for the parts of each path."""
     by_path: dict[str, list[Part]] = {}
     for part in parts:
         by_path.setdefault(part.path, []).append(part)
     for some in by_path.values():
-        first, is_one = some[0], len(some) == 1
-        shown = ", ".join(
-            f"{_number(part)} ({part.name})" if formal or part.is_named else _number(part)
-            for part in some[:_SHOWN]
-        )
-        more = f", … and {len(some) - _SHOWN} more" if len(some) > _SHOWN else ""
-        said = role if formal else _IN_WORDS[role][0 if is_one else 1]
-        word = first.word if first.path else f"{first.word}s"
-        if is_one:
-            word = first.word if formal else singular(first.word)
-        yield f"{said}: {word} {shown}{more}"
+        said = role if formal else _IN_WORDS[role][0 if len(some) == 1 else 1]
+        yield f"{said}: {_members(some, formal, with_names=True)}"
 
 
 def _number(part: Part) -> str:
