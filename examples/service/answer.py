@@ -19,14 +19,14 @@ class Fired:
         role: what it does for the rule that fired on what it is in: "decides", "limited" or
             "checked"; null for the record.
         label: what the rule calls it: a class for the record, else a cluster.
-        rule: such as "v2 ← some items are u2."
+        because: the conditions of the rule in words, such as "some items are returned".
     """
 
     part: str
     position: list[int]
     role: str | None
     label: str
-    rule: str
+    because: str
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Answers:
 
 
 def _fired(part: Part) -> Iterator[Fired]:
-    if part.clause is not None:
+    if part.reason is not None:
         name = part.path or part.word
-        yield Fired(name, list(part.position[1:]), part.role, part.name, part.clause)
+        yield Fired(name, list(part.position[1:]), part.role, part.name, str(part.reason))
     for child in part.children:
         if child.role not in (COUNTED, IDLE):
             yield from _fired(child)

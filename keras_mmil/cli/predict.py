@@ -161,7 +161,6 @@ def _predictions(estimator: NestedEstimator, found: Mapping[str, Array]) -> Iter
 
 def _explained(explainer: Explainer, x: Tensors, names: Sequence[str]) -> Iterator[Row]:
     """Why each record is in its class, by the rules."""
-    in_words = {id(rule): text for rule, text in explainer.rules_.reasons()}
     for start in range(0, ragged.n_top_bags(x), _N_EXPLAINED):
 
         def called(position: tuple[int, ...], start: int = start) -> str:
@@ -172,7 +171,7 @@ def _explained(explainer: Explainer, x: Tensors, names: Sequence[str]) -> Iterat
             yield {
                 "rules": each.top_bag.name,
                 "agrees": each.agrees,
-                "because": in_words[id(each.top_bag.rule)],
+                "because": str(each.top_bag.reason),
                 "explanation": str(each),
             }
 

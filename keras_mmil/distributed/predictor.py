@@ -25,7 +25,7 @@ from keras_mmil.rules.explain.explanation import Explanation
 __all__ = ["Predictor", "paths_of"]
 
 _MODEL, _RULES = "model.keras", "rules"  # in a folder
-_EXPLANATION = ("label", "network", "agrees", "rule", "explanation")
+_EXPLANATION = ("label", "network", "agrees", "because", "explanation")
 
 
 class Predictor:
@@ -179,8 +179,8 @@ class Predictor:
 
         Returns:
             The columns to keep, and "label", the class by the rules; "network", that of the
-            network; "agrees", whether these are the same; "rule", the one that decided; and
-            "explanation", a text.
+            network; "agrees", whether these are the same; "because", the rule that
+            decided, in words; and "explanation", a text.
 
         Raises:
             TypeError, ValueError: as `predict_batch`; and if there are no rules.
@@ -191,7 +191,7 @@ class Predictor:
             pa.array([each.top_bag.name for each in explanations], pa.string()),
             pa.array([each.network_name for each in explanations], pa.string()),
             pa.array([each.agrees for each in explanations], pa.bool_()),
-            pa.array([each.top_bag.clause for each in explanations], pa.string()),
+            pa.array([str(each.top_bag.reason) for each in explanations], pa.string()),
             pa.array([str(each) for each in explanations], pa.string()),
         ]
         return self._with_kept(batch, dict(zip(_EXPLANATION, columns, strict=True)))

@@ -1,5 +1,6 @@
 """The explainer: a trained network of bag-layers, read as symbolic rules."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,11 +34,12 @@ from keras_mmil.rules.explain.clusters import (
     describe,
     representatives,
 )
-from keras_mmil.rules.explain.explanation import Explanation, Shows, explain
+from keras_mmil.rules.explain.explanation import Explanation, Show, Shows, explain
 from keras_mmil.rules.explain.reading import Reading, classify, read
-from keras_mmil.rules.explain.texts import annotate
-from keras_mmil.rules.export.program import labels_table
+from keras_mmil.rules.explain.texts import annotate, text_pieces
+from keras_mmil.rules.export.program import labels_table, program
 from keras_mmil.rules.export.rule_book import RuleBook
+from keras_mmil.rules.export.sentences import reasons
 from keras_mmil.rules.fitting.fitter import Fitted, Fitter
 from keras_mmil.rules.fitting.options import Options
 from keras_mmil.rules.fitting.progress import Progress
@@ -53,6 +55,8 @@ from keras_mmil.rules.trees.level import (
     Clusters,
     Level,
     all_clusters,
+    call,
+    exemplify,
     find_cluster,
     find_clusters,
     rename,
@@ -62,6 +66,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Explainer"]
+
+_FEW = 4  # batches of texts out of which examples of phrases and sentences are taken
+_WIDEST = 60  # characters of an example
+_ENOUGH = 3  # candidates for each example, as different ones may look the same
 
 
 class Explainer(Options, BaseEstimator):
@@ -177,6 +185,10 @@ class Explainer(Options, BaseEstimator):
         fitter = Fitter(self._prepare(model, x, x_valid), self.verbose)
         self._set(fitter.fit(), fitter.task.network, fitter.task.target)
         self._task = fitter.task
+        if self._network.text_layer is not None:
+            few = tf.concat(list(itertools.islice(self.top_bags(x).batches(), _FEW)), 0)
+            for level in range(len(self.clusters_)):
+                self.exemplify(level, few)
         return self
 
     def check(self, model: keras.Model, x: TopBags, x_valid: TopBags | None = None) -> None:
@@ -206,21 +218,76 @@ class Explainer(Options, BaseEstimator):
         """The rules as a pandas DataFrame."""
         return self.rules_.to_dataframe()
 
-    def rename(self, level: int | str, names: Mapping[int, str] | Mapping[str, str]) -> Self:
-        """Rename clusters, wherever they appear.
+    def rename(
+        self,
+        level: int | str,
+        names: Mapping[int, str] | Mapping[str, str] | None = None,
+        *,
+        word: str | None = None,
+    ) -> Self:
+        """Rename clusters, or what they are clusters of, wherever they appear.
 
         Args:
-            level: index of the level, 0 for instances, or its symbol, "u".
+            level: index of the level, 0 for instances, or its symbol, "u"; for `word` also the
+                number of levels, which stands for the top-bags.
             names: dict from clusters (index, or current name) to names.
+            word: what one of the rows is called, such as "sentence" for a sub-bag.
 
         Returns:
             The explainer itself.
 
         Raises:
-            ValueError: if there is no such level or cluster, or two clusters would share a name.
+            ValueError: if there is no such level or cluster, two clusters would share a name, or
+                the rows have a name in the data.
+
+        Example:
+
+        >>> explainer.rename(0, word="player").rename(1, word="situation")
         """
         check_is_fitted(self, "levels_")
-        self.levels_ = rename(self.levels_, level, names)
+        if word is not None:
+            self.levels_ = call(self.levels_, level, word)
+        if names:
+            self.levels_ = rename(self.levels_, level, names)
+        return self
+
+    def exemplify(self, level: int | str, x: TopBags, show: Show | None = None, n: int = 3) -> Self:
+        """Describe the clusters of a level by members that represent them, in rules in words.
+
+        Of a model that reads texts, `fit` does this for phrases and sentences.
+
+        Args:
+            level: index of the level, 0 for instances, or its symbol, "u".
+            x: top-bags, such as some hundreds of those for training.
+            show: function from the position of a member in `x`, a tuple, to a short text; None for
+                a model that reads texts.
+            n: greatest number of examples of a cluster.
+
+        Returns:
+            The explainer itself.
+
+        Raises:
+            ValueError: if there is no such level, or nothing shows what its rows are.
+
+        Example:
+
+        >>> explainer.exemplify(0, x_train, lambda position: words[x_train[position].numpy()])
+        """
+        check_int("n", n, 1)
+        clusters = find_clusters(self.levels_, level)
+        data = self.top_bags(x)
+        if show is None:
+            if (layer := self._network.text_layer) is None:
+                raise ValueError("Expected show, for a model that reads no texts. Received: None")
+            show = text_pieces(np.concatenate(list(map(np.asarray, data.batches()))), layer)
+        keys = [(clusters.level, i) for i in range(clusters.n_clusters)]
+        seen = self._observe(data.batches(), in_order=True)
+        best = representatives(self.levels_, keys, seen, n=_ENOUGH * n, by="separation")
+        examples = tuple(
+            tuple(dict.fromkeys(filter(None, (_cut(show(x.position)) for x in best[key]))))[:n]
+            for key in keys
+        )
+        self.levels_ = exemplify(self.levels_, clusters.level, examples)
         return self
 
     def predict(self, x: TopBags) -> Ints:
@@ -322,7 +389,13 @@ class Explainer(Options, BaseEstimator):
         """
         check_is_fitted(self, "levels_")
         data = self.top_bags(as_batch(x, self._network.model.input))
-        explanations = explain(self.levels_, self.classes_, self.read(data, True), show)
+        explanations = explain(
+            self.levels_,
+            self.classes_,
+            self.read(data, True),
+            show,
+            reasons=reasons(program(self.levels_)),
+        )
         if (layer := self._network.text_layer) is None:
             return explanations
         texts = np.concatenate([np.asarray(batch) for batch in data.batches()])
@@ -680,6 +753,10 @@ class Explainer(Options, BaseEstimator):
 
     def _set(self, fitted: Fitted, network: Network, target: Target) -> Self:
         self.levels_, self.classes_, self.grid_ = fitted.levels, fitted.classes, fitted.grid
+        if network.text_layer is not None and self.levels_[-1].word == "top-bag":
+            depth = network.text_layer.depth
+            for record, word in enumerate((*("phrase", "sentence")[:depth], "text")):
+                self.levels_ = call(self.levels_, record, word)
         self.n_clusters_ = fitted.n_clusters
         self.fidelity_, self.majority_ = fitted.fidelity, fitted.majority
         self.fidelity_by_instances_ = fitted.fidelity_by_instances
@@ -721,3 +798,9 @@ class Explainer(Options, BaseEstimator):
     def _classify(self, batches: Iterable[Tensors]) -> tuple[Ints, Ints]:
         """The classes of top-bags by the rules, and by the network."""
         return classify(self.levels_, self._target, self._observe(batches))
+
+
+def _cut(text: str) -> str:
+    """A text of one line that is not too long."""
+    text = " ".join(text.split())
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"

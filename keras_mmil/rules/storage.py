@@ -302,6 +302,10 @@ def _check_level(level: Level, index: int) -> None:
         shape = (n_nodes, 2) if name == "children" else (n_nodes,)
         _check_array(f"{name} of the tree", getattr(level.tree, name), dtype, shape)
     level.tree.check(len(level.rules.names))
+    n_leaves = level.tree.n_leaves
+    _require(len(level.leaves) in (0, n_leaves), f"there are figures of {len(level.leaves)} leaves")
+    is_share = all(0 <= each <= 1 for figures in level.leaves for each in figures)
+    _require(is_share, "figures of leaves are no shares")
 
 
 def _check_clusters(clusters: Clusters) -> None:

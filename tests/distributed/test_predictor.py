@@ -84,12 +84,12 @@ def test_explanations_are_the_explainers(form, tmp_path):
     )
     found = predictor.explain_batch(batch_of(x, id=list(range(22))), first=0)
     expected = explainer.explain(x)
-    assert found.schema.names == ["id", "label", "network", "agrees", "rule", "explanation"]
+    assert found.schema.names == ["id", "label", "network", "agrees", "because", "explanation"]
     assert found["explanation"].to_pylist() == [str(each) for each in expected]
     assert found["label"].to_pylist() == [explainer.classes_[i] for i in explainer.predict(x)]
     assert found["network"].to_pylist() == [each.network_name for each in expected]
     assert found["agrees"].to_pylist() == [each.agrees for each in expected]
-    assert found["rule"].to_pylist() == [each.top_bag.clause for each in expected]
+    assert found["because"].to_pylist() == [str(each.top_bag.reason) for each in expected]
     later = predictor.explain_batch(batch_of(x, id=list(range(22))), first=1000)
     if form == "ragged":
         assert later["explanation"][21].as_py().startswith("top-bag 1021 is ")

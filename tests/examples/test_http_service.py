@@ -40,7 +40,7 @@ def check(answer, record, estimator, number=0):
     assert answer["rules_label"] == explanation.top_bag.name
     assert answer["agrees"] == (answer["label"] == answer["rules_label"])
     assert answer["explanation"] == str(explanation).replace("record 0", f"record {number}", 1)
-    assert answer["fired"][0]["rule"] == explanation.top_bag.clause
+    assert answer["fired"][0]["because"] == str(explanation.top_bag.reason)
 
 
 def test_an_answer_is_that_of_the_classifier(client, estimator):
@@ -58,7 +58,7 @@ def test_an_answer_names_the_rules_that_fired(client):
         ("record", [], None),
         ("orders", [1], "decides"),
     ]
-    assert "items are (category electronics, returned)" in found["fired"][-1]["rule"]
+    assert "items are (category electronics, returned)" in found["fired"][-1]["because"]
     assert client.post({"record": LATE}).json()["label"] == "False"
 
 

@@ -181,7 +181,9 @@ def describe(
     occurrences = () if reading is None else expand(reading.nestings, reading.parents)
     described = []
     for title, bag, needed in titled(levels):
-        sizes, table, names = bag.sizes, None, label_names.get(bag.word) or ()
+        sizes, table = bag.sizes, None
+        words = bag.word, level_word(bag.level, len(titled(levels)))
+        names = next((label_names[word] for word in words if label_names.get(word)), ())
         if reading is not None:
             here = occurrences[bag.level]
             labels = reading.nearest[bag.level][here.rows]

@@ -1,7 +1,7 @@
 """Why one top-bag got its label: the rules that fired, and the parts that made them fire."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -13,7 +13,8 @@ from keras_mmil._support.formatting import number_text, preformatted
 from keras_mmil._support.types import Array, Config
 from keras_mmil.rules.explain.reading import Reading, contributions
 from keras_mmil.rules.network.nesting import expand
-from keras_mmil.rules.trees.level import Clusters, Level, all_clusters
+from keras_mmil.rules.trees.columns import singular
+from keras_mmil.rules.trees.level import Clusters, Level, all_clusters, is_symbol
 from keras_mmil.rules.trees.rule_set import Condition, Rule
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "LIMITED",
     "Explanation",
     "Part",
+    "Reason",
     "Show",
     "Shows",
     "explain",
@@ -44,6 +46,35 @@ IDLE = "does not matter"
 
 _INDENT = "    "
 _SHOWN = 12  # members listed by number before "and … more"
+# What text in words says of members: of one, and of several.
+_IN_WORDS = {
+    DECIDES: ("matches", "match"),
+    LIMITED: ("matches", "match"),
+    COUNTED: ("counted", "counted"),
+    CHECKED: ("does not match", "do not match"),
+    IDLE: ("does not matter", "do not matter"),
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """The conditions of a rule in words.
+
+    Attributes:
+        text: the conditions.
+        mentions: the clusters that these name without describing them, each by the index of its
+            bag-layer and its name.
+        definitions: sentences on these clusters, and on those that they mention, likewise by
+            cluster, as far as they can be described.
+    """
+
+    text: str
+    mentions: frozenset[tuple[int, str]] = frozenset()
+    definitions: Mapping[tuple[int, str], str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """All in one line."""
+        return "; ".join([self.text, *self.definitions.values()])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +96,9 @@ class Part:
             negative against it; None for a top-bag, and where it was not computed.
         rule, clause: the rule that fired on it, and its text; None where the nearest centroid
             decides.
+        reason: the conditions of that rule in words.
+        is_named: whether text in words calls it by its cluster: a rule that fired mentions this, or
+            a user has named it.
         matched: all rules that match.
         absent: names of the clusters that the rule requires to be absent or few and that are
             absent.
@@ -86,6 +120,8 @@ class Part:
     contribution: float | None = None
     rule: Rule | None = None
     clause: str | None = None
+    reason: Reason | None = None
+    is_named: bool = False
     matched: tuple[Rule, ...] = ()
     absent: tuple[str, ...] = ()
     children: tuple["Part", ...] = ()
@@ -111,49 +147,118 @@ class Part:
     def to_dict(self) -> Config:
         """For JSON."""
         return {
-            **vars(self),
+            **{name: value for name, value in vars(self).items() if name != "is_named"},
             "rule": self.rule and self.rule.to_dict(),
+            "reason": self.reason and self.reason.text,
             "matched": [rule.to_dict() for rule in self.matched],
             "children": [child.to_dict() for child in self.children],
         }
 
-    def lines(self) -> Iterator[str]:
-        """Lines of text about its fields and members."""
+    def lines(self, formal: bool = False) -> Iterator[str]:
+        """Lines of text about its fields and members, in words or in formal syntax."""
         if self.fields:
-            yield ", ".join(f"{name} = {value}" for name, value in self.fields.items())
+            # Statistics may have a sign in their names: "number of tags = 'new'".
+            pairs = ((name, ":" if " " in name else " =", x) for name, x in self.fields.items())
+            yield ", ".join(f"{name}{sign} {value}" for name, sign, value in pairs)
         for role in (DECIDES, LIMITED, COUNTED, CHECKED):
             members = [child for child in self.children if child.role == role]
-            yield from _listings(role, [child for child in members if child.is_brief])
-            for member in members:
-                if not member.is_brief:
-                    yield f"{role}: {member.word} {member.sentence}"
-                    yield from (_INDENT + line for line in member.lines())
-        if self.absent:
+            brief = [child for child in members if child.is_brief]
+            yield from _listings(role, brief, formal)
+            for alike in _alike([child for child in members if not child.is_brief], formal):
+                first = alike[0]
+                yield f"{role}: {first.word} {first.sentence}" if formal else _match(alike)
+                yield from (_INDENT + line for line in first.lines(formal))
+        if self.absent and formal:
             yield f"absent: {', '.join(self.absent)}"
-        yield from _listings(IDLE, [child for child in self.children if child.role == IDLE])
+        idle = [child for child in self.children if child.role == IDLE]
+        yield from _listings(IDLE, idle, formal)
 
     @property
     def sentence(self) -> str:
-        """What it is, and why."""
+        """What it is, and why, in formal syntax."""
         differs = self.nearest is not None and self.nearest != self.name
         doubt = f" (nearest centroid: {self.nearest})" if differs else ""
         found = f"{_number(self)} is {self.name}{doubt}"
-        if self.rule is None or self.clause is None or not self.rule.conditions:
+        if self.clause is None:
+            return f"{found}, whatever it holds."
+        return self._because(found, self.clause.removeprefix(f"{self.name} ← "))
+
+    @property
+    def verdict(self) -> str:
+        """What it is, and why, in words; in formal syntax where there is no reason in words."""
+        if self.reason is None:
+            return self.sentence
+        return self._because(f"{_number(self)} is {self.name}", f"{self.reason.text}.")
+
+    @property
+    def why(self) -> str:
+        """Why it matches what the rule on its bag describes, or not, in words; "" if unknown."""
+        if self.rule is None or self.reason is None or not self.rule.conditions:
+            return ""
+        empty = "it is empty: " if self.is_bag and not self.children else ""
+        return f"{empty}{self.reason.text}"
+
+    def _because(self, found: str, why: str) -> str:
+        if self.rule is None or not self.rule.conditions:
             return f"{found}, whatever it holds."
         empty = " the bag is empty:" if self.is_bag and not self.children else ""
-        return f"{found}, because{empty} {self.clause.removeprefix(f'{self.name} ← ')}"
+        return f"{found}, because{empty} {why}"
+
+    @property
+    def definitions(self) -> dict[tuple[int, str], str]:
+        """What the clusters are that its text in words mentions without describing them."""
+        result = dict(self.reason.definitions) if self.reason else {}
+        for child in self.children:
+            if not child.is_brief and child.role != IDLE:
+                result |= child.definitions
+        return result
 
 
-def _listings(role: str, parts: Sequence[Part]) -> Iterator[str]:
+def _alike(parts: Sequence[Part], formal: bool) -> list[list[Part]]:
+    """Parts of which text in words says the same, together; in formal syntax each alone."""
+    groups: dict[Hashable, list[Part]] = {}
+    for i, part in enumerate(parts):
+        key = i if formal else (part.path, part.name, part.is_named, part.why, *part.lines())
+        groups.setdefault(key, []).append(part)
+    return list(groups.values())
+
+
+def _match(alike: Sequence[Part]) -> str:
+    """That some parts match what the rule on their bag describes, or not, and why, in words."""
+    first = alike[0]
+    one, several = _IN_WORDS[first.role or IDLE]
+    verb = one if len(alike) == 1 else several
+    name = f" ({first.name})" if first.is_named else ""
+    why = first.why
+    if len(alike) > 1 and why.startswith("it "):
+        why = f"each {why.removeprefix('it ')}"
+    return f"{_members(alike)} {verb}{name}{f': {why}' if why else ''}"
+
+
+def _members(parts: Sequence[Part], formal: bool = False, with_names: bool = False) -> str:
+    """Parts of one kind by their numbers: "orders 0, 3"."""
+    first = parts[0]
+    shown = ", ".join(
+        f"{_number(part)} ({part.name})"
+        if with_names and (formal or part.is_named)
+        else _number(part)
+        for part in parts[:_SHOWN]
+    )
+    more = f", … and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    word = first.word if first.path else f"{first.word}s"
+    if len(parts) == 1:
+        word = first.word if formal else singular(first.word)
+    return f"{word} {shown}{more}"
+
+
+def _listings(role: str, parts: Sequence[Part], formal: bool) -> Iterator[str]:
     """A line for the parts of each path."""
     by_path: dict[str, list[Part]] = {}
     for part in parts:
         by_path.setdefault(part.path, []).append(part)
-    for path, some in by_path.items():
-        shown = ", ".join(f"{_number(part)} ({part.name})" for part in some[:_SHOWN])
-        more = f", … and {len(some) - _SHOWN} more" if len(some) > _SHOWN else ""
-        plural = "s" if len(some) > 1 and not path else ""
-        yield f"{role}: {some[0].word}{plural} {shown}{more}"
+    for some in by_path.values():
+        said = role if formal else _IN_WORDS[role][0 if len(some) == 1 else 1]
+        yield f"{said}: {_members(some, formal, with_names=True)}"
 
 
 def _number(part: Part) -> str:
@@ -227,14 +332,25 @@ class Explanation:
         return preformatted(str(self))
 
     def __repr__(self) -> str:
-        return f"<Explanation: {self.top_bag.word} {self.top_bag.sentence}>"
+        return f"<Explanation: {self.top_bag.word} {self.top_bag.verdict}>"
 
     def __str__(self) -> str:
+        """In words, unless there are none."""
+        if self.top_bag.reason is None:
+            return self.formal()
+        lines = [*self.top_bag.lines(), *self.top_bag.definitions.values()]
+        return self._below(self.top_bag.verdict, lines)
+
+    def formal(self) -> str:
+        """In formal syntax: the clauses of the rules that fired, and the names of all clusters."""
+        return self._below(self.top_bag.sentence, self.top_bag.lines(formal=True))
+
+    def _below(self, sentence: str, lines: Iterable[str]) -> str:
         network = f"network: {self.network_name}"
         if not self.agrees:
             network = f"NOT as the {network}"
-        first = f"{self.top_bag.word} {self.top_bag.sentence}  ({network})"
-        return "\n".join([first, *(_INDENT + line for line in self.top_bag.lines())])
+        first = f"{self.top_bag.word} {sentence}  ({network})"
+        return "\n".join([first, *(_INDENT + line for line in lines)])
 
 
 def _of_level(part: Part, level: int, decides: bool) -> Iterator[tuple[Part, bool]]:
@@ -252,12 +368,14 @@ def explain(
     reading: Reading,
     show: Shows | None = None,
     depth: float = math.inf,
+    reasons: Mapping[int, Sequence[Reason]] | None = None,
 ) -> list[Explanation]:
     """Explain every top-bag of a `Reading`.
 
-    For `show` see `show_of`. Members of members, down to `depth` bags, have parts.
+    For `show` see `show_of`. Members of members, down to `depth` bags, have parts. `reasons` are
+    the rules in words, by `Level.record`; without them, text is in formal syntax.
     """
-    builder = _Builder(levels, class_names, reading, show, depth)
+    builder = _Builder(levels, class_names, reading, show, depth, reasons or {})
     return [
         Explanation(builder.top_bag(i), int(label), class_names[label])
         for i, label in enumerate(reading.network)
@@ -274,7 +392,9 @@ class _Builder:
         reading: Reading,
         show: Shows | None,
         depth: float,
+        reasons: Mapping[int, Sequence[Reason]],
     ) -> None:
+        self._reasons = reasons
         self._clusters, self._reading, self._show = all_clusters(levels), reading, show
         self._depth = depth
         self._level_of = {level.record: level for level in levels}
@@ -343,6 +463,8 @@ class _Builder:
         level = self._level_of[part.level]
         fired = np.flatnonzero(self._matches[part.level][:, row])
         matched = tuple(level.rules.rules[i] for i in fired)
+        reason = self._reasons[level.record][fired[0]] if self._reasons else None
+        mentions = reason.mentions if reason else frozenset()
         children, absent = [], []
         for bag, at in level.space.of_bags:
             conditions = {
@@ -354,7 +476,10 @@ class _Builder:
                 level.space.columns[c.column].summarizes(bag.members) for c in matched[0].conditions
             )
             members = self._members(bag, index, part.position, conditions, is_counted)
-            children += members
+            children += [
+                replace(m, is_named=(m.level, m.name) in mentions or not is_symbol(m.name))
+                for m in members
+            ]
             present = {member.label for member in members}
             absent += [
                 bag.names[cluster]
@@ -373,6 +498,7 @@ class _Builder:
             part,
             rule=matched[0],
             clause=level.rules.clause(matched[0]),
+            reason=reason,
             matched=matched,
             absent=tuple(absent),
             children=tuple(children),

@@ -21,6 +21,7 @@ __all__ = [
     "as_str",
     "sentence_spans",
     "side_by_side",
+    "text_pieces",
     "window_centres",
     "window_words",
     "without_breaks",
@@ -70,7 +71,8 @@ class TextExplanation(Explanation):
 
     Sentences whose cluster the rule for the text does not test are dimmed; the others begin with
     their cluster. In these, phrases whose cluster the sentence's own rule tests are bold, followed
-    by the number of their cluster. Jupyter shows it like that, too.
+    by the number of their cluster. Below, these clusters are described. Jupyter shows it like that,
+    too.
 
     Attributes:
         top_bag, network, network_name: as in `Explanation`.
@@ -83,17 +85,29 @@ class TextExplanation(Explanation):
 
     @property
     def verdict(self) -> str:
-        """The label, its reason, and what the network says."""
+        """The label, its reason in words, and what the network says."""
         network = f"network: {self.network_name}"
         empty = "" if self.top_bag.children else "of an empty text: "
-        return f"{empty}{self.top_bag.clause} ({network if self.agrees else f'NOT as {network}'})"
+        top = self.top_bag
+        why = top.clause or ""
+        if top.reason is not None and top.rule is not None and top.rule.conditions:
+            why = f"{top.name}, because {top.reason.text}."
+        return f"{empty}{why} ({network if self.agrees else f'NOT as {network}'})"
 
     @property
-    def clauses(self) -> list[tuple[str, str | None]]:
-        """The rules that fired on the relevant sentences, each once, after their clusters."""
-        parts = self.top_bag.children if self.top_bag.level > 1 else ()
-        fired = [(part.name, part.clause) for part in parts if part.is_relevant]
-        return list(dict.fromkeys(fired))
+    def legend(self) -> list[str]:
+        """What the clusters are that the verdict and the text name; without words, the rules."""
+        top = self.top_bag
+        relevant = [part for part in top.children if top.level > 1 and part.is_relevant]
+        if top.reason is None:
+            return list(dict.fromkeys(part.clause for part in relevant if part.clause))
+        known = dict(top.reason.definitions)
+        for part in relevant:
+            known |= part.reason.definitions if part.reason else {}
+        shown = {phrase.cluster for each in self.sentences for phrase in each.phrases}
+        shown |= {each.label for each in self.sentences if each.relevant}
+        wanted = [key for key in known if key in top.reason.mentions or key[1] in shown]
+        return [known[key] for key in sorted(wanted, key=lambda key: -key[0])]
 
     def to_text(self, color: bool = False) -> str:
         """For a terminal.
@@ -161,7 +175,7 @@ class TextExplanation(Explanation):
             return f"{label(escape(one.label))} {body}" if one.label else body
 
         paragraphs = [heading(escape(self.verdict)), " ".join(map(sentence, self.sentences))]
-        paragraphs += [escape(clause) for _, clause in self.clauses if clause]
+        paragraphs += map(escape, self.legend)
         return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
     def __str__(self) -> str:
@@ -307,6 +321,30 @@ def window_centres(n_tokens: int, at_most: int | None) -> list[int]:
         return list(range(n_tokens))
     half = at_most // 2
     return [*range(half), *range(n_tokens - half, n_tokens)]
+
+
+def text_pieces(texts: Sequence[str | bytes], layer: TextBags) -> Show:
+    """A function from positions in texts, which `layer` reads, to the piece of the text there."""
+
+    def show(position: tuple[int, ...]) -> str:
+        content = without_breaks(as_str(texts[position[0]]))
+        if len(position) == 1:
+            return content
+        sentences = sentence_spans(content, layer.splitter)
+        windows = [window_centres(len(tokens), layer.at_most) for tokens in sentences]
+        if layer.depth == 1:
+            flat = [(s, c) for s, centres in enumerate(windows) for c in centres]
+            sentence, centre = flat[position[1]]
+        elif len(position) == 2:
+            tokens = sentences[position[1]]
+            return content[tokens[0][0] : tokens[-1][1]]
+        else:
+            sentence, centre = position[1], windows[position[1]][position[2]]
+        reach, tokens = layer.window_size // 2, sentences[sentence]
+        first, last = max(centre - reach, 0), min(centre + reach, len(tokens) - 1)
+        return content[tokens[first][0] : tokens[last][1]]
+
+    return show
 
 
 def window_words(x: tf.RaggedTensor, vocabulary: Sequence[str], n_words: int = 25) -> Show:

@@ -2,9 +2,9 @@
 
 import html
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -13,8 +13,9 @@ from keras_mmil._support.types import Config
 from keras_mmil.rules.export.languages import to_dict, to_prolog, to_python, to_sql
 from keras_mmil.rules.export.on_tables import sql_of
 from keras_mmil.rules.export.program import program
-from keras_mmil.rules.export.sentences import of_rules, sentences
+from keras_mmil.rules.export.sentences import of_rules, reasons, sentences
 from keras_mmil.rules.export.standalone import Source, javascript_of, plan, python_of
+from keras_mmil.rules.export.tree_text import tree_lines
 from keras_mmil.rules.trees.level import Level, listing
 from keras_mmil.rules.trees.rule_set import Rule
 
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["RuleBook"]
+
+_MOST_LISTED = 8  # rules in words; more are a tree
+
+# Of rules in words: the number of the rule, its figures, and the text.
+_Row: TypeAlias = tuple[str, str, str, str]
+
+
+def _row(number: int | None, figures: tuple[float, float] | None, text: str) -> _Row:
+    shares = map(percent, figures) if figures else ("", "")
+    return (str(number or ""), *shares, text)  # type: ignore[return-value] # there are two
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,19 +77,31 @@ class RuleBook:
         """
         if self.constant is not None:
             return self.in_words()[0]
+        rows, defined = self._as_tree() if self._is_long else self._as_list()
+        rows.insert(0, ("", self.levels[-1].words, "network agrees", ""))
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        lines = ["  ".join([*map(str.rjust, row[:3], widths), row[3]]).rstrip() for row in rows]
+        return "\n".join([*lines, *(["", *defined] if defined else [])])
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether rules in words are a tree, in which no condition is repeated."""
+        return len(self.levels[-1].rules) > _MOST_LISTED
+
+    def _as_list(self) -> tuple[list[_Row], Iterable[str]]:
         top = self.levels[-1]
         found = of_rules(program(self.levels))
         numbered = zip(range(1, len(found) + 1), top.rules, found, strict=True)
         ordered = sorted(numbered, key=lambda x: (x[1].conclusion, -x[1].support))
         rows = [
-            (str(number), percent(rule.support), percent(rule.precision), str(sentence))
+            _row(number, (rule.support, rule.precision), str(sentence))
             for number, rule, (sentence, _) in ordered
         ]
-        rows.insert(0, ("", top.words, "network agrees", ""))
-        widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        lines = ["  ".join([*map(str.rjust, row[:3], widths), row[3]]).rstrip() for row in rows]
-        defined = dict.fromkeys(str(each) for _, _, (_, these) in ordered for each in these)
-        return "\n".join([*lines, *(["", *defined] if defined else [])])
+        return rows, dict.fromkeys(str(each) for _, _, (_, these) in ordered for each in these)
+
+    def _as_tree(self) -> tuple[list[_Row], Iterable[str]]:
+        lines, defined = tree_lines(self.levels)
+        return [_row(line.number, line.figures, line.text) for line in lines], defined
 
     def _repr_html_(self) -> str:
         """For notebooks: the rules that decide, one table per level; or that they are constant."""
@@ -130,11 +153,9 @@ class RuleBook:
 
         After a semicolon, the clusters that it mentions are described.
         """
-        result = of_rules(program(self.levels))
-        return [
-            (rule, "; ".join([sentence.body or str(sentence), *map(str, defined)]))
-            for rule, (sentence, defined) in zip(self.levels[-1].rules, result, strict=True)
-        ]
+        top = self.levels[-1]
+        found = reasons(program(self.levels))[top.record]
+        return list(zip(top.rules, map(str, found), strict=True))
 
     def to_dict(self) -> Config:
         """All rules for JSON, with their names and texts, in the format of docs/evidence.md."""

@@ -1,19 +1,21 @@
 """Rules as sentences in the terms of the data."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from keras_mmil._support.formatting import bound_text
+from keras_mmil._support.formatting import bound_text, number_text
+from keras_mmil.rules.explain.explanation import Reason
 from keras_mmil.rules.export.program import Criterion, Kind, Program, Quantity
-from keras_mmil.rules.trees.columns import ALL, alike, is_plural, one_of
+from keras_mmil.rules.trees.columns import ALL, alike, excluded, is_plural, one_of
+from keras_mmil.rules.trees.level import Clusters, is_symbol
+from keras_mmil.rules.trees.rule_set import Rule
 
-__all__ = ["Sentence", "definitions", "of_rules", "sentences"]
+__all__ = ["Sentence", "definitions", "of_rules", "reasons", "sentences"]
 
 _LONGEST = 3  # conditions of a cluster that may be described where it is mentioned
-_SYMBOL = re.compile(
-    "([a-z]|s[0-9]+_)[0-9]+"
-).fullmatch  # the name of a cluster, unless a user gave another
+_MOST_CASES = 3  # of a cluster that are described
+_IN_SHORT = 4  # clusters of members that tell what a cluster of many cases is
 _NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -27,12 +29,14 @@ class Sentence:
         link: the words in between, such as " if " or ": ".
         mentions: the clusters that it names without describing them, each by its kind of records
             and its name.
+        kind: of the records in a cluster.
     """
 
     subject: str
     body: str
     link: str
     mentions: tuple[tuple[str, str], ...] = ()
+    kind: str = ""
 
     def __str__(self) -> str:
         return f"{self.subject}{self.link}{self.body}" if self.body else f"always {self.subject}"
@@ -63,6 +67,19 @@ def of_rules(rules: Program) -> list[tuple[Sentence, list[Sentence]]]:
     return [(each, writer.defined([each])) for each in result]
 
 
+def reasons(rules: Program) -> dict[int, list[Reason]]:
+    """The conditions of each rule in words, by the kind of records whose rules they are.
+
+    The latter is `Level.record`.
+    """
+    writer = _Writer(rules)
+    return {
+        kind.level.record: [writer.reason(kind, rule, criteria) for rule, criteria in kind.rules]
+        for kind in rules.kinds
+        if kind.level is not None
+    }
+
+
 def definitions(rules: Program) -> dict[tuple[int, int], str]:
     """What each cluster is, by the indices of its bag-layer and its own, where that is known."""
     result = {}
@@ -79,6 +96,13 @@ class _Writer:
 
     def __init__(self, rules: Program) -> None:
         self._kinds = {kind.name: kind for kind in rules.kinds}
+        self._fields = {
+            column: field
+            for kind in rules.kinds
+            if kind.level is not None
+            for field, columns in zip(kind.level.space.fields, kind.columns, strict=True)
+            for column in columns
+        }
         self._open: dict[tuple[str, str], None] = {}
 
     def defined(self, result: Sequence[Sentence]) -> list[Sentence]:
@@ -98,15 +122,40 @@ class _Writer:
         body = self._all(criteria)
         return Sentence(label, body, " if ", tuple(self._open))
 
+    def reason(self, kind: Kind, rule: Rule, criteria: Sequence[Criterion]) -> Reason:
+        """The conditions of a rule on records of a kind."""
+        self._open.clear()
+        if not criteria:
+            text = f"always {kind.labels[rule.conclusion]}"
+        elif kind.clusters and not _is_named(kind) and _of_bags_alone(criteria, self._kinds):
+            text = f"it holds {self._held(criteria)}"
+        else:
+            text = self._all(criteria)
+        mentions = tuple(self._open)
+        return Reason(
+            text=text,
+            mentions=frozenset(map(self._key, mentions)),
+            definitions={
+                self._key((each.kind, each.subject)): str(each)
+                for each in self.defined([Sentence("", text, "", mentions)])
+            },
+        )
+
+    def _key(self, mention: tuple[str, str]) -> tuple[int, str]:
+        """A cluster by the index of its bag-layer and its name."""
+        clusters = self._kinds[mention[0]].clusters
+        assert clusters is not None  # it is one of members
+        return clusters.level, mention[1]
+
     def _all(self, criteria: Sequence[Criterion]) -> str:
         """Conditions that all have to hold; those that describe a cluster come last."""
-        found = sorted(map(self._condition, _without_values(criteria)), key=lambda x: x[1])
+        found = sorted(map(self._condition, self._without_values(criteria)), key=lambda x: x[1])
         return _listed([text for text, _ in found])
 
     def _where(self, criteria: Sequence[Criterion]) -> str:
         """What members of a bag are like: "where paid and late, with items where returned"."""
         own, inside = list[str](), list[str]()
-        for each in _without_values(criteria):
+        for each in self._without_values(criteria):
             text, n_inside = self._condition(each, there="with", nowhere="without")
             (inside if n_inside else own).append(text)
         parts = [f"where {_listed(own)}"] if own else []
@@ -142,6 +191,22 @@ class _Writer:
             return f"{subject} {'are' if several else 'is'} {q.name}", 0
         return f"{subject} {'hold' if several else 'holds'} {self._held(body)}", n_inside
 
+    def _without_values(self, criteria: Sequence[Criterion]) -> Iterator[Criterion]:
+        """Criteria that all have to hold; those that exclude values of one field are merged."""
+        groups: dict[Criterion | str, list[Criterion]] = {}
+        for each in criteria:
+            q = each.quantity
+            key = q.column if q.is_value and not each.wanted else each
+            groups.setdefault(key, []).append(each)
+        for key, group in groups.items():
+            if isinstance(key, str):
+                field = self._fields[key]
+                values = _values([each.quantity for each in group])
+                text = excluded(field.name, values, field.values, field.is_optional)
+                yield replace(group[0], text=text)
+            else:
+                yield group[0]
+
     def _body(self, kind: Kind, name: str, criterion: Criterion) -> tuple[Criterion, ...] | None:
         """The only rule for a cluster, if it is short; None otherwise, or for a name of the user.
 
@@ -150,7 +215,7 @@ class _Writer:
         """
         found = [criteria for label, _, criteria in kind.needed if label == name]
         is_absent = _is_named(kind) and _occurs(criterion) is False
-        if not (_requires(criterion) or is_absent) or (_is_named(kind) and not _SYMBOL(name)):
+        if not (_requires(criterion) or is_absent) or (_is_named(kind) and not is_symbol(name)):
             return None
         if len(found) != 1 or not 1 <= len(found[0]) <= _LONGEST:
             return None
@@ -168,22 +233,55 @@ class _Writer:
         if kind.clusters is None:
             return None
         self._open.clear()
-        result = [criteria for label, _, criteria in kind.needed if label == name]
-        if not result:
-            definition = kind.clusters.definition
-            if definition is None:
-                return None
-            return Sentence(name, definition.summary(kind.labels.index(name)), ", in short: ")
-        cases = []
-        for criteria in _merged(result):
-            if not criteria:
-                cases.append("of any kind")
-            elif not _is_named(kind) and _of_bags_alone(criteria, self._kinds):
-                cases.append(f"that holds {self._held(criteria)}")
-            else:
-                cases.append(self._where(criteria))
-        body = f"{_one(kind)} {', or '.join(cases)}"
-        return Sentence(name, body, ": ", tuple(self._open))
+        link, body = self._defined(kind, kind.clusters, name)
+        return Sentence(name, body, link, tuple(self._open), kind.name) if body else None
+
+    def _defined(self, kind: Kind, clusters: Clusters, name: str) -> tuple[str, str]:
+        """What comes between a cluster's name and its description, and this, if there is one."""
+        index = kind.labels.index(name)
+        if clusters.examples and clusters.examples[index]:
+            shown = ", ".join(f"“{each}”" for each in clusters.examples[index])
+            return ": ", f"{clusters.words} like {shown}"
+        of_rules = [(rule, criteria) for rule, criteria in kind.rules if rule.conclusion == index]
+        if not of_rules:
+            definition = clusters.definition
+            return ", in short: ", "" if definition is None else definition.summary(index)
+        if kind.level is None or not kind.level.rules.needed[index]:
+            return "", ""
+        cases = _merged([criteria for _, criteria in of_rules])
+        if len(cases) > _MOST_CASES and _of_bags_alone(sum(cases, ()), self._kinds):
+            return ", in short: ", self._in_short(clusters, of_rules)
+        said = list(map(partial(self._case, kind), cases[:_MOST_CASES]))
+        if (n_more := len(cases) - _MOST_CASES) > 0:
+            said.append(f"in {_numeral(n_more)} more {'case' if n_more == 1 else 'cases'}")
+        return ": ", f"{_one(kind)} {', or '.join(said)}"
+
+    def _case(self, kind: Kind, criteria: Sequence[Criterion]) -> str:
+        if not criteria:
+            return "of any kind"
+        if not _is_named(kind) and _of_bags_alone(criteria, self._kinds):
+            return f"that holds {self._held(criteria)}"
+        return self._where(criteria)
+
+    def _in_short(
+        self, clusters: Clusters, rules: Sequence[tuple[Rule, tuple[Criterion, ...]]]
+    ) -> str:
+        """Of what many rules on the members of a bag require more, and of what less.
+
+        Each counts as much as it covers of the cluster.
+        """
+        found: dict[tuple[str, str], float] = {}
+        for rule, criteria in rules:
+            for each in criteria:
+                key = str(each.quantity.members), each.quantity.name
+                sign = 1 if _occurs(each) or each.above is not None else -1
+                found[key] = found.get(key, 0.0) + sign * rule.coverage
+        order = sorted(found, key=lambda key: -abs(found[key]))[:_IN_SHORT]
+        self._open.update(dict.fromkeys(order))
+        amounts = [("more", [key[1] for key in order if found[key] > 0])]
+        amounts.append(("less", [key[1] for key in order if found[key] <= 0]))
+        said = " and ".join(f"{amount} {_listed(names)}" for amount, names in amounts if names)
+        return f"{clusters.words} with {said} ({len(rules)} rules)"
 
 
 def _one(kind: Kind) -> str:
@@ -205,19 +303,6 @@ def _merged(cases: Sequence[tuple[Criterion, ...]]) -> list[tuple[Criterion, ...
             case = tuple(replace(x, text=text) if x == varying else x for x in case)
         result.append(case)
     return result
-
-
-def _without_values(criteria: Sequence[Criterion]) -> Iterator[Criterion]:
-    """Criteria that all have to hold; those that exclude values of one field are merged."""
-    groups: dict[Criterion | str, list[Criterion]] = {}
-    for each in criteria:
-        q = each.quantity
-        key = q.column if q.is_value and not each.wanted else each
-        groups.setdefault(key, []).append(each)
-    for first, *others in groups.values():
-        quantities = [each.quantity for each in (first, *others)]
-        text = f"{first.quantity.name} is none of {one_of(_values(quantities))}"
-        yield replace(first, text=text) if others else first
 
 
 def _field_of(criterion: Criterion) -> str | None:
@@ -301,10 +386,17 @@ def _amount(criterion: Criterion) -> str:
     bound = high if low is None else low
     if criterion.quantity.measure == "frequency" and bound is not None and ALL <= bound < 1:
         return "not all" if low is None else "all"
-    factor, unit = (100, " %") if criterion.quantity.measure == "frequency" else (1, "")
-    above = "" if low is None else f"more than {bound_text(low, factor)}{unit}"
-    at_most = "" if high is None else f"at most {bound_text(high, factor)}{unit}"
+    show, unit = bound_text, ""
+    if criterion.quantity.measure == "frequency":
+        show, unit = _rounded, " %"
+    above = "" if low is None else f"more than {show(low)}{unit}"
+    at_most = "" if high is None else f"at most {show(high)}{unit}"
     return " and ".join(part for part in (above, at_most) if part)
+
+
+def _rounded(fraction: float) -> str:
+    """A share in per cent to three digits; formal syntax has all that tell bags apart."""
+    return number_text(float(f"{100 * fraction:.3g}"))
 
 
 def _numeral(n: int) -> str:

@@ -64,6 +64,7 @@ def make_levels(
             rules=RuleSet(
                 learned, columns=space.columns, names=names[record], needed=needed[record]
             ),
+            leaves=trees[index].figures(examples[index]),
         )
         levels.insert(0, level)
         here = zip(level.clusters, level.needed, strict=True)

@@ -14,6 +14,8 @@ from keras_mmil.rules.trees.tree import Tree
 __all__ = ["prune", "sample"]
 
 _MOST = 1000  # top-bags to count on
+_FEW = 0.005  # of the records, for which a condition is not worth reading
+_FEW_OF_TIME = 0.02  # likewise for a part of a time
 _ROWS = 50_000_000  # of all trials together
 _TINY = 1e-12
 
@@ -27,17 +29,24 @@ def sample(data: LabelledBags, parents: Sequence[int]) -> LabelledBags:
 
 
 def prune(
-    plan: Plan, data: LabelledBags, trees: Trees, n_clusters: tuple[int, ...], alpha: float
+    plan: Plan,
+    data: LabelledBags,
+    held_out: LabelledBags,
+    trees: Trees,
+    n_clusters: tuple[int, ...],
+    alpha: float,
 ) -> Trees:
     """Turn splits into leaves if the rules as a whole then hardly agree less with the network.
 
     A tree was grown to tell all clusters apart. Many of its splits have no effect on the class of
     any top-bag, or very little. Splits above the most leaves are tried first; with many records,
-    not all splits may be tried.
+    not all splits may be tried. Last go splits that set few records apart, which are not worth a
+    reader's time, unless rules then agree less on the validation data.
 
     Args:
         plan: which trees there are.
         data: a `sample` of the training and validation data.
+        held_out: a `sample` of the validation data.
         trees: as they were grown.
         n_clusters: k of each bag-layer.
         alpha: how much lower the share of top-bags on which rules and network agree may be, for
@@ -52,6 +61,19 @@ def prune(
         for index in range(len(plan.records)):
             state = state.shortened(index, alpha, trials)
         changed = state is not before
+    return _without_few(state, _State.of(plan, held_out, state.trees, n_clusters), trials)
+
+
+def _without_few(state: "_State", known: "_State", trials: Iterator[int]) -> Trees:
+    """The trees without splits that set few records apart, those that do so for fewest first.
+
+    Rules then agree no less on the validation data, of which `known` is the state. On all data,
+    they may disagree on half as many more top-bags as they do, but not on more than a few.
+    """
+    least = state.agreement - min(_FEW, (1 - state.agreement) / 2)
+    for index in reversed(range(len(state.trees))):
+        while (found := state.without_few(index, known, least, trials)) is not None:
+            state, known = found
     return state.trees
 
 
@@ -140,6 +162,44 @@ class _State:
                     if found.agreement >= self.agreement - alpha * n_less - _TINY:
                         return replace(found, trees=self._with(index, shorter)), sizes[split]
         return None
+
+    def without_few(
+        self, index: int, known: "_State", least: float, trials: Iterator[int]
+    ) -> tuple["_State", "_State"] | None:
+        """The state without a split of a tree that sets few records apart; None if there is none.
+
+        `known` is the state of the validation data, of which the new one comes second, and agrees
+        no less. The first one agrees on at least so many.
+        """
+        columns = self.plan.space(self.plan.records[index], self.n_clusters).columns
+        most = [_FEW_OF_TIME if each.feature == "time" else _FEW for each in columns]
+        tree, matrix, leaves = self._reading(index)
+        _, of_known, leaves_of_known = known._reading(index)
+        reached = tree.reached(leaves) / max(len(leaves), 1)
+        splits = np.flatnonzero(tree.feature >= 0)
+        fewer = reached[tree.children[splits]].min(axis=1)
+        for i in np.argsort(fewer, kind="stable").tolist():
+            split = int(splits[i])
+            if fewer[i] >= most[tree.feature[split]]:
+                continue
+            for shortcut, _ in zip(tree.shortcuts(split), trials, strict=False):
+                labels = tree.labels_after(shortcut, leaves_of_known, of_known)
+                if known.with_labels(index, labels).agreement < known.agreement - _TINY:
+                    continue
+                labels = tree.labels_after(shortcut, leaves, matrix)
+                if self.with_labels(index, labels).agreement >= least - _TINY:
+                    trees = self._with(index, tree.after(shortcut))
+                    return self._of(trees), known._of(trees)
+        return None
+
+    def _reading(self, index: int) -> tuple[Tree, Array, Ints]:
+        """A tree, what it knows of its records, and their leaves."""
+        record, tree = self.plan.records[index], self.trees[index]
+        matrix = self.plan.matrix(self.data, record, self.labels, self.n_clusters)
+        return tree, matrix, tree.leaves_of(matrix)
+
+    def _of(self, trees: Trees) -> "_State":
+        return _State.of(self.plan, self.data, trees, self.n_clusters)
 
     def _with(self, index: int, tree: Tree) -> Trees:
         return (*self.trees[:index], tree, *self.trees[index + 1 :])

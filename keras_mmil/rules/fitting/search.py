@@ -288,9 +288,10 @@ class Search:
         climber, alpha = self._climber, self._options.ccp_alpha
         joined = LabelledBags.join([climber.data.train, climber.data.held_out])
         together = sample(joined, self.plan.parents)
+        held_out = sample(climber.data.held_out, self.plan.parents)
         best = sorted(self.trees, key=lambda point: (-point.fidelity, point.n_leaves))[:_N_PRUNED]
         tasks = [
-            partial(prune, self.plan, together, self.trees[each], each.n_clusters, alpha)
+            partial(prune, self.plan, together, held_out, self.trees[each], each.n_clusters, alpha)
             for each in best
         ]
         pruned = {

@@ -139,7 +139,9 @@ def _records(
         indices = chosen[start : start + _AT_ONCE]
         some = ragged.take(data.x, indices)
         reading = explainer.read(explainer.top_bags(some))
-        explanations: Sequence[Explanation] = explain(levels, explainer.classes_, reading)
+        explanations: Sequence[Explanation] = explain(
+            levels, explainer.classes_, reading, reasons=reasons(program(levels))
+        )
         if text_layer is not None:
             explanations = annotate(np.asarray(some), explanations, text_layer)
         found = {}

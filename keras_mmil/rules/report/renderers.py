@@ -14,12 +14,7 @@ from keras_mmil._support.types import Array, Tensors
 from keras_mmil.bags import instances_of
 from keras_mmil.layers import TextBags
 from keras_mmil.rules.explain.explanation import CHECKED, COUNTED, IDLE, Part, Show
-from keras_mmil.rules.explain.texts import (
-    as_str,
-    sentence_spans,
-    window_centres,
-    without_breaks,
-)
+from keras_mmil.rules.explain.texts import text_pieces
 from keras_mmil.rules.report.svg import points, star
 
 __all__ = [
@@ -356,26 +351,11 @@ class Texts(Renderer):
 
     def __init__(self, x: Any, layer: TextBags) -> None:
         super().__init__(np.asarray(x))  # once, not for each row
-        self._layer = layer
+        self._pieces = text_pieces(self.x, layer)
 
     def row(self, position: tuple[int, ...]) -> Renderable:
         """See `Renderer`."""
-        content = without_breaks(as_str(self.x[position[0]]))
-        if len(position) == 1:
-            return content
-        sentences = sentence_spans(content, self._layer.splitter)
-        windows = [window_centres(len(tokens), self._layer.at_most) for tokens in sentences]
-        if self._layer.depth == 1:
-            flat = [(s, c) for s, centres in enumerate(windows) for c in centres]
-            sentence, centre = flat[position[1]]
-        elif len(position) == 2:
-            tokens = sentences[position[1]]
-            return content[tokens[0][0] : tokens[-1][1]]
-        else:
-            sentence, centre = position[1], windows[position[1]][position[2]]
-        reach, tokens = self._layer.window_size // 2, sentences[sentence]
-        first, last = max(centre - reach, 0), min(centre + reach, len(tokens) - 1)
-        return content[tokens[first][0] : tokens[last][1]]
+        return self._pieces(position)
 
 
 # By name, for `show=`.

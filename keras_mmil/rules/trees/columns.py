@@ -11,7 +11,20 @@ import numpy as np
 
 from keras_mmil._support.formatting import bound_text, double_bound, time_text
 
-__all__ = ["ABSENT", "ALL", "DAY", "MISSING", "STEPS", "Column", "alike", "is_plural", "one_of"]
+__all__ = [
+    "ABSENT",
+    "ALL",
+    "DAY",
+    "MISSING",
+    "MOST_CATEGORIES",
+    "STEPS",
+    "Column",
+    "alike",
+    "excluded",
+    "is_plural",
+    "one_of",
+    "singular",
+]
 
 DAY = 86_400.0  # seconds
 STEPS = (DAY, 60.0, 1.0, 1e-6)  # of times, in seconds
@@ -20,6 +33,7 @@ MISSING = -3e38  # stands for a missing number, below all others; float32 holds 
 ALL = 1 - 2.0**-20  # above it, a frequency is that of all members, also in float32
 ABSENT = MISSING / 4  # between missing and present, wherever a tree may split
 
+MOST_CATEGORIES = 100  # of a field that conditions may be about
 _MOST_VALUES = 8  # that are listed
 # What the names of statistics say of members, and how one member and several are said to be so.
 _SAID = {
@@ -33,6 +47,8 @@ _PLAIN = re.compile(r"\w+(\.\w+)+")  # the path of a bag in a bag
 _SIGN = re.compile(rf"(.*?)({'|'.join(map(re.escape, _SAID))})(.*)")
 _PLURALS = ("people", "children", "men", "women", "data", "media", "criteria")
 _SINGULARS = ("ss", "us", "is", "news", "series")
+_ONE = {"people": "person", "children": "child", "women": "woman", "men": "man"}
+_ONE |= {"ies": "y", "sses": "ss", "xes": "x", "ches": "ch", "shes": "sh", "s": ""}
 
 _Say: TypeAlias = Callable[["Column", float, float], str]
 _T = TypeVar("_T", bound=Hashable)
@@ -295,6 +311,32 @@ def is_plural(name: str) -> bool:
     """Whether what the data call a bag reads as several things: "orders", but not "type"."""
     name = name.lower()
     return name.endswith(_PLURALS) or (name.endswith("s") and not name.endswith(_SINGULARS))
+
+
+def singular(name: str) -> str:
+    """What one of the members of a bag is called: "order" for "orders", "type" for "type"."""
+    if is_plural(name):
+        for several, one in _ONE.items():
+            if name.lower().endswith(several):
+                return name[: -len(several)] + one
+    return name
+
+
+def excluded(
+    name: str, values: Sequence[str | int], known: Sequence[str | int], is_optional: bool
+) -> str:
+    """That a field has none of some values; or, if only one is left, that it has this.
+
+    Args:
+        name: of the field.
+        values: those that it does not have.
+        known: all that are known; or the first of many.
+        is_optional: whether it may also be missing.
+    """
+    left = [value for value in known if value not in values]
+    if len(left) == 1 and len(known) < MOST_CATEGORIES and not is_optional:
+        return f"{name} = {left[0]!r}"
+    return f"{name} ≠ {values[0]!r}" if len(values) == 1 else f"{name} is none of {one_of(values)}"
 
 
 def one_of(values: Sequence[str | int]) -> str:

@@ -11,11 +11,11 @@ import numpy as np
 
 from keras_mmil._support.formatting import number_text, time_text
 from keras_mmil._support.types import MISSING_INT, MISSING_TEXT, Array
-from keras_mmil.rules.trees.columns import DAY, MISSING, STEPS, Column
+from keras_mmil.rules.trees.columns import DAY, MISSING, MOST_CATEGORIES, STEPS, Column
 
 __all__ = ["KINDS", "Field", "field_of", "name_in"]
 
-_MOST_CATEGORIES, _MOST_TOKENS = 100, 200
+_MOST_TOKENS = 200
 _LEAST_TEXTS = 2  # that must hold a token before a condition may be about it
 _TOKEN = re.compile(r"[^\W_]+")
 _LARGEST = 1e37  # numbers are clipped to this, and so stay above what is missing
@@ -81,8 +81,14 @@ class Field:
     def shown(self, value: Any) -> str:
         """A raw value as text."""
         if self.kind in ("category", "text"):
-            text = "missing" if _is_missing(value) else repr(_plain(value))
-            return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+            if _is_missing(value):
+                return "missing"
+            content = _plain(value)
+            text = repr(content)
+            text = text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+            # Rules in words speak of the values that were there in training.
+            is_new = self.kind == "category" and 0 < len(self.values) < MOST_CATEGORIES
+            return f"{text} (new)" if is_new and content not in self.values else text
         if np.isnan(value):
             return "missing"
         if self.kind == "boolean":
@@ -112,7 +118,7 @@ def field_of(name: str, kind: str, raw: Array, weights: Array) -> Field:
     step = _step(raw[~is_missing & (weights > 0)]) if kind == "time" else 0.0
     field = Field(name, kind, is_optional=bool(is_missing[weights > 0].any()), step=step)
     if kind == "category":
-        return replace(field, values=_most_frequent(_counted(raw, weights), _MOST_CATEGORIES))
+        return replace(field, values=_most_frequent(_counted(raw, weights), MOST_CATEGORIES))
     if kind != "text":
         return field
     counts: Counter[str | int] = Counter()

@@ -1,5 +1,6 @@
 """One level of a fitted explainer."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,8 +15,11 @@ __all__ = [
     "Clusters",
     "Level",
     "all_clusters",
+    "call",
+    "exemplify",
     "find_cluster",
     "find_clusters",
+    "is_symbol",
     "level_symbol",
     "level_word",
     "listing",
@@ -26,11 +30,17 @@ __all__ = [
 ]
 
 _SYMBOLS = "uvwxyz"
+_SYMBOL = re.compile("([a-z]|s[0-9]+_)[0-9]+")
 
 
 def level_symbol(level: int) -> str:
     """What the names of its clusters begin with: u, v, w, x, y, z, s6_, s7_ and so on."""
     return _SYMBOLS[level] if level < len(_SYMBOLS) else f"s{level}_"
+
+
+def is_symbol(name: str) -> bool:
+    """Whether a cluster has such a name, and not one that a user gave it."""
+    return _SYMBOL.fullmatch(name) is not None
 
 
 def level_word(level: int, n_levels: int) -> str:
@@ -55,6 +65,8 @@ class Clusters(Bag):
         sizes: fraction of the training rows in each cluster, [k]; 0 where there were no rows.
         definition: of the clusters by fields; None where rows have no named fields, or where rules
             on these say exactly which cluster a row is in.
+        examples: for each cluster texts that represent it, the best first; empty where rows cannot
+            be told in a few words.
     """
 
     path: str = ""
@@ -63,6 +75,7 @@ class Clusters(Bag):
     centroids: Array
     sizes: Array
     definition: Definition | None = None
+    examples: tuple[tuple[str, ...], ...] = ()
 
     @property
     def n_clusters(self) -> int:
@@ -87,6 +100,9 @@ class Level:
         space: what is known of a record: the clusters of the members of its bags, and its fields.
         tree: maps that to its label.
         rules: the same as a `RuleSet`.
+        leaves: for each leaf of the tree, in the order of its nodes, the fraction of the training
+            records that reach it, and of these the fraction that the network labels likewise; empty
+            where that is unknown.
     """
 
     record: int
@@ -95,6 +111,7 @@ class Level:
     space: Space[Clusters]
     tree: Tree
     rules: RuleSet
+    leaves: tuple[tuple[float, float], ...] = ()
 
     @property
     def clusters(self) -> tuple[Clusters, ...]:
@@ -246,6 +263,43 @@ def find_cluster(clusters: Clusters, cluster: int | str) -> int:
             f"Received: cluster={cluster!r}"
         )
     return int(cluster)
+
+
+def call(levels: Sequence[Level], level: int | str, word: str) -> tuple[Level, ...]:
+    """The levels with another word for one of the rows of a bag-layer, or of the top-bags.
+
+    Raises:
+        ValueError: if there is no such level, if it has a name in the data, or for an empty word.
+    """
+    top = levels[-1].record
+    record = top if is_int(level) and level == top else find_clusters(levels, level).level
+    if record < top and all_clusters(levels)[record].path:
+        path = all_clusters(levels)[record].path
+        raise ValueError(f"Expected the data's name {path!r} to stay. Received: word={word!r}")
+    if not isinstance(word, str) or not word:
+        raise ValueError(f"Expected a word. Received: word={word!r}")
+    result = []
+    for each in levels:
+        bags = tuple(
+            replace(bag, word=word) if bag.level == record else bag for bag in each.clusters
+        )
+        own = word if each.record == record else each.word
+        result.append(replace(each, word=own, space=replace(each.space, bags=bags)))
+    return tuple(result)
+
+
+def exemplify(
+    levels: Sequence[Level], layer: int, examples: tuple[tuple[str, ...], ...]
+) -> tuple[Level, ...]:
+    """The levels with other `Clusters.examples` for the rows of a bag-layer."""
+
+    def changed(level: Level) -> Level:
+        bags = tuple(
+            replace(bag, examples=examples) if bag.level == layer else bag for bag in level.clusters
+        )
+        return replace(level, space=replace(level.space, bags=bags))
+
+    return tuple(map(changed, levels))
 
 
 def rename(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
+from keras_mmil._support.formatting import share
 from keras_mmil._support.types import Array, Ints
 from keras_mmil.rules.trees.columns import ABSENT, ALL
 
@@ -119,6 +120,26 @@ class Tree:
             node[active] = self.children[at, right.astype(int)]
             active = active[self.feature[node[active]] != _LEAF]
         return node
+
+    def figures(self, examples: Examples) -> tuple[tuple[float, float], ...]:
+        """For each leaf the share of the examples that reach it, and of these of its own label."""
+        leaves = self.leaves_of(examples.bags)
+        is_right = self.label[leaves] == examples.labels
+        n_nodes = len(self.feature)
+        reached = np.bincount(leaves, examples.weights, minlength=n_nodes)
+        right = np.bincount(leaves, examples.weights * is_right, minlength=n_nodes)
+        total = examples.weights.sum()
+        return tuple(
+            (share(reached[leaf], total), share(right[leaf], reached[leaf]))
+            for leaf in np.flatnonzero(self.feature == _LEAF)
+        )
+
+    def reached(self, leaves: Ints) -> Ints:
+        """How many of some examples, whose leaves these are, reach each node: int [nodes]."""
+        counts = np.bincount(leaves, minlength=len(self.feature))
+        for node in np.flatnonzero(self.feature != _LEAF)[::-1]:  # children before their parents
+            counts[node] = counts[self.children[node]].sum()
+        return counts
 
     def sizes(self) -> Ints:
         """The number of leaves below each node, 1 for a leaf: int [nodes]."""

@@ -88,8 +88,21 @@ def test_explanations_lead_to_the_deciding_parts(churn_explainer):
     assert all(child.weight == 1 for child in staying.top_bag.children)
     text = str(leaving)
     for line in (
-        "record 0 is positive, because some orders are bad, at most one of the visits",
+        "record 0 is positive, because some orders are bad, at most one of the visits is by phone "
+        "and plan ≠ 'gold'.  (network: positive)",
         "    plan = 'basic', since = 1971-01-01",
+        "    order 1 matches (bad): some items are hot and days_late > 3",
+        "        days_late = 5, note = 'late gift'",
+        "        item 1 matches (hot): returned and product.kind = 'electronics'",
+        "            returned = true, product.kind = 'electronics'",
+        "    visit 1 matches (by phone): channel = 'phone'",
+        "    does not matter: order 0 (good)",
+        "    bad: one of the orders where some items are hot and days_late > 3",
+    ):
+        assert line in text
+    text = leaving.formal()
+    for line in (
+        "record 0 is positive, because some orders are bad, at most one of the visits",
         "    decides: orders 1 is bad, because some items are hot, days_late > 3.",
         "        days_late = 5, note = 'late gift'",
         " is hot, because returned, product.kind = 'electronics'.",

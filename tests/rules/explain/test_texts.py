@@ -152,7 +152,7 @@ def test_phrases(fired, expected):
     expected[-1] = (f"{expected[-1][0]} ", None)
     assert phrases(flat) == [[("x y. ", None)], expected, [("z", None)]]
     assert [(one.label, one.relevant) for one in flat.sentences] == [(None, True)] * 3
-    assert flat.clauses == []
+    assert flat.legend == []
 
 
 def test_windows_of_five_words_reach_further():
@@ -197,7 +197,7 @@ def test_sentences():
         ("v1", True),
     ]
     assert phrases(found)[0] == [(' "Good <i>film</i>." *', None)]  # nothing is bold in it
-    assert found.clauses == [("v1", "v1 ← o_u1=1."), ("v<3>", "v<3> ← o_u12=1.")]
+    assert found.legend == ["v1 ← o_u1=1.", "v<3> ← o_u12=1."]
     assert json.loads(json.dumps(found.to_dict()))["text"] == found.text
     checked = explain("Good.", make_sentence(1, {0: "u1"}, CHECKED))
     assert checked.sentences[0].relevant is False

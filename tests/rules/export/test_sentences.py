@@ -153,6 +153,19 @@ def test_rules_that_differ_in_more_are_not_joined():
     assert [each.number for each in level.rules.shown()] == ["1", "2", "3"]
 
 
+@pytest.mark.parametrize("is_optional", [False, True])
+def test_negations_of_all_values_but_one_say_which_is_left(is_optional):
+    field = Field("author", "category", ("agent", "bot", "customer"), is_optional=is_optional)
+    no_agent, no_bot = Condition(1, high=0.5), Condition(2, high=0.5)
+    level = top_level([(no_agent, no_bot), (no_agent,)], (), (field,), record=0)
+    left = "author is none of 'agent', 'bot'" if is_optional else "author = 'customer'"
+    words = [f"class 0 if {left}", "class 1 if author ≠ 'agent'"]
+    assert RuleBook((level,)).in_words() == words
+    assert "author is none of 'agent', 'bot'" in RuleBook((level,)).text()  # also of new values
+    assert field.shown(b"bot") == "'bot'"
+    assert field.shown(b"ghost") == "'ghost' (new)"
+
+
 @pytest.mark.parametrize(
     ("bag", "some", "none", "where", "nowhere"),
     [

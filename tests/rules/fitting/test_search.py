@@ -213,11 +213,11 @@ def test_pruned_trees_agree_as_much_but_for_what_each_leaf_may_cost(alpha):
     plan = Plan(PARENTS, FEATURES, FIELDS, ("",) * TOP, ("",) * TOP, HAS_TREE, weights)
     _, trees = Climber(plan, Labelled(train, held_out), pruned).rate(ks)
     rated = Climber(plan, Labelled(train, together), pruned)  # on all that pruning looks at
-    shorter = prune(plan, together, trees, ks, alpha)
+    shorter = prune(plan, together, held_out, trees, ks, alpha)
     before, after = (rated.point(ks, each) for each in (trees, shorter))
     n_less = before.n_leaves - after.n_leaves
     assert n_less > 0
-    assert after.fidelity >= before.fidelity - alpha * n_less - 1e-9
+    assert after.fidelity >= before.fidelity - alpha * n_less - 0.005 - 1e-9
     for index, tree in enumerate(shorter):  # nothing is left that may be left out
         for split in np.flatnonzero(tree.sizes() > 1):
             for option in tree.without(int(split)):
@@ -226,6 +226,36 @@ def test_pruned_trees_agree_as_much_but_for_what_each_leaf_may_cost(alpha):
                 assert rated.point(ks, trees).fidelity < after.fidelity - cost
     for tree, names in zip(shorter, (3, 2, 3, 2), strict=True):
         tree.check(names)
+
+
+@pytest.mark.parametrize(
+    ("n_rare", "n_rare_held_out", "n_wrong", "is_kept"),
+    [
+        (3, 0, 20, False),
+        (3, 2, 20, True),  # rules would agree less on validation data
+        (3, 0, 0, True),  # rules agree on all, and would no longer do so
+        (9, 0, 20, True),  # over half a per cent
+    ],
+)
+def test_conditions_on_few_records_are_left_out(n_rare, n_rare_held_out, n_wrong, is_kept):
+    """One number decides; of the few records for which another holds, the opposite is true."""
+    rng = np.random.default_rng(0)
+
+    def data(n, n_few):
+        decides, rare = np.arange(n) % 2, np.arange(n) >= n - n_few
+        classes = decides ^ rare
+        classes[rng.permutation(n - n_few)[: n_wrong * n // 1000]] ^= 1
+        nesting = Nesting(np.arange(n), np.arange(n + 1), np.ones(n), n)
+        values = ((), (decides.astype(np.float32), rare.astype(np.float32)))
+        return LabelledBags((nesting,), ({1: np.zeros(n, int)},), classes, values)
+
+    train, held_out = data(700, n_rare), data(300, n_rare_held_out)
+    fields = (Field("decides", "number"), Field("rare", "number"))
+    plan = Plan((1,), (OCCURRENCE,), ((), fields), ("",), ("",), (False, True), (np.ones(700),) * 2)
+    _, trees = Climber(plan, Labelled(train, held_out), partial(grow, ccp_alpha=0.0)).rate((1,))
+    assert set(trees[0].feature) == {-1, 1, 2}
+    (tree,) = prune(plan, LabelledBags.join([train, held_out]), held_out, trees, (1,), alpha=0.0)
+    assert set(tree.feature) == ({-1, 1, 2} if is_kept else {-1, 1})
 
 
 def test_of_many_fields_those_that_tell_most_are_tested():
