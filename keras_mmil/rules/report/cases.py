@@ -26,6 +26,8 @@ from keras_mmil.rules.explain.explanation import (
     explain,
 )
 from keras_mmil.rules.explain.texts import TextExplanation, annotate
+from keras_mmil.rules.export.program import program
+from keras_mmil.rules.export.sentences import reasons
 from keras_mmil.rules.report.data import ReportData
 from keras_mmil.rules.report.renderers import Renderer, css_class, markup
 from keras_mmil.rules.trees.level import Level, all_clusters
@@ -202,8 +204,8 @@ class _Drawing:
             found |= {"title": title, PICTURE: markup(row)}
         if depth and (part.level, part.label) in self.needed:
             found["label"] = part.name
-            if part.clause is not None and part.rule is not None and part.rule.conditions:
-                found["because"] = part.clause.removeprefix(f"{part.name} ← ").rstrip(".")
+            if part.why:
+                found["because"] = part.why
         if part.weight != 1:
             found["times"] = part.weight
         # Of what does not decide, what the data's own renderer shows is enough.
