@@ -42,7 +42,8 @@ COLUMNS = [
 # How figures were made. Where this or what was measured is the same for a whole table, a line above
 # it says so.
 MADE = ("runs", "epochs", "chosen on", "commit", "date")
-SHARED = ("model", "metric", "bag_scale", "batch_scale", *MADE)
+ABOVE = ("chosen on", "commit", "date")
+SHARED = ("network", "model", "variant", "metric", "bag_scale", "batch_scale", *MADE)
 # Records that say nothing else about their figures, but who has which, are shown as a grid.
 OF_A_GRID = {
     *("experiment", "model", "variant", "metric", "mean", "std", "values", "runs", "commit"),
@@ -51,7 +52,7 @@ OF_A_GRID = {
 # The page of what the paper measured, and what it is here.
 PAPER = "results/paper.md"
 OF_THE_PAPER = [
-    *("model", "variant", "metric", "paper", "ours", "difference in points"),
+    *("network", "metric", "paper", "ours", "difference in points"),
     *("runs", "epochs", "minutes", "chosen on"),
 ]
 NOT_RUN = (
@@ -91,8 +92,7 @@ def render():
         if name in titles:
             title = f"{name}: {titles[name].partition(':')[0]}"
             row = next(row for row in rows if row["experiment"] == name and "minutes" in row)
-            network = ", ".join(filter(None, (row["model"], row["variant"])))
-            experiments.append({**row, **link, "network": network})
+            experiments.append({**row, **link, "network": network(row)})
         else:
             title = purpose(records)
             others.append({**link, "what": title})
@@ -111,9 +111,14 @@ def page_of_the_paper(rows):
     """All figures of the paper, a section for each experiment."""
     parts = ["# All figures of the paper", f"{GENERATED} this folder. {NOT_RUN}"]
     for name in dict.fromkeys(row["experiment"] for row in rows):
-        about = [row for row in rows if row["experiment"] == name]
+        about = [{**row, "network": network(row)} for row in rows if row["experiment"] == name]
         parts += [f"## {name}", *made_and_table(OF_THE_PAPER, about)]
     return joined(parts)
+
+
+def network(row):
+    """A model and its variant, in one cell."""
+    return ", ".join(filter(None, (row["model"], row["variant"])))
 
 
 def page_of_records(title, name, records):
@@ -125,12 +130,28 @@ def page_of_records(title, name, records):
     metrics = {record["metric"] for record in records}
     others = [other for each in names for other in quoted(each) if other["metric"] in metrics]
     if any(record.get("variant") or record.keys() - OF_A_GRID for record in records):
-        parts += table([*records, *others])
+        for variant, about in by_variant([*records, *others]):
+            parts += [*([f"## {variant}"] if variant else []), *table(about)]
     else:
         for each in names:
             about = [record for record in [*records, *others] if record["experiment"] == each]
             parts += [*([f"## {each}"] if len(names) > 1 else []), *grid(about)]
     return joined([*parts, "## Commands", "```bash\n" + "\n".join(commands) + "\n```"])
+
+
+def by_variant(records):
+    """Variants and their records, if some compare models; else "" and all records.
+
+    Records without a variant, such as figures that others published, come last.
+    """
+    found = {}
+    for record in records:
+        found.setdefault(record.get("variant") or "others", []).append(record)
+    is_compared = any(len({record["model"] for record in each}) > 1 for each in found.values())
+    is_one = len({record.get("experiment") for record in records}) == 1
+    if not (is_one and is_compared and len(found) > 1):
+        return [("", records)]
+    return [(name, [{**each, "variant": ""} for each in about]) for name, about in found.items()]
 
 
 def purpose(records):
@@ -290,15 +311,18 @@ def heading(metric):
 def made_and_table(columns, rows):
     """A Markdown table of those columns that have a cell, and before it what all lines share.
 
-    Commits and dates stand there, too, if they differ; which is of which figure, the records say.
+    Of what stands in `ABOVE`, all of it stands there; what is of which figure, the records say.
     """
     found = {column: values(column, rows) for column in columns}
+    run = [row for row in rows if row.get("ours") != "not run"]
     shared = {
         column: found[column]
         for column in SHARED
         if found.get(column)
-        and (column in ("commit", "date") or len(found[column]) == 1 < len(rows))
-        and all(row.get(column) for row in rows if row.get("ours") != "not run")
+        and (
+            column in ABOVE
+            or (len(found[column]) == 1 < len(rows) and all(row.get(column) for row in run))
+        )
     }
     columns = [column for column in columns if found[column] and column not in shared]
     return [*filter(None, [made(shared)]), markdown(columns, rows)]

@@ -110,6 +110,20 @@ def test_what_all_lines_share_stands_above_the_table(load_benchmark):
     ]
 
 
+def test_variants_that_compare_models_have_sections(load_benchmark):
+    report = load_benchmark("report")
+    of = {"metric": "map", "mean": 0.5, "command": "run", "runs": 1}
+    compared = [{**of, "model": model, "variant": v} for v in ("P5", "P10") for model in "ab"]
+    page = report.page_of_records("Plants", "plants_of_others", compared)
+    assert [line for line in page.splitlines() if line.startswith("## ")] == [
+        *("## P5", "## P10", "## Commands"),
+    ]
+    assert page.count("| a | 50.00% |") == page.count("| b | 50.00% |") == 2
+    alone = [{**of, "model": "a", "variant": variant} for variant in ("P5", "P10")]
+    page = report.page_of_records("Plants", "plants_of_others", alone)
+    assert "| P5 | 50.00% |\n| P10 | 50.00% |" in page
+
+
 def test_the_longer_side_of_a_grid_goes_down(load_benchmark):
     report = load_benchmark("report")
     figures = {
