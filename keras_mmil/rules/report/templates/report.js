@@ -109,11 +109,9 @@
     if (one.probability !== undefined) network.append(` ${shareText(one.probability)}`);
     if (!one.agrees) network.append(make("strong", "warn", " disagrees"));
     const row = make("summary", "", make("b", "key", one.name), cell("rules", pill(one.rules)), network);
-    if (one.truth !== undefined) {
-      row.append(cell("truth", pill(one.truth)));
-      if (one.truth !== one.network) row.append(make("strong", "warn", "network is wrong"));
-    }
+    if (one.truth !== undefined) row.append(cell("truth", pill(one.truth)));
     row.append(cell("rule", String(one.rule)));
+    if (one.truth !== undefined && one.truth !== one.network) row.append(make("strong", "warn", "network is wrong"));
     const details = make("details", `case${one.agrees ? "" : " disagrees"}`, row);
     details.dataset.index = one.index;
     details.addEventListener("toggle", () => {
