@@ -70,9 +70,9 @@
     const shown = make("div", "members", ...group.members.map((each) => recordOf(each, group.kind)));
     if (group.more) shown.append(make("p", "more", group.members.length ? `and ${group.more} more` : `${group.more}`));
     const n = group.members.length + group.more;
-    if (["idle", "checked", "counted"].includes(group.kind)) {
+    if (["idle", "checked", "counted", "inside"].includes(group.kind)) {
       const details = make("details", `group ${group.kind}`, make("summary", "", `${group.title}: ${n}`), shown);
-      details.open = group.kind === "counted";
+      details.open = group.kind === "counted" || group.kind === "inside";
       return group.members.length ? details : make("p", `group ${group.kind} role`, `${group.title}: ${n}`);
     }
     return make("div", `group ${group.kind}`, make("p", "role", group.title), shown);
