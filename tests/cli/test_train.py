@@ -104,7 +104,7 @@ def test_figures_are_those_of_what_is_predicted(run, data, tmp_path):
         assert row["because"]
     by_rules = predictions(run, data, tmp_path, "--by", "rules")
     assert [str(row["prediction"]) for row in by_rules] == [row["rules"] for row in found]
-    assert set(by_rules[0]) == {"record", "prediction"}
+    assert set(by_rules[0]) == {"record", "id", "prediction"}
 
 
 def test_the_folder_is_that_of_an_estimator(run, data, tmp_path):

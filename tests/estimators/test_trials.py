@@ -326,3 +326,43 @@ def test_a_regression_with_a_kernel_is_the_best_one(kind):
     copy.set_weights(layer.get_weights())
     np.testing.assert_array_equal(copy(whole), layer(whole))
     assert trials.kernel_of(labels, features, columns[:0], y, np.ones(60), 10, 0) is None
+
+
+@pytest.mark.slow
+def test_a_report_says_what_was_tried(classifier):
+    """Beside the forest, which is asked for the same records; by the key of these."""
+    page = classifier.report(iter(NEW), TARGET)
+    data = page.data
+    assert data["title"] == f"Rules for {TARGET}"
+    shares = {each["title"]: each["share"] for each in data["figures"]}
+    assert shares["network accuracy"] == classifier.score(NEW, TARGET)
+    forest = keras.Model(classifier.model_.input, classifier.model_.get_layer("forest").output)
+    says = forest.predict(classifier._read(NEW), verbose=0)[:, 0] > 0.5
+    right = np.mean(says == classifier.rule_classes(classifier.schema_.read(NEW, TARGET)[1]))
+    assert shares["accuracy of a random forest on aggregates"] == right
+    assert [row[""] for row in data["tried"]] == ["majority", "one condition", *PARTS, "all"]
+    assert data["tried"][-1]["AUC"] == f"{classifier.trials_[-1].auc:.3f}"
+    assert data["history"] == {name: classifier.history_[name] for name in ("loss", "val_loss")}
+    key = classifier.schema_.key
+    assert [case["name"] for case in data["cases"]] == (
+        [record[key[0]] for record in NEW] if key else list(map(str, range(len(NEW))))
+    )
+    likely = classifier.predict_proba(NEW).max(axis=1)
+    found = [case["probability"] for case in data["cases"]]
+    np.testing.assert_allclose(found, likely, atol=0.0006)
+    left_out = {part.path for part in classifier.schema_ if part.is_left_out}
+    assert set(data["left_out"]) == left_out
+    fields = {each["path"] for each in data["fields"]}
+    assert fields <= {part.path for part in classifier.schema_} - left_out - {TARGET}
+    assert TARGET not in page.to_json().replace(data["title"], "")
+    few = classifier.report(NEW[:3])
+    assert few.data["scores"] is None
+    assert len(few.data["cases"]) == 3
+
+
+@pytest.mark.slow
+def test_held_out_losses_are_those_of_a_record(classifier):
+    """As training losses are: the mean over the networks that are judged by a record."""
+    lowest = min(classifier.history_["val_loss"])
+    outputs = [trial.loss for trial in classifier.trials_ if trial.model.startswith("network")]
+    assert 0.5 * min(outputs) < lowest < 2 * max(outputs)

@@ -90,7 +90,7 @@ class Editor:
         for name in names:
             x = as_tensor(inputs[name])
             flat = x.flat_values if isinstance(x, tf.RaggedTensor) else x
-            missing = MISSING_TEXT if flat.dtype == tf.string else MISSING_INT
+            missing: float | str = MISSING_TEXT if flat.dtype == tf.string else MISSING_INT
             missing = math.nan if flat.dtype.is_floating else missing
             nothing = tf.fill(tf.shape(flat), tf.constant(missing, flat.dtype))
             inputs[name] = x.with_flat_values(nothing) if flat is not x else nothing

@@ -41,7 +41,7 @@ PICTURE = "picture"  # key of what only the page shows, HTML
 
 _MOST_CASES = 2000
 _MOST_BYTES = 1_200_000  # of what is in all of them, compressed, so that a page has less than 2 MB
-_AT_ONCE = 64
+_AT_ONCE = 256
 _MOST, _MOST_OTHERS = 24, 8  # members of a bag that decide, and that do not
 _TITLES = {
     DECIDES: "decides",
@@ -212,9 +212,11 @@ class _Drawing:
         is_shown = bool(depth) and not part.is_relevant and found["title"] != title
         if part.fields and not is_shown:
             found["fields"] = dict(part.fields)
+        is_reason = not depth or part.is_relevant
         if whole is None and part.children:
-            found["groups"] = list(self._groups(part.children, index, depth))
-        if part.absent:
+            groups = self._groups if is_reason else self._contents
+            found["groups"] = list(groups(part.children, index, depth))
+        if part.absent and is_reason:
             found["absent"] = list(part.absent)
         return found
 
@@ -227,9 +229,10 @@ class _Drawing:
             most = _MOST if members[0].is_relevant else _MOST_OTHERS
             if name == IDLE and path and any(child.fields for child in members):
                 most = 0  # of records, their number is enough
-            # What does not decide is without its own members.
+            # What does not matter is without its own members.
+            is_whole = members[0].is_relevant or name == COUNTED
             shown = [
-                child if child.is_relevant else replace(child, children=(), absent=(), rule=None)
+                child if is_whole else replace(child, children=(), rule=None)
                 for child in members[:most]
             ]
             yield {
@@ -237,6 +240,19 @@ class _Drawing:
                 "title": f"{word}: {_TITLES[name]}" if path else _TITLES[name],
                 "members": [self.record(child, index, depth + 1) for child in shown],
                 "more": len(members) - len(shown),
+            }
+
+    def _contents(self, children: Sequence[Part], index: int, depth: int) -> Iterator[Config]:
+        """The members of a record that a rule counts, whatever they are for its cluster."""
+        for word, group in itertools.groupby(children, key=lambda child: child.word):
+            members = [replace(child, role=COUNTED) for child in group]
+            yield {
+                "kind": "inside",
+                "title": word,
+                "members": [
+                    self.record(child, index, depth + 1) for child in members[:_MOST_OTHERS]
+                ],
+                "more": max(len(members) - _MOST_OTHERS, 0),
             }
 
 

@@ -151,7 +151,8 @@ def collect(
 
     observations = explainer._observe(explainer.top_bags(inputs).batches(), in_order=True)
     reading = read(explainer.levels_, target, kept(observations))
-    of_batches = [probabilities(target, explainer._network.model, each) for each in seen]
+    likely = [probabilities(target, explainer._network.model, each) for each in seen]
+    known = [each for each in likely if each is not None]
     level = explainer.levels_[-1]
     outcomes = Outcomes.of(level, reading, truth)
     certificate, doubt = None, ""
@@ -173,7 +174,7 @@ def collect(
         truth=truth,
         reading=reading,
         baselines={name: target.labels(each) for name, each in background.baselines.items()},
-        probabilities=None if of_batches[0] is None else np.concatenate(of_batches),
+        probabilities=np.concatenate(known) if known else None,
         matched=outcomes.matched,
         certificate=certificate,
         doubt=doubt,

@@ -75,9 +75,9 @@ const unpacked = async (id) => {
     const shown = make("div", "members", ...group.members.map((each) => recordOf(each, group.kind)));
     if (group.more) shown.append(make("p", "more", group.members.length ? `and ${group.more} more` : `${group.more}`));
     const n = group.members.length + group.more;
-    if (["idle", "checked", "counted"].includes(group.kind)) {
+    if (["idle", "checked", "counted", "inside"].includes(group.kind)) {
       const details = make("details", `group ${group.kind}`, make("summary", "", `${group.title}: ${n}`), shown);
-      details.open = group.kind === "counted";
+      details.open = group.kind === "counted" || group.kind === "inside";
       return group.members.length ? details : make("p", `group ${group.kind} role`, `${group.title}: ${n}`);
     }
     return make("div", `group ${group.kind}`, make("p", "role", group.title), shown);
@@ -114,11 +114,9 @@ const unpacked = async (id) => {
     if (one.probability !== undefined) network.append(` ${shareText(one.probability)}`);
     if (!one.agrees) network.append(make("strong", "warn", " disagrees"));
     const row = make("summary", "", make("b", "key", one.name), cell("rules", pill(one.rules)), network);
-    if (one.truth !== undefined) {
-      row.append(cell("truth", pill(one.truth)));
-      if (one.truth !== one.network) row.append(make("strong", "warn", "network is wrong"));
-    }
+    if (one.truth !== undefined) row.append(cell("truth", pill(one.truth)));
     row.append(cell("rule", String(one.rule)));
+    if (one.truth !== undefined && one.truth !== one.network) row.append(make("strong", "warn", "network is wrong"));
     const details = make("details", `case${one.agrees ? "" : " disagrees"}`, row);
     details.dataset.index = one.index;
     details.addEventListener("toggle", () => {
