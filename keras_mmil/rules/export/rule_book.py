@@ -29,8 +29,8 @@ _Row: TypeAlias = tuple[str, str, str, str]
 
 
 def _row(number: int | None, figures: tuple[float, float] | None, text: str) -> _Row:
-    shares = map(percent, figures) if figures else ("", "")
-    return (str(number or ""), *shares, text)  # type: ignore[return-value] # there are two
+    share, agreeing = map(percent, figures) if figures else ("", "")
+    return str(number or ""), share, agreeing, text
 
 
 @dataclass(frozen=True, repr=False)

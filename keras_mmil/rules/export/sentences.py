@@ -1,6 +1,6 @@
 """Rules as sentences in the terms of the data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -402,7 +402,8 @@ def _amount(criterion: Criterion) -> str:
     bound = high if low is None else low
     if criterion.quantity.measure == "frequency" and bound is not None and ALL <= bound < 1:
         return "not all" if low is None else "all"
-    show, unit = bound_text, ""
+    show: Callable[[float], str] = bound_text
+    unit = ""
     if criterion.quantity.measure == "frequency":
         show, unit = _rounded, " %"
     above = "" if low is None else f"more than {show(low)}{unit}"

@@ -136,9 +136,9 @@ def test_clusters_of_many_cases_are_told_in_short_or_by_examples():
 
 def test_only_what_has_no_name_in_the_data_can_be_called():
     level = top_level([(Condition(0, low=0.5),)], (clusters(path="orders", word="orders"),))
-    with pytest.raises(ValueError, match="data's name 'orders' to stay. Received: word='order'"):
+    with pytest.raises(ValueError, match="data's name 'orders' to stay"):
         call((level,), 0, "order")
-    with pytest.raises(ValueError, match="Expected a word. Received: word=''"):
+    with pytest.raises(ValueError, match="Expected a word"):
         call((level,), 1, "")
     with pytest.raises(ValueError, match="Expected a level from 0 to 0"):
         call((level,), 2, "visit")
