@@ -29,6 +29,7 @@ from keras_mmil.cli.output import figures_of_rules
 from keras_mmil.cli.run_folder import read_settings, train_settings
 from keras_mmil.rules import Explainer
 from keras_mmil.zoo import _weights
+from keras_mmil.zoo.experiments.experiment import put_in_words
 from keras_mmil.zoo.pretrained import write
 
 # The most that a figure may fall: by rounding; by pruning, too; and on validation data by pruning.
@@ -108,7 +109,10 @@ def pack(run, folder, about, bits=16):
     run = dataclasses.replace(run)  # with figures that are not computed yet
     after = run.figures
     check(before, after, BY_PRUNING if tokens else BY_ROUNDING)
-    explainer = Explainer(**run.explainer.get_params()).fit(run.model, *run.for_rules())
+    for_rules = run.for_rules()
+    explainer = Explainer(**run.explainer.get_params()).fit(run.model, *for_rules)
+    if isinstance(run, FinishedRun):
+        put_in_words(explainer, run.experiment, run.data, for_rules.x)
     rule_test = run.for_testing_rules()
     after |= figures_of_rules(explainer, rule_test)
     show(before, after)

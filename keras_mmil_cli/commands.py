@@ -68,6 +68,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     predict.add_argument("--explain", action="store_true", help="say why, by the rules")
     predict.add_argument(
+        "--formal", action="store_true", help="say why in formal syntax, instead of in words"
+    )
+    predict.add_argument(
         "--keep",
         action="append",
         default=[],
@@ -182,6 +185,7 @@ def _predict(options: Namespace) -> None:
         options.data,
         by=options.by,
         explain=options.explain,
+        formal=options.formal,
         out=options.out,
         form=options.format,
         keep=options.keep,

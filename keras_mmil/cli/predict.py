@@ -5,7 +5,8 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
@@ -37,6 +38,7 @@ def predict(
     *,
     by: str = "network",
     explain: bool = False,
+    formal: bool = False,
     out: PathLike | None = None,
     form: str | None = None,
     keep: Sequence[str] = (),
@@ -55,6 +57,7 @@ def predict(
         by: "network", or of a classifier "rules": "prediction" is then their class, and there is no
             "probability".
         explain: whether to explain the predictions.
+        formal: whether "because" and "explanation" are in formal syntax, instead of in words.
         out: file to write to; None for the standard output.
         form: "jsonl" or "csv"; None to choose by the ending of `out`, else "jsonl".
         keep: fields at the top of the records to write beside the predictions; by default the key
@@ -63,6 +66,8 @@ def predict(
     """
     if table is not None and not is_url(data):
         raise ValueError(f"Expected the URL of a database, for --table. Received: {data}")
+    if formal and not explain:
+        raise ValueError("Expected --explain, for --formal. Received: no --explain")
     if out is not None:
         check_not_input(out, data, "--out")
     estimator = load_estimator(run, with_rules=explain or by == "rules")
@@ -71,7 +76,8 @@ def predict(
             "Expected classes, for --by rules: the rules of numbers give ranges. "
             f"Received: {run}, which predicts {estimator.target_}"
         )
-    rows = _rows(run, estimator, data, by, explain, keep)
+    reasons_of = partial(_explained, formal=formal) if explain else None
+    rows = _rows(run, estimator, data, by, reasons_of, keep)
     if table is not None:
         return write_table(str(data), table, (dict(_flat(row)) for row in rows))
     as_csv = (form or ("csv" if Path(out or "").suffix == ".csv" else "jsonl")) == "csv"
@@ -87,7 +93,7 @@ def _rows(
     estimator: NestedEstimator,
     data: PathLike,
     by: str,
-    explain: bool,
+    reasons_of: Callable[[Explainer, Tensors, Sequence[str]], Iterator[Row]] | None,
     keep: Sequence[str],
 ) -> Iterator[Row]:
     """A dict for each record."""
@@ -111,8 +117,8 @@ def _rows(
             found = estimator.predictions_of(np.asarray(estimator.model_.predict(x, verbose=0)))
         predictions = list(_predictions(estimator, found))
         reasons: Iterator[Row] = iter([{}] * len(records))
-        if explain:
-            reasons = _explained(estimator.explainer_, x, schema.names(records, first))
+        if reasons_of is not None:
+            reasons = reasons_of(estimator.explainer_, x, schema.names(records, first))
         for i, (prediction, reason) in enumerate(zip(predictions, reasons, strict=True)):
             fields = {name: values[i] for name, values in zip(keep, kept, strict=True)}
             yield {"record": first + i, **fields, **prediction, **reason}
@@ -159,7 +165,9 @@ def _predictions(estimator: NestedEstimator, found: Mapping[str, Array]) -> Iter
         yield row
 
 
-def _explained(explainer: Explainer, x: Tensors, names: Sequence[str]) -> Iterator[Row]:
+def _explained(
+    explainer: Explainer, x: Tensors, names: Sequence[str], formal: bool
+) -> Iterator[Row]:
     """Why each record is in its class, by the rules."""
     for start in range(0, ragged.n_top_bags(x), _N_EXPLAINED):
 
@@ -171,8 +179,8 @@ def _explained(explainer: Explainer, x: Tensors, names: Sequence[str]) -> Iterat
             yield {
                 "rules": each.top_bag.name,
                 "agrees": each.agrees,
-                "because": str(each.top_bag.reason),
-                "explanation": str(each),
+                "because": each.top_bag.clause if formal else str(each.top_bag.reason),
+                "explanation": each.formal() if formal else str(each),
             }
 
 

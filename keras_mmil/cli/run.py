@@ -34,7 +34,14 @@ from keras_mmil.training import (
     fit_resumable,
 )
 from keras_mmil.training.resumable import Wrap
-from keras_mmil.zoo.experiments.experiment import Data, Experiment, RunWriter, Split, is_labelled
+from keras_mmil.zoo.experiments.experiment import (
+    Data,
+    Experiment,
+    RunWriter,
+    Split,
+    is_labelled,
+    put_in_words,
+)
 from keras_mmil.zoo.experiments.registry import registry
 
 __all__ = ["RunResult", "run", "run_seeds"]
@@ -239,6 +246,7 @@ class _Run:
             verbose=min(options.verbose, 1),
             **arguments,
         ).fit(model, x_rules, x_rules_valid)
+        put_in_words(explainer, experiment, data, x_rules)
         metrics |= figures_of_rules(explainer, data.for_testing_rules())
         metrics["extract_seconds"] = time.perf_counter() - started
         x, _, instance_labels = data.valid

@@ -279,7 +279,8 @@ class Explainer(Options, BaseEstimator):
         if show is None:
             if (layer := self._network.text_layer) is None:
                 raise ValueError("Expected show, for a model that reads no texts. Received: None")
-            show = text_pieces(np.concatenate(list(map(np.asarray, data.batches()))), layer)
+            texts = np.concatenate([np.asarray(batch) for batch in data.batches()])
+            show = text_pieces(texts.tolist(), layer)
         keys = [(clusters.level, i) for i in range(clusters.n_clusters)]
         seen = self._observe(data.batches(), in_order=True)
         best = representatives(self.levels_, keys, seen, n=_ENOUGH * n, by="separation")

@@ -112,6 +112,18 @@ def test_why_in_words(saved, tmp_path):
 
 
 @pytest.mark.slow
+def test_why_in_formal_syntax(saved, capsys):
+    run, data, estimator = saved
+    assert main(["predict", str(run), str(data), "--formal"]) != 0
+    assert "Expected --explain, for --formal" in capsys.readouterr().err
+    assert main(["predict", str(run), str(data), "--explain", "--formal"]) == 0
+    rows = map(json.loads, capsys.readouterr().out.splitlines())
+    for row, explanation in zip(rows, estimator.explain(RECORDS), strict=True):
+        assert row["because"] == explanation.top_bag.clause
+        assert row["explanation"] == explanation.formal()
+
+
+@pytest.mark.slow
 def test_several_labels_and_numbers(tmp_path, capsys):
     records = [
         {

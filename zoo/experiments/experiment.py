@@ -30,6 +30,7 @@ __all__ = [
     "Words",
     "at_most",
     "is_labelled",
+    "put_in_words",
 ]
 
 
@@ -41,6 +42,7 @@ class Page(NamedTuple):
     show: Any = None
 
 
+_N_EXEMPLARY = 256  # top-bags out of which examples are taken
 _N_EXPLAINED, _N_DRAWN = 20, 8  # top-bags, clouds or rules
 _N_OTHERS = 500  # top-bags whose clouds show where a point would have to be absent
 
@@ -197,6 +199,8 @@ class Data:
         page: function without arguments that returns the `Page` of the report; None for the test
             set as it is.
         words: of networks that read ids of tokens, else None.
+        exemplify: function of a fitted `Explainer` and some top-bags that calls its `exemplify`; or
+            None.
         report: function of a `RunWriter`, which writes more than rules and figures; or None.
     """
 
@@ -211,6 +215,7 @@ class Data:
     explainer: Mapping[str, Any] = field(default_factory=dict)
     page: Callable[[], Page] | None = None
     words: Words | None = None
+    exemplify: Callable[[Explainer, Bags | Tensors], None] | None = None
     report: Callable[[RunWriter], None] | None = None
 
     def for_rules(self) -> RuleData:
@@ -243,6 +248,7 @@ class Experiment(Entry):
             the model's own rate.
         explainer: arguments of the `Explainer`.
         class_names: names of the classes of top-bags; None for their numbers.
+        called: what one instance, sub-bag and so on up to a top-bag is called; () for just that.
         check_rules: function of a fitted `Explainer`, top-bags and their instance labels that
             returns whether the rules are those that generated the data; None if unknown.
     """
@@ -256,11 +262,22 @@ class Experiment(Entry):
     schedule: Callable[[int], Callable[[int], float]] | None = lambda n: cosine_decay(0.001, n)
     explainer: Mapping[str, Any] = field(default_factory=dict)
     class_names: tuple[str, ...] | None = ("negative", "positive")
+    called: tuple[str, ...] = ()
     check_rules: Callable[..., bool] | None = None
 
     def learning_rate(self, epochs: int) -> Callable[[int], float] | None:
         """Function from the epoch to its learning rate; None for the model's own."""
         return None if self.schedule is None else self.schedule(epochs)
+
+
+def put_in_words(
+    explainer: Explainer, experiment: Experiment, data: Data, x: Bags | Tensors
+) -> None:
+    """Let rules speak of what top-bags `x` are made of."""
+    for level, word in enumerate(experiment.called):
+        explainer.rename(level, word=word)
+    if data.exemplify is not None:
+        data.exemplify(explainer, ragged.take(inputs_of(x), slice(_N_EXEMPLARY)))
 
 
 def at_most(limit: int | None, size: int) -> int:

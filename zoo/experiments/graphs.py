@@ -61,6 +61,7 @@ def citation_experiment(entry: Entry) -> Experiment:
         load=partial(_load_citations, entry.name, entry.split, depth, walk),
         schedule=None,
         explainer={"n_clusters": n_clusters, "ccp_alpha": 2e-4},
+        called=("word", "neighbour", "paper") if entry.model == "mmil" else ("word", "paper"),
         **training,
     )
 

@@ -11,6 +11,8 @@ from keras_mmil._support.types import Array, Ints
 from keras_mmil.builders.corpus import Corpus
 from keras_mmil.datasets import imdb as imdb_data
 from keras_mmil.datasets import synthetic
+from keras_mmil.rules import Explainer
+from keras_mmil.rules.explain.explanation import Show
 from keras_mmil.rules.explain.texts import window_words
 from keras_mmil.rules.report.renderers import Tokens
 from keras_mmil.training import step_decay
@@ -29,6 +31,7 @@ from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil, with_text
 
 __all__ = ["review_experiment"]
 
+_N_MADE_UP = 500  # reviews
 # The best on validation data for the number of rules; see docs/imdb.md.
 _RULES: Mapping[str, Any] = {"metric": "sensitivity", "ccp_alpha": 2e-4}
 
@@ -43,6 +46,7 @@ def review_experiment(entry: Entry) -> Experiment:
         batch_size=128,
         schedule=partial(step_decay, 1e-3, at=(7 / 12, 10 / 12)),
         explainer={**_RULES, "max_clusters": (14, 6)} if in_sentences else _RULES,
+        called=("phrase", "sentence", "review") if in_sentences else ("phrase", "review"),
     )
 
 
@@ -80,6 +84,7 @@ def _load(
         page=lambda: Page(test.x, test.y, Tokens(test.x, corpus.vocabulary)),
         words=words,
         rule_data=rule_data,
+        exemplify=partial(_exemplify, corpus=corpus),
         report=partial(_report, words=words),
     )
 
@@ -110,6 +115,21 @@ def _opinions(
     others = (Corpus.from_texts(texts, like=corpus, verbose=0) for texts, _ in parts[1:])
     corpora = zip((corpus, *others), parts, strict=True)
     return [(each.trigrams(), y) for each, (_, y) in corpora], corpus
+
+
+def _exemplify(explainer: Explainer, x: tf.RaggedTensor, *, corpus: Corpus) -> None:
+    """Phrases of reviews, and made-up sentences, since those of reviews are long."""
+    explainer.exemplify(0, x, _words(x, corpus))
+    if len(explainer.clusters_) > 1:
+        (texts, _), *_ = synthetic.load_reviews(n_train=_N_MADE_UP)
+        made_up = Corpus.from_texts(texts, like=corpus, verbose=0).trigrams()
+        explainer.exemplify(1, made_up, _words(made_up, corpus))
+
+
+def _words(x: tf.RaggedTensor, corpus: Corpus) -> Show:
+    """What shows trigrams and sentences, without padding and unknown words."""
+    show, odd = window_words(x, corpus.vocabulary), corpus.vocabulary[:2]
+    return lambda at: " ".join(word for word in show(at).split() if word not in odd)
 
 
 def _report(report: RunWriter, *, words: Words) -> None:

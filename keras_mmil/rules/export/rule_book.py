@@ -31,8 +31,8 @@ _Row: TypeAlias = tuple[str, str, str, str]
 
 
 def _row(number: int | None, figures: tuple[float, float] | None, text: str) -> _Row:
-    shares = map(percent, figures) if figures else ("", "")
-    return (str(number or ""), *shares, text)  # type: ignore[return-value] # there are two
+    share, agreeing = map(percent, figures) if figures else ("", "")
+    return str(number or ""), share, agreeing, text
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,13 +74,19 @@ class RuleBook:
     def __str__(self) -> str:
         """The rules of top-bags in words, with the share of the top-bags that each holds for, and
         of these the share on which the network agrees.
+
+        More than eight are the tree that they were made of; its shares are those of its branches.
         """
         if self.constant is not None:
             return self.in_words()[0]
         rows, defined = self._as_tree() if self._is_long else self._as_list()
-        rows.insert(0, ("", self.levels[-1].words, "network agrees", ""))
+        if any(row[1] for row in rows):  # else they are unknown
+            rows.insert(0, ("", self.levels[-1].words, "network agrees", ""))
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        lines = ["  ".join([*map(str.rjust, row[:3], widths), row[3]]).rstrip() for row in rows]
+        known = [i for i in range(3) if widths[i]]
+        lines = [
+            "  ".join([*(row[i].rjust(widths[i]) for i in known), row[3]]).rstrip() for row in rows
+        ]
         return "\n".join([*lines, *(["", *defined] if defined else [])])
 
     @property

@@ -1,6 +1,6 @@
 """Rules as sentences in the terms of the data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ __all__ = ["Sentence", "definitions", "of_rules", "reasons", "sentences"]
 
 _LONGEST = 3  # conditions of a cluster that may be described where it is mentioned
 _MOST_CASES = 3  # of a cluster that are described
-_IN_SHORT = 4  # clusters of members that tell what a cluster of many cases is
+_IN_SHORT = 3  # clusters of members that tell what a cluster of many cases is
 _NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -104,6 +104,14 @@ class _Writer:
             for column in columns
         }
         self._open: dict[tuple[str, str], None] = {}
+        self._definitions: dict[tuple[str, str], Sentence | None] = {}
+        # Of each cluster that any class of top-bags can depend on.
+        self._rules: dict[tuple[str, str], list[tuple[Rule, tuple[Criterion, ...]]]] = {}
+        for kind in rules.kinds:
+            for rule, criteria in kind.rules:
+                if kind.level is not None and kind.level.rules.needed[rule.conclusion]:
+                    key = kind.name, kind.labels[rule.conclusion]
+                    self._rules.setdefault(key, []).append((rule, criteria))
 
     def defined(self, result: Sequence[Sentence]) -> list[Sentence]:
         """One for each cluster that some sentences, or sentences about these, mention."""
@@ -213,7 +221,7 @@ class _Writer:
         Only for members that have to be present: "no sub-bag holds a 7 and no 3" would be unclear;
         and for such as must not be there, if the data have a name for them.
         """
-        found = [criteria for label, _, criteria in kind.needed if label == name]
+        found = [criteria for _, criteria in self._rules.get((kind.name, name), ())]
         is_absent = _is_named(kind) and _occurs(criterion) is False
         if not (_requires(criterion) or is_absent) or (_is_named(kind) and not is_symbol(name)):
             return None
@@ -232,9 +240,12 @@ class _Writer:
         """What a cluster is; None where that is unknown."""
         if kind.clusters is None:
             return None
-        self._open.clear()
-        link, body = self._defined(kind, kind.clusters, name)
-        return Sentence(name, body, link, tuple(self._open), kind.name) if body else None
+        if (key := (kind.name, name)) not in self._definitions:
+            self._open.clear()
+            link, body = self._defined(kind, kind.clusters, name)
+            found = Sentence(name, body, link, tuple(self._open), kind.name) if body else None
+            self._definitions[key] = found
+        return self._definitions[key]
 
     def _defined(self, kind: Kind, clusters: Clusters, name: str) -> tuple[str, str]:
         """What comes between a cluster's name and its description, and this, if there is one."""
@@ -242,15 +253,13 @@ class _Writer:
         if clusters.examples and clusters.examples[index]:
             shown = ", ".join(f"“{each}”" for each in clusters.examples[index])
             return ": ", f"{clusters.words} like {shown}"
-        of_rules = [(rule, criteria) for rule, criteria in kind.rules if rule.conclusion == index]
-        if not of_rules:
+        of_rules = self._rules.get((kind.name, name))
+        if of_rules is None:
             definition = clusters.definition
             return ", in short: ", "" if definition is None else definition.summary(index)
-        if kind.level is None or not kind.level.rules.needed[index]:
-            return "", ""
         cases = _merged([criteria for _, criteria in of_rules])
         if len(cases) > _MOST_CASES and _of_bags_alone(sum(cases, ()), self._kinds):
-            return ", in short: ", self._in_short(clusters, of_rules)
+            return ", in short: ", self._in_short(kind, clusters, name)
         said = list(map(partial(self._case, kind), cases[:_MOST_CASES]))
         if (n_more := len(cases) - _MOST_CASES) > 0:
             said.append(f"in {_numeral(n_more)} more {'case' if n_more == 1 else 'cases'}")
@@ -263,25 +272,32 @@ class _Writer:
             return f"that holds {self._held(criteria)}"
         return self._where(criteria)
 
-    def _in_short(
-        self, clusters: Clusters, rules: Sequence[tuple[Rule, tuple[Criterion, ...]]]
-    ) -> str:
-        """Of what many rules on the members of a bag require more, and of what less.
+    def _in_short(self, kind: Kind, clusters: Clusters, name: str) -> str:
+        """Of what many rules on the members of a bag require more than those of other clusters.
 
-        Each counts as much as it covers of the cluster.
+        Each rule counts as much as it covers of its cluster.
         """
+        found = {label: self._required(kind.name, label) for label in kind.labels}
+        keys = dict.fromkeys(key for each in found.values() for key in each)
+        means = {key: sum(x.get(key, 0.0) for x in found.values()) / len(found) for key in keys}
+        more = {key: found[name].get(key, 0.0) - means[key] for key in keys}
+        order = [key for key in sorted(keys, key=lambda key: -more[key]) if more[key] > 0]
+        self._open.update(dict.fromkeys(order[:_IN_SHORT]))
+        said = _listed([name for _, name in order[:_IN_SHORT]])
+        n_rules = len(self._rules[kind.name, name])
+        return f"{clusters.words} with more {said} than others ({n_rules} rules)"
+
+    def _required(self, kind: str, name: str) -> dict[tuple[str, str], float]:
+        """How much the rules for a cluster require each cluster of members, or less of it."""
         found: dict[tuple[str, str], float] = {}
+        rules = self._rules.get((kind, name), [])
         for rule, criteria in rules:
             for each in criteria:
                 key = str(each.quantity.members), each.quantity.name
                 sign = 1 if _occurs(each) or each.above is not None else -1
                 found[key] = found.get(key, 0.0) + sign * rule.coverage
-        order = sorted(found, key=lambda key: -abs(found[key]))[:_IN_SHORT]
-        self._open.update(dict.fromkeys(order))
-        amounts = [("more", [key[1] for key in order if found[key] > 0])]
-        amounts.append(("less", [key[1] for key in order if found[key] <= 0]))
-        said = " and ".join(f"{amount} {_listed(names)}" for amount, names in amounts if names)
-        return f"{clusters.words} with {said} ({len(rules)} rules)"
+        total = sum(rule.coverage for rule, _ in rules) or 1.0
+        return {key: value / total for key, value in found.items()}
 
 
 def _one(kind: Kind) -> str:
@@ -386,7 +402,8 @@ def _amount(criterion: Criterion) -> str:
     bound = high if low is None else low
     if criterion.quantity.measure == "frequency" and bound is not None and ALL <= bound < 1:
         return "not all" if low is None else "all"
-    show, unit = bound_text, ""
+    show: Callable[[float], str] = bound_text
+    unit = ""
     if criterion.quantity.measure == "frequency":
         show, unit = _rounded, " %"
     above = "" if low is None else f"more than {show(low)}{unit}"

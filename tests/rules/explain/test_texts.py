@@ -363,7 +363,7 @@ def test_cluster_table_of_trigrams(trained):
     table = by_ids.cluster_table(x, n=4, show=window_words(x, corpus.vocabulary))
     labels = by_ids.labels(x)[0].flat_values.numpy()
     trigrams = [" ".join(corpus.words(ids)) for ids in x.flat_values.numpy()]
-    for cluster, column in enumerate(table.levels["instance"]):
+    for cluster, column in enumerate(table.levels["phrase"]):
         in_cluster = {trigrams[i] for i in np.flatnonzero(labels == cluster)}
         assert set(column.entries) <= in_cluster
         assert len(set(column.entries)) == min(4, len(in_cluster))

@@ -9,6 +9,7 @@ from levels import clusters, top_level
 from keras_mmil.rules.export.rule_book import RuleBook
 from keras_mmil.rules.trees.features import COUNT, FREQUENCY, OCCURRENCE, WEIGHT
 from keras_mmil.rules.trees.fields import Field
+from keras_mmil.rules.trees.level import call, exemplify
 from keras_mmil.rules.trees.rule_set import Condition
 
 
@@ -102,6 +103,45 @@ def test_several_cases():
         "v1: a sub-bag that holds an 8, or that holds a b and no 8",
         "v2: a sub-bag of any kind",
     ]
+
+
+def test_clusters_of_many_cases_are_told_in_short_or_by_examples():
+    """v1 asks for u1 or for few u2, v2 for the opposite, each in four cases."""
+    bounds = [{"low": 0.5}, {"high": 0.5}]
+    cases = [(Condition(0, **a), Condition(1, **b)) for a in bounds for b in bounds] * 2
+    lower = top_level(cases, (clusters(feature=COUNT, names=("u1", "u2")),))
+    names, conclusions = ("v1", "v2"), (0, 0, 1, 1, 0, 0, 1, 1)  # v1 wherever u1 is there
+    rules = tuple(
+        replace(rule, conclusion=conclusion)
+        for rule, conclusion in zip(lower.rules.rules, conclusions, strict=True)
+    )
+    rules = replace(lower.rules, rules=rules, names=names, needed=(True, True))
+    lower = replace(lower, rules=rules, word="sub-bag")
+    bag = clusters(1, word="sub-bag", names=names)
+    conditions = [(Condition(0, low=0.5),), (Condition(1, low=0.5),)]
+    book = RuleBook((lower, top_level(conditions, (bag,), record=2)))
+    words = "v1, in short: sub-bags with more u1 than others (4 rules)"
+    assert words in book.in_words()
+    levels = exemplify(book.levels, 1, (("a smile", "a hug"), ("a frown",)))
+    levels = call(call(levels, 1, "gesture"), 2, "visit")
+    book = RuleBook(levels)
+    assert book.in_words() == [
+        "class 0 if at least one gesture is v1",
+        "class 1 if at least one gesture is v2",
+        "v1: gestures like “a smile”, “a hug”",
+        "v2: gestures like “a frown”",
+    ]
+    assert str(book).split()[0] == "visits"
+
+
+def test_only_what_has_no_name_in_the_data_can_be_called():
+    level = top_level([(Condition(0, low=0.5),)], (clusters(path="orders", word="orders"),))
+    with pytest.raises(ValueError, match="data's name 'orders' to stay"):
+        call((level,), 0, "order")
+    with pytest.raises(ValueError, match="Expected a word"):
+        call((level,), 1, "")
+    with pytest.raises(ValueError, match="Expected a level from 0 to 0"):
+        call((level,), 2, "visit")
 
 
 COUNTRIES = tuple(f"country {i}" for i in range(12))
