@@ -619,7 +619,7 @@ class NestedEstimator(BaseEstimator):
             return str(error)
 
         def records(positions: Sequence[int]) -> Sequence[Config]:
-            return self.schema_.as_json(X, places[list(positions)], self.target_ or ())
+            return self.schema_.as_json(X, places[list(positions)].tolist(), self.target_ or ())
 
         return WhatIf(rules, records)
 
