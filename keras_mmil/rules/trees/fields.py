@@ -95,7 +95,8 @@ class Field:
             return str(bool(value)).lower()
         if self.kind == "time":
             return time_text(float(value))
-        return number_text(value)
+        # Statistics are computed: a third is no more readable with all digits.
+        return number_text(float(f"{value:.6g}") if self.kind == "statistic" else value)
 
     def feasible(self, low: Array, high: Array) -> Array:
         """Whether boxes `(low, high]`, each [..., columns], hold a value: bool [...].
