@@ -10,10 +10,12 @@ from keras_mmil.rules.plots import (
     plot_maps,
     plot_top_bag,
 )
+from keras_mmil.rules.report.background import Background
 from keras_mmil.rules.rule_extractor import RuleExtractor
 from keras_mmil.rules.symbols import symbolize
 
 __all__ = [
+    "Background",
     "Explainer",
     "Maps",
     "RuleExtractor",
