@@ -218,17 +218,16 @@ def headline(explainer: "Explainer", data: ReportData, of: Sequence[Figure]) -> 
     if (constant := explainer.rules_.constant) is not None:
         return f"No finding: the rules put every {top.word} into one class, {constant}."
     n_rules = len(top.rules)
-    rules = f"{n_rules} rules say" if n_rules > 1 else "one rule says"
-    same = f"{rules} the same as it of {share['fidelity']} of them"
+    rules = f"{n_rules} rules agree" if n_rules > 1 else "one rule agrees"
     if data.truth is None:
-        same = f"{rules} the same as the network of {share['fidelity']} of {n:,} {top.words}."
+        same = f"{rules} with the network on {share['fidelity']} of {n:,} {top.words}."
         return same[:1].upper() + same[1:]
-    others = [f"a {name} {share[f'accuracy of a {name}']}" for name in data.baselines] + [
-        f"the most frequent class alone {share['most frequent class']}"
+    others = [f"a {name}: {share[f'accuracy of a {name}']}" for name in data.baselines] + [
+        f"always the most frequent class: {share['most frequent class']}"
     ]
     return (
-        f"The network is right for {share['network accuracy']} of {n:,} {top.words} "
-        f"({', '.join(others)}), and {same}."
+        f"The network is right on {share['network accuracy']} of {n:,} {top.words} "
+        f"({'; '.join(others)}), and {rules} with it on {share['fidelity']}."
     )
 
 

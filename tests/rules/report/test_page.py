@@ -83,8 +83,9 @@ def test_figures_of_network_rules_and_both_are_told_apart(rough):
     right, _, agrees = (f"{100 * share:.1f} %" for share in expected.values())
     most = f"{100 * max(np.mean(rough.y), 1 - np.mean(rough.y)):.1f} %"
     assert page.data["headline"] == (
-        f"The network is right for {right} of 150 top-bags (the most frequent class alone {most}), "
-        f"and {len(page.data['rules'])} rules say the same as it of {agrees} of them."
+        f"The network is right on {right} of 150 top-bags "
+        f"(always the most frequent class: {most}), "
+        f"and {len(page.data['rules'])} rules agree with it on {agrees}."
     )
 
 
