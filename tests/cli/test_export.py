@@ -68,7 +68,7 @@ def test_explain_by_two_runs(review_runs, capsys):
 
 @pytest.mark.slow
 def test_runs_on_texts_tell_what_stands_for_their_clusters(review_runs):
-    for run, words in zip(review_runs, (("instance", "sub-bag"), ("instance",)), strict=True):
+    for run, words in zip(review_runs, (("phrase", "sentence"), ("phrase",)), strict=True):
         with open(f"{run}/clusters.md", encoding="utf-8") as file:
             table = file.read()
         assert table.count("Clusters of ") == len(words)
