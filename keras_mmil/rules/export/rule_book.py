@@ -1,6 +1,5 @@
 """The rules of all levels, and their forms: text, tables, sentences and programs."""
 
-import html
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from keras_mmil._support.formatting import percent, table
+from keras_mmil._support.formatting import percent, preformatted
 from keras_mmil._support.types import Config
 from keras_mmil.rules.export.languages import to_dict, to_prolog, to_python, to_sql
 from keras_mmil.rules.export.on_tables import sql_of
@@ -110,22 +109,8 @@ class RuleBook:
         return [_row(line.number, line.figures, line.text) for line in lines], defined
 
     def _repr_html_(self) -> str:
-        """For notebooks: the rules that decide, one table per level; or that they are constant."""
-        if self.constant is not None:
-            return f"<p>{html.escape(self.in_words()[0])}</p>"
-        heads = ("", "rule", "precision", "support")
-        return "".join(
-            f"<h4>{html.escape(level.words)}</h4>"
-            + table(
-                heads,
-                [
-                    (each.number, each.clause, percent(each.precision), percent(each.support))
-                    for each in level.rules.shown()
-                ],
-            )
-            for level in self.levels
-            if level.rules.n_needed
-        )
+        """For notebooks: the same as a string."""
+        return preformatted(str(self))
 
     def records(self) -> Iterator[Config]:
         """One dict for each rule, from the instances upwards."""

@@ -345,7 +345,7 @@ def test_saved_atomically(page, tmp_path):
 
 def test_notebooks(digit_explainer, churn_explainer, digits):
     shown = digit_explainer._repr_html_()
-    assert "positive ← o_" in shown
+    assert "positive if" in shown
     assert digit_explainer._repr_mimebundle_()["text/html"] == shown
     assert type(digit_explainer)()._repr_html_().startswith("<pre")
     (explanation,) = digit_explainer.explain(digits[:1])
