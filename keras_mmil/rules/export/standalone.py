@@ -96,7 +96,7 @@ def plan(rules: Program, source: Source) -> Config:
     return {
         "top": rules.top.name,
         "classes": list(rules.top.labels),
-        "kinds": [_Planner(rules, source, kind, places).of_kind() for kind in kinds],
+        "kinds": [_Planner(source, kind, places).of_kind() for kind in kinds],
     }
 
 
@@ -104,7 +104,6 @@ def plan(rules: Program, source: Source) -> Config:
 class _Planner:
     """What one kind of records needs."""
 
-    rules: Program
     source: Source
     kind: Kind
     places: Mapping[str, int]

@@ -50,6 +50,7 @@ class _Writer:
         self._tree, self._number_of = top.tree, _numbers_of_rules(top)
         leaves = np.flatnonzero(top.tree.feature < 0).tolist()
         self._figures = dict(zip(leaves, top.leaves, strict=False))  # none in older files
+        self._sizes = top.tree.sizes()
         self._splits = np.flatnonzero(top.tree.feature >= 0).tolist()
         # Rules of one condition: what goes left of each split, and what goes right.
         bounds = [(int(top.tree.feature[at]), float(top.tree.threshold[at])) for at in self._splits]
@@ -79,7 +80,7 @@ class _Writer:
             figures = self._figures.get(node)
             yield Line(f"{indent}{after}{name}", self._number_of.get(node), figures)
             return
-        sizes, children = self._tree.sizes(), self._tree.children[node]
+        sizes, children = self._sizes, self._tree.children[node]
         side = int(sizes[children[1]] <= sizes[children[0]])  # of equal ones, what has to be there
         at = self._splits.index(node) + side * len(self._splits)
         sentence, _ = self._said[at]

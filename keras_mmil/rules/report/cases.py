@@ -137,12 +137,13 @@ def _records(
 ) -> Iterator[dict[int, Config]]:
     """What is in some top-bags, by their indices, some at once."""
     drawing = _Drawing(renderer, _needed_names(levels))
+    in_words = reasons(program(levels))
     for start in range(0, len(chosen), _AT_ONCE):
         indices = chosen[start : start + _AT_ONCE]
         some = ragged.take(data.x, indices)
         reading = explainer.read(explainer.top_bags(some))
         explanations: Sequence[Explanation] = explain(
-            levels, explainer.classes_, reading, reasons=reasons(program(levels))
+            levels, explainer.classes_, reading, reasons=in_words
         )
         if text_layer is not None:
             explanations = annotate(np.asarray(some), explanations, text_layer)

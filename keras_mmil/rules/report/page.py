@@ -170,12 +170,11 @@ def _what_if(known: WhatIf | str | None, content: Config) -> str:
     """The rules as data, with as many of the cases as are not too long; packed, or empty."""
     if not isinstance(known, WhatIf) or not content.get("cases") or content["constant"] is not None:
         return ""
-    some = content["cases"][:_MOST_CHANGED]
+    cases = content["cases"][:_MOST_CHANGED]
+    records = known.records([case["index"] for case in cases])
+    some = [(case["index"], [case["name"], x]) for case, x in zip(cases, records, strict=True)]
     while some:
-        records = known.records([case["index"] for case in some])
-        pairs = zip(some, records, strict=True)
-        of_cases = {case["index"]: [case["name"], record] for case, record in pairs}
-        text = packed({"rules": known.rules, "records": of_cases})
+        text = packed({"rules": known.rules, "records": dict(some)})
         if len(text) <= _MOST_BYTES_CHANGED:
             return text
         some = some[: len(some) // 2]

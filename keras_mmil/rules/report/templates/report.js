@@ -1,15 +1,20 @@
 "use strict";
+const byId = (id) => document.getElementById(id);
+const make = (tag, kind, ...children) => {
+  const element = document.createElement(tag);
+  if (kind) element.className = kind;
+  element.append(...children.filter((each) => each !== null));
+  return element;
+};
 // JSON of the page that is compressed.
 const unpacked = async (id) => {
-  const text = document.getElementById(id).textContent;
-  const bytes = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(byId(id).textContent), (each) => each.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(stream).text());
 };
 (async () => {
   const PER_PAGE = 20;
   const find = (selector) => [...document.querySelectorAll(selector)];
-  const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
   const names = new Map(data.clusters.map((each) => [each.key, each.name])); // as they are now
   const first = new Map(names);
@@ -23,12 +28,6 @@ const unpacked = async (id) => {
       if (name !== undefined) found.push([parts[i + 1], name]);
     }
     return found;
-  };
-  const make = (tag, kind, ...children) => {
-    const element = document.createElement(tag);
-    if (kind) element.className = kind;
-    element.append(...children.filter((each) => each !== null));
-    return element;
   };
   const worded = (text) => pieces(text).map((piece) => {
     if (typeof piece === "string") return piece;

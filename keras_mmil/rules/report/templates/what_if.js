@@ -1,18 +1,11 @@
 // What if: a record that the reader changes, and the rule that then holds for it.
 (async () => {
-  const byId = (id) => document.getElementById(id);
   if (!byId("what-if-packed")) return;
   const { rules, records } = await unpacked("what-if-packed");
   const { classes } = JSON.parse(byId("data").textContent);
   const [choice, form, result, source] = ["case", "record", "result", "json"].map((id) => byId(`what-if-${id}`));
   let record = null, before = null;
 
-  const make = (tag, kind, ...children) => {
-    const element = document.createElement(tag);
-    if (kind) element.className = kind;
-    element.append(...children);
-    return element;
-  };
   const button = (text, label, act) => {
     const element = make("button", "", text);
     element.type = "button";
