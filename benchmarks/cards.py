@@ -13,6 +13,7 @@ PROPORTIONS = {
     "rule_accuracy": ("accuracy of the rules", "rules_test"),
     "fidelity": ("fidelity of the rules to the network", "rules_test"),
 }
+LINES = 40  # of rules in words
 OTHERS = {"map": "mean average precision of the network"}
 
 
@@ -127,14 +128,12 @@ def _percent(fraction):
 def _rules(rules):
     clusters = ", ".join(f"{n} of {words}" for words, n in rules["clusters"].items())
     numbers = ", ".join(f"{n} for {words}" for words, n in rules["numbers"].items())
-    rows = ["| rule | precision | support |", "| --- | ---: | ---: |"]
-    for rule in rules["most_frequent"]:
-        clause = rule["clause"].replace("|", "\\|")
-        rows.append(f"| `{clause}` | {_percent(rule['precision'])} | {_percent(rule['support'])} |")
+    shown = "\n".join(rules["words"][:LINES])
+    if (n_more := len(rules["words"]) - LINES) > 0:
+        shown += f"\n… ({n_more} more lines)"
     return (
         f"Clusters: {clusters}. Rules: {numbers}. Their fidelity on validation data is "
         f"{_percent(rules['fidelity'])} (most frequent class: "
-        f"{_percent(rules['fidelity_majority'])}). Those that most top-bags follow (precision and "
-        "support on the data that they were fitted to; `print(network.explainer.rules_)` shows "
-        "all):\n\n" + "\n".join(rows)
+        f"{_percent(rules['fidelity_majority'])}). `print(network.explainer.rules_)`:\n\n"
+        f"```text\n{shown}\n```"
     )

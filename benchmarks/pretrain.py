@@ -34,7 +34,6 @@ from keras_mmil.zoo.pretrained import write
 
 # The most that a figure may fall: by rounding; by pruning, too; and on validation data by pruning.
 BY_ROUNDING, BY_PRUNING, ON_VALIDATION = 0.001, 0.003, 0.002
-N_SHOWN = 10  # rules
 LARGE = 10_000  # numbers of a matrix, from which on it is worth rounding to 8 bits
 
 
@@ -150,19 +149,14 @@ def labels_of(data):
 
 
 def about_rules(explainer):
-    """How many clusters and rules there are, how faithful they are, and the most frequent ones."""
-    of_top_bags = list(explainer.rules_.records())[-len(explainer.levels_[-1].rules) :]
-    of_top_bags.sort(key=lambda rule: -rule["support"])
+    """How many clusters and rules there are, how faithful they are, and what they say."""
     return {
         "clusters": {each.words: each.n_clusters for each in explainer.clusters_},
         "numbers": {level.words: len(level.rules) for level in explainer.levels_},
         "classes": [*explainer.classes_],
         "fidelity": explainer.fidelity_,
         "fidelity_majority": explainer.majority_,
-        "most_frequent": [
-            {name: rule[name] for name in ("clause", "precision", "support")}
-            for rule in of_top_bags[:N_SHOWN]
-        ],
+        "words": str(explainer.rules_).splitlines(),
     }
 
 

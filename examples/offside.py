@@ -34,21 +34,20 @@ model.fit(x_train, y_train, epochs=2 if QUICK else 20, batch_size=20, verbose=0)
 accuracy = model.evaluate(x_test, y_test, verbose=0, return_dict=True)["accuracy"]
 
 explainer = keras_mmil.Explainer(
-    max_clusters=3 if QUICK else 6, class_names=("not_offside", "offside"), verbose=0
+    max_clusters=3 if QUICK else 6, class_names=("not offside", "offside"), verbose=0
 ).fit(model, x_train, x_valid)
 
 # Here the true kinds of players and images are known, so the clusters can be named after them.
 kinds = {
-    "instance": ("behind", "in_front", "unclear"),
-    "sub-bag": ("says_no", "says_offside", "says_nothing"),
+    "instance": ("player behind", "player in front", "unclear player"),
+    "sub-bag": ("clearly not offside", "clearly offside", "unclear"),
 }
 images_valid = datasets.synthetic.offside_image_labels(players_valid)
 description = explainer.describe(x_valid, players_valid, images_valid, label_names=kinds)
 print(description, "\n")
+explainer.rename(0, word="player").rename(1, word="image").rename(2, word="situation")
 for level in description:
-    names = [level.label_names[label] for label in level.majority]
-    if len(set(names)) == len(names):  # else two clusters are of one kind
-        explainer.rename(level.level, dict(enumerate(names)))
+    explainer.rename(level.level, level.majority_names)
 
 print(explainer.rules_, "\n")
 found = explainer.evaluate(x_test, y_test)
@@ -59,5 +58,5 @@ print(f"fidelity of the rules    {found['fidelity']:7.2%}")
 print(f"    most frequent class  {found['fidelity_majority']:7.2%}", "\n")
 
 offside = int(y_test.argmax())
-print(f"Why is situation {offside} offside?")
+print("Why is the first situation with an offside offside?")
 print(explainer.explain(x_test[offside : offside + 1])[0])

@@ -10,16 +10,13 @@ import pyarrow.csv
 
 from keras_mmil import ragged
 from keras_mmil._support.files import atomic_write, locked
-from keras_mmil._support.formatting import percent, share
 from keras_mmil.cli.options import RunOptions, TrainOptions
 from keras_mmil.cli.run import run
 from keras_mmil.cli.train import train
 from keras_mmil.datasets.synthetic import churn
-from keras_mmil.rules import Explainer
-from keras_mmil.rules.explain.clusters import LevelDescription
 from keras_mmil.zoo.experiments.registry import registry
 
-__all__ = ["demo", "demo_of_digits", "digits_of_clusters"]
+__all__ = ["demo", "demo_of_digits"]
 
 _CUSTOMERS, _EPOCHS = 2000, 40  # about a minute
 # About two minutes of training on two cores.
@@ -106,40 +103,12 @@ def demo_of_digits(options: RunOptions) -> None:
     # For type checkers: the options ask for rules, and the labels of digits are known.
     assert explainer is not None
     assert digits is not None
-    _print_in_digits(explainer, explainer.describe(x, digits)[0])
+    print("\nClusters of images are named by the digits that most of their images show:")
+    print(explainer.describe(x, digits)[0])
+    print("\nThe rules:")
+    for sentence in explainer.rules_.in_words():
+        print(f"  {sentence}")
     positive = int(y.argmax())
     print("\nWhy the first positive top-bag of the test set is positive. What it holds, which the")
     print(f"network was never told: {digits[positive].to_list()}\n")
     print(explainer.explain(ragged.take(x, [positive]))[0])
-
-
-def digits_of_clusters(described: LevelDescription) -> list[tuple[tuple[str, ...], float]]:
-    """The digits most of whose images are in each cluster, and their share of the cluster."""
-    table = described.known_table  # (clusters, digits)
-    home = np.where(table.any(axis=0), table.argmax(axis=0), -1)
-    found = []
-    for cluster, of_digits in enumerate(table):
-        here = home == cluster
-        names = tuple(described.label_names[digit] for digit in np.flatnonzero(here))
-        found.append((names, share(of_digits[here].sum(), of_digits.sum())))
-    return found
-
-
-def _print_in_digits(explainer: Explainer, described: LevelDescription) -> None:
-    """Print the digits in the clusters, and the rules with these as names."""
-    found = digits_of_clusters(described)
-    print("\nWhat the clusters of images turned out to hold, by the true digits:")
-    for name, (digits, of_it) in zip(described.names, found, strict=True):
-        what = "no digit of which the most are here"
-        if digits:
-            what = f"a {' or '.join(digits)} ({percent(of_it)} of its images)"
-        print(f"  {name}: holds {what}")
-    names = {
-        cluster: f"digit {' or '.join(digits)}"
-        for cluster, (digits, _) in enumerate(found)
-        if digits
-    }
-    explainer.rename(0, names)
-    print("With these names, the rules are:")
-    for sentence in explainer.rules_.in_words():
-        print(f"  {sentence}")

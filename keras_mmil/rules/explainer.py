@@ -413,7 +413,8 @@ class Explainer(Options, BaseEstimator):
 
         Args:
             x: top-bags; None for the sizes on the training data.
-            instance_labels: true labels of all instances of `x`, ints ≥ 0, nested like `x`.
+            instance_labels: true labels of all instances of `x`, ints ≥ 0, nested like `x`; for
+                `Bags`, which do not keep the order of members, like `x.to_ragged()`.
             sub_bag_labels: likewise of sub-bags, the rows of the second bag-layer.
             label_names: dict from "instance" and "sub-bag" to names of those labels.
 

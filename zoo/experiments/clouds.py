@@ -62,6 +62,7 @@ def cloud_experiment(entry: Entry) -> Experiment:
             "ccp_alpha": 3e-4,  # of 1e-3, 3e-4, 1e-4 and less, the best on clouds for validation
         },
         class_names=None,
+        called=("point", "rotation", "object") if form == "bags" else ("point", "object"),
     )
 
 

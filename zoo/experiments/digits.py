@@ -9,6 +9,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from keras_mmil._support.types import Array, Ints, Tensors
+from keras_mmil.bags import Bags
 from keras_mmil.datasets import mnist
 from keras_mmil.rules import Explainer
 from keras_mmil.zoo.experiments.catalogue import Entry
@@ -25,6 +26,7 @@ def digit_experiment(entry: Entry) -> Experiment:
         build=mnist_mmil,
         load=_load,
         batch_size=20,
+        called=("image", "bag", "bag of bags"),
         check_rules=matches_generating_rule,
     )
 
@@ -41,7 +43,12 @@ def _load(
         instance_labels=True,
     )
     train, valid, test = (Split(*part) for part in parts)
-    return Data(train=train, valid=valid, test=test)
+
+    def name_clusters(explainer: Explainer, _: Bags | Tensors) -> None:
+        """After the digits that most of their images show."""
+        explainer.rename(0, explainer.describe(valid.x, valid.instance_labels)[0].majority_names)
+
+    return Data(train=train, valid=valid, test=test, name_clusters=name_clusters)
 
 
 def matches_generating_rule(

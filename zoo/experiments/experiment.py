@@ -199,8 +199,8 @@ class Data:
         page: function without arguments that returns the `Page` of the report; None for the test
             set as it is.
         words: of networks that read ids of tokens, else None.
-        exemplify: function of a fitted `Explainer` and some top-bags that calls its `exemplify`; or
-            None.
+        name_clusters: function of a fitted `Explainer` and some top-bags that names its clusters or
+            gives examples of them; or None.
         report: function of a `RunWriter`, which writes more than rules and figures; or None.
     """
 
@@ -215,7 +215,7 @@ class Data:
     explainer: Mapping[str, Any] = field(default_factory=dict)
     page: Callable[[], Page] | None = None
     words: Words | None = None
-    exemplify: Callable[[Explainer, Bags | Tensors], None] | None = None
+    name_clusters: Callable[[Explainer, Bags | Tensors], None] | None = None
     report: Callable[[RunWriter], None] | None = None
 
     def for_rules(self) -> RuleData:
@@ -276,8 +276,8 @@ def put_in_words(
     """Let rules speak of what top-bags `x` are made of."""
     for level, word in enumerate(experiment.called):
         explainer.rename(level, word=word)
-    if data.exemplify is not None:
-        data.exemplify(explainer, ragged.take(inputs_of(x), slice(_N_EXEMPLARY)))
+    if data.name_clusters is not None:
+        data.name_clusters(explainer, ragged.take(inputs_of(x), slice(_N_EXEMPLARY)))
 
 
 def at_most(limit: int | None, size: int) -> int:

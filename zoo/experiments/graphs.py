@@ -14,6 +14,7 @@ from keras_mmil._support.types import Ints
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import citations, social, synthetic
 from keras_mmil.model import Model
+from keras_mmil.rules import Explainer
 from keras_mmil.rules.explain.explanation import Show
 from keras_mmil.rules.report.renderers import Graphs
 from keras_mmil.training import cosine_decay
@@ -102,6 +103,7 @@ def _load_citations(
         build_arguments={"dataset": network},
         class_names=network.class_names,
         rule_data=papers.rule_data,
+        name_clusters=papers.name_clusters if papers.can_name_clusters else None,
         page=papers.page,
         report=papers.report,
     )
@@ -159,6 +161,20 @@ class _Papers:
         copies = (x.subsample(rates, seed=seed) for seed in seeds)
         return RuleData(Bags.concat([x, *copies]), x_valid)
 
+    @property
+    def can_name_clusters(self) -> bool:
+        """Whether there are clusters of papers, and bags of them without papers of the test."""
+        return self.depth == 2 and self.split not in citations.ALL_VISIBLE
+
+    def name_clusters(self, explainer: Explainer, _: Bags | tf.RaggedTensor) -> None:
+        """Clusters of papers, by the subject of most papers for training and validation in them."""
+        parts = self._parts()
+        words, bags = self._bags(parts[1][: self.limit], citations.visible(self.split, parts)[1])
+        described = explainer.describe(
+            words, sub_bag_labels=self._labels(bags), label_names={"sub-bag": self._class_names()}
+        )
+        explainer.rename(1, described[1].majority_names)
+
     def page(self) -> Page:
         """The test papers."""
         words, show, papers, _ = self._shown()
@@ -169,10 +185,7 @@ class _Papers:
         network, depth, parts = self.network, self.depth, self._parts()
         papers, visible = parts[-1][: self.limit], citations.visible(self.split, parts)[-1]
         names = self._class_names()
-        bags, _ = network.bags(papers, visible, self.walk)
-        words = tf.gather(network.words, bags)
-        if depth == 1:
-            words = words.merge_dims(1, 2)
+        words, bags = self._bags(papers, visible)
         word_at, paper_at = ragged.lookup(words), ragged.lookup(bags)
 
         def show(position: tuple[int, ...]) -> str:
@@ -188,11 +201,19 @@ class _Papers:
         report.clusters(words, show)
         report.explanations(words, show)
         if self.depth == 2:
-            network = self.network
-            names = self._class_names()
-            labels = network.labels[bags.values.numpy()]
-            labels = np.where(labels < 0, network.n_classes, labels)
-            report.sub_bags(words, bags.with_values(tf.constant(labels)), names)
+            report.sub_bags(words, self._labels(bags), self._class_names())
+
+    def _bags(self, papers: Ints, visible: Ints | None) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """The words of papers, nested by `depth`, and the papers in their bags."""
+        bags, _ = self.network.bags(papers, visible, self.walk)
+        words = tf.gather(self.network.words, bags)
+        return words if self.depth == 2 else words.merge_dims(1, 2), bags
+
+    def _labels(self, bags: tf.RaggedTensor) -> tf.RaggedTensor:
+        """The classes of papers in bags, as numbers of `_class_names`."""
+        labels = self.network.labels[bags.values.numpy()]
+        labels = np.where(labels < 0, self.network.n_classes, labels)
+        return bags.with_values(tf.constant(labels))
 
     def _class_names(self) -> list[str]:
         """Names of the classes; the last one, if any are, is of unknown classes (-1)."""

@@ -13,6 +13,7 @@ from keras_mmil.builders.flora import Flora
 from keras_mmil.datasets import plants, synthetic
 from keras_mmil.metrics import held_out_labels
 from keras_mmil.model import Model
+from keras_mmil.rules import Explainer
 from keras_mmil.rules.explain.explanation import Shows
 from keras_mmil.rules.report.renderers import ByPath, Places, Plain, Renderer
 from keras_mmil.training import cosine_decay, step_decay
@@ -90,6 +91,7 @@ def _load(
         rule_data=lambda: RuleData(ragged.take(x, rest), ragged.take(x, valid)),
         rule_test=rule_test,
         explainer=_explainer(species, form),
+        name_clusters=partial(_name_clusters, seen) if form == "nearby" else None,
         page=lambda: Page(*rule_test[:2], _renderer(rule_test.x, seen, test)),
         report=partial(_report, x, seen, np.concatenate([test, valid, rest])),
     )
@@ -101,6 +103,15 @@ def _explainer(species: int, form: str) -> dict[str, Any]:
         return {"target": species}
     # One-hot vectors of species are all equally far apart, except in their effects.
     return {"target": (species, _LIKELY), "metric": "sensitivity"}
+
+
+def _name_clusters(seen: Flora, explainer: Explainer, x: Tensors) -> None:
+    """Give examples of species, and call top-bags squares."""
+    assert isinstance(x, dict)  # for type checkers
+    species_at = ragged.lookup(x["species"])
+    level = next(each.level for each in explainer.clusters_ if each.path == "species")
+    explainer.exemplify(level, x, lambda position: seen.species[species_at(position)])
+    explainer.rename(len(explainer.clusters_), word="square")
 
 
 def _report(x: Tensors, seen: Flora, chosen: Ints, report: RunWriter) -> None:

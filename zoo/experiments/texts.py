@@ -84,7 +84,7 @@ def _load(
         page=lambda: Page(test.x, test.y, Tokens(test.x, corpus.vocabulary)),
         words=words,
         rule_data=rule_data,
-        exemplify=partial(_exemplify, corpus=corpus),
+        name_clusters=partial(_exemplify, corpus=corpus),
         report=partial(_report, words=words),
     )
 

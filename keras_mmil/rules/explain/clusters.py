@@ -1,6 +1,7 @@
 """Descriptions of clusters: their sizes, their true labels, and the rows that represent them."""
 
 import html
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 _DIM = "color:#9a9a9a"
+_MAJORITY = 0.5  # least share of a true label that names a cluster
 
 
 # Descriptions -----------------------------------------------------------------------------------
@@ -88,6 +90,21 @@ class LevelDescription:
         table = self.known_table
         totals = table.sum(axis=1)
         return np.divide(table.max(axis=1), totals, out=np.zeros(len(totals)), where=totals > 0)
+
+    @property
+    def majority_names(self) -> dict[int, str]:
+        """Names for `Explainer.rename`, by cluster: the true label of at least half of its rows.
+
+        Where several clusters have one label, all but the largest are numbered: "7", "7 (2)".
+        """
+        names: dict[int, str] = {}
+        seen = Counter[str]()
+        for cluster in np.argsort(-self.known_table.sum(axis=1), kind="stable").tolist():
+            if self.share[cluster] >= _MAJORITY:
+                name = self.label_names[self.majority[cluster]]
+                seen[name] += 1
+                names[cluster] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        return names
 
     @property
     def known_table(self) -> Array:

@@ -13,7 +13,12 @@ from record_networks import read
 import keras_mmil
 from keras_mmil import Explainer, ragged
 from keras_mmil.layers import BagLayer
-from keras_mmil.rules.explain.clusters import ClusterTable, ClusterView, describe
+from keras_mmil.rules.explain.clusters import (
+    ClusterTable,
+    ClusterView,
+    LevelDescription,
+    describe,
+)
 
 N_CLUSTERS = (3, 2)
 
@@ -215,6 +220,22 @@ def test_labels_of_levels_that_there_are_not(churn_explainer, customers):
         churn_explainer.describe(x, instance_labels=np.zeros(3, int))
     with pytest.raises(ValueError, match=f"labels of sub-bags only.*bag-layers on {paths}"):
         churn_explainer.describe(x, sub_bag_labels=np.zeros(3, int))
+
+
+def test_names_of_the_majority():
+    """The largest cluster of a label has its name; clusters without a majority keep theirs."""
+    described = LevelDescription(
+        level=0,
+        word="image",
+        words="images",
+        title="image",
+        names=("u1", "u2", "u3", "u4"),
+        sizes=np.full(4, 0.25),
+        needed=(True,) * 4,
+        table=np.array([[5, 0, 0], [4, 5, 4], [0, 0, 0], [9, 8, 1]]),
+        label_names=("three", "five", "seven"),
+    )
+    assert described.majority_names == {0: "three (2)", 3: "three"}
 
 
 def test_labels_of_sub_bags_where_there_are_none():
