@@ -58,5 +58,5 @@ print(f"fidelity of the rules    {found['fidelity']:7.2%}")
 print(f"    most frequent class  {found['fidelity_majority']:7.2%}", "\n")
 
 offside = int(y_test.argmax())
-print("Why is the first situation with an offside offside?")
+print("Why is this situation offside?")
 print(explainer.explain(x_test[offside : offside + 1])[0])

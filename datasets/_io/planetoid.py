@@ -299,6 +299,8 @@ def _checked(unpickled: Any, part: str, path: Path, n_bytes: int) -> Any:
             matrix.check_format()
             if not np.isfinite(matrix.data).all():
                 raise ValueError("not finite")
+            if (np.diff(matrix.indptr) < 0).any():  # unchecked by SciPy where the last one is 0
+                raise ValueError("index pointers that decrease")
         except Exception as error:  # of SciPy
             raise _damaged(path, error) from error
         if part not in _SPARSE:

@@ -242,7 +242,7 @@ def read_state(path: PathLike, format: str, version: int) -> Config:
             raise ValueError(f"of version {found!r}, not {version}: make it again")
         if checksum != checksum_of_json(content):
             raise ValueError("damaged: its checksum differs")
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise ValueError(
             f"Expected a file of {format!r}. Received: {str(path)!r}, {error}"
         ) from error

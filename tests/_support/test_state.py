@@ -193,6 +193,16 @@ def test_other_files_are_refused(path, content):
         read_state(path, "some state", 2)
 
 
+def test_deep_content_is_refused(path):
+    """At some depth, JSON gives up, at others the checksum."""
+    deep = path.parent / "deep.json"
+    for depth in (300, 450, 600, 900, 1200):
+        nested = f'"d": {"[" * depth}{"]" * depth},\n "b"'
+        deep.write_text(path.read_text().replace('"b"', nested))
+        with pytest.raises(ValueError, match=r"'some state'. Received: .*deep\.json"):
+            read_state(deep, "some state", 2)
+
+
 def test_huge_files_are_not_read(path, monkeypatch):
     monkeypatch.setattr(state, "_MOST_BYTES", 100)
     with pytest.raises(ValueError, match="larger than 100 bytes"):

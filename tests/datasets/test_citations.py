@@ -132,6 +132,8 @@ def test_hostile_files_run_nothing(folder, part):
 
 BROKEN = csr_matrix(WORDS[:2])
 BROKEN.indices = np.array([0, 9, 1], np.int32)  # there are four words
+DECREASING = csr_matrix(WORDS[:2])
+DECREASING.indptr = np.array([0, 2, 0], np.int32)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +142,7 @@ BROKEN.indices = np.array([0, 9, 1], np.int32)  # there are four words
         ({"x": b""}, r"ind\.cora\.x \("),
         ({"allx": pickle.dumps(csr_matrix(WORDS), 3)[:-20]}, r"ind\.cora\.allx \("),
         ({"x": BROKEN}, r"ind\.cora\.x \(.*indices"),
+        ({"x": DECREASING}, r"ind\.cora\.x \(index pointers that decrease"),
         ({"x": csr_matrix(WORDS[:2] * np.nan)}, r"ind\.cora\.x \(not finite"),
         ({"y": [1, 2]}, r"ind\.cora\.y \(list instead of a matrix"),
         ({"ally": np.array([["a"]])}, r"ind\.cora\.ally \(an array of <U1 instead of numbers"),
