@@ -266,5 +266,5 @@ def _read(path: Path, format: str) -> Config:
     except _ERRORS as error:
         raise ValueError(f"damaged: {error}") from error
     if not isinstance(content, dict) or content.pop("format", None) != format:
-        raise ValueError("of another format")
+        raise ValueError("of another format, such as that of version 0.1: make it again")
     return content
