@@ -26,7 +26,7 @@ def digit_experiment(entry: Entry) -> Experiment:
         build=mnist_mmil,
         load=_load,
         batch_size=20,
-        called=("image", "bag", "bag of bags"),
+        called=("image", "bag"),
         check_rules=matches_generating_rule,
     )
 

@@ -1,5 +1,6 @@
 """Rules as sentences in the terms of the data."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ __all__ = ["Sentence", "definitions", "of_rules", "reasons", "sentences"]
 _LONGEST = 3  # conditions of a cluster that may be described where it is mentioned
 _MOST_CASES = 3  # of a cluster that are described
 _IN_SHORT = 3  # clusters of members that tell what a cluster of many cases is
+_NUMBER = re.compile(r" \(\d+\)$")
 _NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -231,10 +233,18 @@ class _Writer:
 
     def _held(self, criteria: Sequence[Criterion]) -> str:
         """The contents of a bag whose members have no name."""
+        absent: dict[str, list[str]] = {}
+        said = []
         for each in criteria:
-            self._open[str(each.quantity.members), each.quantity.name] = None
-        present_first = sorted(criteria, key=lambda each: _occurs(each) is False)
-        return _listed([_object(each) for each in present_first])
+            q = each.quantity
+            self._open[str(q.members), q.name] = None
+            if _occurs(each) is False:
+                absent.setdefault(str(q.members), []).append(q.name)
+            else:
+                said.append(_object(each))
+        for members, names in absent.items():
+            said += [f"no {name}" for name in _in_one(names, self._kinds[members].labels)]
+        return _listed(said)
 
     def definition(self, kind: Kind, name: str) -> Sentence | None:
         """What a cluster is; None where that is unknown."""
@@ -377,12 +387,24 @@ def _subject(criterion: Criterion, kind: Kind) -> tuple[str, bool]:
     return f"{amount} {word if is_one else words}", not is_one
 
 
+def _in_one(names: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """Names of clusters; where all that are numbered alike are there, only what they share.
+
+    "3", "3 (2)" and "3 (3)" are "3" if there is no "3 (4)"; see `LevelDescription.majority_names`.
+    """
+    result: dict[str, None] = {}
+    for name in names:
+        shared = _NUMBER.sub("", name)
+        alike = {label for label in labels if _NUMBER.sub("", label) == shared}
+        result[shared if alike <= set(names) else name] = None
+    return list(result)
+
+
 def _object(criterion: Criterion) -> str:
-    """Contents: "a 7", "no 3", "at least two 5"."""
+    """Contents that are there: "a 7", "at least two 5"."""
     q = criterion.quantity
-    occurs = _occurs(criterion)
-    if occurs is not None:
-        return _article(q.name) if occurs else f"no {q.name}"
+    if _occurs(criterion):
+        return _article(q.name)
     if q.measure == "weight":
         return f"{q.name} with a total weight of {_amount(criterion)}"
     return f"{_amount(criterion)} {q.name}"

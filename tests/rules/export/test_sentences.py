@@ -79,6 +79,24 @@ def test_what_has_to_be_there_is_described(feature):
     assert reason == "at least one sub-bag holds a 7 and no 3"
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("7", "3", "3 (2)"), "a 7 and no 3"),
+        (("7", "3", "3 (2)", "3 (3)"), "a 7, no 3 and no 3 (2)"),
+    ],
+)
+def test_clusters_that_are_numbered_alike(names, expected):
+    """All of them are what their names share."""
+    case = (Condition(1, high=0.5), Condition(0, low=0.5), Condition(2, high=0.5))
+    lower = top_level([case], (clusters(names=names),))
+    lower = replace(lower, rules=replace(lower.rules, names=("v1",)), word="sub-bag")
+    bag = clusters(1, word="sub-bag", names=("v1",))
+    top = top_level([(Condition(0, low=0.5),)], (bag,), record=2)
+    ((_, reason),) = RuleBook((lower, top)).reasons()
+    assert reason == f"at least one sub-bag holds {expected}"
+
+
 def test_several_cases():
     lower = top_level(
         [(Condition(0, low=0.5),), (Condition(1, low=0.5), Condition(0, high=0.5)), ()],
