@@ -16,6 +16,7 @@ __all__ = ["figures_of_network", "figures_of_rules", "print_figures", "print_run
 
 _NOT_FRACTIONS = {"train_minutes": ".1f", "extract_seconds": ".1f", "test_r2": ".3f"}
 _NOT_FRACTIONS |= {"test_mae": ".4g"}
+_FEW = 3  # lines that are shown rather than counted
 
 
 def figures_of_network(experiment: Experiment, model: Model, test: Split) -> dict[str, float]:
@@ -81,7 +82,7 @@ def print_run(
 
 def _shortened(text: str, most_lines: int | None) -> str:
     lines = text.split("\n")
-    if most_lines is None or len(lines) <= most_lines:
+    if most_lines is None or len(lines) <= most_lines + _FEW:
         return text
     return "\n".join([*lines[:most_lines], f"… and {len(lines) - most_lines} more lines"])
 
