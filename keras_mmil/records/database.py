@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard
+from typing import Any, Self, TypeAlias, TypeGuard
 
 import pyarrow as pa
+import sqlalchemy
 
 from keras_mmil._support.types import PathLike
 from keras_mmil.records.dumps import read_dump
@@ -19,12 +20,9 @@ from keras_mmil.records.keys import Columns, columns_in, find, listed
 from keras_mmil.records.linking import Links
 from keras_mmil.records.to_arrow import joined, to_arrow
 
-if TYPE_CHECKING:
-    import sqlalchemy
-
 __all__ = ["Database", "from_database", "is_database", "is_dump", "is_url", "write_table"]
 
-Source: TypeAlias = "PathLike | sqlalchemy.Engine"
+Source: TypeAlias = PathLike | sqlalchemy.Engine
 Keys: TypeAlias = tuple[tuple[Columns, Columns], ...]
 
 _ROWS = 2**14  # that are fetched at once
@@ -80,7 +78,7 @@ def from_database(
         StructArray, as of `link`, for `NestedClassifier.fit` and `Schema.infer`.
 
     Raises:
-        ImportError: without SQLAlchemy, or the driver of the database; a dump needs neither.
+        ImportError: without the driver of the database; SQLite and dumps need none.
         KeyError: if there is no such table or column.
         TypeError, ValueError: as `link`.
         ValueError: for a dump with statements or values that are not read, with their line.
@@ -141,13 +139,13 @@ def _read(
 ) -> tuple[dict[str, dict[str, pa.Array]], list[str], Keys]:
     """The columns of tables, the names of all, and the keys that a database declares."""
     with _engine(database) as engine:
-        inspector = _sqlalchemy().inspect(engine)
+        inspector = sqlalchemy.inspect(engine)
         known = inspector.get_table_names()
         _check_names(tables, [*known, *inspector.get_view_names()])
         names = known if tables is None else list(tables)
         if not names:
             raise ValueError(f"Expected a database with tables. Received: {engine.url!r}")
-        meta = _sqlalchemy().MetaData()
+        meta = sqlalchemy.MetaData()
         meta.reflect(engine, views=True, only=names, resolve_fks=False)
         with engine.connect() as connection:
             read = {name: _columns(connection, meta.tables[name]) for name in names}
@@ -179,23 +177,26 @@ def _pair(table: str, key: Mapping[str, Any]) -> tuple[Columns, Columns]:
 
 def _columns(connection: Any, table: Any) -> dict[str, pa.Array]:
     """The columns of a table, in the order of its primary key."""
-    alchemy = _sqlalchemy()
     is_sqlite = connection.dialect.name == "sqlite"
     chosen, binary = [], []
     for column in table.columns:
-        if isinstance(column.type, alchemy.LargeBinary):
+        if isinstance(column.type, sqlalchemy.LargeBinary):
             binary.append(column.name)
             continue
-        if is_sqlite and isinstance(column.type, (alchemy.Date, alchemy.DateTime, alchemy.Time)):
-            column = alchemy.type_coerce(column, alchemy.String).label(column.name)  # as it is
-        elif is_sqlite and isinstance(column.type, alchemy.Numeric):
-            column = alchemy.type_coerce(column, alchemy.Float).label(column.name)
+        if is_sqlite and isinstance(
+            column.type, (sqlalchemy.Date, sqlalchemy.DateTime, sqlalchemy.Time)
+        ):
+            column = sqlalchemy.type_coerce(column, sqlalchemy.String).label(
+                column.name
+            )  # as it is
+        elif is_sqlite and isinstance(column.type, sqlalchemy.Numeric):
+            column = sqlalchemy.type_coerce(column, sqlalchemy.Float).label(column.name)
         chosen.append(column)
     if binary:
         warnings.warn(
             f"Bytes are not read: {listed(table.name, [[name] for name in binary])}", stacklevel=6
         )
-    query = alchemy.select(*chosen).order_by(*table.primary_key.columns)
+    query = sqlalchemy.select(*chosen).order_by(*table.primary_key.columns)
     streamed = connection.execution_options(stream_results=True, yield_per=_ROWS)
     parts: list[list[pa.Array]] = [[] for _ in chosen]
     for rows in streamed.execute(query).partitions():
@@ -215,19 +216,18 @@ def write_table(database: Source, name: str, rows: Iterable[Mapping[str, Any]]) 
     Raises:
         ValueError: if there is such a table.
     """
-    alchemy = _sqlalchemy()
-    types = {bool: alchemy.Boolean, int: alchemy.BigInteger, float: alchemy.Float}
+    types = {bool: sqlalchemy.Boolean, int: sqlalchemy.BigInteger, float: sqlalchemy.Float}
     rows, table, n = iter(rows), None, 0
     with _engine(database) as engine, engine.begin() as connection:
-        if alchemy.inspect(connection).has_table(name):
+        if sqlalchemy.inspect(connection).has_table(name):
             raise ValueError(f"Expected the name of a new table. Received: {name!r}")
         while some := [dict(row) for row in itertools.islice(rows, _ROWS)]:
             if table is None:
-                columns = [
-                    alchemy.Column(column, types.get(type(value), alchemy.Text))
+                columns: list[sqlalchemy.Column[Any]] = [
+                    sqlalchemy.Column(column, types.get(type(value), sqlalchemy.Text))
                     for column, value in some[0].items()
                 ]
-                table = alchemy.Table(name, alchemy.MetaData(), *columns)
+                table = sqlalchemy.Table(name, sqlalchemy.MetaData(), *columns)
                 table.create(connection)
             connection.execute(table.insert(), some)
             n += len(some)
@@ -240,18 +240,8 @@ def _engine(database: Source) -> Iterator[Any]:
     if not isinstance(database, str):
         yield database
         return
-    engine = _sqlalchemy().create_engine(database)
+    engine = sqlalchemy.create_engine(database)
     try:
         yield engine
     finally:
         engine.dispose()
-
-
-def _sqlalchemy() -> Any:
-    try:
-        import sqlalchemy
-    except ImportError as error:
-        raise ImportError(
-            "Expected SQLAlchemy, which reads databases: pip install 'keras-mmil[database]'"
-        ) from error
-    return sqlalchemy

@@ -349,7 +349,7 @@ def test_every_package_is_listed(setup_cfg):
 
 def test_every_third_party_import_is_declared(setup_cfg):
     extras = setup_cfg["options.extras_require"]
-    optional = [extras[name] for name in ("database", "graphs", "plots", "text")]
+    optional = [extras[name] for name in ("graphs", "plots", "text")]
     declared = "\n".join([setup_cfg["options"]["install_requires"], *optional])
     # Data frames are whoever's that has them; no extra installs pandas.
     distributions = {*re.findall(r"^[\w-]+", declared, re.MULTILINE), "pandas"}

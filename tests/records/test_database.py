@@ -5,12 +5,11 @@ import warnings
 from decimal import Decimal
 
 import pytest
+import sqlalchemy
+from sqlalchemy import Column, ForeignKey, ForeignKeyConstraint, Table
 
 from keras_mmil.records import Schema, from_database, link
 from keras_mmil.records.database import Database, write_table
-
-sqlalchemy = pytest.importorskip("sqlalchemy")
-from sqlalchemy import Column, ForeignKey, ForeignKeyConstraint, Table  # noqa: E402
 
 DAY = datetime.date(2024, 1, 5)
 ROWS = {

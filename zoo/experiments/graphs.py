@@ -10,7 +10,7 @@ import tensorflow as tf
 from sklearn.model_selection import train_test_split
 
 from keras_mmil import ragged
-from keras_mmil._support.types import Ints
+from keras_mmil._support.types import Ints, Tensors
 from keras_mmil.bags import Bags
 from keras_mmil.datasets import citations, social, synthetic
 from keras_mmil.model import Model
@@ -240,6 +240,7 @@ def social_experiment(entry: Entry) -> Experiment:
         load=partial(_load_networks, entry.name.upper()),
         batch_size=20,
         class_names=None,
+        called=("neighbour", "member", "network"),
     )
 
 
@@ -267,11 +268,19 @@ def _load_networks(
         test=Split(bags[test], y[test]),
         build_arguments={"dataset": networks},
         whole=Split(bags[chosen], y[chosen]),
+        name_clusters=_show_degrees,
         page=lambda: Page(
             bags[test], y[test], Graphs(bags[test], _show_networks(bags[test], test))
         ),
         report=partial(_report_networks, bags[test], test),
     )
+
+
+def _show_degrees(explainer: Explainer, x: Bags | Tensors) -> None:
+    """Give examples of the degrees of neighbours."""
+    assert isinstance(x, dict)  # for type checkers
+    degree_at = ragged.lookup(x["bags"])
+    explainer.exemplify(0, x, lambda position: f"degree {degree_at(position)}")
 
 
 def _report_networks(x: Bags, graphs: Ints, report: RunWriter) -> None:

@@ -165,8 +165,8 @@ def run_sqlite():
 
 @pytest.fixture
 def run_postgresql(postgres):
-    sqlalchemy = pytest.importorskip("sqlalchemy")
     import pandas as pd
+    import sqlalchemy
 
     server = sqlalchemy.create_engine(postgres, isolation_level="AUTOCOMMIT")
     with server.connect() as connection:

@@ -60,6 +60,15 @@ def test_clusters_of_images_are_named_by_their_digits():
     check_names(described, list(map(str, described.majority)))
 
 
+def test_clusters_of_neighbours_have_degrees_as_examples():
+    data, explainer = in_words("imdb-binary", "synthetic", 3)
+    degrees = set(data.whole.x.bags.flat_values.numpy().tolist())
+    shown = {name for each in explainer.clusters_[0].examples for name in each}
+    assert shown
+    assert shown <= {f"degree {degree}" for degree in degrees}
+    assert [each.word for each in explainer.clusters_] == ["neighbour", "member"]
+
+
 def test_clusters_of_species_have_examples():
     data, explainer = in_words("plants-mil-P10-nearby", "synthetic", 3)
     of_species = next(each for each in explainer.clusters_ if each.path == "species")
