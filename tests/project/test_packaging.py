@@ -202,7 +202,6 @@ def test_extras(metadata):
     assert set(metadata.get_all("Provides-Extra")) == {
         "all",
         "bench",
-        "database",
         "dev",
         "docs",
         "graphs",
