@@ -15,6 +15,7 @@ from keras_mmil.rules.trees.rule_set import Rule
 __all__ = ["Sentence", "definitions", "of_rules", "reasons", "sentences"]
 
 _LONGEST = 3  # conditions of a cluster that may be described where it is mentioned
+_FEW_CONDITIONS = 4  # whose order is that of the rule
 _MOST_CASES = 3  # of a cluster that are described
 _IN_SHORT = 3  # clusters of members that tell what a cluster of many cases is
 _NUMBER = re.compile(r" \(\d+\)$")
@@ -158,8 +159,14 @@ class _Writer:
         return clusters.level, mention[1]
 
     def _all(self, criteria: Sequence[Criterion]) -> str:
-        """Conditions that all have to hold; those that describe a cluster come last."""
-        found = sorted(map(self._condition, self._without_values(criteria)), key=lambda x: x[1])
+        """Conditions that all have to hold; those that describe a cluster come last.
+
+        Of many, those that ask for something come before those that exclude or limit something.
+        """
+        merged = list(self._without_values(criteria))
+        if len(merged) > _FEW_CONDITIONS:
+            merged.sort(key=_only_excludes)
+        found = sorted(map(self._condition, merged), key=lambda x: x[1])
         return _listed([text for text, _ in found])
 
     def _where(self, criteria: Sequence[Criterion]) -> str:
@@ -364,11 +371,19 @@ def _requires(criterion: Criterion) -> bool:
 
 def _occurs(criterion: Criterion) -> bool | None:
     """Whether there has to be one (or none); None where it is about a number or a share."""
-    if criterion.wanted is not None or criterion.quantity.measure != "frequency":
+    measure, most = criterion.quantity.measure, criterion.at_most
+    if criterion.wanted is None and measure == "count" and most is not None and most < 1:
+        return False
+    if criterion.wanted is not None or measure != "frequency":
         return criterion.wanted
     if criterion.at_most is None and criterion.above == 0:
         return True
     return False if criterion.at_most == 0 else None
+
+
+def _only_excludes(criterion: Criterion) -> bool:
+    """Whether it holds for what is not there."""
+    return criterion.wanted is False or (criterion.wanted is None and criterion.above is None)
 
 
 def _subject(criterion: Criterion, kind: Kind) -> tuple[str, bool]:
