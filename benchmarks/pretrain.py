@@ -32,8 +32,9 @@ from keras_mmil.zoo import _weights
 from keras_mmil.zoo.experiments.experiment import put_in_words
 from keras_mmil.zoo.pretrained import write
 
-# The most that a figure may fall: by rounding; by pruning, too; and on validation data by pruning.
-BY_ROUNDING, BY_PRUNING, ON_VALIDATION = 0.001, 0.003, 0.002
+# The most that a figure may fall by rounding, and by pruning, too; and the share of validation data
+# whose class pruning may change.
+BY_ROUNDING, BY_PRUNING, MAY_CHANGE = 0.001, 0.003, 0.01
 LARGE = 10_000  # numbers of a matrix, from which on it is worth rounding to 8 bits
 
 
@@ -101,7 +102,7 @@ def pack(run, folder, about, bits=16):
     words, tokens = None, {}
     if isinstance(run, FinishedRun) and (words := run.data.words) is not None:
         tokens["tokens_before"] = len(words.vocabulary)
-        model, data = pruning.prune(run.experiment, run.model, run.data, ON_VALIDATION)
+        model, data = pruning.prune(run.experiment, run.model, run.data, MAY_CHANGE)
         run, words = dataclasses.replace(run, model=model, data=data), data.words
         tokens["tokens"] = len(words.vocabulary)
     run.model.set_weights([rounded(values, bits) for values in run.model.get_weights()])

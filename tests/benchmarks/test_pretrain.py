@@ -33,7 +33,7 @@ def pretrain(load_benchmark):
 @pytest.mark.nightly
 def test_a_run_is_packed(pretrain, finished, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(pretrain.pruning, "FEWEST", 30)
-    monkeypatch.setattr(pretrain, "ON_VALIDATION", 1.0)  # so that 30 tokens are enough
+    monkeypatch.setattr(pretrain, "MAY_CHANGE", 1.0)  # so that 30 tokens are enough
     monkeypatch.setattr(pretrain, "BY_PRUNING", 1.0)
     out = tmp_path / "packed"
     pretrain.main([str(finished), "--name", "imdb", "--out", str(out), "--commit", "abc"])

@@ -50,6 +50,7 @@ def test_records(churn_explainer):
         (COUNT, 2.5, 3.5, "exactly three instances are u1"),
         (COUNT, -np.inf, 1.5, "at most one instance is u1"),
         (COUNT, 1.5, 20.5, "two to 20 instances are u1"),
+        (COUNT, -np.inf, 0.5, "no instance is u1"),
         (FREQUENCY, 0, np.inf, "at least one instance is u1"),
         (FREQUENCY, -np.inf, 0, "no instance is u1"),
         (FREQUENCY, 0, 0.5, "more than 0 % and at most 50 % of the instances are u1"),
@@ -77,6 +78,18 @@ def test_what_has_to_be_there_is_described(feature):
     top = top_level([(some,)], (bag,), record=2)
     ((_, reason),) = RuleBook((lower, top)).reasons()
     assert reason == "at least one sub-bag holds a 7 and no 3"
+
+
+def test_what_is_there_comes_first_among_many_conditions():
+    """Of up to four, the order is that of the rule."""
+    names = tuple(f"u{i}" for i in range(1, 6))
+    bag = clusters(names=names, feature=FREQUENCY)
+    at_most = [Condition(i, high=0.25) for i in range(4)]
+    for n, first in ((2, "at most"), (4, "more than")):
+        level = top_level([(*at_most[:n], Condition(4, low=0.5))], (bag,))
+        ((_, reason),) = RuleBook((level,)).reasons()
+        assert reason.startswith(first)
+        assert reason.count("at most 25 %") == n
 
 
 @pytest.mark.parametrize(
