@@ -1,12 +1,14 @@
 """A network that reads tokens, with fewer of them: those that rarely decide become unknown."""
 
 import dataclasses
+import functools
 import itertools
 
 import numpy as np
 import tensorflow as tf
 
 from keras_mmil.zoo.experiments.experiment import RuleData, Words
+from keras_mmil.zoo.experiments.texts import exemplify_words
 
 __all__ = ["effects", "fewer", "prune"]
 
@@ -97,7 +99,8 @@ def prune(experiment, model, data, allowed):
         return RuleData(*(replaced(x, new_ids) for x in data.for_rules()))
 
     parts = {name: part(getattr(data, name)) for name in ("train", "valid", "test", "rule_test")}
-    return pruned, dataclasses.replace(data, **parts, words=words, rule_data=rule_data)
+    parts |= {"words": words, "name_clusters": functools.partial(exemplify_words, words=words)}
+    return pruned, dataclasses.replace(data, **parts, rule_data=rule_data)
 
 
 def replaced(x, new_ids):

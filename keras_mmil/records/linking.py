@@ -32,6 +32,7 @@ from keras_mmil.records.keys import (
 
 __all__ = ["Links", "link"]
 
+_MOST_ROWS = 2**26  # in all records: some gigabytes
 # Of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
 _STEP, _FACTORS = 0x9E3779B97F4A7C15, ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
@@ -84,8 +85,8 @@ def link(
         KeyError: if there is no such table or column.
         TypeError: if a key and what it refers to are of different types.
         ValueError: if rows are orphans, a value that is referred to comes twice, a float may stand
-            for several numbers, a table is not reached from the top, or a number is out of range;
-            it names them.
+            for several numbers, a table is not reached from the top, a number is out of range, or
+            records would have over 67,108,864 rows in all; it names them.
 
     Warns:
         UserWarning: of orphans that are left out, texts that refer to integers or have a common
@@ -229,7 +230,7 @@ class _Nesting:
         """The nested records of the table at the top."""
         self.direct = self._reached_directly(top)
         reached: set[str] = set()
-        records = self._records(top, None, (top,), reached)
+        records, _ = self._records(top, None, (top,), reached)
         if left := [name for name in self.tables if name not in reached]:
             raise ValueError(
                 f"Expected keys that lead from {top!r} to each table. "
@@ -256,9 +257,10 @@ class _Nesting:
 
     def _records(
         self, name: str, via: "_Step | None", route: tuple[str, ...], reached: set[str]
-    ) -> pa.StructArray:
-        """All rows of a table, with what is linked to them."""
+    ) -> tuple[pa.StructArray, Ints]:
+        """All rows of a table, with what is linked to them, and how many rows each is in all."""
         reached.add(name)
+        sizes = np.ones(self._n_rows(name), np.int64)
         fields: list[pa.Field] = []
         columns: dict[str, pa.Array] = {}
         roles = self._roles(name)
@@ -269,13 +271,27 @@ class _Nesting:
             columns[column] = array.cast(field.type)
             fields.append(field)
         for step in self._steps(name, via, route):
-            inner = self._records(step.to, step, (*route, step.to), reached)
-            part = self._one(step.key, inner) if step.is_up else self._many(step.key, inner)
+            inner, inner_sizes = self._records(step.to, step, (*route, step.to), reached)
+            rows, bags = self._one(step.key) if step.is_up else self._many(step.key)
+            np.add.at(sizes, bags, inner_sizes[rows])
+            self._check_size(sizes.sum(), (*route, step.to))
+            part = _taken(inner, rows, bags, len(sizes), is_bag=not step.is_up)
             part_name = self._name(step, name, columns)
             columns[part_name] = part
             mark = step.key.mark(None if step.is_up else self.links.at_most)
             fields.append(pa.field(part_name, part.type, metadata={arrow.KEY: mark.encode()}))
-        return pa.StructArray.from_arrays(list(columns.values()), fields=fields)
+        return pa.StructArray.from_arrays(list(columns.values()), fields=fields), sizes
+
+    def _n_rows(self, name: str) -> int:
+        return len(next(iter(self.tables[name].values())))
+
+    def _check_size(self, n_rows: int, route: tuple[str, ...]) -> None:
+        if n_rows > _MOST_ROWS:
+            raise ValueError(
+                f"Expected at most {_MOST_ROWS:,} rows in all records: rows are repeated wherever "
+                f"keys lead to them. Received: {n_rows:,} rows by {' > '.join(route)}. Pass fewer "
+                f"hops than {self.links.hops}, or at_most= for samples of large bags"
+            )
 
     def _steps(self, name: str, via: "_Step | None", route: tuple[str, ...]) -> Iterator["_Step"]:
         """The steps that lead on from a table at the end of a route, reached by `via`."""
@@ -326,19 +342,18 @@ class _Nesting:
         )
         return other
 
-    def _one(self, key: Key, parents: pa.StructArray) -> pa.StructArray:
-        """For each row of the child its row of the parent."""
+    def _one(self, key: Key) -> tuple[Ints, Ints]:
+        """Rows of the parent that rows of the child refer to, and the latter."""
         at, refers = places(key, self.tables)
         self._check_orphans(key, (at < 0) & refers)
-        return parents.take(pa.array(at, mask=at < 0))
+        child = np.flatnonzero(at >= 0)
+        return at[child], child
 
-    def _many(self, key: Key, children: pa.StructArray) -> pa.LargeListArray:
-        """For each row of the parent its rows of the child, or a sample of them."""
+    def _many(self, key: Key) -> tuple[Ints, Ints]:
+        """Rows of the child, or a sample of them, and the rows of the parent that they refer to."""
         if key not in self.members:
             self.members[key] = self._members(key)
-        rows, bags = self.members[key]
-        n = len(next(iter(self.tables[key.parent].values())))
-        return arrow.lists(children.take(pa.array(rows)), bags, n)
+        return self.members[key]
 
     def _members(self, key: Key) -> tuple[Ints, Ints]:
         """The rows of the child that are in bags, one bag after the other, and the bag of each."""
@@ -385,6 +400,17 @@ class _Nesting:
                 f"Expected references that lead to rows (or orphans='drop'). Received: {message}"
             )
         warnings.warn(f"{message}; they are left out", stacklevel=2)
+
+
+def _taken(
+    parts: pa.StructArray, rows: Ints, around: Ints, n: int, *, is_bag: bool
+) -> pa.StructArray | pa.LargeListArray:
+    """For each of `n` rows the `parts` whose `rows` are in it: a bag of them, or one or none."""
+    if is_bag:
+        return arrow.lists(parts.take(pa.array(rows)), around, n)
+    at = np.full(n, -1)
+    at[around] = rows
+    return parts.take(pa.array(at, mask=at < 0))
 
 
 def _sample(names: Iterable[str], sizes: Ints, most: int) -> Bools:

@@ -635,3 +635,31 @@ def test_a_column_that_is_named_as_a_table():
     with pytest.warns(UserWarning, match="'product' are 'product_by_product' in 'orders'"):
         (record,) = link(tables, "orders", keys).to_pylist()
     assert record["product_by_product"] == {"id": 7, "kind": "toy"}
+
+
+def test_records_that_would_be_too_large_are_refused(monkeypatch):
+    """Before memory is taken. Each of 20 people knows all others."""
+    n = 20
+    pairs = [{"a": a, "b": b} for a in range(n) for b in range(n) if a != b]
+    tables = {"people": [{"id": i} for i in range(n)], "knows": pairs}
+    keys = [("knows.a", "people.id"), ("knows.b", "people.id")]
+
+    def rows(value):
+        if isinstance(value, list):
+            return sum(map(rows, value))
+        inner = (x for x in value.values() if isinstance(x, dict | list)) if value else ()
+        return int(value is not None) + sum(map(rows, inner))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        size = rows(link(tables, "people", keys, hops=1).to_pylist())
+        monkeypatch.setattr("keras_mmil.records.linking._MOST_ROWS", size)
+        assert len(link(tables, "people", keys, hops=1)) == n
+        monkeypatch.setattr("keras_mmil.records.linking._MOST_ROWS", size - 1)
+        with pytest.raises(
+            ValueError, match=rf"at most {size - 1:,} rows.*Received: {size:,} rows"
+        ):
+            link(tables, "people", keys, hops=1)
+        with pytest.raises(ValueError, match=r"by people > knows.*fewer hops than 3, or at_most="):
+            link(tables, "people", keys, hops=3)
+        assert len(link(tables, "people", keys, hops=1, at_most=2)) == n

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_mmil._support.types import Array, Ints
-from keras_mmil.builders.corpus import Corpus
+from keras_mmil.builders.corpus import Corpus, look_up
 from keras_mmil.datasets import imdb as imdb_data
 from keras_mmil.datasets import synthetic
 from keras_mmil.rules import Explainer
@@ -29,7 +29,7 @@ from keras_mmil.zoo.experiments.experiment import (
 )
 from keras_mmil.zoo.imdb import imdb_mil, imdb_mmil, with_text
 
-__all__ = ["review_experiment"]
+__all__ = ["exemplify_words", "review_experiment"]
 
 _N_MADE_UP = 500  # reviews
 # The best on validation data for the number of rules; see docs/imdb.md.
@@ -84,7 +84,7 @@ def _load(
         page=lambda: Page(test.x, test.y, Tokens(test.x, corpus.vocabulary)),
         words=words,
         rule_data=rule_data,
-        name_clusters=partial(_exemplify, corpus=corpus),
+        name_clusters=partial(exemplify_words, words=words),
         report=partial(_report, words=words),
     )
 
@@ -117,18 +117,21 @@ def _opinions(
     return [(each.trigrams(), y) for each, (_, y) in corpora], corpus
 
 
-def _exemplify(explainer: Explainer, x: tf.RaggedTensor, *, corpus: Corpus) -> None:
-    """Phrases of reviews, and made-up sentences, since those of reviews are long."""
-    explainer.exemplify(0, x, _words(x, corpus))
+def exemplify_words(explainer: Explainer, x: tf.RaggedTensor, *, words: Words) -> None:
+    """Give examples: phrases of reviews, and made-up sentences, since those of reviews are long."""
+    explainer.exemplify(0, x, _shown(x, words))
     if len(explainer.clusters_) > 1:
         (texts, _), *_ = synthetic.load_reviews(n_train=_N_MADE_UP)
-        made_up = Corpus.from_texts(texts, like=corpus, verbose=0).trigrams()
-        explainer.exemplify(1, made_up, _words(made_up, corpus))
+        corpus = Corpus.from_texts(texts, splitter=words.splitter, min_count=1, verbose=0)
+        trigrams = corpus.trigrams()
+        ids = look_up([token.encode() for token in corpus.vocabulary], words.vocabulary)
+        made_up = trigrams.with_flat_values(tf.gather(ids, trigrams.flat_values))
+        explainer.exemplify(1, made_up, _shown(made_up, words))
 
 
-def _words(x: tf.RaggedTensor, corpus: Corpus) -> Show:
+def _shown(x: tf.RaggedTensor, words: Words) -> Show:
     """What shows trigrams and sentences, without padding and unknown words."""
-    show, odd = window_words(x, corpus.vocabulary), corpus.vocabulary[:2]
+    show, odd = window_words(x, words.vocabulary), words.vocabulary[:2]
     return lambda at: " ".join(word for word in show(at).split() if word not in odd)
 
 
