@@ -25,6 +25,7 @@ __all__ = ["Database", "from_database", "is_database", "is_dump", "is_url", "wri
 Source: TypeAlias = PathLike | sqlalchemy.Engine
 Keys: TypeAlias = tuple[tuple[Columns, Columns], ...]
 
+_TIMES = (sqlalchemy.Date, sqlalchemy.DateTime, sqlalchemy.Time)
 _ROWS = 2**14  # that are fetched at once
 _URL = re.compile(r"[a-z][a-z0-9+]*://")
 
@@ -183,12 +184,8 @@ def _columns(connection: Any, table: Any) -> dict[str, pa.Array]:
         if isinstance(column.type, sqlalchemy.LargeBinary):
             binary.append(column.name)
             continue
-        if is_sqlite and isinstance(
-            column.type, (sqlalchemy.Date, sqlalchemy.DateTime, sqlalchemy.Time)
-        ):
-            column = sqlalchemy.type_coerce(column, sqlalchemy.String).label(
-                column.name
-            )  # as it is
+        if is_sqlite and isinstance(column.type, _TIMES):  # SQLite keeps texts: as they are
+            column = sqlalchemy.type_coerce(column, sqlalchemy.String).label(column.name)
         elif is_sqlite and isinstance(column.type, sqlalchemy.Numeric):
             column = sqlalchemy.type_coerce(column, sqlalchemy.Float).label(column.name)
         chosen.append(column)
