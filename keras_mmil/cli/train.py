@@ -6,7 +6,6 @@ import re
 import shlex
 import sys
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -244,9 +243,7 @@ def _fit(
 def _figures_of_rules(run: TrainedRun) -> dict[str, float]:
     """Learn the rules; their figures on the records for test."""
     started = time.perf_counter()
-    with warnings.catch_warnings():  # as many clusters as there are points are all right
-        warnings.filterwarnings("ignore", message="Level .* distinct points")
-        run.estimator.fit_rules()
+    run.estimator.fit_rules()
     return {
         **figures_of_rules(run.explainer, run.for_testing_rules()),
         "extract_seconds": time.perf_counter() - started,

@@ -175,10 +175,10 @@ class Fitter:
                 continue
             # One cluster, which no rule tests, stands for the rows of a level that has none.
             distinct = count_distinct(sample.rows, wanted[-1]) or 1
-            if len(sample.rows) and distinct < wanted[-1]:
+            if len(sample.rows) and distinct < wanted[0]:
                 warnings.warn(
                     f"Level {level_symbol(level)!r} has only {distinct} distinct points, so that "
-                    f"it cannot have {wanted[-1]} clusters.",
+                    f"it cannot have {wanted[0]} clusters.",
                     stacklevel=_STACK_LEVEL,
                 )
             few = wanted[: max(distinct + 1 - wanted[0], 0)]
