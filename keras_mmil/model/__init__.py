@@ -1,5 +1,6 @@
 """A functional Keras model for nested bags."""
 
+import contextlib
 import functools
 import inspect
 import warnings
@@ -96,7 +97,8 @@ class Model(keras.Model):
             return loop.fit(self, **arguments)
         if self._has_replicas:
             arguments = replicas.for_fit(self, arguments)
-        with replicas.all_workers(self.distribute_strategy):
+        steps = arguments.get("steps_per_epoch"), arguments.get("validation_steps")
+        with replicas.all_workers(self.distribute_strategy), _streams_may_end(*steps):
             return super().fit(**arguments)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -108,7 +110,8 @@ class Model(keras.Model):
             return loop.evaluate(self, **arguments)
         if self._has_replicas and is_data(arguments.get("x")):
             arguments = replicas.for_evaluate(self, arguments)
-        return super().evaluate(**arguments)
+        with _streams_may_end(arguments.get("steps")):
+            return super().evaluate(**arguments)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.predict`, which also takes `Bags`, and checks the data first.
@@ -301,3 +304,16 @@ def output_dtype() -> str:
     In half precision a probability of 0.998 would be 1, where the loss has no gradient.
     """
     return keras.backend.result_type(keras.config.dtype_policy().variable_dtype, "float32")
+
+
+@contextlib.contextmanager
+def _streams_may_end(*steps: int | None) -> Iterator[None]:
+    """Without Keras's warning where a Dataset of unknown length ends, unless steps were given.
+
+    That it "ran out of data" is how each such epoch ends; the warning is of use only to those who
+    asked for more steps.
+    """
+    with warnings.catch_warnings():
+        if not any(steps):
+            warnings.filterwarnings("ignore", "Your input ran out of data")
+        yield

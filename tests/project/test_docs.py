@@ -173,7 +173,6 @@ def page_marks(page):
 # So little training may leave a network, and so its rules, with a single class.
 @pytest.mark.filterwarnings("ignore:.*into one class", "ignore:.*distinct points")
 @pytest.mark.filterwarnings("ignore:Keys that the database does not declare")  # as a page says
-@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # so does another
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=page_marks(page)) for page in PAGES],

@@ -548,7 +548,6 @@ def test_a_step_is_traced_once(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # as for all streams, in Keras
 def test_streams_of_records(tmp_path):
     model = records_model(SCHEMA, "churned", **SMALL)
     dataset = SCHEMA.dataset(RECORDS, 16, shuffle=40, seed=0, target="churned")
