@@ -116,7 +116,7 @@ def _read(path: Path) -> Networks:
     indices, indptr, sizes, labels = arrays.values()
     n = len(indptr) - 1
     edges = sparse.csr_array((np.ones(len(indices), bool), indices, indptr), shape=(n, n))
-    edges.check_format(full_check=True)
+    files.check_csr(edges)
     return Networks(edges, sizes, labels)
 
 

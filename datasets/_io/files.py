@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
 import numpy as np
+import scipy.sparse as sparse
 
 from keras_mmil._support import archives
 from keras_mmil._support.digests import checksum_of_file
@@ -24,6 +25,7 @@ __all__ = [
     "cache_folder",
     "cached",
     "check",
+    "check_csr",
     "find",
     "find_local",
     "read_array",
@@ -245,3 +247,11 @@ def _parsed(text: str, place: object) -> Any:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
+
+
+def check_csr(matrix: sparse.csr_array) -> None:
+    """Raise ValueError if the parts of a matrix are inconsistent."""
+    matrix.check_format(full_check=True)
+    # SciPy checks differences, which overflow, and none where the last one is 0.
+    if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
+        raise ValueError("index pointers that decrease")
