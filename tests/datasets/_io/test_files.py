@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import damage
 import numpy as np
 import pytest
+import scipy.sparse as sparse
 
 from keras_mmil.datasets._io import files
 
@@ -112,3 +113,19 @@ def test_cached_files_are_plain_npz(tmp_path):
         assert {name: found[name].tolist() for name in found} == damage.plain(arrays)
     content = (tmp_path / "a.npz").read_bytes()
     assert content[-64:].decode() == hashlib.sha256(content[:-64]).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "pointers",
+    [
+        [0, 2, 1, 2],
+        [0, 2, 2, 0],  # of which SciPy checks nothing, as there are no members
+        [0, 2**62, 2**62, -(2**62 + 2**61)],  # differences overflow
+    ],
+)
+def test_matrices_whose_pointers_decrease(pointers):
+    matrix = sparse.csr_array((np.ones(2, bool), [0, 1], [0, 1, 2, 2]), shape=(3, 3))
+    files.check_csr(matrix)
+    matrix.indptr = np.array(pointers)
+    with pytest.raises(ValueError, match="pointer|indptr"):
+        files.check_csr(matrix)
