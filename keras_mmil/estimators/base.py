@@ -638,7 +638,7 @@ class NestedEstimator(BaseEstimator):
             names=names,
             baselines=baselines,
             tried=trials.rows(self.trials_, is_number),
-            advice=trials.diagnosis(self.trials_) if self.trials_ else (),
+            advice=trials.diagnosis(self.trials_),
             history={name: self.history_[name] for name in _LOSSES if name in self.history_},
             left_out={
                 part.path: f"{part.kind}: {part.why}" for part in self.schema_ if part.is_left_out

@@ -567,8 +567,10 @@ def rows(trials: Sequence[Trial], is_number: bool) -> list[dict[str, str]]:
 
 def table(trials: Sequence[Trial], is_number: bool) -> str:
     """`rows` line by line; and what a user should know of it."""
+    if not trials:
+        return "No records were held out, so how good this is remains unknown."
     found = rows(trials, is_number)
-    cells = [list(found[0]) if found else [], *(list(row.values()) for row in found)]
+    cells = [list(found[0]), *(list(row.values()) for row in found)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in pairs)
@@ -579,6 +581,8 @@ def table(trials: Sequence[Trial], is_number: bool) -> str:
 
 def diagnosis(trials: Sequence[Trial]) -> list[str]:
     """What a user should know, and can do about it: nothing if the result is as it should be."""
+    if not trials:
+        return []
     worst, found = trials[0], []
     if trials[-1].gain <= _CERTAIN * trials[-1].error:
         found.append(

@@ -1,6 +1,7 @@
 """Weights of records and of classes in the estimators."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def weights_of(estimator):
         (NestedRegressor, SPENT),
     ],
 )
-def test_weights_are_repetitions(cls, y):
+def test_weights_are_repetitions(cls, y, capsys, monkeypatch):
     def new():
         return cls(**WHOLE, learning_rate=0.01, random_state=0)
 
@@ -56,7 +57,9 @@ def test_weights_are_repetitions(cls, y):
     np.testing.assert_allclose(weights_of(weighted), weights_of(repeated), atol=2e-4)
     unweighted = weights_of(new().fit(RECORDS, y))
     assert np.abs(weights_of(weighted) - unweighted).max() > 2e-3
+    monkeypatch.setitem(sys.modules, "ipykernel", None)  # as in a notebook, which shows progress
     ones = new().fit(RECORDS, y, sample_weight=[1] * len(RECORDS))
+    assert "No records were held out" in capsys.readouterr().out
     np.testing.assert_array_equal(weights_of(ones), unweighted)
 
 

@@ -127,5 +127,5 @@ def test_matrices_whose_pointers_decrease(pointers):
     matrix = sparse.csr_array((np.ones(2, bool), [0, 1], [0, 1, 2, 2]), shape=(3, 3))
     files.check_csr(matrix)
     matrix.indptr = np.array(pointers)
-    with pytest.raises(ValueError, match="pointer|indptr"):
+    with pytest.raises(ValueError, match=r"pointer|indptr"):
         files.check_csr(matrix)
