@@ -221,7 +221,7 @@ class NestedEstimator(BaseEstimator):
         self._infer(X, y)
         x, labels, has_label = self.schema_.read_labelled(X, y)
         outputs, targets = self._encode(labels, np.ones(len(labels)))
-        made = self._build(outputs, 2, x)
+        made = self._build(outputs, 2, x, targets)
         shape = len(targets), len(made.feature_names)
         features = np.zeros(shape, np.float32)
         if made.feature_names:
@@ -288,7 +288,9 @@ class NestedEstimator(BaseEstimator):
         if self._shows_progress:
             arguments["callbacks"].append(EpochProgress())
         counting = np.flatnonzero(data[2])  # what has no weight makes no difference
-        network = self._build(outputs, n, ragged.take(x, counting))
+        # All labels choose pairs of facts, also those of records that are held out of members. This
+        # does not flatter their losses, as hardly any is chosen by chance: see `interactions`.
+        network = self._build(outputs, n, ragged.take(x, counting), data[1][counting])
         feed = network.feed(x, x_valid)
         fed = feed.model, feed.x, feed.x if x_valid is None else feed.x_valid
         losses = HALVES if n > 1 and are_separate(self.aggregation) else VALIDATION
@@ -411,7 +413,7 @@ class NestedEstimator(BaseEstimator):
         """Whether somebody is likely to wait before a terminal or a notebook."""
         return self.verbose == "auto" and (sys.stdout.isatty() or "ipykernel" in sys.modules)
 
-    def _build(self, outputs: Labels, n_members: int, x: Mapping[str, Any]) -> Ensemble:
+    def _build(self, outputs: Labels, n_members: int, x: Mapping[str, Any], y: Array) -> Ensemble:
         schema = self.schema_
         if self.target_ is not None:
             schema = copy.deepcopy(schema)
@@ -420,6 +422,7 @@ class NestedEstimator(BaseEstimator):
                 schema.drop(path)
         options = {name: getattr(self, name) for name in _OF_NETWORK}
         metrics = [partial(HalfLoss, half=half) for half in (0, 1)] if n_members > 1 else []
+        options["targets"] = trials.targets(outputs, y)
         return ensemble(schema, outputs, n_members, x, metrics=metrics, **options)
 
     def _drop_other_types(self) -> None:

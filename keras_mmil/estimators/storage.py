@@ -24,7 +24,7 @@ from keras_mmil.rules import Explainer
 __all__ = ["STATE", "is_saved", "load", "save"]
 
 _FORMAT = "keras-mmil estimator"
-_VERSION = 5
+_VERSION = 6
 STATE, _MODEL, _SCHEMA, _RULES = "estimator.json", "model.keras", "schema.json", "rules"
 _FILES = re.compile(r"files-[0-9a-f]{16}")
 _N_SHOWN = 3

@@ -31,8 +31,9 @@ ones; and for each bag in them the patterns of its members, each with how many h
 
 Test: TypeAlias = Config
 """What may be true of a member. Of the field with a "path": that it "is" a value or missing (None),
-is "above" a number, contains a "word", or is none of some "other" values. That "all" of some tests
-are true. That a "bag" "holds" so many members for which each of some tests is true, and no others.
+is "above" a number, or "at_most" one, contains a "word", or is none of some "other" values. That
+"all" of some tests are true. That a "bag" "holds" so many members for which each of some tests is
+true, and no others.
 """
 
 _MOMENTS = ("mean", "minimum", "maximum", "standard deviation", "sum")
@@ -61,6 +62,13 @@ class Summarized(NamedTuple):
     def cases(self) -> Sequence[Any]:
         """What members are counted by."""
         return [True] if self.kind == "boolean" else self.edges or self.values
+
+    @property
+    def facts(self) -> list[Test]:
+        """What may be true of a member, in the order of `BagStatistics.facts`."""
+        facts = [_fact(self, case) for case in self.cases[:FEW]]
+        opposites = [{"path": self.path, "at_most": edge} for edge in self.edges[:FEW]]
+        return [*facts, *opposites]
 
     @property
     def is_keyed(self) -> bool:
@@ -153,7 +161,7 @@ class BagStatistics(RawInputs):
     pattern: those with equal booleans and categories (of fields with up to 64), whose bags have
     equal numbers of members of each pattern, have the same one. And by pairs of facts: that a
     boolean is true, a category equal to one of the values, a word in a text, or a number greater
-    than an edge.
+    than an edge, or at most as great.
 
     Args:
         bag: path of the bag.
@@ -291,7 +299,7 @@ class BagStatistics(RawInputs):
             assert keys is not None  # if there are patterns
             sums.append(_one_hot(self._lookup_patterns(keys, 0), len(self.patterns)))
         if self.pairs:
-            facts = self._facts(indicators)
+            facts = self._facts(columns, indicators)
             both = [tf.gather(facts, [pair[k] for pair in self.pairs], axis=1) for k in (0, 1)]
             sums.append(both[0] * both[1])
         for of_sums, *others in self._states(states):
@@ -302,14 +310,20 @@ class BagStatistics(RawInputs):
     def facts(self, columns: Sequence[tf.Tensor]) -> tf.Tensor:
         """Which facts are true of each row, 1.0 or 0.0: [rows, n].
 
-        Those of each field in turn: the number greater than each edge; the boolean; or each of the
-        first 64 values.
+        Those of each field in turn: the number greater than each edge, then at most as great (a
+        missing one is neither); the boolean; or each of the first 64 values.
         """
         pairs = zip(self.fields, columns, strict=False)
-        return self._facts([self._indicators(field, x) for field, x in pairs])
+        return self._facts(columns, [self._indicators(field, x) for field, x in pairs])
 
-    def _facts(self, indicators: Sequence[tf.Tensor]) -> tf.Tensor:
-        return tf.concat([each[:, :FEW] for each in indicators], axis=1)
+    def _facts(self, columns: Sequence[tf.Tensor], indicators: Sequence[tf.Tensor]) -> tf.Tensor:
+        facts: list[tf.Tensor] = []
+        for field, x, found in zip(self.fields, columns, indicators, strict=False):
+            facts.append(found[:, :FEW])
+            if field.kind == "number":
+                is_there = tf.cast(~tf.math.is_nan(x), tf.float64)
+                facts.append(is_there[:, None] - facts[-1])
+        return tf.concat(facts, axis=1)
 
     def _indicators(self, field: Summarized, x: tf.Tensor) -> tf.Tensor:
         """1 for each edge that a row is above, or value that it has, else 0: [rows, n]."""
@@ -419,7 +433,7 @@ def _is(field: Summarized, value: Any) -> Test:
 
 def _of_pairs(config: Config) -> list[Test]:
     """That both facts of a pair are true: see `BagStatistics.facts`."""
-    facts = [_fact(field, case) for field in _fields(config) for case in field.cases[:FEW]]
+    facts = [fact for field in _fields(config) for fact in field.facts]
     return [{"all": [facts[i], facts[j]]} for i, j, _ in config["pairs"]]
 
 

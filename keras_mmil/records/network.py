@@ -19,6 +19,7 @@ from keras_mmil._support.types import (
     MISSING_TEXT,
     Array,
     Config,
+    Floats,
     Ints,
     LearningRate,
     Shape,
@@ -47,8 +48,9 @@ from keras_mmil.layers.nearest import spread
 from keras_mmil.layers.statistics import SIGNS, Summarized
 from keras_mmil.model import Model, output_dtype
 from keras_mmil.model.seeds import seeded
-from keras_mmil.records.fields import Field
-from keras_mmil.records.patterns import Contents
+from keras_mmil.records.fields import Field, walk
+from keras_mmil.records.interactions import Occurrences, interactions
+from keras_mmil.records.patterns import Contents, facts_in_words
 from keras_mmil.records.prepared import Inner, Level, Prepared
 from keras_mmil.records.profiling import Bags, Records, Values
 from keras_mmil.records.scalars import DIGITS, DTYPES
@@ -299,6 +301,7 @@ def ensemble(
     n_members: int,
     data: Mapping[str, Any],
     *,
+    targets: Floats | None = None,
     metrics: Sequence[Callable[[str], keras.metrics.Metric]] = (),
     learning_rate: LearningRate,
     weight_decay: float,
@@ -306,13 +309,13 @@ def ensemble(
 ) -> Ensemble:
     """Networks as `records_model` makes them, `n_members` in one. Arguments as there.
 
-    The metrics are made for the name of the loss. The second half of the members is blind to
-    statistics of bags; a single one has none.
+    Of the targets of the data, [records, n], pairs of facts are chosen whose numbers of members are
+    statistics, too, whatever the weights of records: see `interactions`. The metrics are made for
+    the name of the loss. The second half of the members is blind to statistics of bags; a single
+    one has none.
     """
-    has_statistics = n_members > 1
-    network = _Network(
-        without=(), members=n_members, data=data, has_statistics=has_statistics, **options
-    )
+    given: Config = {"data": data, "targets": targets, "has_statistics": n_members > 1}
+    network = _Network(without=(), members=n_members, **given, **options)
     x = network.top(schema.root)
     n, activation, loss = _output_of(labels)
     head = [
@@ -477,8 +480,8 @@ class _Network:
     """The layers of a network along a schema, from the fields up to the records at the top.
 
     `inputs` are the `keras.Input`s by path, `features` are those of the records at the top without
-    learned parameters, with `feature_names`; the rest are arguments of `records_model`, the number
-    of members, and whether statistics are made of bags.
+    learned parameters, with `feature_names`; the rest are arguments of `records_model`, the targets
+    of the data, the number of members, and whether statistics are made of bags.
     """
 
     units: int
@@ -491,12 +494,14 @@ class _Network:
     compress: Compress
     without: Collection[str]
     data: Mapping[str, Any] | None = None
+    targets: Floats | None = None
     members: int = 1
     has_statistics: bool = True
     inputs: dict[str, keras.KerasTensor] = field(default_factory=dict)
     features: keras.KerasTensor | None = None
     feature_names: list[str] = field(default_factory=list)
     level: Level = field(init=False)
+    _n_bags: int = field(init=False)
     _names: set[str] = field(default_factory=set)
     _known: dict[str, list[Any]] = field(default_factory=dict)
 
@@ -512,6 +517,7 @@ class _Network:
 
     def top(self, records: Field) -> keras.KerasTensor:
         """Vectors [batch, units] of the records at the top; ValueError if no part is read."""
+        self._n_bags = sum(part.kind == "bag" and part.is_read for part in walk(records))
         parts = self._parts(records.parts, "top", 0, _BATCH)
         if not parts:
             raise ValueError(
@@ -717,16 +723,23 @@ class _Network:
                     columns.append(column)
         arguments: Config = {"bag": bag.path, "fields": fields, "inner": configs}
         call = [columns or ([] if states else [rows.ids]), *bag_of_rows]
-        of_data, of_states, ids = self._computed([call, states, [x.columns[0] for x in inner]])
+        of_data, of_states, ids, places = self._computed(
+            [call, states, [x.columns[0] for x in inner], rows.ids]
+        )
         plain, flat = BagStatistics(**arguments), flat_columns(of_data[0])
-        contents, keys = None, plain.keys(flat, of_states)
+        contents, keys, facts = None, plain.keys(flat, of_states), None
+        if fields:
+            facts = plain.facts(flat)
         if keys is not None:
             bags = [x.contents for x in inner if x.contents]
             held = list(zip(bags, ids, strict=True))
             contents = Contents(bag.path, fields, flat, of_data[1:], held)
             arguments["patterns"] = contents.patterns(keys)
-            if fields:
-                arguments["pairs"] = contents.pairs(plain.facts(flat))
+            if facts is not None:
+                arguments["pairs"] = contents.pairs(facts)
+        if facts is not None and self.targets is not None:
+            of_target = self._telling(bag, fields, facts, places, arguments.get("pairs", []))
+            arguments["pairs"] = [*arguments.get("pairs", []), *of_target]
         whole = BagStatistics(**arguments)
         frequent = set(BagStatistics(**_frequent(arguments)).all_names)
         kept = _varied(whole.all_names, whole(*of_data, states=of_states)[0].numpy())
@@ -746,6 +759,31 @@ class _Network:
             for part, end in zip(parts, ends, strict=True)
         ]
         return encoded, (layer.get_config(), state), contents
+
+    def _telling(
+        self,
+        bag: Field,
+        fields: Sequence[Summarized],
+        facts: tf.Tensor,
+        places: tf.RaggedTensor,
+        pairs: Sequence[tuple[int, int, str]],
+    ) -> list[tuple[int, int, str]]:
+        """Further pairs of facts, which tell of the target; `places` are the rows in the data."""
+        assert self.targets is not None
+        targets = self.targets if self._sample is None else self.targets[self._sample]
+        about = [i for i, each in enumerate(fields) for _ in each.facts]
+        # Of a number above an edge, or at most as great, path and edge are equal.
+        values = [repr([*fact.values()]) for each in fields for fact in each.facts]
+        cases = np.unique(values, return_inverse=True)[1]
+        found = interactions(
+            facts.numpy(),
+            np.array(about, int),
+            cases,
+            Occurrences.of(places, len(facts), targets, 1 / self._n_bags),
+            [(i, j) for i, j, _ in pairs],
+        )
+        texts = facts_in_words(bag.path, fields)
+        return [(i, j, f"{texts[i]}, {texts[j]}") for i, j in found]
 
     def _distances(
         self,
@@ -811,12 +849,18 @@ class _Network:
         """The values of nested symbols for the data, or a sample of it."""
         assert self.data is not None
         x = {path: self.data[path] for path in self.inputs}
-        n = ragged.n_top_bags(x)
-        n_rows = max(map(_n_values, x.values()))
-        most = min(_MEASURED, max(n * _ROWS // max(n_rows, 1), _READ))
-        if n > most:
-            x = ragged.take(x, np.linspace(0, n - 1, most).astype(int))
+        if self._sample is not None:
+            x = ragged.take(x, self._sample)
         return keras.Model(self.inputs, symbols)(x)
+
+    @cached_property
+    def _sample(self) -> Ints | None:
+        """The records of which statistics of bags are computed; None for all."""
+        assert self.data is not None
+        n = ragged.n_top_bags(self.data)
+        n_rows = max(map(_n_values, self.data.values()))
+        most = min(_MEASURED, max(n * _ROWS // max(n_rows, 1), _READ))
+        return np.linspace(0, n - 1, most).astype(int) if n > most else None
 
     def _alike_rows(self, path: str, depth: int) -> _Rows:
         """The rows of a bag of which only the size is read: they are all equal."""

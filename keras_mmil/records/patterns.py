@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_mmil.layers.statistics import FEW, Pattern, Summarized
+from keras_mmil.layers.statistics import Pattern, Summarized, Test
 
-__all__ = ["Contents"]
+__all__ = ["Contents", "facts_in_words"]
 
 _LEAST, _MOST = 5, 256  # different bags with a pattern, or members with a pair; and how many
 _CELLS = 1_000_000  # pairs, at most, among which frequent ones are sought
@@ -80,8 +80,11 @@ class Contents:
         Args:
             facts: which are true of each row: see `BagStatistics.facts`.
         """
-        texts = [list(_facts(field, self._named(field))) for field in self._fields]
-        field_of_each = np.repeat(np.arange(len(texts)), list(map(len, texts)))
+        sizes = [len(field.facts) for field in self._fields]
+        field_of_each = np.repeat(np.arange(len(sizes)), sizes)
+        # What is true of others, up to those of which the number is missing, is no further fact.
+        facts_of_all = [fact for field in self._fields for fact in field.facts]
+        is_opposite = np.array(["at_most" in fact for fact in facts_of_all], bool)
         conditions = [
             field.kind == "boolean"
             or (field.kind == "category" and len(field.values) <= _CONDITIONS)
@@ -96,18 +99,18 @@ class Contents:
         first = np.sort(first[np.argsort(-single[first], kind="stable")[:most]])
         both = (matrix[:, first] * weights[:, None]).T @ matrix
         is_new = (both < single) & (both < single[first, None]) & (both >= _LEAST)
-        is_new &= field_of_each[first, None] != field_of_each
+        is_new &= (field_of_each[first, None] != field_of_each) & ~is_opposite
         # Of two conditions, the first one comes first.
         places = np.arange(len(single))
         is_new &= ~np.isin(places, first) | (first[:, None] < places)
         i, j = np.nonzero(is_new)
         best = np.argsort(-both[i, j], kind="stable")[:_MOST]
-        names = [text for each in texts for text in each]
+        names = facts_in_words(self.bag, self._fields)
         pairs = zip(first[i[best]].tolist(), j[best].tolist(), strict=True)
         return [(a, b, f"{names[a]}, {names[b]}") for a, b in pairs]
 
     def _named(self, field: Summarized) -> str:
-        return field.path.removeprefix(self.bag).lstrip(".").removesuffix("[]")
+        return _named(self.bag, field)
 
     def _pattern(self, row: int) -> Pattern:
         """The pattern of a row."""
@@ -167,14 +170,24 @@ def _value(field: Summarized, value: Any) -> Any:
     return value if value in field.values else None
 
 
-def _facts(field: Summarized, name: str) -> Iterator[str]:
-    """Facts about a field in words, in the order of `BagStatistics.facts`."""
+def facts_in_words(bag: str, fields: Sequence[Summarized]) -> list[str]:
+    """Facts about the members of a bag, in the order of `BagStatistics.facts`."""
+    return [_said(field, _named(bag, field), fact) for field in fields for fact in field.facts]
+
+
+def _named(bag: str, field: Summarized) -> str:
+    return field.path.removeprefix(bag).lstrip(".").removesuffix("[]")
+
+
+def _said(field: Summarized, name: str, fact: Test) -> str:
+    """A fact about a field in words."""
     if field.kind == "boolean":
-        yield name
-    for edge in field.edges:
-        yield f"{name} > {edge:g}"
-    for value in field.values[:FEW]:
-        yield f"{name} {_shown(value)}" if field.kind == "category" else f"{name} with {value!r}"
+        return name
+    if field.kind == "text":
+        return f"{name} with {fact['word']!r}"
+    if field.kind == "category":
+        return f"{name} {_shown(fact['is'])}"
+    return f"{name} > {fact['above']:g}" if "above" in fact else f"{name} ≤ {fact['at_most']:g}"
 
 
 def _shown(value: Any) -> str:

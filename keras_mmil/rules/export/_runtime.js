@@ -218,6 +218,7 @@ function isTrue(node, test) {
   const x = valueOf(node, test.read);
   if ("other" in test) return !test.other.includes(x);
   if ("above" in test) return x !== null && x > test.above;
+  if ("at_most" in test) return x !== null && x <= test.at_most;
   if ("word" in test) return x !== null && wordsOf(x).includes(test.word);
   return x === test.is;
 }

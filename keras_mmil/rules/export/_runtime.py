@@ -237,6 +237,8 @@ def _is_true(node: Any, test: dict[str, Any]) -> bool:
         return x not in test["other"]
     if "above" in test:
         return x is not None and x > test["above"]
+    if "at_most" in test:
+        return x is not None and x <= test["at_most"]
     if "word" in test:
         return x is not None and test["word"] in _words(x)
     return x == test["is"]

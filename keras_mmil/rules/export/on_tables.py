@@ -346,6 +346,8 @@ class _Rows:
             return f"({x} IS NULL OR {x} NOT IN ({literals}))"
         if "above" in test:
             return f"{x} > {sql_number(test['above'])}"
+        if "at_most" in test:
+            return f"{x} <= {sql_number(test['at_most'])}"
         value = test["is"]
         return f"{x} IS NULL" if value is None else f"{x} = {_literal(value, read)}"
 

@@ -71,7 +71,7 @@ class Source:
             return {"bag": self.bag(inner), "holds": holds}
         read = self.read(test["path"], bag)
         ((sign, value),) = ((key, x) for key, x in test.items() if key != "path")
-        if sign == "above":
+        if sign in ("above", "at_most"):
             value = double_bound(value)  # numbers are compared as float32
         elif read["kind"] == "category":
             value = list(map(str, value)) if sign == "other" else str(value)
