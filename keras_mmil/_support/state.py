@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
@@ -173,11 +174,8 @@ def _may_be(hint: Any, content: Any) -> bool:
     if issubclass(origin, Mapping):
         return isinstance(content, dict)
     if origin is float:
-        return (
-            isinstance(content, int | float)
-            and not isinstance(content, bool)
-            and math.isfinite(content)
-        )
+        is_number = isinstance(content, int | float) and not isinstance(content, bool)
+        return is_number and abs(content) <= sys.float_info.max  # no NaN, and no huge int
     expected = {tuple: list, np.ndarray: str}.get(origin, origin)
     return isinstance(content, expected) and (expected is not int or not isinstance(content, bool))
 
@@ -262,9 +260,14 @@ def _read(path: Path, format: str) -> Config:
     if path.stat().st_size > _MOST_BYTES:
         raise ValueError(f"larger than {_MOST_BYTES:,} bytes")
     try:
-        content = json.loads(path.read_bytes().decode("utf-8"))
+        # NaN and infinity would have the checksum of null.
+        content = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse)
     except _ERRORS as error:
         raise ValueError(f"damaged: {error}") from error
     if not isinstance(content, dict) or content.pop("format", None) != format:
         raise ValueError("of another format, such as that of version 0.1: make it again")
     return content
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"Expected no {constant}, which is no JSON")

@@ -108,6 +108,8 @@ def test_values_come_back():
         (("n",), None, "n=None"),
         (("share",), "1", "share='1'"),
         (("share",), float("inf"), "share=inf"),
+        (("share",), float("nan"), "share=nan"),
+        (("share",), 10**400, "share=1000"),
         (("is_on",), 1, "is_on=1"),
         (("colour",), "green", "colour='green'"),
         (("mode",), "c", "mode='c'"),
@@ -180,7 +182,7 @@ def test_changed_files_are_refused(path, change, match):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 10**5, b"1" * 10**5]
+    "content", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 10**5, b"1" * 10**5, b'{"x": NaN}']
 )
 def test_other_files_are_refused(path, content):
     path.write_bytes(content)
