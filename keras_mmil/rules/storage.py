@@ -298,7 +298,7 @@ def _check_level(level: Level, index: int) -> None:
     _check_rules(level, index)
     for name in ("feature", "threshold", "children", "label"):
         dtype = np.float64 if name == "threshold" else np.int32
-        n_nodes = len(level.tree.label)
+        n_nodes = level.tree.label.size
         shape = (n_nodes, 2) if name == "children" else (n_nodes,)
         _check_array(f"{name} of the tree", getattr(level.tree, name), dtype, shape)
     level.tree.check(len(level.rules.names))
