@@ -2,7 +2,6 @@
 
 import hashlib
 import http.client
-import json
 import os
 import urllib.error
 import urllib.request
@@ -10,14 +9,14 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import scipy.sparse as sparse
 
 from keras_mmil._support import archives
 from keras_mmil._support.digests import checksum_of_file
-from keras_mmil._support.files import atomic_write, open_text, remove_abandoned
+from keras_mmil._support.files import atomic_write, open_text, parse_json, remove_abandoned
 from keras_mmil._support.types import Array, PathLike
 
 __all__ = [
@@ -240,13 +239,9 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _parsed(text: str, place: object) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return parse_json(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"Expected JSON. Received: {place} ({error})") from error
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def check_csr(matrix: sparse.csr_array) -> None:

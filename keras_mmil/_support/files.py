@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -146,6 +146,15 @@ def _indented(content: object) -> str:
 def to_json(content: object, *, indent: int | None = None, sort_keys: bool = False) -> str:
     """Content as JSON, with null for NaN and infinity, which JSON lacks."""
     return json.dumps(finite(content), indent=indent, sort_keys=sort_keys, allow_nan=False)
+
+
+def parse_json(text: str) -> Any:
+    """Content of JSON; ValueError for NaN and infinity, which Python's reader takes."""
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def finite(content: Any) -> Any:

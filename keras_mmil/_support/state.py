@@ -1,7 +1,6 @@
 """Saved state: dataclasses as JSON and arrays, and JSON files with a format and a checksum."""
 
 import functools
-import json
 import math
 import sys
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 
 from keras_mmil._support.digests import checksum_of_json
-from keras_mmil._support.files import write_json
+from keras_mmil._support.files import parse_json, write_json
 from keras_mmil._support.types import Array, Config, PathLike
 from keras_mmil._version import __version__
 
@@ -261,13 +260,9 @@ def _read(path: Path, format: str) -> Config:
         raise ValueError(f"larger than {_MOST_BYTES:,} bytes")
     try:
         # NaN and infinity would have the checksum of null.
-        content = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse)
+        content = parse_json(path.read_bytes().decode("utf-8"))
     except _ERRORS as error:
         raise ValueError(f"damaged: {error}") from error
     if not isinstance(content, dict) or content.pop("format", None) != format:
         raise ValueError("of another format, such as that of version 0.1: make it again")
     return content
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"Expected no {constant}, which is no JSON")

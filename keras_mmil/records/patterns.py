@@ -109,9 +109,6 @@ class Contents:
         pairs = zip(first[i[best]].tolist(), j[best].tolist(), strict=True)
         return [(a, b, f"{names[a]}, {names[b]}") for a, b in pairs]
 
-    def _named(self, field: Summarized) -> str:
-        return _named(self.bag, field)
-
     def _pattern(self, row: int) -> Pattern:
         """The pattern of a row."""
         values = [_value(field, x[row]) for field, x in self._columns]
@@ -132,7 +129,7 @@ class Contents:
         """A pattern in words: "element C, bonds: 2 × double O, single C"."""
         values, bags = pattern
         parts = [
-            shown if field.kind == "boolean" else f"{self._named(field)} {shown}"
+            shown if field.kind == "boolean" else f"{_named(self.bag, field)} {shown}"
             for (field, _), shown in zip(self._columns, self._shown(values), strict=True)
         ]
         for (contents, _), members in zip(self._inner, bags, strict=True):
@@ -157,7 +154,7 @@ class Contents:
         for (field, _), value in zip(self._columns, values, strict=True):
             if field.kind == "boolean":
                 sign = "missing " if value is None else "" if value else "not "
-                yield f"{sign}{self._named(field)}"
+                yield f"{sign}{_named(self.bag, field)}"
             else:
                 yield "other" if value is None else _shown(value)
 
